@@ -54,7 +54,7 @@ class CatalogParts:
 
     @property
     def data(self) -> Location:
-        """The location of the home's tables, ledger and quarantine.  Paths in the catalog are relative to it."""
+        """The data location of the home.  Paths in the catalog are relative to this location."""
         return layout.data(self.path)
 
     def home(self) -> HomeRecord:
@@ -79,7 +79,7 @@ class Writer(CatalogParts):
         self._leases.check(self.lease)
 
     def lost(self) -> LeaseLost | None:
-        """Return an error if the lease is lost.  Return None if it is held, or if the catalog cannot be read."""
+        """Return an error if the lease is lost.  Otherwise, or if the catalog cannot be read, return None."""
         try:
             self.check()
         except LeaseLost as lost:
@@ -101,7 +101,7 @@ class Catalog(CatalogParts):
     """A home's catalog.  Reading needs no lease; most changes need a ``Writer``."""
 
     def lease(self, name: LeaseName = "write") -> Lease | None:
-        """Return the lease ``name``, even if the lease has expired.  Return None if nobody holds it."""
+        """Return the lease ``name``, even if the lease has expired.  Return None if nobody holds the lease."""
         return Leases(self._database, name).held()
 
     def writer(self, purpose: str, holder: str, at: int, ttl_us: int = LEASE_TTL_US) -> Writer:

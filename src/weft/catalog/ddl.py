@@ -150,7 +150,6 @@ load_files: Final = Table(
     Column("digest", Text, nullable=False),
     Index("load_files_digest", "digest"),
 )
-"""The files of loads that read several files."""
 
 revisions: Final = Table(
     "revisions",

@@ -15,10 +15,10 @@ from weft.catalog.views import ViewRecord
 
 
 def schemas(catalog: CatalogParts, *texts: str) -> dict[str, TableSchema]:
-    """Return schemas by name: all tables of the home, and those query results that ``texts`` may name.
+    """Return the schemas of all tables of the home, and of those query results that ``texts`` may name.
 
-    If ``texts`` may name a view that depends on NOW, its schema contains its definition.  Raise PlanMismatch if the
-    catalog's definition of the view is not readable.
+    If ``texts`` may name a view that depends on NOW, the schema of the view contains the definition.  Raise
+    PlanMismatch if the stored definition of the view cannot be read.
     """
     tables = catalog.tables.all()
     known = {table.name: table.schema for table in tables if not table.auxiliary}

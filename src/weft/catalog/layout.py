@@ -19,10 +19,7 @@ LEDGER: Final = "ledger"
 SYNOPSES: Final = "synopses"
 """The folder for synopses, relative to the data location."""
 WRITING: Final = "writing"
-"""The folder where Spark writes data files, relative to the data location.
-
-Weft then moves the files into a table.  Each writer first empties the folder.
-"""
+"""The folder where Spark writes data files, relative to the data location.  Each writer first empties the folder."""
 STAGED: Final = "staged"
 """The folder for the rows of an unfinished transaction over several tables, relative to the data location."""
 GIVEN: Final = "given"

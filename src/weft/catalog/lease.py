@@ -38,7 +38,7 @@ class Leases:
         """Acquire the lease.  The new token is greater than all earlier tokens of the lease.
 
         Raise LeaseBusy if another thread or process holds an unexpired lease.  Ignore the lease of a dead process.
-        Also ignore a lease that this process released if the catalog could not record the release.
+        Also ignore a lease if this process has released it but could not record the release.
         """
         liveness = self._database.liveness
         try:
@@ -111,7 +111,7 @@ class Leases:
             require_held(connection, lease)
 
     def held(self) -> Lease | None:
-        """Return the current lease, even if the lease has expired.  Return None if nobody holds it."""
+        """Return the current lease, even if the lease has expired.  Return None if nobody holds the lease."""
         with self._database.reading() as connection:
             row = connection.execute(select(ddl.leases).where(self._own)).one()
         if row.holder is None:

@@ -25,7 +25,7 @@ from weft.instants import MIN_INSTANT
 from weft.printable import Brief, counted
 
 ACTIVE_TTL_US: Final = 60 * 60 * 1_000_000
-"""The time after which a load on another machine counts as dead without a renewal, in microseconds."""
+"""The longest time between two renewals of a running load on another machine, in microseconds."""
 
 
 KEPT: Final = "kept"
@@ -102,7 +102,7 @@ class Loads:
             return match is not None
 
     def of_files(self, table_id: int, digests: Collection[str]) -> Mapping[str, LoadRecord]:
-        """Return the latest load of each file into the table.  The key is the digest of the file.
+        """Return the latest load of each file into the table.  The keys are the digests of the files.
 
         A finished load takes precedence over an unfinished one.  A load may have included other files.
         """
@@ -206,8 +206,8 @@ class Loads:
 class UnreadableRecord:
     """An unreadable record for the quarantine index.
 
-    ``sha256`` and ``size`` describe the bytes of the record.  ``options`` are the options of the load as JSON, which a
-    retry needs.
+    ``sha256`` and ``size`` describe the bytes of the record.  ``options`` (JSON) are the options of the load for a
+    retry.
     """
 
     source: str
@@ -384,7 +384,7 @@ class LoadHistory:
         records of other loads may have the same digests.
 
         Some later loads skipped rows because this load had stored them.  The undo deletes the digests of these later
-        loads, so that users can load their sources again.
+        loads.  Users can then load the sources again.
         """
         with self._database.changing_under_lease() as connection:
             table_id = connection.execute(

@@ -25,7 +25,6 @@ from weft.planning.view_plan import restored_view
 from weft.planning.warnings import REPLACE_WITH_DEFINITION, reads_periods
 
 FIRST_FORMAT: Final = 1
-"""The format of the first version of Weft."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,7 @@ def outbox_of_rounds(connection: Connection) -> None:
 def define_views(connection: Connection) -> None:
     """Mark standing queries as failed if they read the stored periods of a view that depends on NOW.
 
-    The stored periods of such a view apply to one instant, so the answers depended on the times of the ticks.
+    Stored periods apply to one instant, so the answers of these queries depended on the times of the ticks.
     """
     columns = {table.id: table.columns for table in _tables(connection).values()}
     views = {row.table_id: row for row in connection.execute(text("SELECT table_id, form, reads, mode FROM views"))}

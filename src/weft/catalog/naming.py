@@ -61,7 +61,7 @@ def distinct(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
 
 
 def queries_mentioned(text: str) -> frozenset[str]:
-    """Return the words of an SQL text that may be the name of a query.
+    """Return those words of an SQL text that may be names of queries.
 
     If the text does not contain the word ``results``, the set is empty.
 
@@ -89,7 +89,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 def not_found(kind: str, name: str, known: Iterable[str]) -> NotFound:
-    """Return the error for an unknown name.  Its hint is the most similar known name."""
+    """Return the error for an unknown name, with the most similar known name as a hint."""
     names = sorted(known)
     by_folded = {folded(each): each for each in names}
     near = difflib.get_close_matches(folded(name), list(by_folded), n=1, cutoff=0.6)

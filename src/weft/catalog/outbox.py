@@ -31,10 +31,10 @@ class OutboxEntry(Brief):
     - ``sent``: the message was delivered.
     - ``withdrawn``: a person moved the subscription to another ordinal.
 
-    ``position`` is the start of the message in the channel as JSON, for example an offset in a file.  ``attempts``
-    counts the attempts that have started.  ``reply`` is the recipient's reply to a delivered message.  ``about`` is the
-    content besides the answers, as JSON (``delivery.channel.About``).  ``about`` is None for a sent or withdrawn
-    message, and for a message from an older Weft.
+    ``position`` (JSON) is the start of the message in the channel, for example an offset in a file.  ``attempts``
+    counts the attempts that have started.  ``reply`` is the recipient's reply to a delivered message.  ``about`` (JSON)
+    is the content besides the answers (``delivery.channel.About``).  ``about`` is None for a sent or withdrawn message,
+    and for a message from an older Weft.
     """
 
     entry_id: int
@@ -145,7 +145,7 @@ class Outbox:
             return _read_entry(connection, row.entry_id)
 
     def mark_sent(self, entry_id: int, at: int, reply: str | None = None, digest_at: int | None = None) -> None:
-        """Record that a message was sent.  Advance its subscription in the same transaction.
+        """Record that a message was sent.  Advance the subscription in the same transaction.
 
         If the message completes a digest, ``digest_at`` is the time of the next digest.
         """

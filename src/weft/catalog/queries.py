@@ -27,11 +27,10 @@ from weft.instants import MIN_INSTANT, format_instant
 
 _READING: Final = text(f"{ddl.queries.name}.{ddl.READING}")
 PURGING: Final = "purging"
-"""The state reason of a removed query during the purge of its answers."""
+"""The ``reason`` of a removed query during the purge of its answers."""
 _PURGED: Final = "its answers were purged"
 
 QUERY: Final = tuple(ddl.queries.c[field.name] for field in fields(QueryRecord))
-"""The database columns of a ``QueryRecord``, in the order of its fields."""
 
 _NAMES: Final = 5_000
 
@@ -49,7 +48,7 @@ class Queries:
         its answers from this instant on.
 
         Raise Conflict if a live query has the same name or writes to the same file.  Raise NotFound if a query in
-        ``reads`` does not exist.  Raise ClockError as ``advance_watermark`` does.
+        ``reads`` does not exist.  Raise ClockError if a load has reserved earlier instants.
         """
         return self.install_all([query], at)[0]
 
@@ -72,7 +71,7 @@ class Queries:
             return tuple(query_record(row) for row in connection.execute(wanted))
 
     def count(self, plan_id: int | None = None) -> int:
-        """Return the number of installed queries, or only of those with the plan ``plan_id``."""
+        """Return the number of installed queries.  With ``plan_id``, count only the queries of this plan."""
         queries = ddl.queries.c
         wanted = select(func.count()).select_from(ddl.queries).where(queries.state != "removed")
         if plan_id is not None:
@@ -83,8 +82,8 @@ class Queries:
     def next_wake(self, pace_us: int) -> int | None:
         """Return the instant by which the next tick must run.
 
-        Return None without active queries.  Return MIN_INSTANT if an active query has never run.  ``pace_us`` is the
-        longest time between two runs of a query without its own limit, in microseconds.
+        Return None if no query is active.  Return MIN_INSTANT if an active query has never run.  ``pace_us`` is the
+        interval for queries without their own interval, in microseconds.
         """
         queries = ddl.queries.c
         at_each_tick = case((queries.next_run.is_(None), func.coalesce(queries.tau, MIN_INSTANT)))
@@ -120,7 +119,7 @@ class Queries:
     def due_plans(self, at: int) -> tuple[DuePlan, ...]:
         """Return the queries that must run at ``at``, grouped by plan.
 
-        Queries whose last tick was at ``at`` or later are omitted.
+        Omit queries whose last tick was at ``at`` or later.
         """
         queries = ddl.queries.c
         begin = func.coalesce(queries.tau, queries.from_instant)
@@ -215,7 +214,7 @@ class Queries:
             return tuple(PlanRecord(row.plan_id, row.signature, row.body) for rows in each for row in rows)
 
     def with_plans_like(self, beginning: str) -> tuple[tuple[QueryRecord, PlanRecord], ...]:
-        """Return each live query whose stored plan starts with ``beginning``, together with the plan, ordered by ID."""
+        """Return (query, plan), ordered by ID, for each live query whose stored plan starts with ``beginning``."""
         plan, queries = ddl.plans.c, ddl.queries.c
         wanted = (
             select(*QUERY, plan.signature, plan.body)
@@ -229,7 +228,7 @@ class Queries:
         return tuple((query, PlanRecord(query.plan_id, row.signature, row.body)) for query, row in records)
 
     def reading(self, table_id: int) -> tuple[tuple[QueryRecord, str], ...]:
-        """Return each live query that reads the table, together with its stored plan."""
+        """Return (query, stored plan) for each live query that reads the table."""
         plan, queries = ddl.plans.c, ddl.queries.c
         named = plan.body.contains(f'["table",{table_id}]', autoescape=True)
         wanted = select(*QUERY, plan.body).join_from(ddl.queries, ddl.plans).where(queries.state != "removed", named)
@@ -245,8 +244,8 @@ class Queries:
     def remove(self, name: str, at: int, *, purge: bool = False) -> QueryRecord:
         """Remove a live query.  Raise Conflict if other queries read its results.
 
-        The name of the query becomes free, and its answers stay in the ledger.  With ``purge``, the answers must be
-        purged, and the caller must then call ``purged``.
+        The name of the query becomes free, and its answers stay in the ledger.  With ``purge``, the caller must purge
+        the answers and then call ``purged``.
         """
         with self._database.changing_under_lease() as connection:
             query = query_named(connection, name)
@@ -275,9 +274,9 @@ class Queries:
     def skip_to(self, name: str, instant: int, signature: str, plan_body: str) -> QueryRecord:
         """Make the query continue from ``instant`` under the plan ``signature``, and create a missing plan.
 
-        The plan must be the form of the query's plan for ``--from now``, which skips earlier answers.  The watermark
-        advances to ``instant``.  Raise ClockError if ``instant`` is before the query's tau.  Raise ClockError also as
-        ``advance_watermark`` does.
+        This plan must be the query's plan for ``--from now``, which skips earlier answers.  The watermark advances to
+        ``instant``.  Raise ClockError if ``instant`` is before the query's tau, or if a load has reserved earlier
+        instants.
         """
         with self._database.changing_under_lease() as connection:
             query = query_named(connection, name)
@@ -334,7 +333,7 @@ def _readers(connection: Connection, query_id: int) -> tuple[QueryRecord, ...]:
 
 
 def read_below(connection: Connection, start: ColumnElement[bool]) -> tuple[QueryRecord, ...]:
-    """Return the queries whose results are read, directly or indirectly, by queries that satisfy ``start``."""
+    """Return the queries whose results are read, directly or indirectly, by live queries that satisfy ``start``."""
     readers = live_readers(connection)
     if not readers:
         return ()
@@ -349,7 +348,9 @@ def read_below(connection: Connection, start: ColumnElement[bool]) -> tuple[Quer
 
 
 def live_readers(connection: Connection) -> dict[int, QueryRecord]:
-    """Return, by ID, the live queries that read the results of other queries.  Most homes have few such queries."""
+    """Return a mapping from IDs to live queries that read the results of other queries.  Most homes have few such
+    queries.
+    """
     queries = ddl.queries.c
     wanted = select(*QUERY).where(_READING, queries.state != "removed").order_by(queries.query_id)
     return {row.query_id: query_record(row) for row in connection.execute(wanted)}

@@ -42,8 +42,8 @@ class HomeRecord:
     first tick, ``now`` is None.
 
     ``t0`` is the start of relations without a table.  In a wall home, ``t0`` is the creation time of the home.  In a
-    replay home, ``t0`` is the t of the first tick.  A row that is loaded before the first tick can only make ``t0``
-    earlier: its ts becomes the new ``t0``.
+    replay home, ``t0`` is the t of the first tick.  Before the first tick, loading a row sets ``t0`` to the row's ts if
+    this ts is earlier or ``t0`` is None.
     """
 
     home_id: str
@@ -98,7 +98,7 @@ class TableRecord(Brief):
 
     @property
     def stored(self) -> TableSchema:
-        """The schema of the append-only Delta table.  Its ``ts`` is the instant of the change."""
+        """The schema of the append-only Delta table.  The column ``ts`` of this schema is the instant of the change."""
         return self.log or self.schema
 
     @property
@@ -142,7 +142,7 @@ class LoadRecord(Brief):
 
 @dataclass(frozen=True, repr=False)
 class QuarantineRecord(Brief):
-    """An unreadable record.  A file in the quarantine folder, named by its ``sha256``, contains its bytes.
+    """An unreadable record.  The quarantine file ``sha256`` contains the bytes of the record.
 
     ``size`` is in bytes.  ``options`` are the options of the load as JSON, for a retry.
     """
@@ -262,7 +262,7 @@ def results_schema(query_id: int, name: str, columns: Sequence[tuple[str, DataTy
     """Return the schema of a query's results as a table.
 
     Besides the columns of the query, a result table has ``_first_at`` (the start time of an answer) and ``_ordinal``.
-    As in deliveries, duplicate column names get a number.  The comparison of column names ignores case.
+    As in deliveries, column names that are equal except for case get a number.
     """
     labels = distinct([column for column, _ in columns], (FIRST_AT, ORDINAL))
     typed = zip(labels, (kind for _, kind in columns), strict=True)
@@ -334,7 +334,7 @@ class Choice:
     """The active queries that a tick runs.
 
     If ``query_ids`` is set, the tick runs only these queries.  If ``due_at`` is set, the tick runs only queries that
-    must run at ``due_at``.  A query that runs earlier gets the same answers (law 2).
+    must run at ``due_at``.  A query that runs before its due time gets the same answers (law 2).
     """
 
     query_ids: tuple[int, ...] | None = None

@@ -56,7 +56,7 @@ class Replacements:
         same, only owner and timeliness change.  The caller must ensure that no tick is planned.
 
         Raise NotFound if the query does not exist.  Raise Conflict if the query would read its own results.  Raise
-        ClockError as ``advance_watermark`` does.
+        ClockError if a load has reserved earlier instants than the query's start.
         """
         with self._database.changing_under_lease() as connection:
             old = query_named(connection, query.name)

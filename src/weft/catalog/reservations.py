@@ -1,8 +1,8 @@
 """Reserve instants for loads, so that no tick passes the start of an open reservation (design section 1).
 
-The catalog also records how far back a change reaches, because standing queries evaluate those instants again.  Most
-changes begin at the time of their recording.  Corrections and the initial past of a view begin earlier, in windows that
-queries have already evaluated.
+The catalog also records how far back a change reaches, because standing queries evaluate the changed instants again.
+Most changes begin at the time of their recording.  Corrections and the initial past of a view begin earlier, in windows
+that queries have already evaluated.
 """
 
 from __future__ import annotations
@@ -91,13 +91,13 @@ class Reservations:
             return effective_watermark(connection)
 
     def earliest(self) -> int | None:
-        """Return the instant that no tick may pass now, as :func:`earliest_reserved` does."""
+        """Return the result of :func:`earliest_reserved` in a new transaction."""
         with self._database.reading() as connection:
             return earliest_reserved(connection)
 
 
 def earliest_reserved(connection: Connection) -> int | None:
-    """Return the smallest ts that a running load may still add.  Return None without such loads.
+    """Return the smallest ts that a running load may still add.  Return None if no load is running.
 
     Open reservations and loads that hold the watermark count as running loads.
     """
@@ -188,9 +188,9 @@ class Revisions:
             connection.execute(insert(ddl.revisions).values(**values))
 
     def earliest(self, table_ids: Collection[int], since: int) -> int | None:
-        """Return the earliest instant (µs UTC) that certain loads changed in these tables, or None.
+        """Return the earliest instant (µs UTC) that loads changed in these tables.
 
-        These loads have a ts of at least ``since``.  The result is None if they changed nothing in the past.
+        Only loads with a ts of at least ``since`` count.  Return None if no such load changed the past.
         """
         reservations, revisions = ddl.reservations, ddl.revisions
         wanted = (

@@ -53,7 +53,7 @@ class Subscription(Brief):
 
     @property
     def trouble(self) -> str | None:
-        """The reason, in one line, why Weft does not send new answers at once.  Without a reason, it is None."""
+        """The reason, in one line, why new answers are not sent at once.  The value is None if they are sent."""
         if self.last_error is None:
             return "muted" if self.muted else None
         why = self.last_error.splitlines()[0]
@@ -121,7 +121,7 @@ class Subscriptions:
             return _restarted(connection, sub_id, delivered)
 
     def all(self, query_id: int | None = None) -> tuple[Subscription, ...]:
-        """Return the subscriptions of one query or of all queries, ordered by ID.  Include removed queries."""
+        """Return the subscriptions of one or all queries, including removed queries, ordered by ID."""
         subscriptions = ddl.subscriptions.c
         wanted = select(ddl.subscriptions).where(subscriptions.state != "ended").order_by(subscriptions.sub_id)
         if query_id is not None:
@@ -149,9 +149,9 @@ class Subscriptions:
         )
 
     def digests_due(self, now: int) -> tuple[tuple[Subscription, QueryRecord], ...]:
-        """Return (subscription, query) for each live query whose digest is due at ``now`` or has no due time.
+        """Return (subscription, query) for each due digest of a live query.
 
-        ``now`` is the time of the home's clock.
+        A digest is due if its due time is unknown, or not after ``now`` on the home's clock.
         """
         subscriptions = ddl.subscriptions.c
         return self._with_queries(

@@ -33,9 +33,9 @@ class Ticks:
     def plan(self, t: int, choice: Choice, at: int) -> TickRecord:
         """Plan a tick at ``t`` and record the tau of each query in the tick.
 
-        The tick runs the chosen queries and all active queries whose results they read.  Raise ClockError if ``t`` is
-        before the watermark or after the start of an open reservation.  In a wall home, also raise ClockError if ``t``
-        is after the wall-clock time ``at``.  Raise Conflict if an earlier tick is unfinished.
+        The tick runs the chosen queries, and all active queries whose results the chosen queries read.  Raise
+        ClockError if ``t`` is before the watermark or after the start of an open reservation.  In a wall home, also
+        raise ClockError if ``t`` is after the wall-clock time ``at``.  Raise Conflict if an earlier tick is unfinished.
         """
         with self._database.changing_under_lease() as connection:
             _check_clock(connection, t, at)
@@ -230,7 +230,7 @@ def _add_what_is_read(connection: Connection, tick_id: int) -> None:
 
 
 def _count(connection: Connection, tick: TickRecord, counts: Mapping[int, Count], planned: set[int]) -> None:
-    """One SQL statement records the most common outcome.  Each other outcome needs its own statement."""
+    """The most common outcome needs only one SQL statement."""
     together = {query_id: count for query_id, count in counts.items() if count.until == tick.t}
     if together:
         _count_together(connection, tick, together, everything=together.keys() == planned)

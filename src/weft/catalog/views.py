@@ -3,8 +3,8 @@
 Only other views read an *auxiliary* view (``derivation.temporal.auxiliary``).  Weft deletes an auxiliary view together
 with its last reader.
 
-The periods of a view are stored as those of a tracked table with the same name (``storage.periods``).  Before a refresh
-at t, the watermark advances to the instant after t, so all later rows have a ts after t.
+A tracked table with the same name stores the periods of a view (``storage.periods``).  Before a refresh at t, the
+watermark advances to the instant after t, so all later rows have a ts after t.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ refreshed on each read and on request.  An ``auxiliary`` view is refreshed toget
 
 @dataclass(frozen=True, repr=False)
 class ViewRecord(Brief):
-    """A temporal view.  Its periods are those of the tracked table ``name``.
+    """A temporal view.  The tracked table ``name`` stores the periods of the view.
 
     ``form`` is the view's query with resolved names (``planning.view_plan``).  ``reads`` maps each table and view in
     ``form`` to the IDs of its columns.  ``tau`` is the instant of the last refresh in µs UTC (None: never).
@@ -132,9 +132,8 @@ class Views:
     def begin(self, t: int) -> None:
         """Advance the watermark to the instant after ``t``.  Only a refresh at ``t`` can then add rows at ``t``.
 
-        Raise ClockError if ``t`` is before the watermark, or if a load may still add rows at or before ``t``.  If the
-        watermark is already at the instant after ``t``, no tick may have passed ``t``, because the tick would have
-        missed the rows of the views at ``t``.
+        Raise ClockError if ``t`` is before the watermark, or if a load may still add rows at or before ``t``.  Raise
+        ClockError also if a tick has passed ``t``, because this tick has missed the rows of the views at ``t``.
         """
         with self._database.changing_under_lease() as connection:
             watermark = effective_watermark(connection)

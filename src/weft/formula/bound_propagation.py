@@ -12,10 +12,11 @@ from weft.formula.renaming import without_clashes
 
 
 def propagate_bounds(formula: Formula) -> Formula:
-    """Return the formula with copied bounds, outermost first.  If duplicates do not count, the answers are the same.
+    """Copy bounds into a formula, from the outermost subformula inwards.  If duplicates do not count, the answers are
+    the same.
 
-    Bounds are not copied into a SINCE from outside, because the SINCE would then look ahead.  Instead, the answers of
-    its right side within the interval bound the left side.
+    Bounds from outside a SINCE are not copied into the SINCE, because the formula would then look ahead.  Instead, the
+    answers of the right side of a SINCE within the interval bound the left side.
     """
     match formula:
         case And(left=left, right=right):

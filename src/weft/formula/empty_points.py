@@ -51,7 +51,7 @@ def _may_skip(formula: Formula) -> bool:
 
 
 def _when_empty(formula: Formula) -> bool | None:
-    """Return the truth value of a formula at a state without events.  Return None if it depends on more."""
+    """Return the truth value of a formula at a state without events.  Return None if it is unknown."""
     match formula:
         case algebra.Atom():
             return False
@@ -77,7 +77,7 @@ def _decided(left: Formula, right: Formula, *, by: bool) -> bool | None:
 
 
 def _indifferent(formula: Formula) -> bool:
-    """Return whether a state without events never changes the formula's answers at other states."""
+    """Return whether states without events have no effect on the answers at other states."""
     match formula:
         case algebra.Atom() | algebra.Comparison() | algebra.Matches() | algebra.Truth():
             return True

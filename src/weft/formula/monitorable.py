@@ -3,12 +3,12 @@
 A predicate or an equality must bind each variable before the variable is negated or compared.  At a time point, ``P(x)
 AND NOT Q(x)`` has finitely many answers, but ``NOT Q(x)`` has infinitely many answers.
 
-The check first tries the formula as written.  Next, it pushes negations inwards.  Finally, it copies bounds into the
-subformulas that need them (Müller, Theory and practice of runtime monitoring, section 5.3).  Bounds are copied only
-within a state, because MonPoly would look ahead if bounds were copied to other times.
+The check first tries the formula as written.  If this fails, the check pushes negations inwards.  If this also fails,
+the check copies bounds into the subformulas that need them (Müller, Theory and practice of runtime monitoring, section
+5.3).  Bounds are copied only within a state.  A copy to another time would make MonPoly look ahead.
 
-For evaluation, the module rewrites a formula so that each comparison is on the right side of an AND.  In this position,
-an equality may bind a variable, and all other comparisons filter (``weft.algebra.formula.And``).
+For evaluation, the module rewrites a formula so that each comparison is on the right side of an AND.  On the right side
+of an AND, an equality may bind a variable, and all other comparisons filter (``weft.algebra.formula.And``).
 """
 
 from __future__ import annotations
@@ -75,7 +75,9 @@ def monitorable(formula: Formula, *, counts: bool = False, text_of: Callable[[Fo
 
 
 def _ordered(formula: Formula) -> Formula:
-    """Sort the conjuncts so that each variable is bound before its use.  Without such an order, return the formula."""
+    """Sort the conjuncts so that each variable is bound before its use.  If no such order exists, return the formula
+    unchanged.
+    """
     if not isinstance(formula, And) or safe_range_violation(formula) is None:
         return formula
     waiting = conjuncts(formula)
@@ -161,7 +163,7 @@ def compares(formula: Formula) -> bool:
 
 
 def compares_with(given: set[Variable], formula: Formula) -> bool:
-    """Return whether a comparison uses only the variables ``given``, or binds one other variable by means of them."""
+    """Return whether the variables ``given`` are sufficient to evaluate a comparison or to bind its other variable."""
     match formula:
         case algebra.Comparison(operator="=", left=left, right=right):
             binds = (isinstance(left, Variable) and set(variables_of(right)) <= given) or (

@@ -34,7 +34,6 @@ _FUTURE: Final = {
     "ALWAYS": "PAST_ALWAYS",
     "UNTIL": "SINCE",
 }
-"""MonPoly's future operators, each with the corresponding past operator."""
 
 _NOT_TAKEN: Final = {
     "MATCHF": "regular expressions over time points",

@@ -7,8 +7,8 @@ formula with finite parts:
 - The module pushes ¬ inwards.  In a conjunction, the finite parts come first, and the other parts filter their answers.
 - ∃x is true if each part with x is the negation of a finite formula.  In this case, some value of x satisfies none of
   the finite formulas.
-- A SINCE needs a rewrite if its left side has an additional variable.  The new formula states that the right side held
-  at some time, and that the left side has held since then.
+- A SINCE needs a rewrite if its left side has a variable that its right side does not have.  The new formula states
+  that the right side held at some time, and that the left side has held since then.
 - All other formulas are split by x (``unseen_values``).  The value of x has either been seen before, or behaves like
   all unseen values.
 """
@@ -56,7 +56,7 @@ class Safe:
         self._known: dict[Formula, Formula | None] = {}
 
     def finite(self, formula: Formula) -> Formula | None:
-        """Return an equivalent formula with finite parts.  Return None if none is found.
+        """Return an equivalent formula with finite parts.  Return None if Weft finds no such formula.
 
         A variable that does not affect the answers may be missing in the result.
         """
@@ -141,7 +141,7 @@ class Safe:
     def _conjunction(self, parts: Sequence[Formula]) -> Formula | None:
         """Put the finite parts of a conjunction first.  The other parts then filter the answers.
 
-        If this is impossible, distribute the conjunction over an OR.
+        If no part can come first, distribute the conjunction over an OR.
         """
         waiting = [part for one in parts for part in self._flat(one)]
         if any(Not(part) in waiting or part == FALSE for part in waiting):
@@ -316,7 +316,7 @@ class Safe:
     def _of_constants(self, variable: Variable, inner: Formula) -> Formula | None:
         """If x must equal one of several constants, replace ∃x by one formula for each constant that was seen.
 
-        Return None if the formula has no such condition on x.
+        Return None if the formula does not restrict x to constants.
         """
         body: Formula = inner
         binders: list[Variable] = []

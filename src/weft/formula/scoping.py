@@ -34,7 +34,7 @@ def below(formula: Written) -> tuple[Written, ...]:
 
 
 def over(formula: Written, parts: tuple[Written, ...]) -> Written:
-    """Replace the direct subformulas of a formula by ``parts``, in the order of ``below``."""
+    """Replace the direct subformulas of a formula.  ``parts`` are in the order of ``below``."""
     match formula:
         case syntax_tree.Holds() | syntax_tree.Applied() | syntax_tree.Compared() | syntax_tree.Matched():
             return formula
@@ -82,7 +82,7 @@ def terms_of(formula: Written) -> tuple[WrittenTerm, ...]:
 def free_names(formula: Written) -> tuple[str, ...]:
     """Return the free variables in MonPoly's order.
 
-    This is the order of first occurrence, if the right side of each SINCE is read before the left side.
+    Variables are in the order of first occurrence, with the right side of SINCE before the left side.
     """
     match formula:
         case syntax_tree.Quantified(names=bound, formula=inner):

@@ -71,7 +71,7 @@ class Holds:
 
 @dataclass(frozen=True)
 class Applied:
-    """A predicate with terms, or a relation of LET or MU with terms."""
+    """An atom: the name of a predicate or of a defined relation, and its terms."""
 
     name: str
     terms: tuple[WrittenTerm, ...]
@@ -123,8 +123,8 @@ class Joined:
 class Quantified:
     """``EXISTS`` or ``FORALL`` over variables.
 
-    With ``seen``, each variable ranges over its values in events so far.  With ``time``, the variables range over time
-    points (only in two-sorted formulas).
+    With ``seen``, each variable ranges over the values that events have shown so far.  With ``time``, the variables
+    range over time points (only in two-sorted formulas).
     """
 
     quantifier: Literal["EXISTS", "FORALL"]
@@ -182,7 +182,7 @@ class Let:
 
 @dataclass(frozen=True)
 class Single:
-    """``DISTINCT`` of a formula, the paper's ε."""
+    """``DISTINCT`` of a formula, which is ε in the paper."""
 
     formula: Written
     at: int = field(default=0, compare=False)
@@ -200,7 +200,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Least:
-    """Mutually recursive relations.  Their bodies and ``within`` may use their names.
+    """Mutually recursive relations.  The bodies and ``within`` may use the names of these relations.
 
     For ``MU X. Q``, the formula ``within`` is X.
     """

@@ -43,7 +43,7 @@ _ORDERS: Final[dict[str, tuple[Literal["=", "<>", "<", "<="], bool]]] = {
     ">=": ("<=", True),
     "<>": ("<>", False),
 }
-"""The operator of each comparison token, and whether its two sides are exchanged."""
+"""A mapping from comparison tokens to (operator, whether to exchange the two sides)."""
 _DEEPEST: Final = 40
 _LONGEST: Final = 150
 

@@ -72,7 +72,7 @@ def refused_at(text: str, at: int, message: str, hint: str | None = None) -> For
 
 
 class Cursor:
-    """A position in the tokens of a text, as the base class of the parsers."""
+    """A position in the tokens of a text.  All parsers are subclasses of this class."""
 
     def __init__(self, text: str, scanned: list[Token], what: str) -> None:
         self.text = text
@@ -81,7 +81,7 @@ class Cursor:
         self.place = 0
 
     def ahead(self, steps: int = 0) -> Token:
-        """Return the token ``steps`` after the next token.  After the end of the text, its kind is ``END``."""
+        """Return the token ``steps`` after the next token.  After the last token, return a token of kind ``END``."""
         return self.tokens[min(self.place + steps, len(self.tokens) - 1)]
 
     def at(self, *kinds: str) -> bool:
@@ -95,7 +95,7 @@ class Cursor:
         return token
 
     def taken(self, kind: str) -> bool:
-        """Return whether the next token has this kind.  If so, advance."""
+        """If the next token has this kind, advance and return True."""
         if self.at(kind):
             self.place += 1
             return True

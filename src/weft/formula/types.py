@@ -35,7 +35,7 @@ class Unknowns:
         self._count = 0
 
     def new(self, *, number: bool = False) -> DataType:
-        """Return a new type variable.  With ``number``, it can only become a numeric type."""
+        """Return a new type variable.  With ``number``, this type variable can only become a numeric type."""
         self._count += 1
         name = f"?{self._count}"
         if number:
@@ -43,7 +43,9 @@ class Unknowns:
         return DataType(name)
 
     def known(self, data_type: DataType) -> DataType:
-        """Return the inferred type of a type variable, or the representative of all type variables unified with it."""
+        """Return the type of a type variable.  For an unknown type, return the representative of all unified
+        variables.
+        """
         while data_type.name in self._same:
             data_type = self._same[data_type.name]
         return data_type

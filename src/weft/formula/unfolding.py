@@ -1,4 +1,4 @@
-"""Expand LET: replace each use of a definition by the body of the definition, with arguments for parameters."""
+"""Expand LET: replace each use of a definition by its body, and each parameter by its argument."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def bare_text(term: Term) -> str:
 
 
 def interval_text(interval: Interval) -> str:
-    """Return the text of an interval.  Each end is in the largest unit that divides this end.
+    """Return the text of an interval.  Each end is printed in the largest unit that divides it.
 
     The text of the interval without limits is empty.  An end is printed as an open end if it is one microsecond from a
     whole millisecond.
@@ -167,7 +167,7 @@ def answers(
 ) -> str | None:
     """Return the text of the sorted answers at a time point.
 
-    Without answers, return None unless ``every_point`` is true.  The answer of a closed formula is ``true`` or
+    Return None if there are no answers and ``every_point`` is false.  The answer of a closed formula is ``true`` or
     ``false``.  With ``every_point`` (MonPoly's option -verbose), the rows form one list.  With ``counts``, ``*`` and
     the count follow each row.
     """
@@ -189,7 +189,7 @@ def row_text(row: Row) -> str:
 
 
 def value_text(value: Value) -> str:
-    """Return the text of a value.  A text gets quotes if it has none, and a float has C's format %g."""
+    """Return the text of a value.  A text gets quotes if it has no quotes.  A float has C's format %g."""
     if isinstance(value, str):
         return value if len(value) > 1 and value[0] == value[-1] == '"' else f'"{value}"'
     return f"{value:g}" if isinstance(value, float) else str(value)

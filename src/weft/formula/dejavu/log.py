@@ -1,8 +1,8 @@
 """Read DejaVu's logs, which are CSV files, as streams of time points.
 
 Each line ``name,value,…`` is one event and becomes one time point.  In a timed log, the last value of each line is the
-time in seconds, an integer.  In a log without times, every event has the time 0.  Like DejaVu, the reader adds up the
-time between consecutive events.  If the time decreases at an event, the reader adds nothing.
+time in whole seconds.  In a log without times, every event has the time 0.  Like DejaVu, the reader adds up the time
+between consecutive events.  If the time decreases at an event, the reader adds nothing.
 """
 
 from __future__ import annotations

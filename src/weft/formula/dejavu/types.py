@@ -82,7 +82,7 @@ class _Typing:
         return algebra.Definition(rule.name, parameters, self._formula(rule.body))
 
     def _check_guarded(self, formula: Written, rule: syntax_tree.Rule) -> None:
-        """Raise FormulaError if the rule refers to a rule without ``@``, which means at the same time point."""
+        """Raise FormulaError for a reference to a rule at the same time point, that is, without ``@``."""
         if isinstance(formula, syntax_tree.Applied) and formula.name in self.rules:
             raise refused_at(self.text, formula.at, f"the rule {rule.name} uses {formula.name} without @ before it")
         if not (isinstance(formula, syntax_tree.Once) and formula.operator == "PREVIOUS"):

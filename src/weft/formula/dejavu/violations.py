@@ -64,7 +64,7 @@ def properties(text: str) -> Properties:
 def _violated(written: Named, formula: Formula, rules: Mapping[str, algebra.Definition], text: str) -> Formula:
     """Return the negation of a property, expressed with finite relations.
 
-    Try both each rule and its complement.  Raise FormulaError if no combination is finite.
+    For each rule, try both the rule and its complement.  Raise FormulaError if no combination is finite.
     """
     bodies = (formula, *(rule.body for rule in rules.values()))
     atoms = [part for body in bodies for part in algebra.subformulas(body) if isinstance(part, algebra.Atom)]

@@ -1,10 +1,10 @@
-"""Rewrite a two-sorted formula without a synopsis to a formula over the stored history.
+"""Rewrite a two-sorted formula to a formula over the stored history, if the formula has no synopsis.
 
 Let Q be the body of a quantifier over a time point t.  Let T be the relation of the existing time points.  The module
 replaces Q by T(t) ∧ Q, which changes no count.  After this step, t is an ordinary column of numbers.
 
-P(x) AT t reads the rows of P at all time points so far, each with its time point.  This is ◇ of a dated predicate, and
-the synopsis of this ◇ is the history itself.
+P(x) AT t reads the rows of P at all time points so far, together with the time points.  This becomes ◇ of a dated
+predicate.  The synopsis of this ◇ is the history itself.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _ranged(formula: Formula) -> Formula:
 def _within(time: Variable, formula: Formula) -> Formula:
     """Return T(t) ∧ Q for the time point t and the formula Q.
 
-    If Q needs the bound inside, move T(t) to the left of a comparison, into each side of an OR, or into EXISTS.
+    Where necessary, T(t) is to the left of a comparison, in each side of an OR, or in EXISTS.
     """
     point = Atom(POINTS, (time,))
     if time not in free_variables(formula):

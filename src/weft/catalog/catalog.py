@@ -64,10 +64,7 @@ class CatalogParts:
 
 
 class Writer(CatalogParts):
-    """A catalog that the holder of a lease can change.
-
-    Each change checks the lease in its own transaction.  If the lease is lost, the change raises LeaseLost.
-    """
+    """A catalog under a lease.  Each change checks the lease, and raises LeaseLost if the lease is lost."""
 
     def __init__(self, database: Database, lease: Lease) -> None:
         super().__init__(database.under(lease))
@@ -105,14 +102,11 @@ class Catalog(CatalogParts):
         return Leases(self._database, name).held()
 
     def writer(self, purpose: str, holder: str, at: int, ttl_us: int = LEASE_TTL_US) -> Writer:
-        """Acquire the write lease at the wall-clock time ``at``.  Raise LeaseBusy if another process holds it.
-
-        The caller must release the lease.
-        """
+        """Acquire the write lease, or raise LeaseBusy.  ``at`` is the wall-clock time in microseconds UTC."""
         return Writer(self._database, Leases(self._database, "write").acquire(purpose, holder, at, ttl_us))
 
     def sender(self, holder: str, at: int, ttl_us: int = LEASE_TTL_US) -> Writer:
-        """Acquire the delivery lease at the wall-clock time ``at``.  Raise LeaseBusy if another process holds it."""
+        """Acquire the delivery lease, or raise LeaseBusy.  ``at`` is the wall-clock time in microseconds UTC."""
         return Writer(self._database, Leases(self._database, "deliver").acquire("deliver", holder, at, ttl_us))
 
     @contextmanager

@@ -26,8 +26,7 @@ from weft.printable import require_text
 class Database:
     """The folder and the database connection of a home.
 
-    All parts of the catalog share this object.  Writing transactions check ``lease`` if it is set.  After ``close``,
-    every use of the object raises HomeClosed.
+    Writing transactions check ``lease`` if it is set.  After ``close``, every use of the object raises HomeClosed.
     """
 
     def __init__(
@@ -111,10 +110,7 @@ def inserted_id(connection: Connection, statement: Insert) -> int:
 
 
 def require_held(connection: Connection, lease: Lease) -> None:
-    """Raise LeaseLost if another writer has taken ``lease``.
-
-    An expired lease stays valid until another writer takes it.
-    """
+    """Raise LeaseLost if another writer has taken ``lease``.  Until then, even an expired lease is valid."""
     leases = ddl.leases.c
     current = connection.execute(select(leases.token, leases.holder).where(leases.name == lease.name)).one()
     if current.token == lease.token and current.holder is not None:

@@ -1,7 +1,6 @@
 """Define the catalog's tables for SQLite and PostgreSQL.
 
-The database never reuses the ID of a deleted row.  SQLite uses AUTOINCREMENT for the IDs, and PostgreSQL uses
-sequences.  Instants are BIGINT microseconds UTC.
+The database never reuses the ID of a deleted row.  Instants are BIGINT microseconds UTC.
 """
 
 from __future__ import annotations

@@ -47,9 +47,7 @@ class Definitions:
         return replace(table, definition=self._definition(self._views[table_id]))
 
     def _definition(self, view: ViewRecord) -> Query:
-        """The definition reads base tables in place of auxiliary views.  It repeats the conditions of the auxiliary
-        views, so its result is the same.
-        """
+        """Read base tables in place of auxiliary views.  The definition repeats the conditions of those views."""
         from weft.planning.view_plan import restored_view
 
         bound = restored_view(view.form, self._tables.values(), view.reads).query

@@ -22,10 +22,9 @@ _WRITERS_LOCK: Final = 0x77656674
 
 
 def sqlite_engine(file: Path) -> Engine:
-    """Return an engine for a SQLite file.
+    """Return an engine for a SQLite file.  A commit survives a power cut.
 
-    With the setting ``synchronous=FULL``, a commit survives a power cut.  The engine is read-only if Weft cannot write
-    the file or its folder.
+    The engine is read-only if Weft cannot write the file or its folder.
     """
     if file.exists() and not (os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)):
         return _read_only(file)
@@ -64,10 +63,7 @@ def to_write(connection: Connection) -> Connection:
 
 
 def upserted(connection: Connection, table: Table, key: Sequence[str], changed: Sequence[str]) -> Any:
-    """Return an upsert: a statement that inserts a row or updates the row with the same ``key``.
-
-    The update sets only the columns ``changed``.
-    """
+    """Return a statement that inserts a row, or sets the columns ``changed`` of the row with the same ``key``."""
     dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
     statement = dialect.insert(table)
     values = {name: statement.excluded[name] for name in changed}

@@ -1,7 +1,4 @@
-"""Read the schemas of a home's tables with Python's own SQLite module.
-
-The compiler has only a few milliseconds to read the schemas, and the catalog's database library takes longer to import.
-"""
+"""Read the schemas of a home's tables with Python's own SQLite module, which is quick to import."""
 
 from __future__ import annotations
 

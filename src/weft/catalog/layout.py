@@ -54,10 +54,7 @@ def runner_file(home: Path) -> Path:
 
 
 def holders_folder(home: Path) -> Path:
-    """Return the folder for the lock files of processes.
-
-    Each process that holds a lease locks its own file while the process runs.  Backups must exclude the folder.
-    """
+    """Return the folder for the lock files of processes.  Backups must exclude this folder."""
     return home / "holders"
 
 

@@ -54,8 +54,8 @@ class Liveness:
     def announce(self, holder: str) -> None:
         """Lock the file of this process.  A process must call this method before it takes a lease.
 
-        Do nothing if ``holder`` is not a name from ``this_process``.  On a file system without locks, the process
-        counts as alive until its lease expires.
+        Ignore names that are not from ``this_process``.  Without file locks, a process counts as alive until its lease
+        expires.
         """
         name = _name(holder)
         with self._mutex:
@@ -66,10 +66,7 @@ class Liveness:
             self._locked[name] = _locked(self._folder / name)
 
     def is_gone(self, holder: str) -> bool:
-        """Return whether the process ``holder`` has ended, on any host and in any container.
-
-        If ``holder`` is not a name from ``this_process``, return False.
-        """
+        """Return whether a process has ended.  Return False if ``holder`` is not a name from ``this_process``."""
         name = _name(holder)
         if name is None:
             return False

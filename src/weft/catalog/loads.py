@@ -50,8 +50,7 @@ class Loads:
     ) -> int:
         """Record the start of a load and return the load's ID.
 
-        ``digest`` is the digest of the source, or None.  For a source of several files, ``files`` are their names and
-        digests.
+        ``files`` are the (name, digest) of each file if the source has several files.
         """
         values = {"table_id": table_id, "source": source, "kind": kind, "digest": digest, "started_at": at}
         counts = {"stored": 0, "known": 0, "quarantined": 0, "late": 0}
@@ -102,10 +101,7 @@ class Loads:
             return match is not None
 
     def of_files(self, table_id: int, digests: Collection[str]) -> Mapping[str, LoadRecord]:
-        """Return the latest load of each file into the table.  The keys are the digests of the files.
-
-        A finished load takes precedence over an unfinished one.  A load may have included other files.
-        """
+        """Return the latest load of each file into the table, by digest.  Finished loads take precedence."""
         loads, files = ddl.loads, ddl.load_files
         own = select(loads.c.digest.label("of"), loads).where(loads.c.digest.in_(digests))
         parts = select(files.c.digest.label("of"), loads).join(files, files.c.load_id == loads.c.load_id)
@@ -145,10 +141,7 @@ class Loads:
             return int(total)
 
     def activate(self, load_id: int, at: int, *, hold: bool = False) -> None:
-        """Record that this process works on the load.
-
-        With ``hold``, the watermark does not advance until the load is done.
-        """
+        """Record that this process works on the load.  With ``hold``, the watermark waits until the load is done."""
         self._database.liveness.announce(this_process())
         with self._database.changing_under_lease() as connection:
             values = {"holder": this_process(), "expires_at": at + ACTIVE_TTL_US}
@@ -204,11 +197,7 @@ class Loads:
 
 @dataclass(frozen=True, slots=True)
 class UnreadableRecord:
-    """An unreadable record for the quarantine index.
-
-    ``sha256`` and ``size`` describe the bytes of the record.  ``options`` (JSON) are the options of the load for a
-    retry.
-    """
+    """An unreadable record for the quarantine index.  A retry needs ``options``, the load's options as JSON."""
 
     source: str
     position: str
@@ -230,8 +219,7 @@ class Quarantine:
     def add(self, load_id: int, table_id: int, records: Iterable[UnreadableRecord], at: int) -> int:
         """Add unreadable records to the index in one transaction.  Return the number of new records.
 
-        A record with the same table, source, position and bytes is not added again, but assigned to this load.  ``at``
-        is in µs UTC.
+        A record with the same table, source, position and bytes is not new.  ``at`` is in µs UTC.
         """
         quarantine = ddl.quarantine
         count = select(func.count()).select_from(quarantine).where(quarantine.c.table_id == table_id)
@@ -275,10 +263,7 @@ class Quarantine:
         return {source: frozenset(places) for source, places in positions.items()}
 
     def settle(self, quarantine_id: int, state: QuarantineState, *, reason: str | None = None) -> None:
-        """Set the state of a quarantined record.  Raise NotFound for an unknown record.
-
-        If ``reason`` is None, the record keeps its reason.
-        """
+        """Set the state of a quarantined record, and its ``reason`` if given.  Raise NotFound for an unknown record."""
         values = {"state": state} if reason is None else {"state": state, "reason": reason}
         with self._database.changing() as connection:
             changed = connection.execute(
@@ -295,10 +280,7 @@ LoadState = Literal["done", "at work", "ended in the middle", "being undone", "u
 
 @dataclass(frozen=True, repr=False)
 class LoadSummary(Brief):
-    """A load with the name of its table and the number of rows stored.
-
-    ``first_ts`` and ``last_ts`` are the smallest and largest ts of the rows, or None without rows.
-    """
+    """A load with the name of its table, and with the number and the ts bounds of the stored rows."""
 
     load: LoadRecord
     table: str
@@ -488,8 +470,5 @@ def _without_quarantine(connection: Connection, condition: Any) -> tuple[str, ..
 
 
 def forget_quarantined(connection: Connection, table_id: int) -> tuple[str, ...]:
-    """Delete the table's records from the quarantine index.  Return the digests of the deleted records.
-
-    Records of other tables may have the same digests.
-    """
+    """Delete the table's quarantined records and return the digests.  Other tables may share the digests."""
     return _without_quarantine(connection, ddl.quarantine.c.table_id == table_id)

@@ -31,8 +31,8 @@ FIRST_FORMAT: Final = 1
 class Migration:
     """A migration of a home from the previous format to the format ``to``.
 
-    ``statements`` are literal SQL, because the definitions in ``ddl`` continue to change.  ``then`` makes the changes
-    that need Python.
+    ``statements`` are literal SQL, because the definitions in ``ddl`` change.  ``then`` makes the changes that need
+    Python.
     """
 
     to: int
@@ -41,10 +41,7 @@ class Migration:
 
 
 def bind_plans(connection: Connection) -> None:
-    """Replace the SQL texts of format 1 by plans with resolved names.
-
-    If the text of a query no longer compiles, mark the query as failed and record the reason.
-    """
+    """Replace the SQL texts of format 1 by plans.  Mark a query as failed if its text no longer compiles."""
     tables = _tables(connection)
     live = connection.execute(text("SELECT query_id, plan_id, parameters FROM queries WHERE state <> 'removed'")).all()
     bodies = {row.plan_id: json.loads(row.body) for row in connection.execute(text("SELECT plan_id, body FROM plans"))}

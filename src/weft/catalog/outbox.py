@@ -80,10 +80,7 @@ class Outbox:
             return tuple(_entry(row) for row in rows)
 
     def latest(self, sub_ids: Collection[int] | None, limit: int) -> tuple[OutboxEntry, ...]:
-        """Return the latest messages of the subscriptions ``sub_ids``, the newest first.
-
-        If ``sub_ids`` is None, return the latest messages of all live subscriptions.
-        """
+        """Return the latest messages, the newest first.  If ``sub_ids`` is None, include all live subscriptions."""
         outbox, query, subscribed = ddl.outbox.c, ddl.queries.c, ddl.subscriptions.c
         wanted = select(ddl.outbox).order_by(outbox.entry_id.desc()).limit(limit)
         if sub_ids is None:
@@ -102,10 +99,7 @@ class Outbox:
             return frozenset(connection.execute(begun).scalars())
 
     def sent_ends(self, sub_id: int) -> tuple[OutboxEntry, ...]:
-        """Return the first and the latest sent message of a subscription.
-
-        If only one message was sent, the result contains only this message.
-        """
+        """Return the first and the latest sent message of a subscription, without duplicates."""
         ends = select(func.min(ddl.outbox.c.entry_id), func.max(ddl.outbox.c.entry_id)).where(
             ddl.outbox.c.sub_id == sub_id, ddl.outbox.c.state == "sent"
         )
@@ -145,10 +139,7 @@ class Outbox:
             return _read_entry(connection, row.entry_id)
 
     def mark_sent(self, entry_id: int, at: int, reply: str | None = None, digest_at: int | None = None) -> None:
-        """Record that a message was sent.  Advance the subscription in the same transaction.
-
-        If the message completes a digest, ``digest_at`` is the time of the next digest.
-        """
+        """Record that a message was sent, and advance the subscription.  Set the time of the next digest if given."""
         with self._database.changing_under_lease("deliver") as connection:
             entry = _unsent(connection, entry_id)
             _change_entry(connection, entry_id, state="sent", sent_at=at, last_error=None, reply=reply, about=None)
@@ -158,10 +149,7 @@ class Outbox:
             change_subscription(connection, entry.sub_id, delivered=entry.last_ordinal, **values)
 
     def mark_failed(self, entry_id: int, error: str, next_attempt_at: int | None) -> Subscription:
-        """Record that a message was not delivered.  Record the time of the next attempt.
-
-        If ``next_attempt_at`` is None, the subscription waits until a person resumes it.
-        """
+        """Record that a message was not delivered.  Without ``next_attempt_at``, park the subscription."""
         with self._database.changing_under_lease("deliver") as connection:
             entry = _unsent(connection, entry_id)
             _change_entry(connection, entry_id, state="failed", last_error=error)

@@ -1,7 +1,4 @@
-"""Store standing queries and the plans that they share (design section 5).
-
-Storing many queries at once takes a fixed number of SQL statements.
-"""
+"""Store standing queries and the plans that they share (design section 5)."""
 
 from __future__ import annotations
 
@@ -80,10 +77,9 @@ class Queries:
             return int(connection.execute(wanted).scalar_one())
 
     def next_wake(self, pace_us: int) -> int | None:
-        """Return the instant by which the next tick must run.
+        """Return the instant by which the next tick must run, or None if no query is active.
 
-        Return None if no query is active.  Return MIN_INSTANT if an active query has never run.  ``pace_us`` is the
-        interval for queries without their own interval, in microseconds.
+        Return MIN_INSTANT if an active query has never run.  ``pace_us`` is the default interval in microseconds.
         """
         queries = ddl.queries.c
         at_each_tick = case((queries.next_run.is_(None), func.coalesce(queries.tau, MIN_INSTANT)))
@@ -117,10 +113,7 @@ class Queries:
             return row[0], row[1]
 
     def due_plans(self, at: int) -> tuple[DuePlan, ...]:
-        """Return the queries that must run at ``at``, grouped by plan.
-
-        Omit queries whose last tick was at ``at`` or later.
-        """
+        """Return the queries that must run at ``at`` and have no tick at or after ``at``, grouped by plan."""
         queries = ddl.queries.c
         begin = func.coalesce(queries.tau, queries.from_instant)
         undated = begin.is_not(None) & queries.next_due.is_(None)
@@ -177,10 +170,7 @@ class Queries:
 
     @contextmanager
     def purge_reported(self, query_id: int) -> Iterator[None]:
-        """Raise NotFound in place of StorageError if the query's answers were purged during the ``with`` block.
-
-        A purge may happen after the caller has read the catalog and before the caller reads the answers.
-        """
+        """Raise NotFound in place of StorageError if the query's answers were purged during the ``with`` block."""
         try:
             yield
         except StorageError:
@@ -201,9 +191,7 @@ class Queries:
         return PlanRecord(row.plan_id, row.signature, row.body)
 
     def plans(self, plan_ids: Collection[int] | None = None) -> tuple[PlanRecord, ...]:
-        """Return the plans with these IDs, ordered by ID.  If ``plan_ids`` is None, return the plans of live
-        queries.
-        """
+        """Return the plans with these IDs, ordered by ID.  With None, return the plans of live queries."""
         plan, queries = ddl.plans.c, ddl.queries.c
         conditions: list[ColumnElement[bool]]
         conditions = [exists().where(queries.plan_id == plan.plan_id, queries.state != "removed")]
@@ -261,10 +249,7 @@ class Queries:
             return tuple(query_record(row) for row in connection.execute(wanted.order_by(queries.query_id)))
 
     def purged(self, query_ids: Iterable[int], stored: tuple[str, int, int] | None) -> None:
-        """Record that the answers of the queries are purged.
-
-        ``stored`` is the new (path, version, number of rows) of the ledger.
-        """
+        """Record a purge of the queries' answers.  ``stored`` is the ledger's new (path, version, number of rows)."""
         with self._database.changing_under_lease() as connection:
             for query_id in query_ids:
                 change_query(connection, query_id, reason=_PURGED)
@@ -316,10 +301,7 @@ def change_query(connection: Connection, query_id: int, **values: Any) -> QueryR
 
 
 def query_named(connection: Connection, name: str) -> QueryRecord:
-    """Return the live query with this case-insensitive name in the caller's transaction.
-
-    Raise NotFound with the most similar name for an unknown name.
-    """
+    """Return the live query with this case-insensitive name.  Raise NotFound for an unknown name."""
     queries = ddl.queries.c
     row = connection.execute(select(*QUERY).where(queries.folded == folded(name), queries.state != "removed")).first()
     if row is None:
@@ -348,9 +330,7 @@ def read_below(connection: Connection, start: ColumnElement[bool]) -> tuple[Quer
 
 
 def live_readers(connection: Connection) -> dict[int, QueryRecord]:
-    """Return a mapping from IDs to live queries that read the results of other queries.  Most homes have few such
-    queries.
-    """
+    """Return a mapping from IDs to live queries that read the results of other queries."""
     queries = ddl.queries.c
     wanted = select(*QUERY).where(_READING, queries.state != "removed").order_by(queries.query_id)
     return {row.query_id: query_record(row) for row in connection.execute(wanted)}
@@ -373,7 +353,7 @@ def _refuse_read(connection: Connection, query: QueryRecord) -> None:
 def query_record(row: Sequence[Any]) -> QueryRecord:
     """Return the QueryRecord of a row that starts with the columns ``QUERY``.
 
-    Access to the columns by name would be too slow for each tick, so this function uses their positions.
+    Access to the columns by name would be too slow for each tick.
     """
     values = list(row[: len(QUERY)])
     for place, parsed in _PARSED.items():
@@ -417,10 +397,7 @@ Item = TypeVar("Item")
 
 
 def insert_queries(connection: Connection, queries: Sequence[QueryDefinition], at: int) -> tuple[int, ...]:
-    """Store the queries with their subscriptions and plans.  Return the IDs in the order of ``queries``.
-
-    Raise the errors of ``Queries.install``.
-    """
+    """Store the queries with their subscriptions and plans.  Return the IDs in the order of ``queries``."""
     if not queries:
         return ()
     starts = [query.from_instant for query in queries if query.from_instant is not None]
@@ -537,10 +514,7 @@ def _refuse_twice(names: Iterable[str], message: str, remedy: str) -> None:
 
 
 def stratum_of(connection: Connection, reads: Iterable[int]) -> int:
-    """Return one more than the greatest stratum of the queries ``reads``, or 0 without such queries.
-
-    Raise NotFound if a query in ``reads`` does not exist.
-    """
+    """Return the stratum above the queries ``reads``.  Raise NotFound if one of these queries is missing."""
     queries, stratum = ddl.queries.c, 0
     for query_id in reads:
         row = connection.execute(

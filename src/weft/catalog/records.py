@@ -58,8 +58,7 @@ class HomeRecord:
     def now_at(self, wall: int) -> int | None:
         """Return the time of the home's clock.  Return None if a replay home has no time yet.
 
-        The clock of a wall home is ``wall``.  The clock of a replay home is the last ``--now``, or the last ts before
-        the first ``--now``.
+        The clock of a wall home is ``wall``.  The clock of a replay home is the last ``--now``, or else the last ts.
         """
         if self.clock == "wall":
             return wall
@@ -120,7 +119,7 @@ class TableRecord(Brief):
 class LoadRecord(Brief):
     """A load of one source.  ``finished_at`` is None for an unfinished load.
 
-    ``state`` is ``kept``, ``undoing`` during an undo, or ``undone``.
+    ``state`` is ``kept``, ``undoing`` (during an undo) or ``undone``.
     """
 
     load_id: int
@@ -165,11 +164,7 @@ class QuarantineRecord(Brief):
 
 @dataclass(frozen=True)
 class Lease:
-    """The right to write or to deliver.
-
-    After ``expires_at``, the lease stays valid until another process takes it.  ``token`` increases with each
-    acquisition under the same ``name``.
-    """
+    """The right to write or to deliver.  An expired lease stays valid until another process takes it."""
 
     name: LeaseName
     token: int
@@ -248,7 +243,7 @@ def table_schema(
 ) -> TableSchema:
     """Return the schema that queries see for a table whose stored columns are ``stored``.
 
-    ``depends_on_now`` is as in ``ViewSchema``, or None for a table that is not a view.
+    ``depends_on_now`` is None for a table that is not a view.
     """
     if not tracked:
         return TableSchema(table_id, name, tuple(stored))

@@ -73,10 +73,7 @@ class Sources:
         at: int,
         open_rows: int = 0,
     ) -> None:
-        """Record the source of a tracked table with ``open_rows`` current rows.
-
-        Raise Conflict if the table already has a source.
-        """
+        """Record the source of a tracked table.  Raise Conflict if the table already has a source."""
         sources = ddl.sources
         with self._database.changing() as connection:
             taken = connection.execute(select(sources.c.location).where(sources.c.table_id == table_id)).first()
@@ -114,10 +111,7 @@ class Sources:
             connection.execute(delete(ddl.sources).where(ddl.sources.c.table_id == table_id))
 
     def intend(self, intents: Sequence[tuple[int, int, Mapping[str, Any]]]) -> None:
-        """Record, in one transaction, the state that ``settle`` will store for each source.
-
-        Each intent is a tuple (table_id, reservation_id, seen).
-        """
+        """Record the states (table_id, reservation_id, seen) that ``settle`` will store, in one transaction."""
         sources = ddl.sources
         with self._database.changing_under_lease() as connection:
             for table_id, reservation_id, seen in intents:

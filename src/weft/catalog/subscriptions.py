@@ -113,10 +113,7 @@ class Subscriptions:
             return read_subscription(connection, sub_id)
 
     def go_to(self, sub_id: int, delivered: int) -> Subscription:
-        """Unmute the subscription and continue after the answer ``delivered``.  Raise Conflict if a message is pending.
-
-        Messages that repeat answers get new IDs.
-        """
+        """Continue after the answer ``delivered``, and unmute.  Raise Conflict if a message is pending."""
         with self._database.changing_under_lease("deliver") as connection:
             return _restarted(connection, sub_id, delivered)
 
@@ -214,10 +211,7 @@ class Subscriptions:
 
 
 def fail_subscription(connection: Connection, sub_id: int, error: str, next_attempt_at: int | None) -> Subscription:
-    """Count a failure and record the time of the next attempt.
-
-    If ``next_attempt_at`` is None, park the subscription.  An ended subscription stays ended.
-    """
+    """Count a failure and record the time of the next attempt.  If the time is None, park the subscription."""
     subscription = read_subscription(connection, sub_id)
     if subscription.state == "ended":
         return subscription

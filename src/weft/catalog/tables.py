@@ -19,10 +19,7 @@ _PERIODS = (VALID_FROM, VALID_TO)
 
 
 class Tables:
-    """The tables of a home, with the last recorded state of each Delta table.
-
-    Table IDs are never reused, and column IDs are never reused within a table.
-    """
+    """The tables of a home.  IDs of tables are never reused, nor are IDs of columns within a table."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

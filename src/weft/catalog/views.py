@@ -233,10 +233,7 @@ def _forget(connection: Connection, table_id: int) -> str:
 
 
 def views_reading(connection: Connection, table_id: int) -> list[str]:
-    """Return the names of the views that read ``table_id``, directly or through an auxiliary view.
-
-    Auxiliary views are omitted.
-    """
+    """Return the names of the non-auxiliary views that read ``table_id``, directly or through an auxiliary view."""
     return [view.name for view in readers(_read(connection), table_id)]
 
 

@@ -28,10 +28,7 @@ Scope = Mapping[str, DataType]
 
 
 def lowered(formula: Written, signature: Signature, text: str) -> Formula:
-    """Translate a syntax tree to a formula.
-
-    Raise FormulaError with the position of an unknown name or a type clash.
-    """
+    """Translate a syntax tree to a formula.  Raise FormulaError for an unknown name or a type clash."""
     lowering = Lowering(signature, text)
     tree = lowering.formula(formula, {})
     return settled(tree, lowering.types)
@@ -237,10 +234,7 @@ class Lowering:
     def of_predicate(
         self, written: syntax_tree.Applied, predicate: Predicate, types: tuple[DataType, ...], scope: Scope
     ) -> tuple[Term, ...]:
-        """Translate the terms of a predicate.
-
-        Raise FormulaError for a term other than ``_`` in a column that formulas cannot use.
-        """
+        """Translate the terms of a predicate.  The columns in ``predicate.unnamed`` permit only the term ``_``."""
         if len(types) == len(written.terms):
             names = [term.name if isinstance(term, syntax_tree.Name) else "" for term in written.terms]
             reasons = Reasons()
@@ -377,10 +371,7 @@ def _type_of_value(value: int | float | str) -> DataType:
 
 
 def worked_out(operation: str, arguments: tuple[Term, ...], result: DataType) -> Term:
-    """Apply the operation to the terms.  If all terms are constants, compute the value.
-
-    Raise ArithmeticError if the operation has no value.
-    """
+    """Apply an operation to terms.  If all terms are constants, return the value or raise ArithmeticError."""
     named: Operation = operation  # type: ignore[assignment]
     values = [argument.value for argument in arguments if isinstance(argument, Constant)]
     if len(values) < len(arguments):

@@ -75,9 +75,7 @@ def monitorable(formula: Formula, *, counts: bool = False, text_of: Callable[[Fo
 
 
 def _ordered(formula: Formula) -> Formula:
-    """Sort the conjuncts so that each variable is bound before its use.  If no such order exists, return the formula
-    unchanged.
-    """
+    """Sort the conjuncts so that each variable is bound before its use, if such an order exists."""
     if not isinstance(formula, And) or safe_range_violation(formula) is None:
         return formula
     waiting = conjuncts(formula)

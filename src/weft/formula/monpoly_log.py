@@ -63,10 +63,7 @@ class _Log:
             yield "end", ""
 
     def _words_here(self, ended: bool) -> Iterator[tuple[str, str]]:
-        """Yield the complete tokens of the buffer.
-
-        Before the end of the log, the last token in the buffer may be incomplete, so it stays in the buffer.
-        """
+        """Yield the complete tokens.  Before the end of the log, the last token in the buffer may be incomplete."""
         buffer, size = self.buffer, len(self.buffer)
         at = self.at
         while True:

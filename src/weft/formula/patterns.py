@@ -13,10 +13,7 @@ _GROUPING: Final = "()|"
 
 
 def translated(pattern: str) -> str:
-    """Translate an expression to RE2.
-
-    Raise ValueError for an incomplete expression, and for an expression that RE2 does not support.
-    """
+    """Translate an expression to RE2.  Raise ValueError if the expression is invalid or has no translation."""
     written: list[str] = []
     at = 0
     lines = False

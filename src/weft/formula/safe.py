@@ -46,10 +46,7 @@ FIRST = Not(Previous(ALWAYS, TRUE))
 
 
 class Safe:
-    """A rewriter of formulas to finite parts.
-
-    ``occurrences`` maps each variable to the event atoms that contain the variable.
-    """
+    """A rewriter of formulas to finite parts.  ``occurrences`` contains the event atoms of each variable."""
 
     def __init__(self, occurrences: Occurrences) -> None:
         self.occurrences = occurrences
@@ -129,20 +126,14 @@ class Safe:
         return Since(ALWAYS, other, And(other, FIRST)) if other is not None else None
 
     def _never_since(self, left: Formula, right: Formula) -> Formula | None:
-        """Rewrite ¬(P SINCE Q) to "¬Q since the first time point, or since a time point without P".
-
-        Return None if ¬Q is not finite.
-        """
+        """Rewrite ¬(P SINCE Q) to "¬Q since the first time point, or since a time point without P"."""
         other = self.finite(Not(right))
         if other is None:
             return None
         return Or(Since(ALWAYS, other, And(other, FIRST)), Since(ALWAYS, other, And(other, Not(left))))
 
     def _conjunction(self, parts: Sequence[Formula]) -> Formula | None:
-        """Put the finite parts of a conjunction first.  The other parts then filter the answers.
-
-        If no part can come first, distribute the conjunction over an OR.
-        """
+        """Put the finite parts of a conjunction first.  If this is impossible, distribute it over an OR."""
         waiting = [part for one in parts for part in self._flat(one)]
         if any(Not(part) in waiting or part == FALSE for part in waiting):
             return FALSE
@@ -173,10 +164,7 @@ class Safe:
                 return [formula]
 
     def _following(self, chain: Formula | None, waiting: Sequence[Formula]) -> tuple[Formula, Formula] | None:
-        """Choose the next conjunct and add it to the chain.  Return None if no conjunct can follow.
-
-        Conjuncts that filter the chain come before finite conjuncts.
-        """
+        """Add the next conjunct to the chain.  Filters of the chain come before finite conjuncts."""
         if chain is not None:
             for part in waiting:
                 if set(free(part)) <= set(free(chain)) and (longer := self.filtered(chain, part)) is not None:
@@ -189,10 +177,7 @@ class Safe:
         return part, equivalent if chain is None else And(chain, equivalent)
 
     def _is_seen(self, part: Formula) -> bool:
-        """Return whether a part only states that the value of a variable was seen.
-
-        Such a part filters nothing, because all answers of finite parts are seen values.
-        """
+        """Return whether a part only states that the value of a variable was seen.  Such a part filters nothing."""
         return any(part == self.occurrences.seen(variable) for variable in free(part))
 
     def _distributed(self, waiting: Sequence[Formula], chain: Formula | None) -> Formula | None:
@@ -314,10 +299,7 @@ class Safe:
                 return self._exists_among(variable, inner)
 
     def _of_constants(self, variable: Variable, inner: Formula) -> Formula | None:
-        """If x must equal one of several constants, replace ∃x by one formula for each constant that was seen.
-
-        Return None if the formula does not restrict x to constants.
-        """
+        """If x must equal one of several constants, replace ∃x by one formula for each constant that was seen."""
         body: Formula = inner
         binders: list[Variable] = []
         while isinstance(body := _simple(body) or FALSE, Exists):

@@ -80,10 +80,7 @@ def terms_of(formula: Written) -> tuple[WrittenTerm, ...]:
 
 
 def free_names(formula: Written) -> tuple[str, ...]:
-    """Return the free variables in MonPoly's order.
-
-    Variables are in the order of first occurrence, with the right side of SINCE before the left side.
-    """
+    """Return the free variables in the order of occurrence, with the right side of SINCE before the left side."""
     match formula:
         case syntax_tree.Quantified(names=bound, formula=inner):
             return tuple(name for name in free_names(inner) if name not in bound)
@@ -104,10 +101,7 @@ def _met(formula: Written) -> tuple[str, ...]:
 
 
 def with_its_parameters(name: str, body: Written) -> tuple[Written, tuple[str, ...]]:
-    """Turn the free variables of a fixpoint's body into its parameters.  Pass these parameters in each use.
-
-    The fixpoint ``name`` must be written without parameters.
-    """
+    """Turn the free variables of a fixpoint's body into its parameters.  Pass these parameters in each use."""
     parameters = free_names(body)
     terms = tuple(syntax_tree.Name(parameter) for parameter in parameters)
 
@@ -147,10 +141,7 @@ def renamed(formula: Written, names: Renaming, fresh: Callable[[str], str]) -> W
 def _rename_clashing(
     bound: tuple[str, ...], names: Renaming, fresh: Callable[[str], str]
 ) -> tuple[tuple[str, ...], Renaming]:
-    """Rename the bound variables that clash with a new name.
-
-    Return the new names of the bound variables, and the renaming for the formula below.
-    """
+    """Rename the bound variables that clash with a new name.  Return also the renaming for the formula below."""
     taken = {new for old, new in names.items() if old not in bound}
     variables = {name: fresh(name) if name in taken else name for name in bound}
     return tuple(variables.values()), {**{old: new for old, new in names.items() if old not in bound}, **variables}

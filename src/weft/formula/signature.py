@@ -85,7 +85,7 @@ class TimePoint:
 
 
 def batches(points: Iterable[TimePoint], size: int) -> Iterator[list[TimePoint]]:
-    """Split the time points into lists.  Each list has at most ``size`` rows and time points in total.
+    """Split the time points into lists with at most ``size`` rows and time points in total.
 
     A time point larger than ``size`` has its own list.
     """

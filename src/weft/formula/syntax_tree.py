@@ -200,10 +200,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Least:
-    """Mutually recursive relations.  The bodies and ``within`` may use the names of these relations.
-
-    For ``MU X. Q``, the formula ``within`` is X.
-    """
+    """Mutually recursive relations.  In ``MU X. Q``, the formula ``within`` is X."""
 
     rules: tuple[Rule, ...]
     within: Written

@@ -43,9 +43,7 @@ class Unknowns:
         return DataType(name)
 
     def known(self, data_type: DataType) -> DataType:
-        """Return the type of a type variable.  For an unknown type, return the representative of all unified
-        variables.
-        """
+        """Return the inferred type, or the representative of the unified type variables."""
         while data_type.name in self._same:
             data_type = self._same[data_type.name]
         return data_type
@@ -86,10 +84,7 @@ def _unknown(data_type: DataType) -> bool:
 
 
 def settled(formula: Formula, types: Unknowns) -> Formula:
-    """Replace the type variables of a formula by their final types.
-
-    Raise ValueError if a constant does not have its inferred type.
-    """
+    """Replace type variables by their final types.  Raise ValueError if a constant has a different type."""
     done: dict[Formula, Formula] = {}
 
     def of(part: Formula) -> Formula:

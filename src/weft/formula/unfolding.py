@@ -41,10 +41,7 @@ class Fresh:
 
 
 def unfolded(formula: Written, text: str) -> Written:
-    """Return the formula without LET.
-
-    Raise FormulaError if the parameters of a definition differ from the free variables of its body.
-    """
+    """Return the formula without LET.  Raise FormulaError if the parameters differ from the free variables."""
     return _unfolded(formula, {}, Fresh(text), text)
 
 

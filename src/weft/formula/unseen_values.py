@@ -56,10 +56,7 @@ class SeenUnseen:
 
 
 def split(formula: Formula, variable: Variable, occurrences: Occurrences) -> SeenUnseen | None:
-    """Split a formula by the variable.
-
-    Return None if an interval or a rule depends on the past of a value.
-    """
+    """Split a formula by the variable.  Return None if an interval or a rule depends on a value's past."""
     if variable not in free(formula):
         return SeenUnseen(formula, formula)
     match formula:

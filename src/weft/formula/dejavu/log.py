@@ -23,8 +23,7 @@ def events(
 ) -> Iterator[TimePoint]:
     """Yield the events of a log as time points.  Events that are not in ``known`` have no rows.
 
-    Raise FormulaError with the line number if the values of an event do not match its columns, or if a line has only a
-    time.
+    Raise FormulaError with the line number for an invalid line.
     """
     reader = _records(lines, name)
     previous: int | None = None

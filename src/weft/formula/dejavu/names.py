@@ -24,7 +24,7 @@ class Named:
 
 
 def named(spec: Specification, text: str) -> tuple[Named, ...]:
-    """Return the properties of a specification with expanded macros and unique variable names.
+    """Return the properties with expanded macros and unique variable names.
 
     Raise FormulaError for an unbound variable or a wrong number of columns.
     """

@@ -1,7 +1,4 @@
-"""Infer the types of values in DejaVu's formulas.
-
-Values that are compared by order are numbers.  All other values are texts.
-"""
+"""Infer types in DejaVu's formulas: values that are compared by order are numbers, and others are texts."""
 
 from __future__ import annotations
 

@@ -41,10 +41,7 @@ class Properties:
 
 
 def properties(text: str) -> Properties:
-    """Parse a ``.qtl`` file.
-
-    Raise FormulaError for a syntax error, or for a property that finite relations cannot express.
-    """
+    """Parse a ``.qtl`` file.  Raise FormulaError if finite relations cannot express a property."""
     negated = []
     events: dict[str, tuple[DataType, ...]] = {}
     spec = specification(text)
@@ -62,10 +59,7 @@ def properties(text: str) -> Properties:
 
 
 def _violated(written: Named, formula: Formula, rules: Mapping[str, algebra.Definition], text: str) -> Formula:
-    """Return the negation of a property, expressed with finite relations.
-
-    For each rule, try both the rule and its complement.  Raise FormulaError if no combination is finite.
-    """
+    """Return the negation of a property.  Raise FormulaError if finite relations cannot express the negation."""
     bodies = (formula, *(rule.body for rule in rules.values()))
     atoms = [part for body in bodies for part in algebra.subformulas(body) if isinstance(part, algebra.Atom)]
     for turned in product((False, True), repeat=len(rules)):

@@ -71,10 +71,7 @@ def _ranged(formula: Formula) -> Formula:
 
 
 def _within(time: Variable, formula: Formula) -> Formula:
-    """Return T(t) ∧ Q for the time point t and the formula Q.
-
-    Where necessary, T(t) is to the left of a comparison, in each side of an OR, or in EXISTS.
-    """
+    """Return T(t) ∧ Q.  Where necessary, T(t) is left of a comparison, in each side of an OR, or in EXISTS."""
     point = Atom(POINTS, (time,))
     if time not in free_variables(formula):
         return And(point, formula)

@@ -1,7 +1,6 @@
 """Translate a two-sorted formula to a tree of ``algebra.formula``.
 
-The module resolves names, infers types and distinguishes time points from data.  In the tree, NOW is the only free
-variable over time points.
+The module also distinguishes time points from data.  In the tree, NOW is the only free variable over time points.
 """
 
 from __future__ import annotations
@@ -65,9 +64,7 @@ class _Lowering(Lowering):
         return TIME if written.time else super().bound_type(written)
 
     def exists(self, bound: Scope, inner: Formula) -> Formula:
-        """Keep unused variables over time points, because each one multiplies the count by the number of time
-        points.
-        """
+        """Keep unused variables over time points, because each one multiplies the counts of the answers."""
         free = free_variables(inner)
         pairs = [(Variable(name, kind), kind) for name, kind in bound.items()]
         used = tuple(variable for variable, kind in pairs if kind == TIME or variable in free)

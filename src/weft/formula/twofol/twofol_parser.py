@@ -29,10 +29,7 @@ _SYMBOLS: Final = Symbols.of(
 
 
 def parsed(text: str) -> Written:
-    """Parse a formula.  Raise FormulaError with the position of a syntax error.
-
-    In the result, the last term of each atom is the atom's time point.
-    """
+    """Parse a formula.  In the result, the last term of each atom is the atom's time point."""
     parser = _Parser(text, tokens(text, _SYMBOLS, "the formula"), "the formula")
     formula = parser.formula(0)
     if not parser.at(END):

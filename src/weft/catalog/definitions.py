@@ -15,7 +15,7 @@ from weft.catalog.views import ViewRecord
 
 
 def schemas(catalog: CatalogParts, *texts: str) -> dict[str, TableSchema]:
-    """Return the schemas of all tables of the home, and of those query results that ``texts`` may name.
+    """Return the schemas of all tables, and of those query results that ``texts`` may name.
 
     If ``texts`` may name a view that depends on NOW, the schema of the view contains the definition.  Raise
     PlanMismatch if the stored definition of the view cannot be read.

@@ -38,7 +38,7 @@ class Leases:
         """Acquire the lease.  The new token is greater than all earlier tokens of the lease.
 
         Raise LeaseBusy if another thread or process holds an unexpired lease.  Ignore the lease of a dead process.
-        Also ignore a lease if this process has released it but could not record the release.
+        Also ignore a lease that this process has released without being able to record the release.
         """
         liveness = self._database.liveness
         try:
@@ -92,8 +92,9 @@ class Leases:
     def release(self, lease: Lease) -> None:
         """Release the lease if no other writer has taken it.
 
-        Raise CatalogError if the catalog cannot record the release, for example on a full disk.  Even then, this
-        process can acquire the lease again.  Other processes must wait until the lease expires or this process ends.
+        Raise CatalogError if the catalog cannot record the release, for example on a full disk.  After a failed
+        release, this process can still acquire the lease again.  Other processes must wait until the lease expires or
+        this process ends.
         """
         given_back = self._database.liveness.given_back
         given_back.add((lease.name, lease.token))

@@ -41,8 +41,8 @@ class Queries:
     def install(self, query: QueryDefinition, at: int) -> QueryRecord:
         """Install a query with its subscriptions.  Queries with the same plan signature share a plan.
 
-        If ``from_instant`` is set, the watermark advances to this instant.  The query then sees all rows that affect
-        its answers from this instant on.
+        If ``from_instant`` is set, the watermark advances to ``from_instant``.  The query therefore misses no row that
+        affects its answers.
 
         Raise Conflict if a live query has the same name or writes to the same file.  Raise NotFound if a query in
         ``reads`` does not exist.  Raise ClockError if a load has reserved earlier instants.

@@ -42,8 +42,8 @@ class HomeRecord:
     first tick, ``now`` is None.
 
     ``t0`` is the start of relations without a table.  In a wall home, ``t0`` is the creation time of the home.  In a
-    replay home, ``t0`` is the t of the first tick.  Before the first tick, loading a row sets ``t0`` to the row's ts if
-    this ts is earlier or ``t0`` is None.
+    replay home, ``t0`` is the t of the first tick.  Loading a row before the first tick sets ``t0`` to the row's ts if
+    ``t0`` is later or None.
     """
 
     home_id: str
@@ -75,8 +75,8 @@ class TableRecord(Brief):
     None.
 
     For a tracked table, ``log`` is the schema of the history log, which has one row per change (``storage.periods``).
-    In this case, ``rows`` is the number of log rows, and ``keys`` are the key columns of the source.  ``auxiliary``
-    marks an auxiliary view, which only other views read.
+    For a tracked table, ``rows`` is the number of log rows, and ``keys`` are the key columns of the source.
+    ``auxiliary`` marks an auxiliary view, which only other views read.
     """
 
     schema: TableSchema

@@ -51,9 +51,9 @@ class Replacements:
         """Replace the text, plan, owner, timeliness and start of the live query that ``query`` names.
 
         The next tick evaluates all instants from the query's start on.  With ``past``, the new text may add answers
-        with earlier start times.  In this case, all direct and indirect readers of the query also evaluate all
-        instants.  A failed query becomes active, and a paused query stays paused.  If text, plan and start are the
-        same, only owner and timeliness change.  The caller must ensure that no tick is planned.
+        with earlier start times, so all direct and indirect readers of the query also evaluate all instants.  A failed
+        query becomes active, and a paused query stays paused.  If text, plan and start are the same, only owner and
+        timeliness change.  The caller must ensure that no tick is planned.
 
         Raise NotFound if the query does not exist.  Raise Conflict if the query would read its own results.  Raise
         ClockError if a load has reserved earlier instants than the query's start.

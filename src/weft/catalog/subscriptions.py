@@ -53,7 +53,7 @@ class Subscription(Brief):
 
     @property
     def trouble(self) -> str | None:
-        """The reason, in one line, why new answers are not sent at once.  The value is None if they are sent."""
+        """The reason, in one line, why new answers are not sent at once.  The value is None without a reason."""
         if self.last_error is None:
             return "muted" if self.muted else None
         why = self.last_error.splitlines()[0]

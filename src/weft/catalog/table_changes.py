@@ -38,7 +38,7 @@ class TableChanges:
             return read_table(connection, table_id)
 
     def drop(self, table_id: int) -> tuple[str, ...]:
-        """Delete a table, its loads and its quarantined records.  Return the digests of these records.
+        """Delete a table, its loads and its quarantined records.  Return the digests of the quarantined records.
 
         Records of other tables may have the same digests.  Raise Conflict if a query, a view or a source uses the
         table, or if a load is running.

@@ -187,7 +187,7 @@ class Ticks:
             return tuple(TickQuery(**row._mapping) for row in rows)
 
     def versions(self, tick_id: int) -> tuple[tuple[str, int, int], ...]:
-        """Return the (path, Delta version, number of rows) of each table that the tick recorded."""
+        """Return (path, Delta version, number of rows) for each table that the tick recorded."""
         versions = ddl.tick_versions.c
         with self._database.reading() as connection:
             rows = connection.execute(

@@ -133,7 +133,7 @@ class Views:
         """Advance the watermark to the instant after ``t``.  Only a refresh at ``t`` can then add rows at ``t``.
 
         Raise ClockError if ``t`` is before the watermark, or if a load may still add rows at or before ``t``.  Raise
-        ClockError also if a tick has passed ``t``, because this tick has missed the rows of the views at ``t``.
+        ClockError also if a tick has already passed ``t``.
         """
         with self._database.changing_under_lease() as connection:
             watermark = effective_watermark(connection)

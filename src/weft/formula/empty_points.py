@@ -1,7 +1,7 @@
 """Find the time points that MonPoly skips because they contain no relevant event.
 
-MonPoly may skip a state without events if the formula is false at the state, and if the state does not change the
-answers at other states.  Skipping matters only for output that lists every time point.
+MonPoly may skip a state without events under two conditions.  The formula must be false at the state, and the state
+must not change the answers at other states.  Skipping matters only for output that lists every time point.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _may_skip(formula: Formula) -> bool:
 
 
 def _when_empty(formula: Formula) -> bool | None:
-    """Return the truth value of a formula at a state without events.  Return None if it is unknown."""
+    """Return the truth value of a formula at a state without events, or None for an unknown value."""
     match formula:
         case algebra.Atom():
             return False

@@ -3,9 +3,9 @@
 A predicate or an equality must bind each variable before the variable is negated or compared.  At a time point, ``P(x)
 AND NOT Q(x)`` has finitely many answers, but ``NOT Q(x)`` has infinitely many answers.
 
-The check first tries the formula as written.  If this fails, the check pushes negations inwards.  If this also fails,
-the check copies bounds into the subformulas that need them (Müller, Theory and practice of runtime monitoring, section
-5.3).  Bounds are copied only within a state.  A copy to another time would make MonPoly look ahead.
+The check tries the formula as written, then with negations pushed inwards, and then with copied bounds (Müller, Theory
+and practice of runtime monitoring, section 5.3).  Bounds are copied only within a state.  A copy to another time would
+make MonPoly look ahead.
 
 For evaluation, the module rewrites a formula so that each comparison is on the right side of an AND.  On the right side
 of an AND, an equality may bind a variable, and all other comparisons filter (``weft.algebra.formula.And``).

@@ -1,9 +1,9 @@
 """Parse MonPoly's formula language to a syntax tree.
 
-Operators have the precedence of MonPoly.  From the weakest to the strongest, they are: LET and the formula of an
-aggregation; SINCE; PREVIOUS, ONCE and PAST_ALWAYS; EXISTS and FORALL; EQUIV; IMPLIES; OR; AND; NOT.  A prefix operator
-may follow any other operator and extends as far as its precedence permits.  For example, ``A AND ONCE B AND C`` is ``A
-AND (ONCE (B AND C))``.
+The operators have MonPoly's precedence, from the weakest to the strongest: LET and the formula of an aggregation;
+SINCE; PREVIOUS, ONCE and PAST_ALWAYS; EXISTS and FORALL; EQUIV; IMPLIES; OR; AND; NOT.  A prefix operator may follow
+any other operator and extends as far as its precedence permits.  For example, ``A AND ONCE B AND C`` is ``A AND (ONCE
+(B AND C))``.
 
 With ``extended``, the parser also accepts these constructs of the paper's µTL:
 

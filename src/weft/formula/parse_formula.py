@@ -24,12 +24,14 @@ class ParsedFormula:
 
 
 def reading(text: str, known: Signature, *, negate: bool = False) -> ParsedFormula:
-    """Parse a formula of MonPoly.  Raise FormulaError if the formula has infinitely many answers."""
+    """Parse a formula of MonPoly.  Raise FormulaError for a syntax error or infinitely many answers."""
     return _reading(parsed(text), text, known, negate=negate, counts=False)
 
 
 def counted_reading(text: str, known: Signature) -> ParsedFormula:
-    """Parse a formula of µTL, where duplicates count.  Raise FormulaError for infinitely many answers."""
+    """Parse a formula of µTL, where duplicates count.  Raise FormulaError for a syntax error or infinitely many
+    answers.
+    """
     return _reading(parsed(text, extended=True), text, known, negate=False, counts=True)
 
 

@@ -101,7 +101,7 @@ def _met(formula: Written) -> tuple[str, ...]:
 
 
 def with_its_parameters(name: str, body: Written) -> tuple[Written, tuple[str, ...]]:
-    """Turn the free variables of a fixpoint's body into its parameters.  Pass these parameters in each use."""
+    """Turn the free variables of a fixpoint's body into parameters, and pass the parameters in each use."""
     parameters = free_names(body)
     terms = tuple(syntax_tree.Name(parameter) for parameter in parameters)
 

@@ -1,7 +1,7 @@
 """Split texts into tokens, and report errors with their position in the text.
 
-Each language defines its tokens in a table of regular expressions.  The longest match wins.  Among the longest matches,
-the first regular expression in the table wins.
+Each language defines its tokens in a table of regular expressions.  The longest match wins.  If several matches are
+longest, the first regular expression in the table wins.
 """
 
 from __future__ import annotations

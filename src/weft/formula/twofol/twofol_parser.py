@@ -1,6 +1,6 @@
 """Parse formulas with variables over time points (2-FOL) to a syntax tree.
 
-The language is that of MonPoly without temporal operators.  In addition, it has these constructs:
+The language is that of MonPoly without temporal operators.  The additional constructs are:
 
 - ``P(x) AT t`` has the rows of P at the time point t, and ``NOW`` is the present time point.
 - ``EXISTS TIME t, s. F`` and ``FORALL TIME t. F`` quantify over time points.

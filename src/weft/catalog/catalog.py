@@ -76,7 +76,7 @@ class Writer(CatalogParts):
         self._leases.check(self.lease)
 
     def lost(self) -> LeaseLost | None:
-        """Return an error if the lease is lost.  Otherwise, or if the catalog cannot be read, return None."""
+        """Return the error for a lost lease.  Return None for a held lease or an unreadable catalog."""
         try:
             self.check()
         except LeaseLost as lost:

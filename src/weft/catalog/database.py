@@ -110,7 +110,7 @@ def inserted_id(connection: Connection, statement: Insert) -> int:
 
 
 def require_held(connection: Connection, lease: Lease) -> None:
-    """Raise LeaseLost if another writer has taken ``lease``.  Until then, even an expired lease is valid."""
+    """Raise LeaseLost if another writer has taken ``lease``.  An expired lease that nobody took is valid."""
     leases = ddl.leases.c
     current = connection.execute(select(leases.token, leases.holder).where(leases.name == lease.name)).one()
     if current.token == lease.token and current.holder is not None:

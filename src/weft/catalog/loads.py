@@ -320,7 +320,7 @@ class LoadHistory:
         self._database = database
 
     def latest(self, table_id: int | None = None, limit: int | None = None) -> tuple[LoadSummary, ...]:
-        """Return the latest loads, the newest first.  Without ``table_id``, include all tables but no views."""
+        """Return the latest loads, the newest first.  Without ``table_id``, omit the loads of views."""
         wanted = _summary_query().where(ddl.loads.c.kind != "view").order_by(ddl.loads.c.load_id.desc()).limit(limit)
         if table_id is not None:
             wanted = wanted.where(ddl.loads.c.table_id == table_id)

@@ -99,11 +99,10 @@ class Queries:
             return {row[0]: row[1] for row in connection.execute(wanted)}
 
     def waiting_since(self, at: int) -> tuple[int | None, int | None]:
-        """Return two instants: the start of the longest wait of an active query, and the earliest due instant up to
+        """Return two instants: when the first active query became ready to run, and the earliest due instant up to
         ``at``.
 
-        An active query waits from the instant at which it is ready to run.  At a due instant, a query gets an answer
-        from the passage of time alone.  An instant that does not exist is None.
+        At a due instant, a query gets an answer from the passage of time alone.  A missing instant is None.
         """
         queries = ddl.queries.c
         ready = func.coalesce(queries.next_run, queries.tau, queries.replaced_at, queries.installed_at)
@@ -257,7 +256,7 @@ class Queries:
                 record_version(connection, *stored)
 
     def skip_to(self, name: str, instant: int, signature: str, plan_body: str) -> QueryRecord:
-        """Make the query continue from ``instant`` under the plan ``signature``, and create a missing plan.
+        """Continue the query from ``instant`` with the plan ``signature``.  Create the plan if it does not exist.
 
         This plan must be the query's plan for ``--from now``, which skips earlier answers.  The watermark advances to
         ``instant``.  Raise ClockError if ``instant`` is before the query's tau, or if a load has reserved earlier
@@ -429,7 +428,7 @@ def insert_queries(connection: Connection, queries: Sequence[QueryDefinition], a
 
 
 def plan_of(connection: Connection, signature: str, body: str) -> int:
-    """Return the ID of the plan with this signature, and create a missing plan."""
+    """Return the ID of the plan with this signature.  Create the plan if it does not exist."""
     plan_id = connection.execute(
         select(ddl.plans.c.plan_id).where(ddl.plans.c.signature == signature)
     ).scalar_one_or_none()

@@ -257,7 +257,7 @@ def results_schema(query_id: int, name: str, columns: Sequence[tuple[str, DataTy
     """Return the schema of a query's results as a table.
 
     Besides the columns of the query, a result table has ``_first_at`` (the start time of an answer) and ``_ordinal``.
-    As in deliveries, column names that are equal except for case get a number.
+    Duplicate column names get numbers, as in deliveries.  The comparison of column names ignores case.
     """
     labels = distinct([column for column, _ in columns], (FIRST_AT, ORDINAL))
     typed = zip(labels, (kind for _, kind in columns), strict=True)

@@ -130,7 +130,7 @@ def _above(readers: Mapping[int, QueryRecord], query_id: int) -> dict[int, Query
 
 
 def _refuse_circle(connection: Connection, query: QueryDefinition, old: QueryRecord) -> dict[int, QueryRecord]:
-    """Raise Conflict if the query would read itself or one of its direct or indirect readers.  Return these readers."""
+    """Return the query's direct and indirect readers.  Raise Conflict if the query would read itself or a reader."""
     above = _above(live_readers(connection), old.query_id)
     for key in query.reads:
         if key == old.query_id or key in above:

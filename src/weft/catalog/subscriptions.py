@@ -133,8 +133,8 @@ class Subscriptions:
     def waiting(self, at: int, now: int | None) -> tuple[tuple[Subscription, QueryRecord], ...]:
         """Return (subscription, query) for each subscription that can send answers now, ordered by subscription ID.
 
-        ``at`` is the wall-clock time, which ends pauses.  ``now`` is the time of the home's clock, which makes digests
-        due (None: no time yet).  Both times are in microseconds UTC.
+        Pauses end by the wall-clock time ``at``.  Digests are due by ``now``, the time of the home's clock (None: no
+        time yet).  Both times are in microseconds UTC.
         """
         subscriptions = ddl.subscriptions.c
         return self._with_queries(

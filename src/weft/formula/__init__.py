@@ -1,1 +1,1 @@
-"""Parse and print formulas of temporal logic, and parse event logs."""
+"""Parse formulas of temporal logic and event logs.  Print formulas."""

@@ -1,4 +1,4 @@
-"""Copy subformulas that bound a variable from the left side of an AND into the right side.
+"""Copy subformulas from the left side of an AND into the right side, to bound variables there.
 
 A subformula is copied only if the right side needs the bound.  The module also pushes negations inwards past AND and
 OR, and removes double negations.

@@ -101,7 +101,7 @@ class Safe:
         return self.finite(onward) if onward is not None else None
 
     def inwards(self, inner: Formula) -> Formula | None:
-        """Push the negation of ¬inner one level inwards.  Return None if this is impossible."""
+        """Push the negation in ¬inner one level inwards.  Return None if this is impossible."""
         match inner:
             case Truth(value=value):
                 return Truth(not value)
@@ -133,7 +133,7 @@ class Safe:
         return Or(Since(ALWAYS, other, And(other, FIRST)), Since(ALWAYS, other, And(other, Not(left))))
 
     def _conjunction(self, parts: Sequence[Formula]) -> Formula | None:
-        """Put the finite parts of a conjunction first.  If this is impossible, distribute it over an OR."""
+        """Put the finite parts of a conjunction first, or distribute the conjunction over an OR."""
         waiting = [part for one in parts for part in self._flat(one)]
         if any(Not(part) in waiting or part == FALSE for part in waiting):
             return FALSE

@@ -1,7 +1,8 @@
 """Rewrite a two-sorted formula to a formula over the stored history, if the formula has no synopsis.
 
 Let Q be the body of a quantifier over a time point t.  Let T be the relation of the existing time points.  The module
-replaces Q by T(t) ∧ Q, which changes no count.  In T(t) ∧ Q, the time point t is an ordinary column of numbers.
+replaces Q by T(t) ∧ Q.  This replacement changes no count.  In T(t) ∧ Q, the time point t is an ordinary column of
+numbers.
 
 P(x) AT t reads the rows of P at all time points so far, together with the time points.  The translation of P(x) AT t is
 ◇ of a dated predicate, whose synopsis is the history itself.

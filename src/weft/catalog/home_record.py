@@ -79,7 +79,7 @@ def open_database(home: Path, url: str | None, *, create: bool, clock: Clock, at
 
 
 def delete_new_home(home: Path) -> None:
-    """Delete a new home whose command was refused.  Keep a home that contains more than an empty catalog."""
+    """Delete a new home after its command was refused; do nothing if the home contains more than an empty catalog."""
     catalog = layout.catalog_file(home)
     own = {home / (catalog.name + suffix) for suffix in ("", "-wal", "-shm")}
     own.update(layout.holders_folder(home).glob("*"))

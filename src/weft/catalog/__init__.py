@@ -1,7 +1,7 @@
-"""The catalog of a home: definitions, plans, subscriptions, the tick log and the leases, in one database.
+"""The catalog of a home: a database with the home's definitions, plans, subscriptions, ticks and leases.
 
-Weft imports the database library only when it uses the catalog.  Records, layout and ``table_sizes`` do not need the
-library.
+Weft imports the database library only when a home's catalog is used.  The modules ``records``, ``layout`` and
+``glance`` do not need this library.
 """
 
 from __future__ import annotations

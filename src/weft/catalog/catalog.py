@@ -1,4 +1,4 @@
-"""Give access to all parts of a home's catalog, without Spark."""
+"""Give access to all parts of a home's catalog.  The module does not need Spark."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from weft.location import Location
 
 
 class CatalogParts:
-    """The parts of the catalog over one database; each part is documented in its own module."""
+    """The parts of a home's catalog, which share one database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -54,22 +54,17 @@ class CatalogParts:
 
     @property
     def data(self) -> Location:
-        """The location of the home's tables, ledger and quarantine; paths in the catalog are relative to this
-        location.
-        """
+        """The data location of the home.  Paths in the catalog are relative to this location."""
         return layout.data(self.path)
 
     def home(self) -> HomeRecord:
-        """Return the home's record: its id, its clock and its watermark."""
+        """Return the home's record."""
         with self._database.reading() as connection:
             return read_home(connection)
 
 
 class Writer(CatalogParts):
-    """A catalog that the holder of a lease can change.
-
-    Every change checks in its own transaction that the lease is still held, and otherwise raises LeaseLost.
-    """
+    """A catalog under a lease.  Each change checks the lease, and raises LeaseLost if the lease is lost."""
 
     def __init__(self, database: Database, lease: Lease) -> None:
         super().__init__(database.under(lease))
@@ -77,11 +72,11 @@ class Writer(CatalogParts):
         self._leases = Leases(database, lease.name)
 
     def check(self) -> None:
-        """Raise LeaseLost unless the lease is still held."""
+        """Raise LeaseLost if the lease is lost."""
         self._leases.check(self.lease)
 
     def lost(self) -> LeaseLost | None:
-        """Return the error if the lease is lost; None if the lease is held or the catalog cannot be read."""
+        """Return the error for a lost lease.  Return None for a held lease or an unreadable catalog."""
         try:
             self.check()
         except LeaseLost as lost:
@@ -91,48 +86,42 @@ class Writer(CatalogParts):
         return None
 
     def renew(self, at: int, ttl_us: int = LEASE_TTL_US) -> None:
-        """Extend the lease to ``at + ttl_us``; raise LeaseLost if another writer has taken it."""
+        """Extend the lease to ``at + ttl_us``.  Raise LeaseLost if another writer has taken the lease."""
         self._leases.renew(self.lease, at, ttl_us)
 
     def release(self) -> None:
-        """Release the lease, unless another writer has taken it."""
+        """Release the lease if no other writer has taken it."""
         self._leases.release(self.lease)
 
 
 class Catalog(CatalogParts):
-    """A home's catalog; everyone can read it, and most changes need a ``Writer``."""
+    """A home's catalog.  Reading needs no lease; most changes need a ``Writer``."""
 
     def lease(self, name: LeaseName = "write") -> Lease | None:
-        """Return the lease held under ``name``, even if it has expired; None if nobody holds it."""
+        """Return the lease ``name``, even if the lease has expired.  Return None if nobody holds the lease."""
         return Leases(self._database, name).held()
 
     def writer(self, purpose: str, holder: str, at: int, ttl_us: int = LEASE_TTL_US) -> Writer:
-        """Acquire the write lease at the wall-clock time ``at``; the caller must release it.
-
-        Raises LeaseBusy if another process holds the lease.
-        """
+        """Acquire the write lease, or raise LeaseBusy.  ``at`` is the wall-clock time in microseconds UTC."""
         return Writer(self._database, Leases(self._database, "write").acquire(purpose, holder, at, ttl_us))
 
     def sender(self, holder: str, at: int, ttl_us: int = LEASE_TTL_US) -> Writer:
-        """Acquire the delivery lease as ``writer`` acquires the write lease."""
+        """Acquire the delivery lease, or raise LeaseBusy.  ``at`` is the wall-clock time in microseconds UTC."""
         return Writer(self._database, Leases(self._database, "deliver").acquire("deliver", holder, at, ttl_us))
 
     @contextmanager
     def writing(self, purpose: str, clock: Callable[[], int], *, wait_us: int = 0) -> Iterator[Writer]:
-        """Wait at most ``wait_us`` for the write lease, and hold it during the ``with`` block.
+        """Hold the write lease during the ``with`` block.
 
-        ``clock`` returns the wall-clock time in microseconds.  Raises LeaseBusy if the lease is still held after the
-        wait.
+        ``wait_us`` is the longest wait for the lease, in microseconds.  ``clock`` returns the wall-clock time in
+        microseconds.  Raise LeaseBusy if another process still holds the lease after the wait.
         """
         with self._holding("write", purpose, clock, wait_us) as writer:
             yield writer
 
     @contextmanager
     def delivering(self, clock: Callable[[], int], *, wait_us: int = 0) -> Iterator[Writer]:
-        """Hold the delivery lease during the ``with`` block; the parameters are those of ``writing``.
-
-        The two leases are independent of each other.
-        """
+        """Hold the delivery lease during the ``with`` block.  The parameters are those of ``writing``."""
         with self._holding("deliver", "deliver", clock, wait_us) as writer:
             yield writer
 
@@ -142,7 +131,7 @@ class Catalog(CatalogParts):
         try:
             yield writer
         except (StorageError, ExecutionError) as error:
-            # After the loss of the lease, the other writer's changes would look like damage.
+            # After a loss of the lease, changes by the other writer would look like damage.
             lost = writer.lost()
             if lost is not None:
                 raise lost from error
@@ -166,12 +155,13 @@ class Catalog(CatalogParts):
 def open_catalog(
     home: Path, *, create: bool = False, clock: Clock = "wall", at: int, database: str | None = None
 ) -> Catalog:
-    """Open the catalog of the folder ``home``; with ``create``, create the home if it does not exist.
+    """Open the catalog of the home in the folder ``home``.  Migrate a home of an older format.
 
-    ``clock`` applies to a new home only.  ``at`` is the wall-clock time in microseconds UTC.  ``database`` is the URL
-    of a PostgreSQL database for the catalog; without a URL, the catalog is a SQLite file in the home.  A home of an
-    older format is migrated.  Raises CatalogError if the folder is not a home, if the home is damaged, or if a newer
-    Weft wrote the home.
+    With ``create``, create a missing home.  ``clock`` applies only to a new home.  ``at`` is the wall-clock time in
+    microseconds UTC.  ``database`` is the URL of a PostgreSQL database for the catalog.  Without a URL, the catalog is
+    a SQLite file in the home.
+
+    Raise CatalogError if the folder is not a home, if the home is damaged, or if a newer Weft wrote the home.
     """
     folder = Path(home)
     return Catalog(Database(folder, open_database(folder, database, create=create, clock=clock, at=at)))

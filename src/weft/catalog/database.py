@@ -1,7 +1,7 @@
 """Connect to the catalog's database and run transactions that read or write.
 
-A writing transaction excludes all other writers until its commit, so the values that it reads stay current.  It also
-checks the writer's fencing token (design section 6).
+A writing transaction excludes all other writers until it commits, so the values that it reads stay current.  A writing
+transaction also checks the writer's fencing token (design section 6).
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ from weft.printable import require_text
 
 
 class Database:
-    """A home's folder and database connection, which all parts of the catalog share.
+    """The folder and the database connection of a home.
 
-    If ``lease`` is set, changes are made under that lease.  After ``close`` every use raises HomeClosed, even for the
-    holder of a lease.
+    Writing transactions check ``lease`` if it is set.  After ``close``, every use of the object raises HomeClosed.
     """
 
     def __init__(
@@ -45,24 +44,24 @@ class Database:
         self._closed = threading.Event() if closed is None else closed
 
     def under(self, lease: Lease) -> Database:
-        """Return a copy of the database object that makes changes under ``lease``."""
+        """Return a copy of this object for writing under ``lease``."""
         return Database(self.home, self._engine, lease, self._closed, self.liveness)
 
     @property
     def token(self) -> int | None:
-        """The token of the lease; None without a lease."""
+        """The token of the lease, or None without a lease."""
         return None if self._lease is None else self._lease.token
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Run a transaction that reads one consistent state and writes nothing."""
+        """Run a transaction that reads one consistent state."""
         self._require_open()
         with catalog_errors(self.home), self._engine.connect() as connection, connection.begin():
             yield connection
 
     @contextmanager
     def changing(self) -> Iterator[Connection]:
-        """Run a transaction that excludes all other writers; raise LeaseLost if another writer took the lease."""
+        """Run a transaction that excludes all other writers.  Raise LeaseLost if another writer took the lease."""
         self._require_open()
         with catalog_errors(self.home), self._engine.connect() as plain:
             connection = to_write(plain)
@@ -73,7 +72,10 @@ class Database:
 
     @contextmanager
     def changing_under_lease(self, name: LeaseName | None = "write") -> Iterator[Connection]:
-        """Run a writing transaction that needs the lease ``name`` (None: any lease); raise CatalogError without it."""
+        """Run a writing transaction.  Raise CatalogError if this object does not hold the lease ``name``.
+
+        If ``name`` is None, any lease is sufficient.
+        """
         if self._lease is None or name not in (None, self._lease.name):
             raise CatalogError(
                 f"this change needs the lease to {name or 'write'}",
@@ -83,24 +85,24 @@ class Database:
             yield connection
 
     def close(self) -> None:
-        """Close the database connections; a second call does nothing."""
+        """Close the database connections.  A second call does nothing."""
         self._closed.set()
         self._engine.dispose()
         self.liveness.close()
 
     def _require_open(self) -> None:
-        # SQLAlchemy silently connects again if a disposed engine is used.
+        # SQLAlchemy would silently reconnect a disposed engine.
         if self._closed.is_set():
             raise home_closed(self.home)
 
 
 def home_closed(home: Path) -> HomeClosed:
-    """Return the error to raise if a home is used after ``close``."""
+    """Return the error for a use of a home after ``close``."""
     return HomeClosed(f"the home {home} was closed", hint=f"Open it again: Weft.open({str(home)!r})")
 
 
 def inserted_id(connection: Connection, statement: Insert) -> int:
-    """Insert one row and return the id that the database assigned."""
+    """Insert one row and return the ID that the database assigned."""
     key = connection.execute(statement).inserted_primary_key
     if key is None:
         raise CatalogError("the catalog gave no id to a new row")
@@ -108,10 +110,7 @@ def inserted_id(connection: Connection, statement: Insert) -> int:
 
 
 def require_held(connection: Connection, lease: Lease) -> None:
-    """Raise LeaseLost unless ``lease`` is the lease now recorded under its name.
-
-    An expired lease stays valid until another writer takes it: until then no other writer has changed anything.
-    """
+    """Raise LeaseLost if another writer has taken ``lease``.  An expired lease that nobody took is valid."""
     leases = ddl.leases.c
     current = connection.execute(select(leases.token, leases.holder).where(leases.name == lease.name)).one()
     if current.token == lease.token and current.holder is not None:
@@ -126,9 +125,7 @@ def require_held(connection: Connection, lease: Lease) -> None:
 
 @contextmanager
 def catalog_errors(home: Path) -> Iterator[None]:
-    """Convert database errors in the ``with`` block to CatalogError; raise Refused for text that UTF-8 cannot
-    encode.
-    """
+    """Convert database errors to CatalogError.  Raise Refused for text that UTF-8 cannot encode."""
     try:
         yield
     except UnicodeEncodeError as error:

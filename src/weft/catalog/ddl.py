@@ -1,7 +1,6 @@
-"""Define the catalog's tables, for SQLite and PostgreSQL.
+"""Define the catalog's tables for SQLite and PostgreSQL.
 
-The database never reuses an id, even after the row is deleted: SQLite uses AUTOINCREMENT, PostgreSQL uses sequences.
-Instants are BIGINT microseconds UTC.
+The database never reuses the ID of a deleted row.  Instants are BIGINT microseconds UTC.
 """
 
 from __future__ import annotations
@@ -23,13 +22,12 @@ from sqlalchemy import (
 )
 
 FORMAT: Final = 14
-"""The format number of these tables; ``migrations`` migrates older homes, and Weft refuses newer homes."""
+"""The format number of these tables.  Weft migrates older homes and refuses newer homes."""
 
 metadata: Final = MetaData()
 
 
 def _partial(name: str, column: str, *, where: str, unique: bool = False) -> Index:
-    """Return a partial index that works in SQLite and in PostgreSQL."""
     return Index(name, column, unique=unique, sqlite_where=text(where), postgresql_where=text(where))
 
 
@@ -89,7 +87,7 @@ sources: Final = Table(
     Column("changed_at", BigInteger),
     Column("trouble", Text),
     Column("open_rows", BigInteger, nullable=False),
-    # ``seen`` is the state at the last poll; ``next_seen`` replaces ``seen`` once the reservation is committed.
+    # ``seen`` is the state at the last poll.  ``next_seen`` replaces ``seen`` after the commit of the reservation.
     Column("seen", Text),
     Column("next_seen", Text),
     Column("reservation_id", ForeignKey("reservations.reservation_id")),
@@ -106,7 +104,7 @@ views: Final = Table(
     Column("added_at", BigInteger, nullable=False),
     Column("tau", BigInteger),
     Column("trouble", Text),
-    # ``next_tau`` replaces ``tau`` once the reservation is committed.
+    # ``next_tau`` replaces ``tau`` after the commit of the reservation.
     Column("next_tau", BigInteger),
     Column("reservation_id", ForeignKey("reservations.reservation_id")),
     Column("depends_on_now", Integer, nullable=False, server_default="0"),
@@ -151,7 +149,6 @@ load_files: Final = Table(
     Column("digest", Text, nullable=False),
     Index("load_files_digest", "digest"),
 )
-"""The files of each load that reads several files as one source."""
 
 revisions: Final = Table(
     "revisions",
@@ -225,9 +222,9 @@ plans: Final = Table(
 )
 
 READING: Final = "reads <> '[]'"
-"""The SQL condition that selects queries which read the results of another query."""
+"""An SQL condition that selects queries over the results of other queries."""
 DEFINED: Final = "definitions <> '[]'"
-"""The SQL condition that selects queries whose plans contain definitions of views."""
+"""An SQL condition that selects queries whose plans contain definitions of views."""
 
 queries: Final = Table(
     "queries",
@@ -257,12 +254,12 @@ queries: Final = Table(
     Column("last_first_at", BigInteger),
     Column("replaced_at", BigInteger),
     Column("definitions", Text, nullable=False, server_default="[]"),
-    # A new query can use the name of a removed query; ids are never reused.
+    # A new query can use the name of a removed query.
     _partial("queries_live_name", "folded", where="state <> 'removed'", unique=True),
     Index("queries_by_plan", "plan_id", "state"),
     _partial("queries_reading", "query_id", where=READING),
     _partial("queries_defined", "query_id", where=DEFINED),
-    # The index covers the columns that a runner polls, so a poll does not read the table itself.
+    # The index covers all columns that a runner polls.  A poll therefore does not read the table itself.
     Index("queries_poll", "state", "plan_id", "next_run", "tau", "from_instant", "next_due"),
     sqlite_autoincrement=True,
 )
@@ -279,7 +276,7 @@ replaced: Final = Table(
     Column("tau", BigInteger),
     Column("rows", BigInteger, nullable=False),
 )
-"""The earlier texts of queries; the numbers of a query's texts start at 1."""
+"""The earlier texts of queries, numbered from 1 for each query."""
 
 ticks: Final = Table(
     "ticks",
@@ -362,7 +359,6 @@ outbox: Final = Table(
     Column("round", Integer, nullable=False, server_default="0"),
     Column("reply", Text),
     Column("about", Text),
-    # A subscription has at most one unsent message; the next message starts after the answers of the previous one.
     _partial("outbox_unsent", "sub_id", where="state NOT IN ('sent', 'withdrawn')", unique=True),
     Index("outbox_by_subscription", "sub_id", "entry_id"),
     sqlite_autoincrement=True,

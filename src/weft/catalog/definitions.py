@@ -1,4 +1,4 @@
-"""Resolve the tables that the texts of queries name, and add the definition of each view that depends on NOW."""
+"""Resolve the table names in query texts.  Add the definitions of views that depend on NOW."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from weft.catalog.views import ViewRecord
 
 
 def schemas(catalog: CatalogParts, *texts: str) -> dict[str, TableSchema]:
-    """Return the schemas, by name, of the home's tables and of the query results that ``texts`` may name.
+    """Return the schemas of all tables, and of those query results that ``texts`` may name.
 
-    If ``texts`` may name a view that depends on NOW, the schema of the view includes the view's definition.  Raises
-    PlanMismatch if that definition cannot be read.
+    If ``texts`` may name a view that depends on NOW, the schema of the view contains the definition.  Raise
+    PlanMismatch if the stored definition of the view cannot be read.
     """
     tables = catalog.tables.all()
     known = {table.name: table.schema for table in tables if not table.auxiliary}
@@ -33,26 +33,21 @@ def schemas(catalog: CatalogParts, *texts: str) -> dict[str, TableSchema]:
 
 
 class Definitions:
-    """The definitions of views, bound to the current schemas of the tables."""
+    """The definitions of views, resolved against the current schemas of the tables."""
 
     def __init__(self, tables: Iterable[TableRecord], views: Iterable[ViewRecord]) -> None:
         self._tables = {table.table_id: table.schema for table in tables}
         self._views = {view.table_id: view for view in views}
 
     def schema(self, table_id: int) -> TableSchema:
-        """Return the schema of a table for a standing query; the schema of a view that depends on NOW has its
-        definition.
-        """
+        """Return the schema of a table.  For a view that depends on NOW, the schema contains the definition."""
         table = self._tables[table_id]
         if not isinstance(table, ViewSchema) or not table.depends_on_now:
             return table
         return replace(table, definition=self._definition(self._views[table_id]))
 
     def _definition(self, view: ViewRecord) -> Query:
-        """Return the bound query of the view, with each auxiliary view replaced by its base table.
-
-        The bound query repeats the conditions of the auxiliary views, so the replacement does not change the result.
-        """
+        """Read base tables in place of auxiliary views.  The definition repeats the conditions of those views."""
         from weft.planning.view_plan import restored_view
 
         bound = restored_view(view.form, self._tables.values(), view.reads).query
@@ -64,6 +59,5 @@ class Definitions:
         return transform(bound, change)
 
     def _source(self, table_id: int) -> int:
-        """Return the id of the base table if ``table_id`` is an auxiliary view, otherwise ``table_id``."""
         view = self._views.get(table_id)
         return next(iter(view.reads)) if view is not None and view.auxiliary else table_id

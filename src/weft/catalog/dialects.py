@@ -1,6 +1,4 @@
-"""Handle the differences between SQLite and PostgreSQL: how to connect, and how a transaction excludes other
-writers.
-"""
+"""Handle the differences between SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -16,15 +14,15 @@ from sqlalchemy import Connection, Engine, Table, create_engine, event
 from sqlalchemy.dialects import postgresql, sqlite
 
 WRITES: Final = "weft_writes"
-"""The execution option that marks the transactions of a connection as writing."""
+"""The execution option that marks a writing transaction."""
 
 _BUSY_TIMEOUT_MS: Final = 30_000
 _WRITERS_LOCK: Final = 0x77656674
-"""The PostgreSQL advisory lock that every writing transaction takes."""
+"""The key of the PostgreSQL advisory lock that every writing transaction takes."""
 
 
 def sqlite_engine(file: Path) -> Engine:
-    """Return an engine for a SQLite file: WAL, synchronous=FULL (a commit survives a power cut), foreign keys on.
+    """Return an engine for a SQLite file.  A commit survives a power cut.
 
     The engine is read-only if Weft cannot write the file or its folder.
     """
@@ -45,7 +43,7 @@ def sqlite_engine(file: Path) -> Engine:
 
 
 def postgresql_engine(url: str) -> Engine:
-    """Return an engine for a PostgreSQL database; each reading transaction sees one snapshot."""
+    """Return an engine for a PostgreSQL database.  Each reading transaction sees one snapshot."""
     engine = create_engine(url, isolation_level="REPEATABLE READ")
 
     @event.listens_for(engine, "begin")
@@ -57,7 +55,7 @@ def postgresql_engine(url: str) -> Engine:
 
 
 def to_write(connection: Connection) -> Connection:
-    """Return the connection with the options for one transaction that excludes all other writers."""
+    """Return the connection with the options for a writing transaction."""
     if connection.dialect.name == "postgresql":
         # With a stronger isolation level, the snapshot could be older than the lock and miss the previous commit.
         return connection.execution_options(isolation_level="READ COMMITTED", **{WRITES: True})
@@ -65,7 +63,7 @@ def to_write(connection: Connection) -> Connection:
 
 
 def upserted(connection: Connection, table: Table, key: Sequence[str], changed: Sequence[str]) -> Any:
-    """Return a statement that inserts a row or, if a row has the same ``key``, sets its columns ``changed``."""
+    """Return a statement that inserts a row, or sets the columns ``changed`` of the row with the same ``key``."""
     dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
     statement = dialect.insert(table)
     values = {name: statement.excluded[name] for name in changed}
@@ -73,7 +71,7 @@ def upserted(connection: Connection, table: Table, key: Sequence[str], changed: 
 
 
 def _own_transactions(connection: Any, *pragmas: str) -> None:
-    # Otherwise the driver would begin each transaction as deferred, and only at the first write.
+    # By default, the driver begins a deferred transaction, and only at the first write.
     connection.isolation_level = None
     cursor = connection.cursor()
     for pragma in (f"busy_timeout={_BUSY_TIMEOUT_MS}", *pragmas):
@@ -82,10 +80,8 @@ def _own_transactions(connection: Any, *pragmas: str) -> None:
 
 
 def _read_only(file: Path) -> Engine:
-    """Return a read-only engine for a SQLite file.
-
-    To read the write-ahead log, SQLite needs an index file, or a folder in which it can create one.  Without them, the
-    engine uses a copy of the database and the log in a temporary folder.
+    """To read the write-ahead log, SQLite needs an index file.  If SQLite can neither find nor create this file, the
+    engine uses a temporary copy of the database and its log.
     """
     log, index = (file.with_name(file.name + suffix) for suffix in ("-wal", "-shm"))
     folder = None

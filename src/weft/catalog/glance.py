@@ -1,7 +1,4 @@
-"""Read the schemas of a home's tables with Python's own SQLite module.
-
-Compiling a query has only a few milliseconds to read schemas; the catalog's database library takes longer to import.
-"""
+"""Read the schemas of a home's tables with Python's own SQLite module, which is quick to import."""
 
 from __future__ import annotations
 
@@ -21,20 +18,20 @@ _VIEWS = "SELECT table_id, mode, depends_on_now FROM views"
 _SIZES = "SELECT name, rows, first_ts, last_ts, table_id IN (SELECT table_id FROM views) FROM tables"
 _COLUMNS = "SELECT table_id, column_id, name, type, nullable FROM columns ORDER BY table_id, column_id"
 _MOST_NAMES = 900
-"""The maximum number of parameters in one statement; every build of SQLite accepts this number."""
+"""The maximum number of parameters in one statement.  Every build of SQLite accepts this number."""
 _RESULTS = "SELECT query_id, name, columns FROM queries WHERE state <> 'removed' AND folded IN ({})"
 _ANSWERS = "SELECT name, next_ordinal - 1, last_first_at FROM queries WHERE state <> 'removed' AND folded IN ({})"
 _TRACKED_SINCE = 5
 READS_FORMATS = (1, 2, 3, 4, 5, 13, 14)
-"""The catalog formats that this module can read; homes of other formats need ``Catalog``."""
+"""The catalog formats that this module can read.  Homes of other formats need ``Catalog``."""
 _VIEWS_SINCE = 13
 
 
 def table_sizes(home: Path, queries: Iterable[str] = ()) -> dict[str, tuple[int, int | None, int | None, bool]]:
     """Return the sizes of the home's tables and of the results of ``queries``, by name.
 
-    A size is (number of rows, first ts, last ts, whether the table is a view).  Tables that this module cannot read are
-    left out.
+    A size is a tuple (number of rows, first ts, last ts, true for a view).  Tables that this module cannot read are
+    omitted.
     """
     file = layout.catalog_file(home)
     names = sorted(set(map(folded, queries)))[:_MOST_NAMES]
@@ -51,10 +48,10 @@ def table_sizes(home: Path, queries: Iterable[str] = ()) -> dict[str, tuple[int,
 def table_schemas(
     home: Path, queries: Iterable[str] = (), words: Collection[str] = ()
 ) -> dict[str, TableSchema] | None:
-    """Return the schemas, by name, of the home's tables and of the results of those ``queries`` that are installed.
+    """Return the schemas of the home's tables and of the results of ``queries``, by name.
 
-    Returns None if this module cannot read the schemas: the home does not exist or has another format, the file is
-    busy, or one of ``words`` (in folded form) names a view whose definition is needed.
+    Queries that are not installed are omitted.  Return None if the home does not exist, has another format, or is busy.
+    Return None also if one of ``words`` (from ``naming.words``) names a view that needs a definition.
     """
     file = layout.catalog_file(home)
     names = sorted(set(map(folded, queries)))

@@ -1,4 +1,4 @@
-"""Create and open homes, and read and change the home's record."""
+"""Create and open homes.  Read and change the home's record."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from weft.instants import MIN_INSTANT
 
 
 def read_home(connection: Connection) -> HomeRecord:
-    """Return the home's record as the transaction of ``connection`` sees it."""
+    """Return the home's record, read in the caller's transaction."""
     row = connection.execute(select(ddl.home)).one()
     return HomeRecord(
         home_id=row.home_id,
@@ -36,9 +36,9 @@ def read_home(connection: Connection) -> HomeRecord:
 
 
 def effective_watermark(connection: Connection) -> int:
-    """Return the least ``ts`` that a new row can have: the watermark, or the t of a planned tick if that is later.
+    """Return the smallest ``ts`` that a new row can have: the watermark, or the instant of a later planned tick.
 
-    A tick that died runs again at its recorded t, so no row may be added before that t.
+    An interrupted tick runs again at its recorded instant, so no new row may precede that instant.
     """
     planned = select(func.max(ddl.ticks.c.t)).where(ddl.ticks.c.state == "planned")
     t = connection.execute(planned).scalar_one()
@@ -47,15 +47,15 @@ def effective_watermark(connection: Connection) -> int:
 
 
 def set_home(connection: Connection, **values: Any) -> None:
-    """Update the fields ``values`` of the home's record."""
+    """Update columns of the home's record."""
     connection.execute(update(ddl.home).values(**values))
 
 
 def open_database(home: Path, url: str | None, *, create: bool, clock: Clock, at: int) -> Engine:
-    """Open the database of a home; with ``create``, create the database and its folders if they do not exist.
+    """Open the database of a home.  With ``create``, create a missing database and missing folders.
 
-    ``clock`` applies to a new home only.  Raises CatalogError if the folder is not a home, if the home has a newer
-    format, or if the home has data but no catalog (Weft never treats such a home as empty).
+    ``clock`` applies only to a new home.  Raise CatalogError if the folder is not a home, if the home has a newer
+    format, or if the home has data but no catalog.
     """
     file = layout.catalog_file(home)
     if url is None and (not file.exists() or file.stat().st_size == 0):
@@ -127,7 +127,7 @@ def _check_format(engine: Engine, home: Path, *, create: bool, clock: Clock, at:
         )
     if version < ddl.FORMAT:
         with engine.connect() as plain, (connection := to_write(plain)).begin():
-            # The format is read again, because another process may have migrated the home in the meantime.
+            # Read the format again, because another process may have migrated the home in the meantime.
             migrate(connection, connection.execute(select(ddl.home.c.format)).scalar_one())
 
 
@@ -168,7 +168,6 @@ def _make_folders(home: Path, *, new: bool) -> None:
 
 
 def _refuse_orphan(home: Path) -> None:
-    """Raise CatalogError if a home has data but its catalog is missing or empty."""
     if layout.has_data(home):
         raise CatalogError(
             f"the catalog of {home} is missing, but its data exists",

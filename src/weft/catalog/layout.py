@@ -1,7 +1,7 @@
 """Define the paths in a home.
 
-The catalog, the logs and the files of channels are in a local folder.  The paths of the data (tables, ledger,
-quarantine) are relative to a ``Location``, so that a home can be moved.
+A local folder contains the catalog, the logs and the files of channels.  The paths of the data (tables, ledger,
+quarantine) are relative to a ``Location``, so a home can be moved.
 """
 
 from __future__ import annotations
@@ -13,21 +13,19 @@ from typing import Final
 from weft.location import Location
 
 TABLES: Final = "tables"
-"""The folder that contains a Delta table for each user table, relative to the data location."""
+"""The folder for tables and views, relative to the data location."""
 LEDGER: Final = "ledger"
-"""The Delta table of all answers, relative to the data location; recorded versions use this path."""
+"""The Delta table that contains all answers, relative to the data location."""
 SYNOPSES: Final = "synopses"
-"""The folder that contains a Delta table for each stored relation of a synopsis, relative to the data location."""
+"""The folder for synopses, relative to the data location."""
 WRITING: Final = "writing"
-"""The folder, relative to the data location, where Spark writes data files before Weft moves them into a table.
-Each writer empties the folder.
-"""
+"""The folder where Spark writes data files, relative to the data location.  Each writer first empties the folder."""
 STAGED: Final = "staged"
-"""The folder, relative to the data location, with the rows of an unfinished transaction over several tables."""
+"""The folder for the rows of an unfinished transaction over several tables, relative to the data location."""
 GIVEN: Final = "given"
-"""The folder where Spark writes the rows of appended DataFrames for Weft to read, relative to the data location."""
+"""The folder where Spark writes the rows of appended DataFrames, relative to the data location."""
 QUARANTINE: Final = "quarantine"
-"""The folder that contains the bytes of unreadable records, named by their SHA-256, relative to the data location."""
+"""The folder for the bytes of unreadable records, relative to the data location.  File names are SHA-256 digests."""
 
 
 def data(home: Path) -> Location:
@@ -46,43 +44,40 @@ def has_data(home: Path) -> bool:
 
 
 def catalog_file(home: Path) -> Path:
-    """Return the path of the SQLite database with definitions, leases, ticks and outbox."""
+    """Return the path of the catalog's SQLite database."""
     return home / "catalog.sqlite"
 
 
 def runner_file(home: Path) -> Path:
-    """Return the lock file of ``weft run`` and ``weft serve``, which contains the process number."""
+    """Return the lock file of ``weft run`` and ``weft serve``.  The file contains the process ID."""
     return home / "runner"
 
 
 def holders_folder(home: Path) -> Path:
-    """Return the folder with one file for each process that holds leases.
-
-    A process locks its file while it runs.  Backups must exclude the folder.
-    """
+    """Return the folder for the lock files of processes.  Backups must exclude this folder."""
     return home / "holders"
 
 
 def arrangements_folder(home: Path) -> Path:
-    """Return the folder of the arrangements; it may be deleted at any time, because Weft can rebuild them."""
+    """Return the folder for arrangements.  Users may delete this folder at any time, because Weft can rebuild it."""
     return home / "arrangements"
 
 
 def present_folder(home: Path) -> Path:
-    """Return the folder of the cached current rows of tracked tables, which may be deleted at any time."""
+    """Return the folder that caches the current rows of tracked tables.  Users may delete this folder at any time."""
     return home / "present"
 
 
 def files_folder(home: Path) -> Path:
-    """Return the default folder of file channels; the settings can name another root."""
+    """Return the default folder for file channels."""
     return home / "files"
 
 
 def delta_folder(home: Path) -> Path:
-    """Return the default folder of the Delta tables of channels; the settings can name another root."""
+    """Return the default folder for channels that write Delta tables."""
     return home / "delta"
 
 
 def logs_folder(home: Path) -> Path:
-    """Return the folder of Spark's log and of stack traces."""
+    """Return the folder for Spark's log and stack traces."""
     return home / "logs"

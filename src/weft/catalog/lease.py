@@ -1,8 +1,8 @@
-"""Acquire, renew and release the two leases of a home: one to write and one to deliver (design section 6).
+"""Acquire, renew and release the two leases of a home: the write lease and the delivery lease (design section 6).
 
 Because the leases are separate, a stalled channel stops deliveries but not writes.  The token of a lease increases with
-each acquisition, and every writing transaction checks the token.  A suspended writer that lost its lease can therefore
-change nothing.  Leases use the wall clock.
+each acquisition, and every writing transaction checks the token.  A suspended writer that has lost its lease can
+therefore change nothing.  Leases use the wall clock.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _POLL_SECONDS: Final = 0.2
 
 
 class Leases:
-    """The operations on one of the two leases, named ``name``."""
+    """The operations on the lease ``name`` of a home."""
 
     def __init__(self, database: Database, name: LeaseName) -> None:
         self._database = database
@@ -35,10 +35,10 @@ class Leases:
         self._own = ddl.leases.c.name == name
 
     def acquire(self, purpose: str, holder: str, at: int, ttl_us: int = LEASE_TTL_US) -> Lease:
-        """Acquire the lease with a token greater than all its earlier tokens.
+        """Acquire the lease.  The new token is greater than all earlier tokens of the lease.
 
-        Raises LeaseBusy while another thread or process holds an unexpired lease.  An unexpired lease is also available
-        if its holder is known to be dead, or if this process released it but could not record the release.
+        Raise LeaseBusy if another thread or process holds an unexpired lease.  Ignore the lease of a dead process.
+        Also ignore a lease that this process has released but could not mark as free.
         """
         liveness = self._database.liveness
         try:
@@ -72,7 +72,7 @@ class Leases:
             return lease
 
     def acquire_within(self, wait_us: int, purpose: str, clock: Callable[[], int]) -> Lease:
-        """Acquire the lease for this process within ``wait_us``; raise LeaseBusy if it is still held then."""
+        """Acquire the lease for this process.  Raise LeaseBusy if the lease is not free within ``wait_us``."""
         until = clock() + wait_us
         while True:
             try:
@@ -84,16 +84,17 @@ class Leases:
                 time.sleep(_POLL_SECONDS)
 
     def renew(self, lease: Lease, at: int, ttl_us: int = LEASE_TTL_US) -> None:
-        """Extend the lease to ``at + ttl_us``; raise LeaseLost if another writer has taken it."""
+        """Extend the lease to ``at + ttl_us``.  Raise LeaseLost if another writer has taken the lease."""
         with self._database.changing() as connection:
             require_held(connection, lease)
             connection.execute(update(ddl.leases).where(self._own).values(expires_at=at + ttl_us))
 
     def release(self, lease: Lease) -> None:
-        """Release the lease, unless another writer has taken it.
+        """Release the lease if no other writer has taken it.
 
-        Raises CatalogError if the release cannot be recorded (a full disk).  This process can then acquire the lease
-        again. Other processes must wait until the lease expires, or until this process ends or acquires the lease.
+        Raise CatalogError if the catalog cannot record the release, for example on a full disk.  After a failed
+        release, this process can still acquire the lease again.  Other processes must wait until the lease expires or
+        this process ends.
         """
         given_back = self._database.liveness.given_back
         given_back.add((lease.name, lease.token))
@@ -106,12 +107,12 @@ class Leases:
         given_back.discard((lease.name, lease.token))
 
     def check(self, lease: Lease) -> None:
-        """Raise LeaseLost unless ``lease`` is still held."""
+        """Raise LeaseLost if ``lease`` is lost."""
         with self._database.reading() as connection:
             require_held(connection, lease)
 
     def held(self) -> Lease | None:
-        """Return the current lease, even if it has expired; None if nobody holds it."""
+        """Return the current lease, even if the lease has expired.  Return None if nobody holds the lease."""
         with self._database.reading() as connection:
             row = connection.execute(select(ddl.leases).where(self._own)).one()
         if row.holder is None:

@@ -1,8 +1,7 @@
-"""Find out whether the process that holds a lease is still running.
+"""Determine whether the process that holds a lease is still running.
 
-A process that holds a lease locks its own file in the home while the home is open.  The kernel releases the lock when
-the process ends or the machine restarts.  A process number is less reliable: the system reuses numbers, and each
-container counts from 1.
+A process that holds a lease locks its own file in the home.  The kernel releases the lock when the process ends or the
+machine restarts.  Process IDs are less reliable, because the system reuses them and each container counts from 1.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ _HOLDER: Final = re.compile(r"process \d+ of .*, ([0-9a-f]{32})", re.DOTALL)
 _FILE: Final = re.compile("[0-9a-f]{32}")
 
 _own: tuple[int, str] | None = None
-"""The number of this process and its name as a holder of leases; a forked process gets another name."""
+"""The process ID and the lease-holder name of this process.  A forked process gets another name."""
 
 
 def this_process() -> str:
-    """Return the name of this process as a holder of leases: process number, host and a UUID."""
+    """Return the name of this process as a lease holder: the process ID, the host and a UUID."""
     global _own
     known, pid = _own, os.getpid()
     if known is None or known[0] != pid:
@@ -42,20 +41,21 @@ def shown(holder: str) -> str:
 
 
 class Liveness:
-    """The lock files of the holders of one home's leases, in the folder ``folder``."""
+    """The lock files of the processes that hold leases of one home."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._locked: dict[str, int] = {}
         self.given_back: set[tuple[str, int]] = set()
-        """The names and tokens of leases that this process released, but that the catalog still records as held."""
+        """The (name, token) of each lease that this process released, but that the catalog still records as held."""
         self._mutex = threading.Lock()
         _all.add(self)
 
     def announce(self, holder: str) -> None:
-        """Lock the file of this process, which must happen before it takes a lease; ignore names of any other form.
+        """Lock the file of this process.  A process must call this method before it takes a lease.
 
-        On a file system without locks the process counts as alive until its lease expires.
+        Ignore names that are not from ``this_process``.  Without file locks, a process counts as alive until its lease
+        expires.
         """
         name = _name(holder)
         with self._mutex:
@@ -66,10 +66,7 @@ class Liveness:
             self._locked[name] = _locked(self._folder / name)
 
     def is_gone(self, holder: str) -> bool:
-        """Return whether the holder is a process that has ended, on any host and in any container.
-
-        Returns False for a name that ``this_process`` did not create; the lease of that holder must expire.
-        """
+        """Return whether a process has ended.  Return False if ``holder`` is not a name from ``this_process``."""
         name = _name(holder)
         if name is None:
             return False
@@ -89,7 +86,7 @@ class Liveness:
                 os.close(self._locked.popitem()[1])
 
     def close_inherited(self) -> None:
-        """Close the inherited descriptors in a forked process, so that only the parent holds the locks."""
+        """Close the inherited file descriptors in a forked process, so that only the parent holds the locks."""
         self._mutex = threading.Lock()  # another thread of the parent may have held the old one
         self.close()
 
@@ -117,7 +114,6 @@ def _name(holder: str) -> str | None:
 
 
 def _locked(path: Path) -> int:
-    """Create and lock the file; return the locked file descriptor."""
     while True:
         make_folder(path.parent)
         try:
@@ -133,9 +129,9 @@ def _locked(path: Path) -> int:
 
 
 def _unlocked(path: Path, *, remove: bool = False) -> bool:
-    """Return whether no process has locked the file; with ``remove``, remove an unlocked file.
+    """Return whether no process has locked the file.  With ``remove``, delete an unlocked file.
 
-    Raises OSError if the file does not exist or the file system has no locks.
+    Raise OSError if the file does not exist or the file system has no locks.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:

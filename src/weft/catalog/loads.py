@@ -1,7 +1,7 @@
-"""Record loads and their undoing, and index the records that loads could not read.
+"""Record and undo loads, and index unreadable records.
 
-An undo first marks the load and then removes its rows from Delta.  Finally one transaction updates the table's counts
-and marks the load as undone.  A later writer completes an interrupted undo (``execution.undoing``).
+An undo first marks the load and then removes its rows from Delta.  A final transaction updates the table's counts and
+records the load as undone.  After an interruption, a later writer completes the undo (``execution.undoing``).
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from weft.instants import MIN_INSTANT
 from weft.printable import Brief, counted
 
 ACTIVE_TTL_US: Final = 60 * 60 * 1_000_000
-"""The time for which a load on another machine counts as alive without a renewal, in microseconds."""
+"""The longest time between two renewals of a running load on another machine, in microseconds."""
 
 
 KEPT: Final = "kept"
-"""The state of a load that is neither undone nor being undone."""
+"""The state of a load without an undo."""
 _KEPT: Final = ddl.loads.c.state == KEPT
 
 
@@ -48,10 +48,9 @@ class Loads:
         at: int,
         files: Sequence[tuple[str, str]] = (),
     ) -> int:
-        """Record the start of a load and return the load's id.
+        """Record the start of a load and return the load's ID.
 
-        ``digest`` is the digest of the source (None: no digest).  For a source of several files, ``files`` are their
-        names and digests.
+        ``files`` are the (name, digest) of each file if the source has several files.
         """
         values = {"table_id": table_id, "source": source, "kind": kind, "digest": digest, "started_at": at}
         counts = {"stored": 0, "known": 0, "quarantined": 0, "late": 0}
@@ -66,7 +65,7 @@ class Loads:
             return load_id
 
     def forget(self, load_ids: Collection[int]) -> None:
-        """Delete loads that Weft refused before they stored any rows."""
+        """Delete the records of loads that Weft refused before storing any rows."""
         with self._database.changing_under_lease() as connection:
             for table in (ddl.reservations, ddl.load_files, ddl.loads):
                 connection.execute(delete(table).where(table.c.load_id.in_(load_ids)))
@@ -91,7 +90,7 @@ class Loads:
                 raise CatalogError(f"there is no load {load_id}")
 
     def loaded(self, table_id: int, digest: str) -> bool:
-        """Return whether a load of a source with this ``digest`` into the table has finished."""
+        """Return whether the table has a finished load of a source with this ``digest``."""
         loads = ddl.loads.c
         with self._database.reading() as connection:
             match = connection.execute(
@@ -102,10 +101,7 @@ class Loads:
             return match is not None
 
     def of_files(self, table_id: int, digests: Collection[str]) -> Mapping[str, LoadRecord]:
-        """Return, for the digest of each file, the latest load of that file into the table.
-
-        A finished load takes precedence over an unfinished one.  The load may have included other files.
-        """
+        """Return the latest load of each file into the table, by digest.  Finished loads take precedence."""
         loads, files = ddl.loads, ddl.load_files
         own = select(loads.c.digest.label("of"), loads).where(loads.c.digest.in_(digests))
         parts = select(files.c.digest.label("of"), loads).join(files, files.c.load_id == loads.c.load_id)
@@ -122,7 +118,7 @@ class Loads:
         return latest
 
     def of_source(self, table_id: int, digest: str) -> tuple[LoadRecord, ...]:
-        """Return the loads of a source with this ``digest`` into the table, finished or not, the newest first."""
+        """Return all loads of the source with this ``digest`` into the table, the newest first."""
         loads = ddl.loads
         wanted = select(loads).where(loads.c.table_id == table_id, loads.c.digest == digest, _KEPT)
         return self._newest_first(wanted)
@@ -134,7 +130,7 @@ class Loads:
         return self._newest_first(wanted)
 
     def stored_by(self, load_id: int) -> int:
-        """Return the number of rows that the load has committed so far; a repeated load resumes after these rows."""
+        """Return the number of rows that the load has committed.  A repeated load skips these rows."""
         reservations = ddl.reservations.c
         with self._database.reading() as connection:
             total = connection.execute(
@@ -145,10 +141,7 @@ class Loads:
             return int(total)
 
     def activate(self, load_id: int, at: int, *, hold: bool = False) -> None:
-        """Record that this process works on the load.
-
-        With ``hold`` the watermark does not advance until the load is done.
-        """
+        """Record that this process works on the load.  With ``hold``, the watermark waits until the load is done."""
         self._database.liveness.announce(this_process())
         with self._database.changing_under_lease() as connection:
             values = {"holder": this_process(), "expires_at": at + ACTIVE_TTL_US}
@@ -162,7 +155,7 @@ class Loads:
             connection.execute(update(active).where(active.c.load_id == load_id).values(expires_at=at + ACTIVE_TTL_US))
 
     def deactivate(self, load_id: int) -> None:
-        """Record that this process no longer works on the load, whether or not the load is finished."""
+        """Record that this process no longer works on the load."""
         active = ddl.active_loads
         with self._database.changing() as connection:
             connection.execute(delete(active).where(active.c.load_id == load_id, active.c.holder == this_process()))
@@ -174,7 +167,7 @@ class Loads:
             return connection.execute(select(active.load_id).where(active.load_id == load_id)).first() is not None
 
     def forget_dead(self, at: int) -> None:
-        """Delete the active-load entries of processes that died, and entries not renewed for ACTIVE_TTL_US."""
+        """Delete the active-load entries of dead processes, and expired entries."""
         active = ddl.active_loads
         with self._database.reading() as connection:
             rows = connection.execute(select(active.c.load_id, active.c.holder, active.c.expires_at)).all()
@@ -186,7 +179,7 @@ class Loads:
                     connection.execute(delete(active).where(*same))
 
     def first_since(self, at: int) -> int | None:
-        """Return the start of the first load that began after ``at``; None if no load began."""
+        """Return the earliest start time of a load after ``at``.  Return None if no load began after ``at``."""
         started = ddl.loads.c.started_at
         with self._database.reading() as connection:
             first: int | None = connection.execute(select(func.min(started)).where(started > at)).scalar_one()
@@ -204,11 +197,7 @@ class Loads:
 
 @dataclass(frozen=True, slots=True)
 class UnreadableRecord:
-    """A new entry of the quarantine index, for a record that could not be read.
-
-    ``UnreadableRecord`` has the position of the record, the reason, the SHA-256 and size of the bytes, and the load's
-    options (JSON), which a retry needs.
-    """
+    """An unreadable record for the quarantine index.  A retry needs ``options``, the load's options as JSON."""
 
     source: str
     position: str
@@ -219,20 +208,18 @@ class UnreadableRecord:
 
 
 _AT_ONCE: Final = 10_000
-"""The number of records that one SQL statement adds to the index."""
 
 
 class Quarantine:
-    """The index of unreadable records; the bytes of the records are in the home's quarantine folder."""
+    """The index of unreadable records.  The home's quarantine folder contains the bytes of the records."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def add(self, load_id: int, table_id: int, records: Iterable[UnreadableRecord], at: int) -> int:
-        """Add unreadable records to the index, all or none; return the number of new records.
+        """Add unreadable records to the index in one transaction.  Return the number of new records.
 
-        A record is not new if the index has one with the same bytes, position, source and table.  The indexed record is
-        then assigned to this load.  ``at`` is µs UTC.
+        A record with the same table, source, position and bytes is not new.  ``at`` is in µs UTC.
         """
         quarantine = ddl.quarantine
         count = select(func.count()).select_from(quarantine).where(quarantine.c.table_id == table_id)
@@ -246,7 +233,7 @@ class Quarantine:
             return int(connection.execute(count).scalar_one()) - int(before)
 
     def named(self, digests: Sequence[str]) -> frozenset[str]:
-        """Return the ``digests`` (SHA-256) that occur in the index, in any state."""
+        """Return those ``digests`` (SHA-256) that the index contains."""
         column = ddl.quarantine.c.sha256
         known: set[str] = set()
         with self._database.reading() as connection:
@@ -257,7 +244,7 @@ class Quarantine:
         return frozenset(known)
 
     def all(self, state: QuarantineState | None = "open") -> tuple[QuarantineRecord, ...]:
-        """Return the quarantined records in ``state`` (in any state if None), the oldest first."""
+        """Return the quarantined records in ``state``, the oldest first.  If ``state`` is None, return all records."""
         wanted = select(ddl.quarantine).order_by(ddl.quarantine.c.quarantine_id)
         if state is not None:
             wanted = wanted.where(ddl.quarantine.c.state == state)
@@ -265,7 +252,7 @@ class Quarantine:
             return tuple(QuarantineRecord(**row._mapping) for row in connection.execute(wanted))
 
     def positions(self, load_id: int) -> Mapping[str, frozenset[str]]:
-        """Return, by source, the positions of the records that the load put in quarantine, in any state."""
+        """Return the positions of the load's quarantined records, grouped by source."""
         quarantine = ddl.quarantine.c
         positions: dict[str, set[str]] = {}
         with self._database.reading() as connection:
@@ -276,7 +263,7 @@ class Quarantine:
         return {source: frozenset(places) for source, places in positions.items()}
 
     def settle(self, quarantine_id: int, state: QuarantineState, *, reason: str | None = None) -> None:
-        """Set the state of a quarantined record, and its ``reason`` if given; raise NotFound for an unknown record."""
+        """Set the state of a quarantined record, and its ``reason`` if given.  Raise NotFound for an unknown record."""
         values = {"state": state} if reason is None else {"state": state, "reason": reason}
         with self._database.changing() as connection:
             changed = connection.execute(
@@ -293,10 +280,7 @@ LoadState = Literal["done", "at work", "ended in the middle", "being undone", "u
 
 @dataclass(frozen=True, repr=False)
 class LoadSummary(Brief):
-    """A load with the name of its table and the number of rows stored.
-
-    ``first_ts`` and ``last_ts`` bound the ts of the rows; both are None if the load stored no rows.
-    """
+    """A load with the name of its table, and with the number and the ts bounds of the stored rows."""
 
     load: LoadRecord
     table: str
@@ -307,7 +291,7 @@ class LoadSummary(Brief):
 
     @property
     def state(self) -> LoadState:
-        """The outcome of the load so far."""
+        """The state of the load in words."""
         if self.load.state != KEPT:
             return "undone" if self.load.state == UNDONE else "being undone"
         if self.load.finished_at is not None:
@@ -321,7 +305,7 @@ class LoadSummary(Brief):
 
 @dataclass(frozen=True)
 class Commits:
-    """The commits that an undo removes from Delta: the table's id and path, and the commits' versions."""
+    """The Delta commits of one load that an undo must remove."""
 
     load_id: int
     table_id: int
@@ -330,13 +314,13 @@ class Commits:
 
 
 class LoadHistory:
-    """The history of loads, with their times, sources and states."""
+    """The history of loads."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def latest(self, table_id: int | None = None, limit: int | None = None) -> tuple[LoadSummary, ...]:
-        """Return the latest loads, the newest first; without ``table_id``, of all tables except views."""
+        """Return the latest loads, the newest first.  Without ``table_id``, omit the loads of views."""
         wanted = _summary_query().where(ddl.loads.c.kind != "view").order_by(ddl.loads.c.load_id.desc()).limit(limit)
         if table_id is not None:
             wanted = wanted.where(ddl.loads.c.table_id == table_id)
@@ -344,7 +328,7 @@ class LoadHistory:
             return tuple(_as_summary(row._mapping) for row in connection.execute(wanted))
 
     def one(self, load_id: int) -> LoadSummary:
-        """Return the load with this id; raise NotFound if the load does not exist."""
+        """Return the load with this ID.  Raise NotFound if the load does not exist."""
         with self._database.reading() as connection:
             row = connection.execute(_summary_query().where(ddl.loads.c.load_id == load_id)).first()
         if row is None:
@@ -352,12 +336,12 @@ class LoadHistory:
         return _as_summary(row._mapping)
 
     def begin_undo(self, load_id: int) -> None:
-        """Mark a load as being undone."""
+        """Mark a load for an undo."""
         with self._database.changing_under_lease() as connection:
             connection.execute(update(ddl.loads).where(ddl.loads.c.load_id == load_id).values(state=UNDOING))
 
     def being_undone(self) -> tuple[Commits, ...]:
-        """Return the commits to remove for each load that is marked but not yet undone."""
+        """Return the commits that unfinished undos must remove."""
         loads, reservations = ddl.loads.c, ddl.reservations.c
         with self._database.reading() as connection:
             rows = connection.execute(
@@ -376,11 +360,13 @@ class LoadHistory:
             return _versions(connection, ddl.reservations.c, connection.execute(rows).one())
 
     def undone(self, load_id: int, stored: tuple[int, int] | None) -> tuple[str, ...]:
-        """Record that a marked load is undone; return the digests of the records that it put in quarantine.
+        """Record that a marked load is undone.  Return the digests of the load's quarantined records.
 
-        ``stored`` is the version and the number of rows of the Delta table (None: no table).  Other quarantined records
-        may have the same digests.  Later loads lose their digests, so that their sources can be loaded again: a later
-        load may have skipped rows that this load had stored.
+        ``stored`` is the (version, number of rows) of the Delta table, or None without a Delta table.  Quarantined
+        records of other loads may have the same digests.
+
+        Some later loads skipped rows because this load had stored them.  The undo deletes the digests of these later
+        loads.  Users can then load the sources again.
         """
         with self._database.changing_under_lease() as connection:
             table_id = connection.execute(
@@ -436,7 +422,7 @@ def _as_summary(row: Mapping[Any, Any]) -> LoadSummary:
 
 
 def _versions(connection: Connection, reservations: Any, row: Any) -> tuple[int, ...]:
-    """Return the Delta versions of the load's commits; a batch without rows has no commit."""
+    """Batches without rows have no commit."""
     wanted = select(reservations.delta_version).where(
         reservations.load_id == row.load_id, reservations.state == "committed", reservations.rows > 0
     )
@@ -444,7 +430,6 @@ def _versions(connection: Connection, reservations: Any, row: Any) -> tuple[int,
 
 
 def _reopen_retried(connection: Connection, load_id: int) -> None:
-    """If the load retried a quarantined record, set the state of that record back to ``open``."""
     digest = connection.execute(select(ddl.loads.c.digest).where(ddl.loads.c.load_id == load_id)).scalar_one()
     begin, _, number = (digest or "").partition("-")
     if begin == "quarantine" and number.isdigit():
@@ -453,7 +438,6 @@ def _reopen_retried(connection: Connection, load_id: int) -> None:
 
 
 def _shrink(connection: Connection, table_id: int, version: int, rows: int) -> None:
-    """Record the table's version, rows and ts bounds after an undo, and recompute the home's ts bounds."""
     reservations = ddl.reservations.c
     bounds = select(func.min(reservations.first_ts), func.max(reservations.last_ts))
     first, last = connection.execute(
@@ -466,7 +450,7 @@ def _shrink(connection: Connection, table_id: int, version: int, rows: int) -> N
 
 
 def forget_instants(connection: Connection) -> None:
-    """Recompute the home's last ts from the stored rows; before the first tick, also recompute the home's ``t0``."""
+    """Recompute the home's last ts from the stored rows.  Before the first tick, also recompute ``t0``."""
     first, last = connection.execute(select(func.min(ddl.tables.c.first_ts), func.max(ddl.tables.c.last_ts))).one()
     home = read_home(connection)
     set_home(connection, last_ts=MIN_INSTANT if last is None else last)
@@ -478,7 +462,7 @@ def forget_instants(connection: Connection) -> None:
 
 
 def _without_quarantine(connection: Connection, condition: Any) -> tuple[str, ...]:
-    """Delete the matching records from the quarantine index; return their digests, which other records may share."""
+    """Return the digests of the deleted records.  Other records may have the same digests."""
     quarantine = ddl.quarantine
     digests = tuple(connection.execute(select(quarantine.c.sha256).where(condition).distinct()).scalars())
     connection.execute(delete(quarantine).where(condition))
@@ -486,8 +470,5 @@ def _without_quarantine(connection: Connection, condition: Any) -> tuple[str, ..
 
 
 def forget_quarantined(connection: Connection, table_id: int) -> tuple[str, ...]:
-    """Delete the table's records from the quarantine index; return the digests of their bytes.
-
-    Records of other tables may have the same digests.
-    """
+    """Delete the table's quarantined records and return the digests.  Other tables may share the digests."""
     return _without_quarantine(connection, ddl.quarantine.c.table_id == table_id)

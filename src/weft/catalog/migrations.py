@@ -1,7 +1,8 @@
-"""Migrate a home's catalog to the current format, in numbered migrations of plain SQL, each in one transaction.
+"""Migrate a home's catalog to the current format.
 
-Weft does not use Alembic, which needs a version table, an environment and a script for each migration.  The home's
-``format`` already records the version, and the migrations are few, never branch, and never go back.
+The migrations of a home run in one transaction, mostly as plain SQL.  Weft does not use Alembic, because Alembic needs
+a version table, an environment and a script for each migration.  The migrations are few, never branch, and never go
+back.
 """
 
 from __future__ import annotations
@@ -24,15 +25,14 @@ from weft.planning.view_plan import restored_view
 from weft.planning.warnings import REPLACE_WITH_DEFINITION, reads_periods
 
 FIRST_FORMAT: Final = 1
-"""The format of the first version of Weft."""
 
 
 @dataclass(frozen=True)
 class Migration:
-    """A migration of a home to the format ``to`` from the previous format.
+    """A migration of a home from the previous format to the format ``to``.
 
-    ``statements`` are literal SQL, because ``ddl`` continues to change.  ``then`` makes the changes that SQL cannot
-    express.
+    ``statements`` are literal SQL, because the definitions in ``ddl`` change.  ``then`` makes the changes that need
+    Python.
     """
 
     to: int
@@ -41,10 +41,7 @@ class Migration:
 
 
 def bind_plans(connection: Connection) -> None:
-    """Replace each plan of format 1, which is a text, by its bound form.
-
-    A query whose text no longer compiles is set to failed, with the reason.
-    """
+    """Replace the SQL texts of format 1 by plans.  Mark a query as failed if its text no longer compiles."""
     tables = _tables(connection)
     live = connection.execute(text("SELECT query_id, plan_id, parameters FROM queries WHERE state <> 'removed'")).all()
     bodies = {row.plan_id: json.loads(row.body) for row in connection.execute(text("SELECT plan_id, body FROM plans"))}
@@ -68,7 +65,7 @@ def bind_plans(connection: Connection) -> None:
 
 
 def _tables(connection: Connection) -> dict[str, TableSchema]:
-    """Return the schemas of the tables by name, read from columns that every format has."""
+    """Every format has the columns that this function reads."""
     columns: dict[int, list[Column]] = {}
     wanted = "SELECT table_id, column_id, name, type, nullable FROM columns ORDER BY table_id, column_id"
     for row in connection.execute(text(wanted)):
@@ -79,11 +76,11 @@ def _tables(connection: Connection) -> dict[str, TableSchema]:
 
 
 def outbox_of_rounds(connection: Connection) -> None:
-    """Allow several messages of a subscription from the same ordinal, in different rounds.
+    """Allow several messages of a subscription with the same first ordinal, in different rounds.
 
-    SQLite cannot drop a constraint, so the messages move to a new table with the same ids.
+    SQLite cannot drop a constraint, so the messages move to a new table with the same IDs.
     """
-    # Format 8 counted an attempt after it failed; later formats count an attempt before it begins.
+    # Format 8 counted an attempt after its failure.  Later formats count an attempt before it begins.
     connection.execute(text("UPDATE outbox SET attempts = attempts + 1 WHERE state <> 'failed'"))
     if connection.dialect.name == "postgresql":
         connection.execute(text("ALTER TABLE outbox DROP CONSTRAINT outbox_sub_id_first_ordinal_key"))
@@ -109,9 +106,9 @@ def outbox_of_rounds(connection: Connection) -> None:
 
 
 def define_views(connection: Connection) -> None:
-    """Mark standing queries as failed, with a reason, if they read the stored periods of a view that depends on NOW.
+    """Mark standing queries as failed if they read the stored periods of a view that depends on NOW.
 
-    The stored periods apply to one instant, so the answers of such a query depended on the times of the ticks.
+    Stored periods apply to one instant, so the answers of these queries depended on the times of the ticks.
     """
     columns = {table.id: table.columns for table in _tables(connection).values()}
     views = {row.table_id: row for row in connection.execute(text("SELECT table_id, form, reads, mode FROM views"))}
@@ -134,7 +131,7 @@ def define_views(connection: Connection) -> None:
 
 
 def _judged(connection: Connection, schemas: Mapping[int, TableSchema], view: Row[Any]) -> bool:
-    """Record whether a view depends on NOW and return the value; True for a view that cannot be read."""
+    """An unreadable view counts as a view that depends on NOW."""
     reads = {int(key): columns for key, columns in json.loads(view.reads).items()}
     try:
         depends = restored_view(view.form, schemas.values(), reads, auxiliary=view.mode == "auxiliary").depends_on_now
@@ -171,14 +168,14 @@ MIGRATIONS: Final = (
             "holder TEXT NOT NULL, expires_at BIGINT NOT NULL, floor BIGINT)",
         ),
     ),
-    # A tick has several outputs; a query may read another query's results.
+    # A tick can write several outputs, and a query can read the results of another query.
     Migration(
         to=4,
         statements=(
             "ALTER TABLE queries ADD COLUMN reads TEXT NOT NULL DEFAULT '[]'",
             "ALTER TABLE queries ADD COLUMN stratum INTEGER NOT NULL DEFAULT 0",
             "ALTER TABLE queries ADD COLUMN last_first_at BIGINT",
-            # Each answer so far starts before the query's tau, and no query has read the answers yet.
+            # All existing answers start before the query's tau.  No query has read them yet.
             "UPDATE queries SET last_first_at = tau - 1 WHERE next_ordinal > 1",
             "CREATE INDEX queries_reading ON queries (query_id) WHERE reads <> '[]'",
             "ALTER TABLE tick_queries ADD COLUMN until BIGINT",
@@ -266,13 +263,13 @@ MIGRATIONS: Final = (
             "CREATE TABLE replaced (query_id INTEGER NOT NULL REFERENCES queries (query_id), number INTEGER NOT NULL, "
             "sql TEXT NOT NULL, from_instant BIGINT, since BIGINT NOT NULL, until BIGINT NOT NULL, tau BIGINT, "
             "rows BIGINT NOT NULL, PRIMARY KEY (query_id, number))",
-            # A query that skipped the existing answers becomes a "from now" query; earlier formats did not record the
+            # A query that skipped earlier answers becomes a "from now" query.  Earlier formats did not record the
             # instant.
             "UPDATE queries SET from_mode = 'now', from_instant = tau WHERE from_instant IS NULL AND tau IS NOT NULL "
             'AND plan_id IN (SELECT plan_id FROM plans WHERE body LIKE \'{"format"\\:1,"from_now"\\:true,%\')',
         ),
     ),
-    # Standing queries over the definitions of views; the text of a message is stored with it.
+    # Standing queries over the definitions of views, and stored texts of messages.
     Migration(
         to=13,
         statements=(
@@ -291,7 +288,7 @@ MIGRATIONS: Final = (
 
 
 def migrate(connection: Connection, version: int) -> None:
-    """Migrate a home from the format ``version`` to the current format, within the caller's transaction."""
+    """Migrate a home from the format ``version`` to the current format in the caller's transaction."""
     for migration in MIGRATIONS:
         if migration.to <= version:
             continue

@@ -1,4 +1,4 @@
-"""Check, compare and suggest names of tables and queries."""
+"""Check, compare and suggest the names of tables and queries."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _QUERY_NAME = re.compile(r"\w[\w.\-]{0,99}")
 
 
 def folded(name: str) -> str:
-    """Return the form of ``name`` for comparisons; SQL identifiers are case-insensitive."""
+    """Return the form of ``name`` for comparisons that ignore case."""
     return name.casefold()
 
 
 def table_name(name: str) -> str:
-    """Return ``name``; raise Refused if it cannot be an SQL name or a folder name."""
+    """Return ``name``.  Raise Refused if ``name`` cannot be an SQL name or a folder name."""
     if _TABLE_NAME.fullmatch(name) is None or "__" in name:  # msgs__news is the view of the new rows of msgs
         raise Refused(
             f"{name!r} cannot be a table's name",
@@ -29,7 +29,7 @@ def table_name(name: str) -> str:
 
 
 def query_name(name: str) -> str:
-    """Return ``name``; raise Refused if it cannot be used on a command line or in a file name."""
+    """Return ``name``.  Raise Refused if ``name`` cannot be used on a command line or in a file name."""
     if (
         _QUERY_NAME.fullmatch(name) is None or "__" in name
     ):  # results.late__news is the view of the new rows of results.late
@@ -41,9 +41,9 @@ def query_name(name: str) -> str:
 
 
 def distinct(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
-    """Return the names in the given order, with a number appended to each duplicate.
+    """Return the names in the given order.  Append a number to each duplicate.
 
-    A name is a duplicate if an earlier name, or a name in ``taken``, differs from it at most in case.
+    A name is a duplicate if it equals an earlier name or a name in ``taken``.  The comparison ignores case.
 
     >>> distinct(["a", "b", "A", "_first_at"], ["_first_at"])
     ['a', 'b', 'A_2', '_first_at_2']
@@ -61,7 +61,9 @@ def distinct(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
 
 
 def queries_mentioned(text: str) -> frozenset[str]:
-    """Return the words of an SQL text that may name a query in ``results``; empty if ``results`` does not occur.
+    """Return those words of an SQL text that may be names of queries.
+
+    If the text does not contain the word ``results``, the set is empty.
 
     >>> sorted(queries_mentioned("SELECT a FROM results.late"))
     ['FROM', 'SELECT', 'a', 'late', 'results']
@@ -74,7 +76,7 @@ def queries_mentioned(text: str) -> frozenset[str]:
 
 
 def words(text: str) -> frozenset[str]:
-    """Return the folded words of an SQL text, which include the names of its tables.
+    """Return the words of an SQL text in the form of ``folded``.
 
     >>> sorted(words("SELECT a FROM `T`"))
     ['a', 'from', 'select', 't']

@@ -1,4 +1,4 @@
-"""Record each message that a subscription starts to send, with the message's answers and outcome."""
+"""Record the messages of subscriptions."""
 
 from __future__ import annotations
 
@@ -20,17 +20,21 @@ _OVER = ("sent", "withdrawn")
 
 @dataclass(frozen=True, repr=False)
 class OutboxEntry(Brief):
-    """A message with the answers ``first_ordinal`` to ``last_ordinal`` of a subscription's query.
+    """A message with the answers ``first_ordinal`` to ``last_ordinal`` of a query.
 
-    States: ``pending``: sending started, and the outcome is not known yet.  ``failed``: the message was not delivered
-    and will be retried.  ``unknown``: the message may have been delivered.  Weft retries an unknown message at once if
-    the recipient detects duplicates, otherwise when a person requests a retry.  ``sent``: the message was delivered.
-    ``withdrawn``: a person moved the subscription to another ordinal.
+    The states are:
 
-    ``position`` is where the message starts in the channel (JSON, for example a file's offset).  ``attempts`` counts
-    the attempts started.  ``reply`` is the recipient's reply on acceptance.  ``about`` is the content besides the
-    answers (JSON, ``delivery.channel.About``).  It is None for a sent or withdrawn message, and for a message of an
-    older Weft.
+    - ``pending``: the sending has started, and its outcome is not known yet.
+    - ``failed``: the message was not delivered, and Weft will try again.
+    - ``unknown``: the message may have been delivered.  If the recipient detects duplicates, Weft tries again at once.
+      Otherwise Weft waits until a person requests a retry.
+    - ``sent``: the message was delivered.
+    - ``withdrawn``: a person moved the subscription to another ordinal.
+
+    ``position`` (JSON) is the start of the message in the channel, for example an offset in a file.  ``attempts``
+    counts the attempts that have started.  ``reply`` is the recipient's reply to a delivered message.  ``about`` (JSON)
+    is the content besides the answers (``delivery.channel.About``).  ``about`` is None for a sent or withdrawn message,
+    and for a message from an older Weft.
     """
 
     entry_id: int
@@ -53,7 +57,7 @@ class OutboxEntry(Brief):
 
     @property
     def idempotency_key(self) -> str:
-        """The key by which a recipient detects duplicates: unique to the message and the same for all its attempts."""
+        """The key by which a recipient detects duplicates.  All attempts to send a message use the same key."""
         again = f"-{self.round}" if self.round else ""
         return f"{self.sub_id}-{self.first_ordinal}-{self.last_ordinal}{again}"
 
@@ -62,7 +66,7 @@ class OutboxEntry(Brief):
 
 
 class Outbox:
-    """The messages of all subscriptions; a subscription has at most one unsent message."""
+    """The messages of all subscriptions.  A subscription has at most one unsent message."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -76,9 +80,7 @@ class Outbox:
             return tuple(_entry(row) for row in rows)
 
     def latest(self, sub_ids: Collection[int] | None, limit: int) -> tuple[OutboxEntry, ...]:
-        """Return the latest messages, the newest first, of the subscriptions ``sub_ids`` (None: of all live
-        queries).
-        """
+        """Return the latest messages, the newest first.  If ``sub_ids`` is None, include all live subscriptions."""
         outbox, query, subscribed = ddl.outbox.c, ddl.queries.c, ddl.subscriptions.c
         wanted = select(ddl.outbox).order_by(outbox.entry_id.desc()).limit(limit)
         if sub_ids is None:
@@ -90,14 +92,14 @@ class Outbox:
             return tuple(_entry(row) for row in connection.execute(wanted))
 
     def subscriptions_with_messages(self) -> frozenset[int]:
-        """Return the ids of the subscriptions, live or ended, that have a message."""
+        """Return the IDs of all subscriptions that have a message, including ended subscriptions."""
         subscribed = ddl.subscriptions.c.sub_id
         begun = select(subscribed).where(exists().where(ddl.outbox.c.sub_id == subscribed))
         with self._database.reading() as connection:
             return frozenset(connection.execute(begun).scalars())
 
     def sent_ends(self, sub_id: int) -> tuple[OutboxEntry, ...]:
-        """Return the first and the latest sent message of a subscription, as far as they exist."""
+        """Return the first and the latest sent message of a subscription, without duplicates."""
         ends = select(func.min(ddl.outbox.c.entry_id), func.max(ddl.outbox.c.entry_id)).where(
             ddl.outbox.c.sub_id == sub_id, ddl.outbox.c.state == "sent"
         )
@@ -106,10 +108,11 @@ class Outbox:
             return tuple(_read_entry(connection, key) for key in sorted(keys))
 
     def open(self, subscription: Subscription, last: int, position: str | None, about: str) -> OutboxEntry:
-        """Record, before an attempt, that a message with the answers up to ``last`` is sent from ``position`` on.
+        """Record, before an attempt, a message with all answers up to ``last``.
 
-        A failed message keeps its id, answers and content; ``about`` applies to a new message only.  Raises Conflict if
-        a person has changed the subscription since it was read, and CatalogError if another message is pending.
+        ``position`` is the start of the message in the channel.  A failed message keeps its ID, answers and content.
+        ``about`` applies only to a new message.  Raise Conflict if the subscription has changed since the caller read
+        it.  Raise CatalogError if another message is pending.
         """
         first = subscription.delivered + 1
         with self._database.changing_under_lease("deliver") as connection:
@@ -136,10 +139,7 @@ class Outbox:
             return _read_entry(connection, row.entry_id)
 
     def mark_sent(self, entry_id: int, at: int, reply: str | None = None, digest_at: int | None = None) -> None:
-        """Record that a message was sent and advance its subscription, in one transaction.
-
-        ``digest_at`` is the time of the next digest if this message completes a digest.
-        """
+        """Record that a message was sent, and advance the subscription.  Set the time of the next digest if given."""
         with self._database.changing_under_lease("deliver") as connection:
             entry = _unsent(connection, entry_id)
             _change_entry(connection, entry_id, state="sent", sent_at=at, last_error=None, reply=reply, about=None)
@@ -149,10 +149,7 @@ class Outbox:
             change_subscription(connection, entry.sub_id, delivered=entry.last_ordinal, **values)
 
     def mark_failed(self, entry_id: int, error: str, next_attempt_at: int | None) -> Subscription:
-        """Record that a message was not delivered, and the time of the next attempt.
-
-        If ``next_attempt_at`` is None, the subscription is parked until a person resumes it.
-        """
+        """Record that a message was not delivered.  Without ``next_attempt_at``, park the subscription."""
         with self._database.changing_under_lease("deliver") as connection:
             entry = _unsent(connection, entry_id)
             _change_entry(connection, entry_id, state="failed", last_error=error)
@@ -161,7 +158,7 @@ class Outbox:
     def settle(self, entry_id: int, state: Literal["failed", "unknown"], why: str) -> None:
         """Record the outcome of a ``pending`` message and delete its position.
 
-        A later message may use the same position, so a channel may remove the partial output only once.
+        A later message may use the same position, so the channel may remove the partial output only once.
         """
         with self._database.changing_under_lease("deliver") as connection:
             _unsent(connection, entry_id)

@@ -1,7 +1,4 @@
-"""Store standing queries and the plans that they share (design section 5).
-
-The number of SQL statements does not grow with the number of queries that are stored at once.
-"""
+"""Store standing queries and the plans that they share (design section 5)."""
 
 from __future__ import annotations
 
@@ -27,34 +24,33 @@ from weft.instants import MIN_INSTANT, format_instant
 
 _READING: Final = text(f"{ddl.queries.name}.{ddl.READING}")
 PURGING: Final = "purging"
-"""The state reason of a removed query while Weft purges the query's answers from the ledger."""
+"""The ``reason`` of a removed query during the purge of its answers."""
 _PURGED: Final = "its answers were purged"
 
 QUERY: Final = tuple(ddl.queries.c[field.name] for field in fields(QueryRecord))
-"""The database columns of a ``QueryRecord``, in the order of its fields."""
 
 _NAMES: Final = 5_000
-"""The maximum number of names that ``not_found`` compares with an unknown name."""
 
 
 class Queries:
-    """The installed queries; a query's id is never reused."""
+    """The standing queries of a home.  IDs of queries are never reused."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def install(self, query: QueryDefinition, at: int) -> QueryRecord:
-        """Install a query with its subscriptions; queries with the same plan signature share a plan.
+        """Install a query with its subscriptions.  Queries with the same plan signature share a plan.
 
-        If ``from_instant`` is set, the watermark advances so that no later row gets an earlier ts.  The query then sees
-        all rows that affect its answers from that instant on.  Raises Conflict if a live query has the same name or
-        writes to the same file, NotFound for a missing query in ``reads``, and ClockError as ``advance_watermark``
-        does.
+        If ``from_instant`` is set, the watermark advances to ``from_instant``.  The query therefore misses no row that
+        affects its answers.
+
+        Raise Conflict if a live query has the same name or writes to the same file.  Raise NotFound if a query in
+        ``reads`` does not exist.  Raise ClockError if a load has reserved earlier instants.
         """
         return self.install_all([query], at)[0]
 
     def install_all(self, queries: Sequence[QueryDefinition], at: int) -> tuple[QueryRecord, ...]:
-        """Install several queries in one transaction, as ``install`` does; return their records in the same order."""
+        """Install several queries in one transaction, as ``install`` does.  Return the records in the same order."""
         with self._database.changing_under_lease() as connection:
             keys = insert_queries(connection, queries, at)
             installed = {query.query_id: query for query in _by_ids(connection, keys)}
@@ -63,7 +59,7 @@ class Queries:
     def all(
         self, include_removed: bool = False, *, after: int = 0, limit: int | None = None
     ) -> tuple[QueryRecord, ...]:
-        """Return at most ``limit`` of the installed queries with an id above ``after``, ordered by id."""
+        """Return at most ``limit`` installed queries with an ID above ``after``, ordered by ID."""
         queries = ddl.queries.c
         wanted = select(*QUERY).where(queries.query_id > after).order_by(queries.query_id).limit(limit)
         if not include_removed:
@@ -72,7 +68,7 @@ class Queries:
             return tuple(query_record(row) for row in connection.execute(wanted))
 
     def count(self, plan_id: int | None = None) -> int:
-        """Return the number of installed queries of the plan ``plan_id``, or of all plans."""
+        """Return the number of installed queries.  With ``plan_id``, count only the queries of this plan."""
         queries = ddl.queries.c
         wanted = select(func.count()).select_from(ddl.queries).where(queries.state != "removed")
         if plan_id is not None:
@@ -81,10 +77,9 @@ class Queries:
             return int(connection.execute(wanted).scalar_one())
 
     def next_wake(self, pace_us: int) -> int | None:
-        """Return the instant by which the next tick must run: None without active queries, MIN_INSTANT if one never
-        ran.
+        """Return the instant by which the next tick must run, or None if no query is active.
 
-        ``pace_us`` is the interval for queries without a timeliness of their own.
+        Return MIN_INSTANT if an active query has never run.  ``pace_us`` is the default interval in microseconds.
         """
         queries = ddl.queries.c
         at_each_tick = case((queries.next_run.is_(None), func.coalesce(queries.tau, MIN_INSTANT)))
@@ -104,10 +99,10 @@ class Queries:
             return {row[0]: row[1] for row in connection.execute(wanted)}
 
     def waiting_since(self, at: int) -> tuple[int | None, int | None]:
-        """Return the instant since which the first active query is ready to run, and the first due instant up to
+        """Return two instants: when the first active query became ready to run, and the earliest due instant up to
         ``at``.
 
-        A query is due at an instant at which the passage of time alone adds a row to its answers.
+        At a due instant, a query gets an answer from the passage of time alone.  A missing instant is None.
         """
         queries = ddl.queries.c
         ready = func.coalesce(queries.next_run, queries.tau, queries.replaced_at, queries.installed_at)
@@ -117,7 +112,7 @@ class Queries:
             return row[0], row[1]
 
     def due_plans(self, at: int) -> tuple[DuePlan, ...]:
-        """Return the queries that must run at ``at`` and are not yet ticked up to ``at``, grouped by plan."""
+        """Return the queries that must run at ``at`` and have no tick at or after ``at``, grouped by plan."""
         queries = ddl.queries.c
         begin = func.coalesce(queries.tau, queries.from_instant)
         undated = begin.is_not(None) & queries.next_due.is_(None)
@@ -137,12 +132,12 @@ class Queries:
             return tuple(DuePlan(**row._mapping) for row in connection.execute(wanted))
 
     def named(self, name: str) -> QueryRecord:
-        """Return the live query named ``name`` (case-insensitive); raise NotFound with the most similar name."""
+        """Return the live query with this case-insensitive name.  Raise NotFound for an unknown name."""
         with self._database.reading() as connection:
             return query_named(connection, name)
 
     def among(self, names: Iterable[str]) -> tuple[QueryRecord, ...]:
-        """Return the live queries named in ``names`` (case-insensitive); unknown names are ignored."""
+        """Return the live queries with these case-insensitive names.  Ignore unknown names."""
         queries = ddl.queries.c
         wanted = sorted({folded(name) for name in names})
         records: list[QueryRecord] = []
@@ -153,12 +148,12 @@ class Queries:
         return tuple(sorted(records, key=lambda query: query.query_id))
 
     def by_ids(self, ids: Iterable[int]) -> tuple[QueryRecord, ...]:
-        """Return the queries with these ids, including removed queries, ordered by id."""
+        """Return the queries with these IDs, including removed queries, ordered by ID."""
         with self._database.reading() as connection:
             return _by_ids(connection, ids)
 
     def read_by_plans(self, plan_ids: Collection[int]) -> tuple[QueryRecord, ...]:
-        """Return the queries whose results these plans' live queries read, directly or indirectly."""
+        """Return the queries whose results are read, directly or indirectly, by the live queries of these plans."""
         with self._database.reading() as connection:
             return read_below(connection, ddl.queries.c.plan_id.in_(list(plan_ids)))
 
@@ -168,16 +163,13 @@ class Queries:
             return _readers(connection, query_id)
 
     def by_id(self, query_id: int) -> QueryRecord:
-        """Return the query with this id, even if it is removed; raise NotFound if the id is unknown."""
+        """Return the query with this ID, even if the query is removed.  Raise NotFound for an unknown ID."""
         with self._database.reading() as connection:
             return read_query(connection, query_id)
 
     @contextmanager
     def purge_reported(self, query_id: int) -> Iterator[None]:
-        """Raise NotFound instead of StorageError if the query's answers were purged during the ``with`` block.
-
-        ``weft remove --purge`` may run between reading the catalog and reading the answers.
-        """
+        """Raise NotFound in place of StorageError if the query's answers were purged during the ``with`` block."""
         try:
             yield
         except StorageError:
@@ -190,7 +182,7 @@ class Queries:
             raise
 
     def plan(self, plan_id: int) -> PlanRecord:
-        """Return the plan with this id; raise NotFound if the plan does not exist."""
+        """Return the plan with this ID.  Raise NotFound for an unknown ID."""
         with self._database.reading() as connection:
             row = connection.execute(select(ddl.plans).where(ddl.plans.c.plan_id == plan_id)).first()
         if row is None:
@@ -198,7 +190,7 @@ class Queries:
         return PlanRecord(row.plan_id, row.signature, row.body)
 
     def plans(self, plan_ids: Collection[int] | None = None) -> tuple[PlanRecord, ...]:
-        """Return the plans with these ids (None: all plans of live queries), ordered by id."""
+        """Return the plans with these IDs, ordered by ID.  With None, return the plans of live queries."""
         plan, queries = ddl.plans.c, ddl.queries.c
         conditions: list[ColumnElement[bool]]
         conditions = [exists().where(queries.plan_id == plan.plan_id, queries.state != "removed")]
@@ -209,7 +201,7 @@ class Queries:
             return tuple(PlanRecord(row.plan_id, row.signature, row.body) for rows in each for row in rows)
 
     def with_plans_like(self, beginning: str) -> tuple[tuple[QueryRecord, PlanRecord], ...]:
-        """Return the live queries whose stored plan starts with ``beginning``, each with its plan, ordered by id."""
+        """Return (query, plan), ordered by ID, for each live query whose stored plan starts with ``beginning``."""
         plan, queries = ddl.plans.c, ddl.queries.c
         wanted = (
             select(*QUERY, plan.signature, plan.body)
@@ -223,7 +215,7 @@ class Queries:
         return tuple((query, PlanRecord(query.plan_id, row.signature, row.body)) for query, row in records)
 
     def reading(self, table_id: int) -> tuple[tuple[QueryRecord, str], ...]:
-        """Return the live queries whose plans read a table, each with its stored plan."""
+        """Return (query, stored plan) for each live query that reads the table."""
         plan, queries = ddl.plans.c, ddl.queries.c
         named = plan.body.contains(f'["table",{table_id}]', autoescape=True)
         wanted = select(*QUERY, plan.body).join_from(ddl.queries, ddl.plans).where(queries.state != "removed", named)
@@ -231,16 +223,16 @@ class Queries:
             return tuple((query_record(row), row.body) for row in connection.execute(wanted.order_by(queries.query_id)))
 
     def set_state(self, name: str, state: QueryState, reason: str | None = None) -> QueryRecord:
-        """Set the state of a live query, and store ``reason`` (None deletes the stored reason)."""
+        """Set the state of a live query and store ``reason``.  If ``reason`` is None, delete the stored reason."""
         with self._database.changing_under_lease() as connection:
             query = query_named(connection, name)
             return change_query(connection, query.query_id, state=state, reason=reason)
 
     def remove(self, name: str, at: int, *, purge: bool = False) -> QueryRecord:
-        """Remove a live query; its name becomes free, and its answers stay in the ledger.
+        """Remove a live query.  Raise Conflict if other queries read its results.
 
-        With ``purge`` the query is in ``purging`` until ``purged`` is called.  Raises Conflict if other queries read
-        the results of the query.
+        The name of the query becomes free, and its answers stay in the ledger.  With ``purge``, the caller must purge
+        the answers and then call ``purged``.
         """
         with self._database.changing_under_lease() as connection:
             query = query_named(connection, name)
@@ -249,14 +241,14 @@ class Queries:
             return change_query(connection, query.query_id, state="removed", removed_at=at, reason=reason)
 
     def purging(self) -> tuple[QueryRecord, ...]:
-        """Return the removed queries whose answers must be purged; a part may already be purged."""
+        """Return the removed queries whose answers must be purged.  A part of the answers may already be purged."""
         queries = ddl.queries.c
         wanted = select(*QUERY).where(queries.state == "removed", queries.reason == PURGING)
         with self._database.reading() as connection:
             return tuple(query_record(row) for row in connection.execute(wanted.order_by(queries.query_id)))
 
     def purged(self, query_ids: Iterable[int], stored: tuple[str, int, int] | None) -> None:
-        """Record that the answers of the queries are purged; ``stored`` is the ledger's new (path, version, rows)."""
+        """Record a purge of the queries' answers.  ``stored`` is the ledger's new (path, version, number of rows)."""
         with self._database.changing_under_lease() as connection:
             for query_id in query_ids:
                 change_query(connection, query_id, reason=_PURGED)
@@ -264,11 +256,11 @@ class Queries:
                 record_version(connection, *stored)
 
     def skip_to(self, name: str, instant: int, signature: str, plan_body: str) -> QueryRecord:
-        """Make the query continue from ``instant`` under the plan ``signature``; create the plan if it does not exist.
+        """Continue the query from ``instant`` with the plan ``signature``.  Create the plan if it does not exist.
 
-        The plan must be the query's plan in the form for ``--from now``, which skips earlier answers.  The watermark
-        advances so that no later row gets an earlier ts.  Raises ClockError if ``instant`` is before the query's tau,
-        and as ``advance_watermark`` does.
+        This plan must be the query's plan for ``--from now``, which skips earlier answers.  The watermark advances to
+        ``instant``.  Raise ClockError if ``instant`` is before the query's tau, or if a load has reserved earlier
+        instants.
         """
         with self._database.changing_under_lease() as connection:
             query = query_named(connection, name)
@@ -283,7 +275,7 @@ class Queries:
 
 
 def is_chosen(choice: Choice) -> ColumnElement[bool]:
-    """Return the SQL condition that selects the chosen queries."""
+    """Return the SQL condition for the queries of a choice."""
     queries = ddl.queries.c
     conditions = [queries.state == "active"]
     if choice.query_ids is not None:
@@ -294,7 +286,7 @@ def is_chosen(choice: Choice) -> ColumnElement[bool]:
 
 
 def read_query(connection: Connection, query_id: int) -> QueryRecord:
-    """Return the query with this id within the caller's transaction; raise NotFound for an unknown id."""
+    """Return the query with this ID in the caller's transaction.  Raise NotFound for an unknown ID."""
     row = connection.execute(select(*QUERY).where(ddl.queries.c.query_id == query_id)).first()
     if row is None:
         raise NotFound(f"there is no query #{query_id}")
@@ -302,13 +294,13 @@ def read_query(connection: Connection, query_id: int) -> QueryRecord:
 
 
 def change_query(connection: Connection, query_id: int, **values: Any) -> QueryRecord:
-    """Update fields of a query's row and return the changed record."""
+    """Update columns of a query and return the changed record."""
     connection.execute(update(ddl.queries).where(ddl.queries.c.query_id == query_id).values(**values))
     return read_query(connection, query_id)
 
 
 def query_named(connection: Connection, name: str) -> QueryRecord:
-    """Return the live query named ``name`` (case-insensitive); raise NotFound with the most similar name."""
+    """Return the live query with this case-insensitive name.  Raise NotFound for an unknown name."""
     queries = ddl.queries.c
     row = connection.execute(select(*QUERY).where(queries.folded == folded(name), queries.state != "removed")).first()
     if row is None:
@@ -322,7 +314,7 @@ def _readers(connection: Connection, query_id: int) -> tuple[QueryRecord, ...]:
 
 
 def read_below(connection: Connection, start: ColumnElement[bool]) -> tuple[QueryRecord, ...]:
-    """Return the queries that the live queries selected by ``start`` read, directly or indirectly."""
+    """Return the queries whose results are read, directly or indirectly, by live queries that satisfy ``start``."""
     readers = live_readers(connection)
     if not readers:
         return ()
@@ -337,7 +329,7 @@ def read_below(connection: Connection, start: ColumnElement[bool]) -> tuple[Quer
 
 
 def live_readers(connection: Connection) -> dict[int, QueryRecord]:
-    """Return, by id, the live queries that read the results of another query; most homes have few."""
+    """Return a mapping from IDs to live queries that read the results of other queries."""
     queries = ddl.queries.c
     wanted = select(*QUERY).where(_READING, queries.state != "removed").order_by(queries.query_id)
     return {row.query_id: query_record(row) for row in connection.execute(wanted)}
@@ -360,7 +352,7 @@ def _refuse_read(connection: Connection, query: QueryRecord) -> None:
 def query_record(row: Sequence[Any]) -> QueryRecord:
     """Return the QueryRecord of a row that starts with the columns ``QUERY``.
 
-    The function reads columns by position: at each tick, a look-up by name would take longer than the read itself.
+    Access to the columns by name would be too slow for each tick.
     """
     values = list(row[: len(QUERY)])
     for place, parsed in _PARSED.items():
@@ -375,7 +367,7 @@ def _parameters(stored: str) -> tuple[Parameter, ...]:
 
 @lru_cache(maxsize=1_000)
 def _columns(stored: str) -> tuple[tuple[str, DataType], ...]:
-    """Return the names and types of the answer columns; cached, because most queries of a plan store the same text."""
+    """The cache is effective because most queries of a plan store the same text."""
     return tuple((name, DataType.of_column(type_)) for name, type_ in json.loads(stored))
 
 
@@ -395,20 +387,16 @@ _PLACES: Final = [field.name for field in fields(QueryRecord)]
 _parsed: Final = json.JSONDecoder().raw_decode
 
 _PARSED: Final = {_PLACES.index(name): parsed for name, parsed in _PARSERS.items()}
-"""The parsers of the JSON columns, by position."""
 
 
 AT_ONCE: Final = 500
-"""The number of names or ids in one SQL statement; databases limit the number of parameters."""
+"""The maximum number of names or IDs in one SQL statement, because databases limit the number of parameters."""
 
 Item = TypeVar("Item")
 
 
 def insert_queries(connection: Connection, queries: Sequence[QueryDefinition], at: int) -> tuple[int, ...]:
-    """Store the queries with their subscriptions and plans; return the queries' ids in the order of ``queries``.
-
-    Raises the errors of ``Queries.install``.
-    """
+    """Store the queries with their subscriptions and plans.  Return the IDs in the order of ``queries``."""
     if not queries:
         return ()
     starts = [query.from_instant for query in queries if query.from_instant is not None]
@@ -440,7 +428,7 @@ def insert_queries(connection: Connection, queries: Sequence[QueryDefinition], a
 
 
 def plan_of(connection: Connection, signature: str, body: str) -> int:
-    """Return the id of the plan with this signature; create the plan if it does not exist."""
+    """Return the ID of the plan with this signature.  Create the plan if it does not exist."""
     plan_id = connection.execute(
         select(ddl.plans.c.plan_id).where(ddl.plans.c.signature == signature)
     ).scalar_one_or_none()
@@ -486,7 +474,6 @@ def _ids(connection: Connection, names: Sequence[str]) -> tuple[int, ...]:
 
 
 def _refuse_taken(connection: Connection, queries: Sequence[QueryDefinition]) -> None:
-    """Raise Conflict if one of these queries has the name or the output file of another one or of a live query."""
     names = {folded(query_name(query.name)): query.name for query in queries}
     columns = ddl.queries.c
     for some in parts(list(names)):
@@ -504,7 +491,7 @@ def _refuse_taken(connection: Connection, queries: Sequence[QueryDefinition]) ->
 def refuse_taken_files(connection: Connection, files: Sequence[str]) -> None:
     """Raise Conflict if a live query writes to one of ``files``.
 
-    After a crash, Weft truncates a file to the start of the undone message, so a file can have only one writing query.
+    After a crash, Weft truncates a file to remove an undone message.  Only one query can therefore write to a file.
     """
     queries, subscribed = ddl.queries.c, ddl.subscriptions.c
     for some in parts(files):
@@ -526,10 +513,7 @@ def _refuse_twice(names: Iterable[str], message: str, remedy: str) -> None:
 
 
 def stratum_of(connection: Connection, reads: Iterable[int]) -> int:
-    """Return the stratum of a query that reads the queries ``reads``: one more than their greatest stratum.
-
-    Raises NotFound for a missing query in ``reads``.
-    """
+    """Return the stratum above the queries ``reads``.  Raise NotFound if one of these queries is missing."""
     queries, stratum = ddl.queries.c, 0
     for query_id in reads:
         row = connection.execute(

@@ -1,7 +1,7 @@
 """Define the catalog's records as frozen dataclasses.
 
-Instants are microseconds since 1970-01-01 UTC.  ``instants.MIN_INSTANT`` means "before everything": it is the watermark
-of a home that has never ticked, and the last ``ts`` of a home without rows.
+Instants are microseconds since 1970-01-01 UTC.  ``instants.MIN_INSTANT`` is before all other instants.  The watermark
+is MIN_INSTANT before the first tick, and the home's last ``ts`` is MIN_INSTANT before the first row.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from weft.instants import MIN_INSTANT, format_instant
 from weft.printable import Brief, counted
 
 TS: Final = "ts"
-"""The name of the column that stores the instant at which a row starts."""
+"""The name of the column that stores the start time of a row."""
 BY: Final = "_by"
-"""The name of the column that stores the user who appended a row, in tables to which people append rows."""
+"""The name of the column that stores which user appended a row."""
 Clock = Literal["wall", "replay"]
 LeaseName = Literal["write", "deliver"]
 QueryState = Literal["active", "paused", "removed", "failed"]
@@ -35,14 +35,15 @@ Parameter = tuple[str, JsonValue]
 
 @dataclass(frozen=True)
 class HomeRecord:
-    """A home: its clock and its watermark.
+    """A home with its clock and its watermark.
 
-    ``watermark`` is the largest t ticked; new rows may have any ``ts`` from the watermark on, in any order.
-    ``last_ts`` is the largest ts of a row.  ``now`` is a replay home's clock (None in a wall home, and before the first
-    tick).
+    ``watermark`` is the largest t of a tick.  New rows may have any ``ts`` from the watermark on, in any order.
+    ``last_ts`` is the largest ts of a row.  ``now`` is the clock of a replay home.  In a wall home, and before the
+    first tick, ``now`` is None.
 
-    ``t0`` is the start of relations without a table.  In a wall home ``t0`` is the home's creation; in a replay home it
-    is the first t.  A row loaded before the first tick sets ``t0`` to its ts if that is earlier or ``t0`` is None.
+    ``t0`` is the start of relations without a table.  In a wall home, ``t0`` is the creation time of the home.  In a
+    replay home, ``t0`` is the t of the first tick.  Loading a row before the first tick sets ``t0`` to the row's ts if
+    ``t0`` is later or None.
     """
 
     home_id: str
@@ -55,10 +56,9 @@ class HomeRecord:
     t0: int | None
 
     def now_at(self, wall: int) -> int | None:
-        """Return the time of the home's clock; None if a replay home has no time yet.
+        """Return the time of the home's clock.  Return None if a replay home has no time yet.
 
-        A wall home's clock is ``wall``.  A replay home's clock is the last ``--now``, or the last ts before any
-        ``--now``.
+        The clock of a wall home is ``wall``.  The clock of a replay home is the last ``--now``, or else the last ts.
         """
         if self.clock == "wall":
             return wall
@@ -70,12 +70,13 @@ class HomeRecord:
 class TableRecord(Brief):
     """A table and the last recorded state of its Delta table.
 
-    ``path`` is relative to the home.  ``version`` is Delta's (-1: no rows written yet).  ``first_ts`` and ``last_ts``
-    are None while the table is empty.  ``ts_from`` names the column that provides ts, or is None.
+    ``path`` is relative to the home.  ``version`` is the version of the Delta table, or -1 before the first rows.
+    ``first_ts`` and ``last_ts`` are None while the table is empty.  ``ts_from`` is the column that provides ts, or
+    None.
 
     For a tracked table, ``log`` is the schema of the history log, which has one row per change (``storage.periods``).
-    ``rows`` is then the number of log rows, and ``keys`` are the key columns of the source.  ``auxiliary`` marks an
-    auxiliary view, which other views read and users do not name.
+    For a tracked table, ``rows`` is the number of log rows, and ``keys`` are the key columns of the source.
+    ``auxiliary`` marks an auxiliary view, which only other views read.
     """
 
     schema: TableSchema
@@ -91,17 +92,17 @@ class TableRecord(Brief):
 
     @property
     def tracked(self) -> bool:
-        """Whether the table records the history of a source; its rows have periods that can end."""
+        """Whether the table records the history of a source.  Rows of such a table have periods that can end."""
         return self.log is not None
 
     @property
     def stored(self) -> TableSchema:
-        """The schema of the append-only Delta table; ``ts`` is the instant of the change."""
+        """The schema of the append-only Delta table.  The column ``ts`` of this schema is the instant of the change."""
         return self.log or self.schema
 
     @property
     def table_id(self) -> int:
-        """The id to which queries bind; ids are never reused."""
+        """The ID of the table in plans.  IDs are never reused."""
         return self.schema.id
 
     @property
@@ -116,9 +117,9 @@ class TableRecord(Brief):
 
 @dataclass(frozen=True, repr=False)
 class LoadRecord(Brief):
-    """A load of one source; ``finished_at`` is None until it finishes.
+    """A load of one source.  ``finished_at`` is None for an unfinished load.
 
-    ``state`` is ``kept``, ``undoing`` during an undo, or ``undone``.
+    ``state`` is ``kept``, ``undoing`` (during an undo) or ``undone``.
     """
 
     load_id: int
@@ -140,9 +141,9 @@ class LoadRecord(Brief):
 
 @dataclass(frozen=True, repr=False)
 class QuarantineRecord(Brief):
-    """A record that could not be read; ``sha256`` names the file with its bytes in the quarantine folder.
+    """An unreadable record.  The quarantine file ``sha256`` contains the bytes of the record.
 
-    ``size`` is in bytes.  ``options`` are the load's options (JSON), which a retry uses.
+    ``size`` is in bytes.  ``options`` are the options of the load as JSON, for a retry.
     """
 
     quarantine_id: int
@@ -163,10 +164,7 @@ class QuarantineRecord(Brief):
 
 @dataclass(frozen=True)
 class Lease:
-    """The right to write, or to deliver; after ``expires_at`` it stays valid until another process takes it.
-
-    ``token`` increases with each acquisition under the same ``name``.
-    """
+    """The right to write or to deliver.  An expired lease stays valid until another process takes it."""
 
     name: LeaseName
     token: int
@@ -178,9 +176,7 @@ class Lease:
 
 @dataclass(frozen=True)
 class Reservation:
-    """A writer's announcement that it will add rows with ts >= ``floor``; no tick passes ``floor`` until the writer is
-    done.
-    """
+    """A writer's announcement of rows with ts >= ``floor``.  No tick passes ``floor`` until the writer is done."""
 
     reservation_id: int
     table_id: int
@@ -192,7 +188,7 @@ class Reservation:
 
 @dataclass(frozen=True)
 class StoredVersion:
-    """The last recorded version of a Delta table; ``path`` is relative to the home."""
+    """The last recorded version of a Delta table.  ``path`` is relative to the home."""
 
     path: str
     version: int
@@ -201,7 +197,7 @@ class StoredVersion:
 
 @dataclass(frozen=True)
 class PlanRecord:
-    """A plan that queries share; ``signature`` identifies it, and ``body`` is its stored form."""
+    """A plan that queries share.  ``signature`` identifies the plan, and ``body`` is its stored form."""
 
     plan_id: int
     signature: str
@@ -210,13 +206,13 @@ class PlanRecord:
 
 @dataclass(frozen=True)
 class QueryDefinition:
-    """A query to install: its owner, text, plan, constants and channels.
+    """A query to install, with its owner, text, plan, constants and channels.
 
-    ``signature`` and ``plan_body`` belong to the plan.  ``names`` are the range variables, in the order of the plan.
-    ``every_us`` is as in ``QueryRecord``.  ``from_instant`` is the instant from which ``--from now`` delivers answers
-    (None: from the start).  ``channels`` exclude the cursor; ``digest`` and ``zone`` apply to each channel, as in
-    ``Subscription``.  ``reads`` are the ids of the queries whose results this query reads.  ``definitions`` are the ids
-    of the views that the plan defines.
+    ``signature`` and ``plan_body`` belong to the plan.  ``names`` are the range variables in the order of the plan.
+    ``every_us`` is as in ``QueryRecord``.  ``from_instant`` is the start of the answers with ``--from now``, or None
+    without this option.  ``channels`` exclude the cursor.  ``digest`` and ``zone`` are as in ``Subscription`` and apply
+    to each channel.  ``reads`` are the IDs of the queries whose results this query reads.  ``definitions`` are the IDs
+    of the views in the plan.
     """
 
     name: str
@@ -237,7 +233,7 @@ class QueryDefinition:
 
 
 RESULTS: Final = "results"
-"""The prefix of result tables: ``results.NAME`` contains the answers of the query NAME."""
+"""The prefix of result tables.  The table ``results.NAME`` contains the answers of the query NAME."""
 FIRST_AT: Final = "_first_at"
 ORDINAL: Final = "_ordinal"
 
@@ -245,9 +241,9 @@ ORDINAL: Final = "_ordinal"
 def table_schema(
     table_id: int, name: str, stored: Iterable[Column], *, tracked: bool, depends_on_now: bool | None = None
 ) -> TableSchema:
-    """Return the schema of a table as queries see it, given its stored columns.
+    """Return the schema that queries see for a table whose stored columns are ``stored``.
 
-    ``depends_on_now`` is as in ``ViewSchema``, and None for a table that is not a view.
+    ``depends_on_now`` is None for a table that is not a view.
     """
     if not tracked:
         return TableSchema(table_id, name, tuple(stored))
@@ -258,9 +254,10 @@ def table_schema(
 
 
 def results_schema(query_id: int, name: str, columns: Sequence[tuple[str, DataType]]) -> TableSchema:
-    """Return the schema of a query's answers as a table: its columns, ``_first_at`` (an answer's start), ``_ordinal``.
+    """Return the schema of a query's results as a table.
 
-    A number is appended to duplicate column names (case-insensitive), as in deliveries.
+    Besides the columns of the query, a result table has ``_first_at`` (the start time of an answer) and ``_ordinal``.
+    Duplicate column names get numbers, as in deliveries.  The comparison of column names ignores case.
     """
     labels = distinct([column for column, _ in columns], (FIRST_AT, ORDINAL))
     typed = zip(labels, (kind for _, kind in columns), strict=True)
@@ -273,13 +270,15 @@ def results_schema(query_id: int, name: str, columns: Sequence[tuple[str, DataTy
 class QueryRecord(Brief):
     """A standing query.
 
-    ``tau`` is the t of the last tick (None: the query was never ticked, or its next tick evaluates everything again).
-    ``next_ordinal`` is the ordinal of the next answer, from 1 on.  ``next_due`` is the next instant at which the
-    passage of time alone can add a row (None: unknown).  ``every_us`` is the timeliness in microseconds (None: the
-    query runs at each tick).  ``reads`` are the ids of the queries whose results this query reads.  ``stratum`` is one
-    more than their greatest stratum, or 0 without ``reads``.  ``last_first_at`` is the greatest first instant of an
+    ``tau`` is the t of the last tick.  If ``tau`` is None, the next tick evaluates all instants.  ``next_ordinal`` is
+    the ordinal of the next answer, and the first ordinal is 1.  ``next_due`` is the next instant at which the passage
+    of time alone can add an answer (None: unknown).  ``every_us`` is the time between two runs in microseconds (None:
+    the query runs at each tick).
+
+    ``reads`` are the IDs of the queries whose results this query reads.  ``stratum`` is one more than the greatest
+    stratum of the queries ``reads``, or 0 without such queries.  ``last_first_at`` is the latest start time of an
     answer (None: no answers).  ``replaced_at`` is the time of the last replacement of the text (None: never).
-    ``definitions`` are the ids of the views that the plan defines.
+    ``definitions`` are the IDs of the views in the plan.
     """
 
     query_id: int
@@ -327,9 +326,10 @@ class QueryRecord(Brief):
 
 @dataclass(frozen=True)
 class Choice:
-    """A choice of active queries for a tick: those with these ids that must run at ``due_at``; None means all.
+    """The active queries that a tick runs.
 
-    ``due_at`` is a lower bound: a query may run earlier and gets the same answers (law 2).
+    If ``query_ids`` is set, the tick runs only these queries.  If ``due_at`` is set, the tick runs only queries that
+    must run at ``due_at``.  A query that runs before its due time gets the same answers (law 2).
     """
 
     query_ids: tuple[int, ...] | None = None
@@ -338,11 +338,11 @@ class Choice:
 
 @dataclass(frozen=True)
 class DuePlan:
-    """The active queries of one plan that must run at an instant and are not yet ticked up to it.
+    """The active queries of one plan that must run at an instant.
 
-    ``unbounded`` counts the queries whose window has no start.  ``since`` is the earliest start of the other windows
-    (None: none).  Among the queries with a window start, ``undated`` counts those without a known due instant, and
-    ``next_due`` is the first known due instant.
+    The window of a query is the time since its last tick.  ``unbounded`` counts the queries whose window has no start.
+    ``since`` is the earliest start of the other windows, or None.  ``undated`` counts the queries that have a window
+    start but no known due instant.  ``next_due`` is the first known due instant.
     """
 
     plan_id: int
@@ -354,7 +354,7 @@ class DuePlan:
 
 @dataclass(frozen=True, repr=False)
 class TickRecord(Brief):
-    """A tick and its clock; ``Ticks.members`` returns the queries of the tick."""
+    """A tick and its clock.  ``Ticks.members`` returns the queries of the tick."""
 
     tick_id: int
     t: int
@@ -368,9 +368,10 @@ class TickRecord(Brief):
 
 @dataclass(frozen=True)
 class TickOutput:
-    """A Delta table to which a tick adds rows; ``path`` is relative to the home, ``name`` is unique within the tick.
+    """A Delta table to which a tick adds rows.
 
-    An ``open`` output may or may not be in Delta.  For a ``written`` output, the commit ``version`` has added ``rows``.
+    ``path`` is relative to the home, and ``name`` is unique within the tick.  The rows of an ``open`` output may or may
+    not be in Delta.  The commit ``version`` contains the rows of a ``written`` output.
     """
 
     tick_id: int
@@ -383,10 +384,10 @@ class TickOutput:
 
 @dataclass(frozen=True)
 class Count:
-    """The outcome of a tick for one query: the number of new rows, the reason for none, the next due instant.
+    """The outcome of a tick for one query.
 
-    ``until`` is the end of the query's window and becomes its tau (None: tau does not change).  ``last_first_at`` is
-    the greatest first instant of the new rows.
+    If ``rows`` is 0, ``reason`` says why.  ``until`` is the end of the query's window and becomes the query's tau
+    (None: tau does not change).  ``last_first_at`` is the latest start time of the new answers.
     """
 
     rows: int
@@ -398,7 +399,7 @@ class Count:
 
 @dataclass(frozen=True)
 class TickQuery:
-    """The outcome of a tick for one query whose window ended at ``t``; ``rows`` is None until the tick is committed."""
+    """The outcome of a tick for one query, whose window ended at ``t``.  ``rows`` is None until the tick commits."""
 
     tick_id: int
     query_id: int

@@ -1,7 +1,7 @@
-"""Replace the text of a standing query, which keeps its answers, its channels and their progress.
+"""Replace the text of a standing query.
 
-The new text applies from the query's start on; the ledger does not repeat answers of earlier texts.  The catalog stores
-the earlier texts.
+The query keeps its answers, its channels and their progress.  The new text applies from the query's start on, but the
+ledger does not repeat answers of earlier texts.  The catalog stores the earlier texts.
 """
 
 from __future__ import annotations
@@ -24,11 +24,10 @@ from weft.errors import Conflict
 
 @dataclass(frozen=True)
 class ReplacedText:
-    """A text that a query had from ``since`` until ``until``.
+    """The text of a query from ``since`` until ``until``.
 
-    ``tau`` is the query's tau at the replacement (µs UTC; None: the query had to evaluate everything).
-    ``from_instant`` is as in ``QueryRecord``.  ``rows`` is the number of answers at the replacement; they come from
-    this or an earlier text.
+    ``tau`` is the query's tau at the replacement (µs UTC), or None if the query had to evaluate all instants.
+    ``from_instant`` is as in ``QueryRecord``.  ``rows`` is the number of answers of this text and all earlier texts.
     """
 
     sql: str
@@ -49,13 +48,15 @@ class Replacements:
         self._database = database
 
     def replace(self, query: QueryDefinition, at: int, *, past: bool) -> QueryRecord:
-        """Replace the text, plan, owner, timeliness and start of the live query with the name of ``query``.
+        """Replace the text, plan, owner, timeliness and start of the live query that ``query`` names.
 
-        The next tick evaluates everything from the query's start on.  With ``past``, the new text may add answers with
-        earlier first instants, so the direct and indirect readers of the query also evaluate everything again.  A
-        failed query becomes active, and a paused query stays paused.  If text, plan and start are the same, only owner
-        and timeliness change.  No tick may be planned.  Raises NotFound if the query does not exist, Conflict if it
-        would read its own results, and ClockError as ``advance_watermark`` does.
+        The next tick evaluates all instants from the query's start on.  With ``past``, the new text may add answers
+        with earlier start times, so all direct and indirect readers of the query also evaluate all instants.  A failed
+        query becomes active, and a paused query stays paused.  If text, plan and start are the same, only owner and
+        timeliness change.  The caller must ensure that no tick is planned.
+
+        Raise NotFound if the query does not exist.  Raise Conflict if the query would read its own results.  Raise
+        ClockError if a load has reserved earlier instants than the query's start.
         """
         with self._database.changing_under_lease() as connection:
             old = query_named(connection, query.name)
@@ -92,12 +93,12 @@ class Replacements:
             return changed
 
     def require_no_circle(self, query: QueryDefinition) -> None:
-        """Raise Conflict if, with the new text, the live query would read its own results, directly or indirectly."""
+        """Raise Conflict if the new text would make the query read its own results, directly or indirectly."""
         with self._database.reading() as connection:
             _refuse_circle(connection, query, query_named(connection, query.name))
 
     def of_query(self, query_id: int) -> tuple[ReplacedText, ...]:
-        """Return the earlier texts of a query, the first one first."""
+        """Return the earlier texts of a query, the oldest first."""
         replaced = ddl.replaced.c
         wanted = select(*_COLUMNS).where(replaced.query_id == query_id).order_by(replaced.number)
         with self._database.reading() as connection:
@@ -110,8 +111,8 @@ def _is_same_text(connection: Connection, query: QueryDefinition, old: QueryReco
 
 
 def _move_readers(connection: Connection, above: Iterable[QueryRecord], at: int, *, past: bool) -> None:
-    """Recompute the strata of the query's readers; with ``past``, make the readers evaluate everything again."""
-    # The timeliness counts from now, not from the installation; a replay home does not use the wall clock.
+    """With ``past``, the readers evaluate all instants."""
+    # The timeliness counts from now, not from the installation.  A replay home does not use the wall clock.
     run = at if read_home(connection).clock == "wall" else None
     for reader in sorted(above, key=lambda each: each.stratum):  # a query comes after those that it reads
         change_query(connection, reader.query_id, stratum=stratum_of(connection, reader.reads))
@@ -129,7 +130,7 @@ def _above(readers: Mapping[int, QueryRecord], query_id: int) -> dict[int, Query
 
 
 def _refuse_circle(connection: Connection, query: QueryDefinition, old: QueryRecord) -> dict[int, QueryRecord]:
-    """Return the query's direct and indirect readers by id; raise Conflict if it would read itself or a reader."""
+    """Return the query's direct and indirect readers.  Raise Conflict if the query would read itself or a reader."""
     above = _above(live_readers(connection), old.query_id)
     for key in query.reads:
         if key == old.query_id or key in above:

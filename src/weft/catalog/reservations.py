@@ -1,8 +1,8 @@
-"""Reserve instants for loads (design section 1): no tick passes the beginning of an open reservation.
+"""Reserve instants for loads, so that no tick passes the start of an open reservation (design section 1).
 
-The catalog also records how far back a change reaches, because standing queries evaluate those instants again.  Most
-changes begin at the instant at which they are recorded.  A correction, and a view's initial past, begin earlier, in
-windows that queries have already evaluated.
+The catalog also records how far back a change reaches, because standing queries evaluate the changed instants again.
+Most changes begin at the time of their recording.  Corrections and the initial past of a view begin earlier, in windows
+that queries have already evaluated.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Reservations:
         self._database = database
 
     def reserve(self, table_id: int, load_id: int, at_least: int = MIN_INSTANT) -> Reservation:
-        """Reserve the instants from the returned ``floor`` on for a batch of rows of one table.
+        """Reserve all instants from ``floor`` on for a batch of rows of one table.
 
-        ``floor`` is the greatest of ``at_least``, the watermark, and the t of a planned tick.
+        ``floor`` is the latest of ``at_least``, the watermark, and the t of a planned tick.
         """
         with self._database.changing_under_lease() as connection:
             floor = max(effective_watermark(connection), at_least)
@@ -51,10 +51,11 @@ class Reservations:
         first_ts: int | None,
         last_ts: int | None,
     ) -> None:
-        """Close a reservation whose batch is in Delta: ``rows`` rows with ts from first_ts to last_ts (inclusive).
+        """Close a reservation after the commit of its batch to Delta.
 
-        The same transaction updates the table's rows, version and ts, and the home's last ts.  Raises ClockError for a
-        ts below the floor, and CatalogError if the reservation is not open.
+        ``first_ts`` and ``last_ts`` are the smallest and largest ts of the rows.  The same transaction updates the
+        record of the table and the home's last ts.  Raise ClockError if a ts is below the floor.  Raise CatalogError if
+        the reservation is not open.
         """
         with self._database.changing_under_lease() as connection:
             reservation = _open_reservation(connection, reservation_id)
@@ -85,20 +86,20 @@ class Reservations:
             return read_open_reservations(connection)
 
     def effective_watermark(self) -> int:
-        """Return the least ts that a new row can have: the watermark, or the t of a planned tick if that is later."""
+        """Return the smallest ts that a new row can have: the watermark, or the instant of a later planned tick."""
         with self._database.reading() as connection:
             return effective_watermark(connection)
 
     def earliest(self) -> int | None:
-        """Return the instant that no tick may pass now, as :func:`earliest_reserved` does."""
+        """Return the result of :func:`earliest_reserved` in a new transaction."""
         with self._database.reading() as connection:
             return earliest_reserved(connection)
 
 
 def earliest_reserved(connection: Connection) -> int | None:
-    """Return the least ts that a running load may still add; None without such a load.
+    """Return the smallest ts that a running load may still add.  Return None if no load is running.
 
-    The function considers open reservations and loads that hold the watermark.
+    Open reservations and loads that hold the watermark count as running loads.
     """
     reservations, active = ddl.reservations.c, ddl.active_loads.c
     floors = union_all(
@@ -110,9 +111,9 @@ def earliest_reserved(connection: Connection) -> int | None:
 
 
 def advance_watermark(connection: Connection, instant: int) -> None:
-    """Advance the watermark, and a replay home's clock, to ``instant``; no later row or tick is before it.
+    """Advance the watermark to ``instant``.  In a replay home, also advance the clock.
 
-    Raises ClockError if a load has reserved earlier instants; that load must be settled first.
+    Later rows and ticks cannot be before ``instant``.  Raise ClockError if a load has reserved earlier instants.
     """
     home = read_home(connection)
     reserved = earliest_reserved(connection)
@@ -127,7 +128,7 @@ def advance_watermark(connection: Connection, instant: int) -> None:
 
 
 def read_open_reservations(connection: Connection) -> tuple[Reservation, ...]:
-    """Return the open reservations within the caller's transaction, the oldest first."""
+    """Return the open reservations in the caller's transaction, the oldest first."""
     reservations = ddl.reservations.c
     rows = connection.execute(
         select(
@@ -161,7 +162,7 @@ def _extend_table(
         values["first_ts"] = first_ts if table.first_ts is None else min(first_ts, table.first_ts)
         values["last_ts"] = last_ts if table.last_ts is None else max(last_ts, table.last_ts)
         home = read_home(connection)
-        # Histories can be loaded in any order, so ``t0`` may still move to an earlier instant before the first tick.
+        # Loads may arrive in any order.  ``t0`` may therefore still move back before the first tick.
         begins_here = home.t0 is None or (first_ts < home.t0 and not _ticked(connection))
         t0 = first_ts if begins_here else home.t0
         set_home(connection, last_ts=max(home.last_ts, last_ts), t0=t0)
@@ -181,15 +182,15 @@ class Revisions:
         self._database = database
 
     def intend(self, table_id: int, load_id: int, begins: int) -> None:
-        """Record that a load without a reservation will change the table from the instant ``begins`` on (µs UTC)."""
+        """Record that a load will change the table from ``begins`` (µs UTC) on.  The load has no reservation yet."""
         with self._database.changing_under_lease() as connection:
             values = {"load_id": load_id, "table_id": table_id, "begins": begins}
             connection.execute(insert(ddl.revisions).values(**values))
 
     def earliest(self, table_ids: Collection[int], since: int) -> int | None:
-        """Return the earliest instant (µs UTC) changed in these tables by loads with a ts of at least ``since``.
+        """Return the earliest instant (µs UTC) that loads changed in these tables.
 
-        Returns None if these loads changed nothing in the past.
+        Only loads with a ts of at least ``since`` count.  Return None if no such load changed the past.
         """
         reservations, revisions = ddl.reservations, ddl.revisions
         wanted = (

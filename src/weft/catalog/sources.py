@@ -1,4 +1,4 @@
-"""Store the sources of tracked tables: location, read options, and the result of the last poll."""
+"""Store the sources of tracked tables."""
 
 from __future__ import annotations
 
@@ -18,19 +18,18 @@ from weft.printable import Brief, counted
 
 SourceKind = Literal["csv", "jsonl", "parquet", "sqlite", "postgres", "changes"]
 Stamps = Literal["clock", "file", "source"]
-"""The origin of the time of a change: the home's clock, the file's modification time, or a time that the source
-provides.
-"""
+"""The origin of the time of a change: the home's clock, the modification time of the file, or a time in the source."""
 
 
 @dataclass(frozen=True, repr=False)
 class SourceRecord(Brief):
     """The source of the tracked table ``name``.
 
-    ``location`` is a path or URI, and ``options`` are the other read options (JSON-able).  Instants are microseconds
-    UTC: ``polled_at`` is the last poll, ``changed_at`` the last recorded change.  ``trouble`` is the reason why the
-    last poll failed (None: it succeeded).  ``open_rows`` is the number of rows in the source at its last change.
-    ``seen`` identifies the state that was read last (JSON-able); the next poll skips this state.
+    ``location`` is a path or URI.  ``options`` are the other read options, as JSON.  ``polled_at`` is the time of the
+    last poll, and ``changed_at`` is the time of the last recorded change (both in microseconds UTC).  ``trouble`` is
+    the reason why the last poll failed (None: it succeeded).  ``open_rows`` is the number of rows in the source at its
+    last change.  ``seen`` identifies the state at the last poll, as JSON.  The next poll skips a source in the state
+    ``seen``.
     """
 
     table_id: int
@@ -49,7 +48,7 @@ class SourceRecord(Brief):
 
     @property
     def due_at(self) -> int:
-        """The instant of the next poll by ``run`` (µs UTC)."""
+        """The time of the next poll by ``weft run`` (µs UTC)."""
         return self.added_at if self.polled_at is None else self.polled_at + self.every_us
 
     def _brief(self) -> str:
@@ -58,7 +57,7 @@ class SourceRecord(Brief):
 
 
 class Sources:
-    """The sources of a home's tracked tables; a table has at most one source."""
+    """The sources of a home's tracked tables.  A table has at most one source."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -74,7 +73,7 @@ class Sources:
         at: int,
         open_rows: int = 0,
     ) -> None:
-        """Record the source of a tracked table with ``open_rows`` current rows; raise Conflict if it has a source."""
+        """Record the source of a tracked table.  Raise Conflict if the table already has a source."""
         sources = ddl.sources
         with self._database.changing() as connection:
             taken = connection.execute(select(sources.c.location).where(sources.c.table_id == table_id)).first()
@@ -94,14 +93,12 @@ class Sources:
             )
 
     def all(self) -> tuple[SourceRecord, ...]:
-        """Return every source, in the order in which the tables were created."""
+        """Return all sources in the order in which their tables were created."""
         with self._database.reading() as connection:
             return _read(connection)
 
     def named(self, name: str) -> SourceRecord:
-        """Return the source of the tracked table ``name`` (case-insensitive); raise NotFound with the most similar
-        name.
-        """
+        """Return the source of the table with this case-insensitive name.  Raise NotFound for an unknown name."""
         sources = self.all()
         for source in sources:
             if folded(source.name) == folded(name):
@@ -109,15 +106,12 @@ class Sources:
         raise not_found("source", name, (source.name for source in sources))
 
     def remove(self, table_id: int) -> None:
-        """Delete the source of a table; the table itself stays."""
+        """Delete the source of a table, but keep the table."""
         with self._database.changing_under_lease() as connection:
             connection.execute(delete(ddl.sources).where(ddl.sources.c.table_id == table_id))
 
     def intend(self, intents: Sequence[tuple[int, int, Mapping[str, Any]]]) -> None:
-        """Record the state (``seen``) that ``settle`` gives each source after the commit of its reservation.
-
-        Each intent is (table_id, reservation_id, seen); one transaction records all intents.
-        """
+        """Record the states (table_id, reservation_id, seen) that ``settle`` will store, in one transaction."""
         sources = ddl.sources
         with self._database.changing_under_lease() as connection:
             for table_id, reservation_id, seen in intents:
@@ -132,17 +126,16 @@ class Sources:
             return connection.execute(wanted).first() is not None
 
     def unsettled(self) -> bool:
-        """Return whether a poll is running or died, so that ``settle`` must be called."""
+        """Return whether a poll is running or was interrupted.  The caller must then call ``settle``."""
         sources = ddl.sources
         with self._database.reading() as connection:
             wanted = select(sources.c.table_id).where(sources.c.reservation_id.is_not(None))
             return connection.execute(wanted).first() is not None
 
     def settle(self, table_id: int) -> None:
-        """Record the intended state as read if its reservation is committed; otherwise the next poll reads the source
-        again.
+        """Store the intended state of a source if the reservation of the poll is committed.
 
-        The reservation must no longer be open.
+        If the reservation is abandoned, the next poll reads the source again.  The reservation must not be open.
         """
         sources, reservations = ddl.sources, ddl.reservations
         with self._database.changing_under_lease() as connection:
@@ -199,12 +192,12 @@ def _record(row: Row[Any]) -> SourceRecord:
 
 
 def renamed_columns(options: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Return the renamed columns of a source, each as (name in the source, name in the table)."""
+    """Return the renamed columns of a source as tuples (name in the source, name in the table)."""
     return tuple((old, new) for old, new in options.get("rename", ()))
 
 
 def chosen_columns(options: Mapping[str, Any]) -> Sequence[tuple[str, DataType | None]] | None:
-    """Return the columns to take from the source, with their declared types; None means all columns."""
+    """Return the chosen columns of a source with their declared types.  Return None if all columns are chosen."""
     chosen = options.get("columns")
     if chosen is None:
         return None

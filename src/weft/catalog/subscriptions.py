@@ -1,4 +1,4 @@
-"""Store subscriptions: the query, the channel that receives its answers, and the progress of the delivery."""
+"""Store subscriptions."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ SubscriptionState = Literal["active", "parked", "ended"]
 class Subscription(Brief):
     """The delivery of a query's answers to one channel.
 
-    ``delivered`` is the ordinal of the last answer delivered to the channel (0: none).  ``attempts`` is the number of
-    consecutive failures, and ``next_attempt_at`` is the time of the next attempt (None: at once).  A ``parked``
-    subscription failed too often and waits for a person.  An ``ended`` subscription was unsubscribed.  A ``muted``
-    subscription sends nothing until it is unmuted.  ``round`` increases each time that sent answers must be sent again.
+    ``delivered`` is the ordinal of the last delivered answer (0: none).  ``attempts`` is the number of consecutive
+    failures.  ``next_attempt_at`` is the time of the next attempt (None: at once).  A ``parked`` subscription has
+    failed too often and waits for a person.  An ``ended`` subscription sends no new messages.  A ``muted`` subscription
+    sends nothing until a user unmutes it.  ``round`` increases each time that Weft must send answers again.
 
-    ``digest`` is the schedule for ``delivery.digest`` (None: answers go at once).  ``zone`` is the time zone of the
-    schedule (None: the zone in the person's settings).  ``digest_at`` is the due time of the next digest (microseconds;
-    None: unknown).
+    ``digest`` is the schedule for ``delivery.digest`` (None: Weft sends answers at once).  ``zone`` is the time zone of
+    the schedule (None: the zone in the person's settings).  ``digest_at`` is the due time of the next digest in
+    microseconds (None: unknown).
     """
 
     sub_id: int
@@ -53,7 +53,7 @@ class Subscription(Brief):
 
     @property
     def trouble(self) -> str | None:
-        """The reason, in one line, why new answers do not go to the channel at once; None if they do."""
+        """The reason, in one line, why new answers are not sent at once.  The value is None without a reason."""
         if self.last_error is None:
             return "muted" if self.muted else None
         why = self.last_error.splitlines()[0]
@@ -74,10 +74,10 @@ class Subscriptions:
     def add(
         self, query_id: int, channel: str, delivered: int = 0, *, digest: str | None = None, zone: str | None = None
     ) -> Subscription:
-        """Subscribe a channel to a query, starting with the answer after ``delivered``.
+        """Subscribe a channel to a query.  The delivery starts with the answer after ``delivered``.
 
-        Raises Conflict if the query has the channel, if another query writes to the same file, or if an earlier
-        subscription of the query to this channel has a pending message.
+        Raise Conflict if the query already has the channel, or if another query writes to the same file.  Raise
+        Conflict also if an earlier subscription of the query to this channel has a pending message.
         """
         return self.add_all(query_id, [channel], delivered, digest=digest, zone=zone)[0]
 
@@ -90,21 +90,21 @@ class Subscriptions:
         digest: str | None = None,
         zone: str | None = None,
     ) -> tuple[Subscription, ...]:
-        """Subscribe several channels to a query as ``add`` does, in one transaction."""
+        """Subscribe several channels to a query in one transaction, as ``add`` does."""
         times = {"digest": digest, "zone": zone, "digest_at": None}
         with self._database.changing_under_lease() as connection:
             return tuple(_added(connection, query_id, each, delivered, times) for each in channels)
 
     def end(self, sub_id: int) -> Subscription:
-        """End the subscription; delivery still completes a pending message."""
+        """End the subscription.  Weft still delivers a pending message."""
         return self._changed(sub_id, state="ended", muted=0, next_attempt_at=None, last_error=None)
 
     def set_muted(self, sub_id: int, muted: bool) -> Subscription:
-        """Mute the subscription, or unmute it so that it continues after the last delivered answer."""
+        """Mute or unmute the subscription.  An unmuted subscription continues after the last delivered answer."""
         return self._changed(sub_id, muted=int(muted))
 
     def resume(self, sub_id: int) -> Subscription:
-        """Allow an immediate new attempt for a parked subscription, even if a message has an unknown outcome."""
+        """Allow an immediate new attempt for a parked subscription, even if the outcome of a message is unknown."""
         return self._changed(sub_id, state="active", attempts=0, next_attempt_at=None, last_error=None)
 
     def _changed(self, sub_id: int, **values: Any) -> Subscription:
@@ -113,15 +113,12 @@ class Subscriptions:
             return read_subscription(connection, sub_id)
 
     def go_to(self, sub_id: int, delivered: int) -> Subscription:
-        """Unmute the subscription and continue after the answer ``delivered``; answers sent again get new message ids.
-
-        Raises Conflict if a message is pending.
-        """
+        """Continue after the answer ``delivered``, and unmute.  Raise Conflict if a message is pending."""
         with self._database.changing_under_lease("deliver") as connection:
             return _restarted(connection, sub_id, delivered)
 
     def all(self, query_id: int | None = None) -> tuple[Subscription, ...]:
-        """Return the subscriptions of one query or of all queries (removed ones included), ordered by id."""
+        """Return the subscriptions of one or all queries, including removed queries, ordered by ID."""
         subscriptions = ddl.subscriptions.c
         wanted = select(ddl.subscriptions).where(subscriptions.state != "ended").order_by(subscriptions.sub_id)
         if query_id is not None:
@@ -130,14 +127,14 @@ class Subscriptions:
             return tuple(_subscription(row) for row in connection.execute(wanted))
 
     def of_live_queries(self, query_id: int | None = None) -> tuple[tuple[Subscription, QueryRecord], ...]:
-        """Return the subscriptions of one or all installed queries, each with its query, ordered by id."""
+        """Return (subscription, query) for one or all installed queries, ordered by subscription ID."""
         return self._with_queries(*([] if query_id is None else [ddl.subscriptions.c.query_id == query_id]))
 
     def waiting(self, at: int, now: int | None) -> tuple[tuple[Subscription, QueryRecord], ...]:
-        """Return the subscriptions of live queries that have answers to send and may be tried now, ordered by id.
+        """Return (subscription, query) for each subscription that can send answers now, ordered by subscription ID.
 
-        ``at`` is the wall-clock time, which ends pauses.  ``now`` is the time of the home's clock, which makes digests
-        due (None: no time yet).  Both are in microseconds UTC.
+        Pauses end by the wall-clock time ``at``.  Digests are due by ``now``, the time of the home's clock (None: no
+        time yet).  Both times are in microseconds UTC.
         """
         subscriptions = ddl.subscriptions.c
         return self._with_queries(
@@ -149,7 +146,10 @@ class Subscriptions:
         )
 
     def digests_due(self, now: int) -> tuple[tuple[Subscription, QueryRecord], ...]:
-        """Return the subscriptions of live queries whose digest is due at ``now`` (home's clock) or has no due time."""
+        """Return (subscription, query) for each due digest of a live query.
+
+        A digest is due if its due time is unknown, or not after ``now`` on the home's clock.
+        """
         subscriptions = ddl.subscriptions.c
         return self._with_queries(
             subscriptions.digest.is_not(None),
@@ -158,7 +158,7 @@ class Subscriptions:
         )
 
     def next_due(self, at: int) -> int | None:
-        """Return the first instant after ``at`` at which a digest is due or a failed channel is tried again."""
+        """Return the first instant after ``at`` at which a digest or a new attempt is due."""
         subscriptions = ddl.subscriptions.c
         later = (case((when > at, when)) for when in (subscriptions.digest_at, subscriptions.next_attempt_at))
         wanted = select(*(func.min(each) for each in later)).join_from(ddl.subscriptions, ddl.queries)
@@ -182,12 +182,12 @@ class Subscriptions:
             return tuple((_subscription(row), queries[row.sub_id]) for row in rows)
 
     def by_id(self, sub_id: int) -> Subscription:
-        """Return the subscription with this id; raise NotFound if the id is unknown."""
+        """Return the subscription with this ID.  Raise NotFound for an unknown ID."""
         with self._database.reading() as connection:
             return read_subscription(connection, sub_id)
 
     def counts(self) -> dict[int, tuple[int, int]]:
-        """Return, by query id, the number of channels and the number of parked channels."""
+        """Return (number of channels, number of parked channels) by query ID."""
         subscriptions = ddl.subscriptions.c
         wanted = select(subscriptions.query_id, subscriptions.state, func.count()).where(subscriptions.state != "ended")
         counts: dict[int, tuple[int, int]] = {}
@@ -205,16 +205,13 @@ class Subscriptions:
             change_subscription(connection, sub_id, digest_at=digest_at)
 
     def note_failure(self, sub_id: int, error: str, next_attempt_at: int | None) -> Subscription:
-        """Record a failure without a failed message: before a message started, or with an unknown outcome."""
+        """Record a failure that has no failed message."""
         with self._database.changing_under_lease("deliver") as connection:
             return fail_subscription(connection, sub_id, error, next_attempt_at)
 
 
 def fail_subscription(connection: Connection, sub_id: int, error: str, next_attempt_at: int | None) -> Subscription:
-    """Count a failure and record the time of the next attempt (None parks the subscription).
-
-    An ended subscription stays ended.
-    """
+    """Count a failure and record the time of the next attempt.  If the time is None, park the subscription."""
     subscription = read_subscription(connection, sub_id)
     if subscription.state == "ended":
         return subscription
@@ -225,12 +222,12 @@ def fail_subscription(connection: Connection, sub_id: int, error: str, next_atte
 
 
 def change_subscription(connection: Connection, sub_id: int, **values: Any) -> None:
-    """Set columns of a subscription."""
+    """Update columns of a subscription."""
     connection.execute(update(ddl.subscriptions).where(ddl.subscriptions.c.sub_id == sub_id).values(**values))
 
 
 def read_subscription(connection: Connection, sub_id: int) -> Subscription:
-    """Return the subscription within the caller's transaction; raise NotFound if the id is unknown."""
+    """Return the subscription in the caller's transaction.  Raise NotFound for an unknown ID."""
     row = connection.execute(select(ddl.subscriptions).where(ddl.subscriptions.c.sub_id == sub_id)).first()
     if row is None:
         raise NotFound(f"there is no subscription {sub_id}")
@@ -259,7 +256,6 @@ def _added(
 
 
 def _restarted(connection: Connection, sub_id: int, delivered: int) -> Subscription:
-    """Make the subscription continue after the answer ``delivered``, and withdraw its unsent messages."""
     outbox, subscription = ddl.outbox.c, read_subscription(connection, sub_id)
     of_this = outbox.sub_id == sub_id
     if connection.execute(select(outbox.entry_id).where(of_this, outbox.state == "pending")).first() is not None:

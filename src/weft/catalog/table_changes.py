@@ -21,10 +21,9 @@ class TableChanges:
         self._database = database
 
     def rename(self, table_id: int, name: str) -> TableRecord:
-        """Rename a table.
+        """Rename a table.  Raise Refused for an invalid name.
 
-        Raises Conflict if the name is taken or if a query, a view or a source uses the table, and Refused for an
-        invalid name.
+        Raise Conflict if the name is taken, or if a query, a view or a source uses the table.
         """
         wanted = table_name(name)
         with self._database.changing_under_lease() as connection:
@@ -39,9 +38,9 @@ class TableChanges:
             return read_table(connection, table_id)
 
     def drop(self, table_id: int) -> tuple[str, ...]:
-        """Delete a table, its loads and its quarantined records; return the digests of the records' bytes.
+        """Delete a table, its loads and its quarantined records.  Return the digests of the quarantined records.
 
-        Records of other tables may have the same digests.  Raises Conflict if a query, a view or a source uses the
+        Records of other tables may have the same digests.  Raise Conflict if a query, a view or a source uses the
         table, or if a load is running.
         """
         with self._database.changing_under_lease() as connection:
@@ -57,7 +56,6 @@ class TableChanges:
 
 
 def _require_unused(connection: Connection, table: TableRecord, change: str) -> None:
-    """Raise Conflict if standing queries, views or a source use the table, and name them."""
     own = select(ddl.views.c.table_id).where(ddl.views.c.table_id == table.table_id)
     if connection.execute(own).first() is not None:
         raise Conflict(

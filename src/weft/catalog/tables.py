@@ -19,10 +19,7 @@ _PERIODS = (VALID_FROM, VALID_TO)
 
 
 class Tables:
-    """The tables of a home, with the last recorded state of each Delta table.
-
-    Table ids are never reused, nor are column ids within a table.
-    """
+    """The tables of a home.  IDs of tables are never reused, nor are IDs of columns within a table."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -37,12 +34,14 @@ class Tables:
         tracked: bool = False,
         authored: bool = False,
     ) -> TableRecord:
-        """Create a table, with a last column ``ts TIMESTAMP NOT NULL`` unless ``columns`` contains ``ts``.
+        """Create a table.
 
-        An ``authored`` table also gets ``_by STRING``, the user who appended the row.  ``keys`` and ``ts_from`` name
-        columns case-insensitively; the record contains the exact names, each key once.  A tracked table also gets
-        ``valid_from`` and ``valid_to``.  Raises Conflict if the name is taken, and Refused for invalid names, columns
-        or keys.
+        Weft adds a column ``ts TIMESTAMP NOT NULL`` if ``columns`` does not contain ``ts``.  An ``authored`` table also
+        gets the column ``_by STRING`` for the user who appended the row.  A tracked table also gets the columns
+        ``valid_from`` and ``valid_to``.  ``keys`` and ``ts_from`` are case-insensitive column names.  The record
+        contains the exact names without duplicates.
+
+        Raise Conflict if the name is taken.  Raise Refused for invalid names, columns or keys.
         """
         with self._database.changing() as connection:
             return create_table(
@@ -55,30 +54,30 @@ class Tables:
         _with_own(columns, tracked=False)
 
     def all(self) -> tuple[TableRecord, ...]:
-        """Return every table, including auxiliary views, in the order of creation."""
+        """Return all tables, including auxiliary views, in the order of creation."""
         with self._database.reading() as connection:
             return read_tables(connection, None)
 
     def known(self) -> tuple[TableRecord, ...]:
-        """Return the tables that users can name, including views, in the order of creation."""
+        """Return the tables and views that users can name, in the order of creation."""
         return tuple(table for table in self.all() if not table.auxiliary)
 
     def named(self, name: str) -> TableRecord:
-        """Return the table named ``name`` (case-insensitive); raise NotFound with the most similar name."""
+        """Return the table with this case-insensitive name.  Raise NotFound for an unknown name."""
         with self._database.reading() as connection:
             return _named(connection, name)
 
     def by_id(self, table_id: int) -> TableRecord:
-        """Return the table with this id; raise NotFound if the id is unknown."""
+        """Return the table with this ID.  Raise NotFound for an unknown ID."""
         with self._database.reading() as connection:
             return read_table(connection, table_id)
 
     def evolve(
         self, name: str, columns: Sequence[tuple[str, DataType]], extended: Sequence[tuple[str, DataType]] = ()
     ) -> TableRecord:
-        """Append nullable ``columns`` to a table, and extend nested columns to the types in ``extended``.
+        """Add nullable ``columns`` to a table.  Raise Conflict if the table already has one of these columns.
 
-        Raises Conflict if the table already has one of ``columns``.
+        Extend nested columns to the types in ``extended``.
         """
         _check_columns(columns)
         with self._database.changing() as connection:
@@ -96,21 +95,19 @@ class Tables:
             return read_table(connection, table.table_id)
 
     def versions(self) -> tuple[StoredVersion, ...]:
-        """Return the last recorded version of each Delta table (user tables and the ledger), ordered by path."""
+        """Return the last recorded version of each Delta table, including the ledger, ordered by path."""
         with self._database.reading() as connection:
             rows = connection.execute(select(ddl.stored_versions).order_by(ddl.stored_versions.c.path))
             return tuple(StoredVersion(row.path, row.version, row.rows) for row in rows)
 
     def forget_versions(self, paths: Iterable[str]) -> None:
-        """Delete the recorded versions of Delta tables before the tables are deleted."""
+        """Delete the recorded versions of Delta tables.  The caller must delete the Delta tables afterwards."""
         with self._database.changing_under_lease() as connection:
             for path in paths:
                 connection.execute(delete(ddl.stored_versions).where(ddl.stored_versions.c.path == path))
 
     def record_versions(self, versions: Iterable[tuple[str, int, int]]) -> None:
-        """Record (path, version, rows) of Delta tables after a purge or a compaction; loads and ticks record their
-        own.
-        """
+        """Record the (path, version, number of rows) of Delta tables after a purge or a compaction."""
         tables = ddl.tables
         with self._database.changing_under_lease() as connection:
             for path, version, rows in versions:
@@ -128,7 +125,7 @@ def create_table(
     tracked: bool = False,
     authored: bool = False,
 ) -> TableRecord:
-    """Create a table as ``Tables.create`` does, within the caller's transaction; the name must be valid."""
+    """Create a table as ``Tables.create`` does, in the caller's transaction.  The name must be valid."""
     named = _with_own(columns, tracked, authored)
     own = [_own_name(name, wanted, named) for wanted in keys or ()]
     if TS in map(folded, own):
@@ -158,7 +155,7 @@ def create_table(
 
 
 def record_version(connection: Connection, path: str, version: int, rows: int) -> None:
-    """Record the version and the number of rows of a Delta table within the caller's transaction."""
+    """Record the version and the number of rows of a Delta table in the caller's transaction."""
     stored = ddl.stored_versions
     changed = connection.execute(update(stored).where(stored.c.path == path).values(version=version, rows=rows))
     if changed.rowcount == 0:
@@ -166,7 +163,7 @@ def record_version(connection: Connection, path: str, version: int, rows: int) -
 
 
 def forget_table(connection: Connection, table_id: int) -> str:
-    """Delete an unused table and its loads from the catalog; return the table's path."""
+    """Delete an unused table and its loads from the catalog.  Return the path of the table."""
     path = connection.execute(select(ddl.tables.c.path).where(ddl.tables.c.table_id == table_id)).scalar_one()
     loads = select(ddl.loads.c.load_id).where(ddl.loads.c.table_id == table_id)
     for of_loads in (ddl.load_files, ddl.active_loads):
@@ -178,7 +175,7 @@ def forget_table(connection: Connection, table_id: int) -> str:
 
 
 def read_table(connection: Connection, table_id: int) -> TableRecord:
-    """Return the table with this id within the caller's transaction; raise NotFound if the id is unknown."""
+    """Return the table with this ID in the caller's transaction.  Raise NotFound for an unknown ID."""
     tables = read_tables(connection, table_id)
     if not tables:
         raise not_found("table", f"#{table_id}", ())
@@ -194,7 +191,7 @@ def _named(connection: Connection, name: str) -> TableRecord:
 
 
 def read_tables(connection: Connection, table_id: int | None = None) -> tuple[TableRecord, ...]:
-    """Return every table, or the table ``table_id``, within the caller's transaction."""
+    """Return all tables, or only the table ``table_id``, in the caller's transaction."""
     wanted = select(ddl.tables).order_by(ddl.tables.c.table_id)
     of_columns = select(ddl.columns).order_by(ddl.columns.c.table_id, ddl.columns.c.column_id)
     if table_id is not None:
@@ -233,7 +230,6 @@ def read_tables(connection: Connection, table_id: int | None = None) -> tuple[Ta
 def _with_own(
     columns: Sequence[tuple[str, DataType]], tracked: bool, authored: bool = False
 ) -> list[tuple[str, DataType]]:
-    """Return ``columns`` followed by the columns that Weft adds; raise Refused for invalid columns."""
     named = list(columns)
     if tracked:
         _refuse_own([each for each, _ in named])
@@ -247,7 +243,6 @@ def _with_own(
 
 
 def _refuse_own(names: Iterable[str]) -> None:
-    """Raise Refused if a source column has the name of a column that Weft adds to tracked tables."""
     for name in names:
         if folded(name) in (TS, *_PERIODS):
             raise Refused(
@@ -273,7 +268,7 @@ def _add_columns(connection: Connection, table_id: int, first_id: int, columns: 
 
 
 def _extend(connection: Connection, table: TableRecord, name: str, kind: DataType) -> None:
-    """Add the new fields of ``kind`` to a nested column; fields that others added in the meantime stay."""
+    """Keep fields that other writers have added in the meantime."""
     column = table.stored.column(name)
     if column is not None and column.type.shape is not None and kind.shape is not None:
         extended = DataType.of_json(column.type.shape.extended(kind.shape))
@@ -282,7 +277,6 @@ def _extend(connection: Connection, table: TableRecord, name: str, kind: DataTyp
 
 
 def _own_name(table: str, wanted: str, columns: Sequence[tuple[str, DataType]]) -> str:
-    """Return the exact name of the column ``wanted``; raise Refused if the table has no such column."""
     for name, _ in columns:
         if folded(name) == folded(wanted):
             return name

@@ -1,7 +1,7 @@
 """Record ticks.
 
-The catalog records the plan of a tick, with its clock, before Weft computes anything, and the outcome for each query at
-the commit.  A tick that died after the plan runs again with its recorded clock and queries (design section 6).  It adds
+Before Weft computes a tick, the catalog records the plan and the clock of the tick.  The commit records the outcome for
+each query.  An interrupted tick runs again with its recorded clock and queries (design section 6).  The second run adds
 the same rows, because new rows have no ts before the tick's t.
 """
 
@@ -31,10 +31,11 @@ class Ticks:
         self._database = database
 
     def plan(self, t: int, choice: Choice, at: int) -> TickRecord:
-        """Plan a tick at ``t`` of the chosen queries and the active queries that they read, and record the tau of each.
+        """Plan a tick at ``t`` and record the tau of each query in the tick.
 
-        Raises ClockError if ``t`` is before the watermark, after the start of an open reservation, or, in a wall home,
-        after the wall-clock time ``at``.  Raises Conflict if an earlier tick is unfinished; finish ``planned()`` first.
+        The tick runs the chosen queries, and all active queries whose results the chosen queries read.  Raise
+        ClockError if ``t`` is before the watermark or after the start of an open reservation.  In a wall home, also
+        raise ClockError if ``t`` is after the wall-clock time ``at``.  Raise Conflict if an earlier tick is unfinished.
         """
         with self._database.changing_under_lease() as connection:
             _check_clock(connection, t, at)
@@ -54,7 +55,7 @@ class Ticks:
             return _read_tick(connection, key)
 
     def members(self, tick_id: int) -> tuple[tuple[QueryRecord, int | None], ...]:
-        """Return the queries of a tick that are not removed, ordered by id, each with its tau before the tick."""
+        """Return (query, tau before the tick) for each query of a tick, ordered by ID.  Omit removed queries."""
         member, query = ddl.tick_queries.c, ddl.queries.c
         wanted = (
             select(*QUERY, member.tau.label("before"))
@@ -66,7 +67,7 @@ class Ticks:
             return tuple((query_record(row), row[-1]) for row in connection.execute(wanted))
 
     def planned(self) -> TickRecord | None:
-        """Return the tick that is planned and neither committed nor abandoned, or None."""
+        """Return the planned tick, or None."""
         with self._database.reading() as connection:
             return _planned(connection)
 
@@ -77,10 +78,10 @@ class Ticks:
         versions: Iterable[tuple[str, int, int]],
         at: int,
     ) -> None:
-        """Commit a planned tick whose outputs are all written, in one transaction.
+        """Commit a planned tick in one transaction.  All outputs of the tick must be written.
 
-        ``counts`` maps query ids to outcomes; a query of the tick without an outcome keeps its tau.  ``versions`` are
-        the (path, Delta version, rows) of the tables that the tick read and wrote.
+        ``counts`` maps query IDs to outcomes.  A query without an outcome keeps its tau.  ``versions`` contains (path,
+        Delta version, number of rows) for each table that the tick read or wrote.
         """
         with self._database.changing_under_lease() as connection:
             tick = _require_planned(connection, tick_id)
@@ -101,7 +102,7 @@ class Ticks:
             set_home(connection, watermark=max(home.watermark, tick.t), now=tick.t if home.clock == "replay" else None)
 
     def open_outputs(self, tick_id: int, outputs: Iterable[tuple[str, str]]) -> None:
-        """Record the outputs (name, path) that a planned tick will write; earlier recorded outputs stay."""
+        """Record the outputs (name, path) that a planned tick will write.  Earlier recorded outputs stay."""
         written = ddl.tick_outputs.c
         with self._database.changing_under_lease() as connection:
             _require_planned(connection, tick_id)
@@ -111,9 +112,9 @@ class Ticks:
                 connection.execute(insert(ddl.tick_outputs).values(tick_id=tick_id, state="open"), new)
 
     def outputs_written(self, tick_id: int, outputs: Iterable[tuple[str, int, tuple[str, int, int]]]) -> None:
-        """Record outputs written to Delta, each as (name, rows added, (path, version, rows) of the table).
+        """Record outputs that are written to Delta.  Raise CatalogError for an output that was not opened.
 
-        Raises CatalogError for an output that was not opened.
+        Each output is a tuple (name, rows added, (path, version, rows) of the table).
         """
         columns = ddl.tick_outputs.c
         with self._database.changing_under_lease() as connection:
@@ -136,7 +137,7 @@ class Ticks:
             return tuple(TickOutput(**row._mapping) for row in rows)
 
     def set_aside(self, tick_id: int, failed: Mapping[int, str]) -> None:
-        """Remove queries that cannot run from a planned tick, and mark each as failed with its reason."""
+        """Remove failed queries from a planned tick.  Mark each query as failed and record the reason."""
         members, queries = ddl.tick_queries, ddl.queries
         with self._database.changing_under_lease() as connection:
             parameters = [{"which": query_id, "why": reason} for query_id, reason in failed.items()]
@@ -153,7 +154,7 @@ class Ticks:
                 )
 
     def abandon(self, tick_id: int) -> None:
-        """Abandon a planned tick without written outputs; another tick may then run at the same t."""
+        """Abandon a planned tick without written outputs.  Another tick may then run at the same t."""
         with self._database.changing_under_lease() as connection:
             _require_planned(connection, tick_id)
             connection.execute(update(ddl.ticks).where(ddl.ticks.c.tick_id == tick_id).values(state="abandoned"))
@@ -186,7 +187,7 @@ class Ticks:
             return tuple(TickQuery(**row._mapping) for row in rows)
 
     def versions(self, tick_id: int) -> tuple[tuple[str, int, int], ...]:
-        """Return the (path, Delta version, rows) of the tables that the tick recorded."""
+        """Return (path, Delta version, number of rows) for each table that the tick recorded."""
         versions = ddl.tick_versions.c
         with self._database.reading() as connection:
             rows = connection.execute(
@@ -218,7 +219,6 @@ def _check_clock(connection: Connection, t: int, at: int) -> None:
 
 
 def _add_what_is_read(connection: Connection, tick_id: int) -> None:
-    """Add the active queries that the tick's queries read, directly or indirectly."""
     member, query = ddl.tick_queries.c, ddl.queries.c
     there = select(member.query_id).where(member.tick_id == tick_id)
     below = [each.query_id for each in read_below(connection, query.query_id.in_(there)) if each.state == "active"]
@@ -230,7 +230,7 @@ def _add_what_is_read(connection: Connection, tick_id: int) -> None:
 
 
 def _count(connection: Connection, tick: TickRecord, counts: Mapping[int, Count], planned: set[int]) -> None:
-    """Record the outcomes of a tick: the most common one in one SQL statement, the others one by one."""
+    """The most common outcome needs only one SQL statement."""
     together = {query_id: count for query_id, count in counts.items() if count.until == tick.t}
     if together:
         _count_together(connection, tick, together, everything=together.keys() == planned)
@@ -240,7 +240,7 @@ def _count(connection: Connection, tick: TickRecord, counts: Mapping[int, Count]
     queries = ddl.queries
     last = [{"which": key, "last": c.last_first_at} for key, c in counts.items() if c.last_first_at is not None]
     if last:
-        # After its text was replaced, a query may add answers that start before its existing answers.
+        # After a replacement of its text, a query may add answers that start before its existing answers.
         this = bindparam("last", type_=queries.c.last_first_at.type)
         greatest = case((queries.c.last_first_at > this, queries.c.last_first_at), else_=this)
         connection.execute(
@@ -249,7 +249,7 @@ def _count(connection: Connection, tick: TickRecord, counts: Mapping[int, Count]
 
 
 def _count_together(connection: Connection, tick: TickRecord, counts: Mapping[int, Count], *, everything: bool) -> None:
-    """Record the outcomes of the queries whose windows end at the tick's t."""
+    """Record the outcomes of queries whose windows end at the tick's t."""
     members, queries = ddl.tick_queries, ddl.queries
     common = Counter((c.rows, c.reason, c.next_due) for c in counts.values()).most_common(1)[0][0]
     rows, reason, due = common
@@ -284,7 +284,7 @@ def _count_together(connection: Connection, tick: TickRecord, counts: Mapping[in
 
 
 def _count_one_by_one(connection: Connection, tick: TickRecord, counts: Mapping[int, Count]) -> None:
-    """Record the outcomes of the queries whose windows end before the tick's t, because their inputs end earlier."""
+    """Record the outcomes of queries whose windows end before the tick's t."""
     members, queries = ddl.tick_queries, ddl.queries
     for query_id, count in counts.items():
         connection.execute(
@@ -307,7 +307,6 @@ def _planned(connection: Connection) -> TickRecord | None:
 
 
 def _require_planned(connection: Connection, tick_id: int) -> TickRecord:
-    """Return the tick; raise CatalogError if it is committed or abandoned."""
     tick = _read_tick(connection, tick_id)
     if tick.state != "planned":
         raise CatalogError(f"the tick {tick_id} is {tick.state} already")

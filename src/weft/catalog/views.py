@@ -1,9 +1,10 @@
-"""Store temporal views: their definitions, the tables that they read, and the instant of their last refresh.
+"""Store temporal views with their definitions and their last refresh.
 
-Only other views read an *auxiliary* view (``derivation.temporal.auxiliary``); it is removed with its last reader.
+Only other views read an *auxiliary* view (``derivation.temporal.auxiliary``).  Weft deletes an auxiliary view together
+with its last reader.
 
-A view's periods are stored as those of a tracked table of the same name (``storage.periods``).  Before a refresh at t
-the watermark advances to the instant after t, so that all later rows have a ts after t.
+A tracked table with the same name stores the periods of a view (``storage.periods``).  Before a refresh at t, the
+watermark advances to the instant after t, so all later rows have a ts after t.
 """
 
 from __future__ import annotations
@@ -30,17 +31,17 @@ from weft.printable import Brief
 Mode = Literal["eager", "batched", "auxiliary"]
 """The time at which a view is refreshed.
 
-An ``eager`` view is refreshed at the end of each poll that changed a table that the view reads.  A ``batched`` view is
-refreshed when it is read or refreshed explicitly.  An ``auxiliary`` view is refreshed with the views that read it.
+An ``eager`` view is refreshed after each poll that changed a table in the view's query.  A ``batched`` view is
+refreshed on each read and on request.  An ``auxiliary`` view is refreshed together with its readers.
 """
 
 
 @dataclass(frozen=True, repr=False)
 class ViewRecord(Brief):
-    """A temporal view, whose periods are those of the tracked table ``name``.
+    """A temporal view.  The tracked table ``name`` stores the periods of the view.
 
-    ``form`` is the view's bound form (``planning.view_plan``).  ``reads`` are the tables and views that the form reads,
-    each with the ids of its columns at that time.  ``tau`` is the instant of the last refresh (µs UTC; None: never).
+    ``form`` is the view's query with resolved names (``planning.view_plan``).  ``reads`` maps each table and view in
+    ``form`` to the IDs of its columns.  ``tau`` is the instant of the last refresh in µs UTC (None: never).
     ``trouble`` is the reason why the last refresh failed (None: it succeeded).
     """
 
@@ -56,7 +57,7 @@ class ViewRecord(Brief):
 
     @property
     def auxiliary(self) -> bool:
-        """Whether the view is auxiliary: only other views read it."""
+        """Whether only other views read this view."""
         return self.mode == "auxiliary"
 
     def _brief(self) -> str:
@@ -65,7 +66,7 @@ class ViewRecord(Brief):
 
 
 def readers(views: Sequence[ViewRecord], table_id: int) -> list[ViewRecord]:
-    """Return the views that read ``table_id``, directly or through an auxiliary view, without auxiliary views."""
+    """Return the views that read ``table_id``, directly or through an auxiliary view.  Omit auxiliary views."""
     ways = {table_id, *(view.table_id for view in views if view.auxiliary and table_id in view.reads)}
     return [view for view in views if not view.auxiliary and not ways.isdisjoint(view.reads)]
 
@@ -88,10 +89,10 @@ class Views:
         *,
         depends_on_now: bool,
     ) -> ViewRecord:
-        """Create a view: its table and its definition; ``depends_on_now`` is as in ``algebra.relation.ViewSchema``.
+        """Create the table and the definition of a view.
 
-        For an auxiliary view, ``name`` is only the start of the name.  Raises Conflict if the name is taken, and
-        Refused if the name or the columns are invalid.
+        ``depends_on_now`` is as in ``algebra.relation.ViewSchema``.  For an auxiliary view, ``name`` is only the start
+        of the name.  Raise Conflict if the name is taken.  Raise Refused if the name or the columns are invalid.
         """
         listed = json.dumps({str(key): list(columns) for key, columns in sorted(reads.items())})
         with self._database.changing_under_lease() as connection:
@@ -102,9 +103,7 @@ class Views:
             return next(view for view in _read(connection) if view.table_id == table_id)
 
     def all(self) -> tuple[ViewRecord, ...]:
-        """Return every view, auxiliary ones included, in dependency order: a view comes after the views that it
-        reads.
-        """
+        """Return all views, including auxiliary views.  Each view comes after the views in its query."""
         with self._database.reading() as connection:
             return _read(connection)
 
@@ -114,7 +113,7 @@ class Views:
             return tuple(view for view in _read(connection) if queries_reading(connection, view.table_id))
 
     def known(self) -> tuple[ViewRecord, ...]:
-        """Return the views that users can name, in dependency order as ``all``."""
+        """Return the views that users can name.  Each view comes after the views in its query."""
         return tuple(view for view in self.all() if not view.auxiliary)
 
     def is_queried(self, table_id: int) -> bool:
@@ -123,7 +122,7 @@ class Views:
             return bool(queries_reading(connection, table_id))
 
     def named(self, name: str) -> ViewRecord:
-        """Return the view named ``name`` (case-insensitive); raise NotFound with the most similar name."""
+        """Return the view with this case-insensitive name.  Raise NotFound for an unknown name."""
         views = self.known()
         for view in views:
             if folded(view.name) == folded(name):
@@ -131,12 +130,10 @@ class Views:
         raise not_found("view", name, (view.name for view in views))
 
     def begin(self, t: int) -> None:
-        """Advance the watermark to the instant after ``t``, so that only a refresh at ``t`` adds rows with a ts up to
-        ``t``.
+        """Advance the watermark to the instant after ``t``.  Only a refresh at ``t`` can then add rows at ``t``.
 
-        The watermark may already be there, unless a tick has passed ``t``: that tick would have missed the rows of the
-        views at ``t``.  Raises ClockError if ``t`` is before the watermark, or if a load may still add rows at or
-        before ``t``.
+        Raise ClockError if ``t`` is before the watermark, or if a load may still add rows at or before ``t``.  Raise
+        ClockError also if a tick has already passed ``t``.
         """
         with self._database.changing_under_lease() as connection:
             watermark = effective_watermark(connection)
@@ -152,7 +149,7 @@ class Views:
     def present(self, clock: int) -> int:
         """Return the current instant of a replay home whose clock is at ``clock`` (µs UTC).
 
-        A refresh at t sets the clock to the instant after t, but until the next load or tick the current instant is t.
+        A refresh at t sets the clock to the instant after t.  Until the next load or tick, the current instant is t.
         """
         with self._database.reading() as connection:
             last = max((view.tau for view in _read(connection) if view.tau is not None), default=None)
@@ -161,7 +158,7 @@ class Views:
             return clock if _ticked_beyond(connection, last) else last
 
     def reserve(self, table_id: int, load_id: int, t: int) -> Reservation:
-        """Reserve the instant ``t`` for a change of a view, after ``begin`` has advanced the watermark past ``t``."""
+        """Reserve the instant ``t`` for a change of a view.  The caller must call ``begin`` first."""
         with self._database.changing_under_lease() as connection:
             if effective_watermark(connection) != t + 1:
                 raise ClockError(
@@ -179,7 +176,7 @@ class Views:
             return Reservation(reservation_id=key, state="open", **values)
 
     def settle(self, table_ids: Iterable[int] | None = None) -> None:
-        """Record the refresh of the views with committed reservations; none of their reservations may be open."""
+        """Record the refresh of the views whose reservations are committed.  No reservation may be open."""
         views, reservations = ddl.views, ddl.reservations
         with self._database.changing_under_lease() as connection:
             wanted = select(views.c.table_id, views.c.next_tau, reservations.c.state).join(
@@ -205,9 +202,9 @@ class Views:
             connection.execute(update(ddl.views).where(ddl.views.c.table_id == table_id).values(trouble=trouble))
 
     def remove(self, table_id: int) -> tuple[str, ...]:
-        """Delete a view, and the auxiliary views that no other view reads; return the paths of the deleted tables.
+        """Delete a view, and the auxiliary views that no other view reads.  Return the paths of the deleted tables.
 
-        Raises Conflict if another view or a standing query reads the view.
+        Raise Conflict if another view or a standing query reads the view.
         """
         with self._database.changing_under_lease() as connection:
             reading = views_reading(connection, table_id)
@@ -219,7 +216,7 @@ class Views:
             return (_forget(connection, table_id), *_forget_unread(connection))
 
     def forget_unread(self) -> tuple[str, ...]:
-        """Delete the auxiliary views that no view reads; return the paths of the deleted tables."""
+        """Delete the auxiliary views that no view reads.  Return the paths of the deleted tables."""
         with self._database.changing_under_lease() as connection:
             return tuple(_forget_unread(connection))
 
@@ -231,21 +228,17 @@ def _forget_unread(connection: Connection) -> list[str]:
 
 
 def _forget(connection: Connection, table_id: int) -> str:
-    """Delete a view and its table from the catalog; return the path of the table."""
     connection.execute(delete(ddl.views).where(ddl.views.c.table_id == table_id))
     return forget_table(connection, table_id)
 
 
 def views_reading(connection: Connection, table_id: int) -> list[str]:
-    """Return the names of the views that read ``table_id``, directly or through an auxiliary view.
-
-    The result excludes auxiliary views.
-    """
+    """Return the names of the non-auxiliary views that read ``table_id``, directly or through an auxiliary view."""
     return [view.name for view in readers(_read(connection), table_id)]
 
 
 def _free_name(connection: Connection, begin: str) -> str:
-    """Return an unused name for an auxiliary view; its __ prevents a conflict with names from users."""
+    """The ``__`` in the name prevents a conflict with names from users."""
     taken = set(connection.execute(select(ddl.tables.c.folded)).scalars())
     names = (f"{begin}__part{number}" for number in range(1, len(taken) + 2))
     return next(name for name in names if folded(name) not in taken)
@@ -258,7 +251,7 @@ def _ticked_beyond(connection: Connection, t: int) -> bool:
 
 
 def queries_reading(connection: Connection, table_id: int) -> list[str]:
-    """Search the stored plans and return the names of at most 8 standing queries that read a table."""
+    """Return the names of at most 8 standing queries that read a table."""
     live = select(ddl.queries.c.name).join(ddl.plans, ddl.plans.c.plan_id == ddl.queries.c.plan_id)
     named = ddl.plans.c.body.contains(f'["table",{table_id}]', autoescape=True)
     return list(
@@ -269,7 +262,7 @@ def queries_reading(connection: Connection, table_id: int) -> list[str]:
 
 
 def queries_defined_over(connection: Connection, table_id: int) -> list[str]:
-    """Return the names of the standing queries whose plans contain the definition of a view."""
+    """Return the names of the standing queries whose plans contain the definition of the view."""
     queries = ddl.queries.c
     wanted = select(queries.name, queries.definitions).where(text(ddl.DEFINED), queries.state != "removed")
     rows = connection.execute(wanted.order_by(queries.query_id))

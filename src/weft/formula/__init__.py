@@ -1,1 +1,1 @@
-"""Parse temporal logic and event logs to formulas and states, and print formulas."""
+"""Parse formulas of temporal logic and event logs.  Print formulas."""

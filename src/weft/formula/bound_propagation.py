@@ -1,6 +1,7 @@
-"""Copy the parts that bound a variable on the left of an AND into the right side, if the right side needs them.
+"""Copy subformulas from the left side of an AND into the right side, to bound variables there.
 
-The module also pushes negations inwards past AND and OR, and removes double negations.
+A subformula is copied only if the right side needs the bound.  The module also pushes negations inwards past AND and
+OR, and removes double negations.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from weft.formula.renaming import without_clashes
 
 
 def propagate_bounds(formula: Formula) -> Formula:
-    """Return the formula with bounds copied, outermost first; it has the same answers if duplicates do not count.
+    """Copy bounds into a formula, from the outermost subformula inwards.  If duplicates do not count, the answers are
+    the same.
 
-    No bound is copied into a SINCE from outside, because that would look ahead.  Instead, the answers of the right side
-    within the interval bound the left side.
+    Bounds from outside a SINCE are not copied into the SINCE, because the formula would then look ahead.  Instead, the
+    answers of the right side of a SINCE within the interval bound the left side.
     """
     match formula:
         case And(left=left, right=right):
@@ -48,7 +50,6 @@ def _conjunction(left: Formula, right: Formula) -> Formula:
 
 
 def _helps(left: Formula, right: Formula) -> bool:
-    """Return whether ``left`` bounds a variable that ``right`` leaves unbounded."""
     return bool(bounded_variables(left) & _lacks(right))
 
 
@@ -61,7 +62,7 @@ def _compares(formula: Formula) -> bool:
 
 
 def bounded_variables(formula: Formula) -> set[Variable]:
-    """Return the variables that have finitely many values in the answers of the formula."""
+    """Return the free variables that have finitely many values in the answers of the formula."""
     match formula:
         case algebra.Comparison() | algebra.Matches() | algebra.Not() | algebra.Truth():
             return _of_comparison(formula)
@@ -106,7 +107,7 @@ def _of_conjunction(left: Formula, right: Formula) -> set[Variable]:
 
 
 def negations_inwards(formula: Formula) -> Formula:
-    """Rewrite NOT of an AND or OR to an OR or AND of NOTs; the answers are the same if duplicates do not count.
+    """Push negations inwards past AND and OR.  If duplicates do not count, the answers are the same.
 
     >>> from weft.formula.written import written
     >>> one, other = algebra.Atom("P", ()), algebra.Atom("Q", ())

@@ -1,7 +1,7 @@
-"""Find the time points that MonPoly skips: time points without a relevant event, if they cannot change an answer.
+"""Find the time points that MonPoly skips because they contain no relevant event.
 
-MonPoly may skip states without events if the formula is false at such a state, and if such a state does not change the
-answers at other states.  Skipping matters only for output that lists every time point.
+MonPoly may skip a state without events under two conditions.  The formula must be false at the state, and the state
+must not change the answers at other states.  Skipping matters only for output that lists every time point.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from weft.formula.signature import Row, TimePoint
 
 
 def relevant(formula: Formula) -> Callable[[TimePoint], bool]:
-    """Return a function that tells whether MonPoly answers the formula at a time point."""
+    """Return a function that decides whether MonPoly reports a given time point."""
     if not _may_skip(formula):
         return lambda point: True
     atoms = [part for part in algebra.subformulas(formula) if isinstance(part, algebra.Atom)]
@@ -28,7 +28,7 @@ def relevant(formula: Formula) -> Callable[[TimePoint], bool]:
 
 
 def _constants(atoms: Iterable[algebra.Atom]) -> dict[int, set[object]]:
-    """Return the columns that have a constant in every atom of the predicate, each with its constants."""
+    """Return the constants of each column that has a constant in all atoms of the predicate."""
     constants: dict[int, set[object]] = {}
     free: set[int] = set()
     for atom in atoms:
@@ -51,7 +51,7 @@ def _may_skip(formula: Formula) -> bool:
 
 
 def _when_empty(formula: Formula) -> bool | None:
-    """Return the truth of a formula at a state without events; return None if it is unknown or depends on values."""
+    """Return the truth value of a formula at a state without events, or None for an unknown value."""
     match formula:
         case algebra.Atom():
             return False
@@ -69,10 +69,7 @@ def _when_empty(formula: Formula) -> bool | None:
 
 
 def _decided(left: Formula, right: Formula, *, by: bool) -> bool | None:
-    """Return the truth of a connective at a state without events.
-
-    An operand with the truth ``by`` decides the result.
-    """
+    """An operand with the truth value ``by`` decides the result of the connective."""
     said = {_when_empty(left), _when_empty(right)}
     if by in said:
         return by
@@ -80,7 +77,7 @@ def _decided(left: Formula, right: Formula, *, by: bool) -> bool | None:
 
 
 def _indifferent(formula: Formula) -> bool:
-    """Return whether states without events do not change the formula's answers at other states."""
+    """Return whether states without events have no effect on the answers at other states."""
     match formula:
         case algebra.Atom() | algebra.Comparison() | algebra.Matches() | algebra.Truth():
             return True

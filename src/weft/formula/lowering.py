@@ -1,7 +1,7 @@
-"""Lower a syntax tree to a formula: resolve names, infer types, expand shorthands.
+"""Translate a syntax tree to a formula: resolve names, infer types, expand shorthands.
 
 As in MonPoly, IMPLIES, EQUIV, FORALL and PAST_ALWAYS become NOT, OR, AND and ONCE.  EXISTS drops variables that its
-body does not use.  Constant terms are evaluated with MonPoly's arithmetic before the formula is checked.
+body does not use.  Constant terms are evaluated with MonPoly's arithmetic before the check of the formula.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ Scope = Mapping[str, DataType]
 
 
 def lowered(formula: Written, signature: Signature, text: str) -> Formula:
-    """Return the formula of a syntax tree; raise FormulaError, with the place, for an unknown name or a type clash."""
+    """Translate a syntax tree to a formula.  Raise FormulaError for an unknown name or a type clash."""
     lowering = Lowering(signature, text)
     tree = lowering.formula(formula, {})
     return settled(tree, lowering.types)
 
 
 class Lowering:
-    """A lowering of one formula, with the types inferred so far."""
+    """The translation of one formula, with the types inferred so far."""
 
     def __init__(self, signature: Signature, text: str) -> None:
         self.signature = signature
@@ -46,11 +46,11 @@ class Lowering:
         self.taken: set[str] = set()
 
     def refused(self, at: int, message: str, hint: str | None = None) -> FormulaError:
-        """Return an error that names the line and column of the offset ``at``."""
+        """Return an error with the line and column of the offset ``at``."""
         return refused_at(self.text, at, message, hint)
 
     def formula(self, written: Written, scope: Scope) -> Formula:
-        """Lower a formula; ``scope`` has the types of the variables that enclosing quantifiers bind."""
+        """Translate a formula.  ``scope`` contains the types of the variables bound outside the formula."""
         match written:
             case syntax_tree.Holds(value=value):
                 return algebra.Truth(value)
@@ -87,7 +87,7 @@ class Lowering:
                 return algebra.And(onward, algebra.Or(left, algebra.Not(right)))
 
     def quantified(self, written: syntax_tree.Quantified, scope: Scope) -> Formula:
-        """Lower a quantifier; FORALL becomes NOT EXISTS NOT."""
+        """Translate a quantifier.  FORALL becomes NOT EXISTS NOT."""
         bound = {name: self.bound_type(written) for name in written.names}
         inner = self.formula(written.formula, {**scope, **bound})
         if written.quantifier == "FORALL":
@@ -95,11 +95,11 @@ class Lowering:
         return self.exists(bound, inner)
 
     def bound_type(self, written: syntax_tree.Quantified) -> DataType:
-        """Return the type of a quantified variable, by default a new type variable."""
+        """Return the type of a quantified variable.  The default is a new type variable."""
         return self.types.new()
 
     def exists(self, bound: Scope, inner: Formula) -> Formula:
-        """Return EXISTS over the bound variables that the body uses, or the body alone if it uses none."""
+        """Return EXISTS over those bound variables that the body uses, or only the body."""
         free = free_variables(inner)
         used = tuple(variable for name, kind in bound.items() if (variable := Variable(name, kind)) in free)
         return algebra.Exists(used, inner) if used else inner
@@ -121,7 +121,7 @@ class Lowering:
                 return algebra.Not(algebra.Once(interval, algebra.Not(inner)))
 
     def _interval(self, bounds: Bounds) -> Interval:
-        """Return the interval in microseconds with inclusive ends; raise FormulaError if it is negative or empty."""
+        """Return the interval in microseconds with inclusive ends."""
         low, high = bounds.low, bounds.high
         strict = bounds.low_open or bounds.high_open
         if low < 0 or (high is not None and (high <= low if strict else high < low)):
@@ -135,7 +135,7 @@ class Lowering:
         return Interval(low + bounds.low_open, None if high is None else high - bounds.high_open)
 
     def _aggregated(self, written: syntax_tree.Aggregated, scope: Scope) -> Formula:
-        """Lower an aggregation, which binds all variables of its body except the groups."""
+        """An aggregation binds all variables of its body except the groups."""
         groups = {name: self.type_of(name, scope) for name in written.groups}
         own = {**groups, **{name: self.types.new() for name in free_names(written.formula) if name not in groups}}
         inner = self.formula(written.formula, own)
@@ -158,7 +158,7 @@ class Lowering:
         return algebra.Aggregate(output, written.function, Variable(written.item, item_type), by, inner)
 
     def _least(self, written: syntax_tree.Least, scope: Scope) -> Formula:
-        """Lower relations that are defined together, and give each relation a unique name."""
+        """Mutually recursive relations get unique names."""
         outside = dict(self.rules)
         known = {}
         for rule in written.rules:
@@ -182,7 +182,7 @@ class Lowering:
         return within
 
     def _unique(self, name: str) -> str:
-        """Return ``name``, with a number appended if another fixpoint relation of the formula has this name."""
+        """Return ``name``, with a number appended if another fixpoint relation has this name."""
         numbered = (f"{name}_{number}" for number in count(2))
         unique = next(each for each in chain((name,), numbered) if each not in self.taken)
         self.taken.add(unique)
@@ -224,7 +224,7 @@ class Lowering:
                 raise self.refused(written.at, "this is not a formula")
 
     def of_signature(self, written: syntax_tree.Applied, scope: Scope) -> Formula:
-        """Lower an atom; raise FormulaError if the signature does not have its predicate."""
+        """Translate an atom.  Raise FormulaError if its predicate is not in the signature."""
         predicate = self.signature.get(written.name)
         if predicate is None:
             known = ", ".join(sorted(self.signature)) or "none"
@@ -234,10 +234,7 @@ class Lowering:
     def of_predicate(
         self, written: syntax_tree.Applied, predicate: Predicate, types: tuple[DataType, ...], scope: Scope
     ) -> tuple[Term, ...]:
-        """Lower the terms of a predicate.
-
-        Raises FormulaError if a column that formulas cannot use has a term other than ``_``.
-        """
+        """Translate the terms of a predicate.  The columns in ``predicate.unnamed`` permit only the term ``_``."""
         if len(types) == len(written.terms):
             names = [term.name if isinstance(term, syntax_tree.Name) else "" for term in written.terms]
             reasons = Reasons()
@@ -261,7 +258,7 @@ class Lowering:
         return algebra.Fixpoint(fixpoint.definitions, unique, terms)
 
     def arguments(self, written: syntax_tree.Applied, types: tuple[DataType, ...], scope: Scope) -> tuple[Term, ...]:
-        """Lower the terms of a predicate with the column types ``types``."""
+        """Translate the terms of a predicate with the column types ``types``."""
         if len(types) != len(written.terms):
             raise self.refused(
                 written.at, f"{written.name} has {len(types)} columns, and {len(written.terms)} terms are given"
@@ -296,7 +293,7 @@ class Lowering:
         return algebra.Matches(text, pattern, groups)
 
     def term(self, written: WrittenTerm, scope: Scope) -> Term:
-        """Lower a term; an operation on constants becomes its value."""
+        """Translate a term.  An operation on constants becomes its value."""
         match written:
             case syntax_tree.Name(name=name):
                 return Variable(name, self.type_of(name, scope))
@@ -312,7 +309,7 @@ class Lowering:
                 return self.call(written, scope)
 
     def call(self, written: syntax_tree.Call, scope: Scope) -> Term:
-        """Lower an operation on terms."""
+        """Translate an operation on terms."""
         arguments = tuple(self.term(argument, scope) for argument in written.arguments)
         takes, gives = self._operation_types(written.operation)
         for argument, given in zip(written.arguments, arguments, strict=True):
@@ -323,21 +320,20 @@ class Lowering:
             raise self.refused(written.at, f"the term has no value: {reason}") from None
 
     def _operation_types(self, operation: str) -> tuple[DataType, DataType]:
-        """Return the argument type and the result type of an operation."""
         if operation in ("i2f", "f2i"):
             return (BIGINT, DOUBLE) if operation == "i2f" else (DOUBLE, BIGINT)
         number = BIGINT if operation == "MOD" else self.types.new(number=True)
         return number, number
 
     def type_of(self, name: str, scope: Scope) -> DataType:
-        """Return the type of a variable; a variable outside ``scope`` is free in the whole formula."""
+        """Return the type of a variable.  A variable that is not in ``scope`` is free in the whole formula."""
         type = scope.get(name)
         if type is None:
             type = self.free.setdefault(name, self.types.new())
         return type
 
     def join(self, given: DataType, wanted: DataType, at: int, what: str) -> None:
-        """Unify the types ``given`` and ``wanted``; raise FormulaError with the place ``at`` if they clash."""
+        """Unify two types.  Raise FormulaError with the position ``at`` if the types clash."""
         try:
             self.types.join(given, wanted)
         except Clash:
@@ -347,7 +343,6 @@ class Lowering:
 
 
 def _unnamed_hint(column: str, type_: str) -> str:
-    """Return the hint of the error for a column that a formula cannot use."""
     hint = f"Write _ instead of {column}: formulas use integers, doubles and strings."
     if type_ != "TIMESTAMP":
         return hint
@@ -358,7 +353,6 @@ def _unnamed_hint(column: str, type_: str) -> str:
 
 
 def _guarded(formula: Formula, names: set[str]) -> bool:
-    """Return whether each use of a relation in ``names`` is below a PREVIOUS."""
     match formula:
         case algebra.Previous():
             return True
@@ -377,10 +371,7 @@ def _type_of_value(value: int | float | str) -> DataType:
 
 
 def worked_out(operation: str, arguments: tuple[Term, ...], result: DataType) -> Term:
-    """Return the operation on the terms, or the operation's value if all terms are constants.
-
-    Raises ArithmeticError if the operation has no value.
-    """
+    """Apply an operation to terms.  If all terms are constants, return the value or raise ArithmeticError."""
     named: Operation = operation  # type: ignore[assignment]
     values = [argument.value for argument in arguments if isinstance(argument, Constant)]
     if len(values) < len(arguments):
@@ -422,7 +413,7 @@ def _binary(operation: str, first: int | float, second: int | float) -> int | fl
 
 
 def _quotient(operation: str, first: int | float, second: int | float) -> int | float:
-    """Return the result of ``/`` or ``MOD``; integer division rounds towards zero, as in C."""
+    """Integer division rounds towards zero, as in C."""
     if second == 0:
         raise ArithmeticError("it divides by zero")
     if isinstance(first, float) or isinstance(second, float):

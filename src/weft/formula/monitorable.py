@@ -1,13 +1,14 @@
-"""Check that a formula is monitorable: MonPoly's syntactic check that the formula has finitely many answers.
+"""Check that a formula is monitorable, which is MonPoly's syntactic condition for finitely many answers.
 
-A predicate or an equality must bind each variable before the variable is negated or compared: ``P(x) AND NOT Q(x)`` has
-finitely many answers at a time point, ``NOT Q(x)`` has infinitely many.  The check tries the formula as written, then
-with negations pushed inwards, then with bounds copied into the subformulas that need them (Müller, Theory and practice
-of runtime monitoring, section 5.3).  Bounds are copied only within a state: MonPoly would look ahead if bounds were
-copied to other times.
+A predicate or an equality must bind each variable before the variable is negated or compared.  At a time point, ``P(x)
+AND NOT Q(x)`` has finitely many answers, but ``NOT Q(x)`` has infinitely many answers.
 
-For evaluation, a formula is rewritten so that comparisons stand only on the right of an AND.  There an equality may
-bind a variable, and all other comparisons filter (``weft.algebra.formula.And``).
+The check tries the formula as written, then with negations pushed inwards, and then with copied bounds (Müller, Theory
+and practice of runtime monitoring, section 5.3).  Bounds are copied only within a state.  A copy to another time would
+make MonPoly look ahead.
+
+For evaluation, the module rewrites a formula so that each comparison is on the right side of an AND.  On the right side
+of an AND, an equality may bind a variable, and all other comparisons filter (``weft.algebra.formula.And``).
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ _DISJUNCTION = "both sides of OR must have the same free variables"
 
 @dataclass(frozen=True)
 class SafeRangeViolation:
-    """A part of a formula that fails the check, and the rule that the part breaks."""
+    """A subformula that fails the check, together with the broken rule."""
 
     formula: Formula
     rule: str
 
     def error(self, text_of: Callable[[Formula], str] = written) -> FormulaError:
-        """Return the error for the formula; ``text_of`` prints the part at fault."""
+        """Return the error for the formula.  ``text_of`` prints the faulty subformula."""
         return FormulaError(
             f"the formula cannot be monitored: {self.rule}",
             excerpt=f"    {text_of(self.formula)}",
@@ -52,10 +53,10 @@ class SafeRangeViolation:
 
 
 def monitorable(formula: Formula, *, counts: bool = False, text_of: Callable[[Formula], str] = written) -> Formula:
-    """Return an equivalent formula that passes the check; raise FormulaError with the reason if none is found.
+    """Return an equivalent formula that passes the check.
 
-    With ``counts``, duplicates matter, so the formula is accepted only as written.  ``text_of`` prints the part at
-    fault for the error.
+    Raise FormulaError with the reason if no such formula is found.  With ``counts``, duplicates matter, and the
+    function accepts a formula only as written.  ``text_of`` prints the faulty subformula for the error.
     """
     refused = safe_range_violation(formula)
     if refused is None:
@@ -74,10 +75,7 @@ def monitorable(formula: Formula, *, counts: bool = False, text_of: Callable[[Fo
 
 
 def _ordered(formula: Formula) -> Formula:
-    """Sort the conjuncts of a chain of ANDs so that each variable is bound before it is used.
-
-    Return the formula unchanged if no such order exists.
-    """
+    """Sort the conjuncts so that each variable is bound before its use, if such an order exists."""
     if not isinstance(formula, And) or safe_range_violation(formula) is None:
         return formula
     waiting = conjuncts(formula)
@@ -98,14 +96,14 @@ def _may_follow(chain: Formula | None, part: Formula) -> bool:
 
 
 def conjuncts(formula: Formula) -> list[Formula]:
-    """Return the conjuncts of a chain of ANDs, from left to right."""
+    """Return the conjuncts of nested ANDs, from left to right."""
     if isinstance(formula, And):
         return [*conjuncts(formula.left), *conjuncts(formula.right)]
     return [formula]
 
 
 def safe_range_violation(formula: Formula) -> SafeRangeViolation | None:
-    """Return the first violation in the formula, or None if the formula passes the check."""
+    """Return the first violation in the formula.  Return None if the formula passes the check."""
     match formula:
         case algebra.Truth():
             return None
@@ -146,7 +144,6 @@ def _negation(formula: algebra.Not, inner: Formula) -> SafeRangeViolation | None
 
 
 def _conjunct(formula: Formula, left: Formula, right: Formula) -> SafeRangeViolation | None:
-    """Return the violation on the right side of an AND; ``left``, the left side, has passed the check."""
     given = set(free_variables(left))
     if compares(right):
         return None if compares_with(given, right) else SafeRangeViolation(formula, _COMPARED)
@@ -158,13 +155,13 @@ def _conjunct(formula: Formula, left: Formula, right: Formula) -> SafeRangeViola
 
 
 def compares(formula: Formula) -> bool:
-    """Return whether a formula is a comparison, a match, or NOT of one of these."""
+    """Return whether a formula is a comparison or a match, possibly negated."""
     inner = formula.formula if isinstance(formula, algebra.Not) else formula
     return isinstance(inner, (algebra.Comparison, algebra.Matches))
 
 
 def compares_with(given: set[Variable], formula: Formula) -> bool:
-    """Return whether a comparison uses only the variables ``given``, or binds one more variable."""
+    """Return whether the variables ``given`` are sufficient to evaluate a comparison or to bind its other variable."""
     match formula:
         case algebra.Comparison(operator="=", left=left, right=right):
             binds = (isinstance(left, Variable) and set(variables_of(right)) <= given) or (
@@ -182,7 +179,7 @@ _TRUE: Final = algebra.Truth(True)
 
 
 def answerable(formula: Formula) -> Formula:
-    """Return a formula that passed ``monitorable`` in the form for evaluation."""
+    """Convert a formula that passed ``monitorable`` to the form for evaluation."""
     match formula:
         case algebra.Comparison() | algebra.Not(formula=algebra.Comparison()):
             return _alone(formula)
@@ -191,14 +188,14 @@ def answerable(formula: Formula) -> Formula:
         case And(left=left, right=algebra.Not(formula=algebra.Comparison() | algebra.Matches()) as right):
             return And(answerable(left), right)
         case algebra.Since(left=algebra.Not(formula=excluded), right=right):
-            # An equality under NOT is accepted here only if its sides are the same variable.
+            # Here, an equality under NOT has the same variable on both sides.
             return algebra.with_parts(formula, (algebra.Not(answerable(excluded)), answerable(right)))
         case _:
             return algebra.with_parts(formula, tuple(map(answerable, algebra.parts(formula))))
 
 
 def _alone(formula: Formula) -> Formula:
-    """Rewrite a comparison outside an AND: it gives a variable one value, or is always true or false."""
+    """Outside an AND, a comparison binds one variable or is always true or false."""
     negated = isinstance(formula, algebra.Not)
     inner = formula.formula if isinstance(formula, algebra.Not) else formula
     if not isinstance(inner, algebra.Comparison):

@@ -1,14 +1,15 @@
-"""Parse MonPoly's formula language to a syntax tree; ``extended`` adds the constructs of the paper's µTL.
+"""Parse MonPoly's formula language to a syntax tree.
 
-Operators have the precedence of MonPoly, from the weakest to the strongest: LET and an aggregation's formula; SINCE;
-PREVIOUS, ONCE and PAST_ALWAYS; EXISTS and FORALL; EQUIV; IMPLIES; OR; AND; NOT.  A prefix operator may follow any other
-operator, and then extends as far as its own precedence permits: ``A AND ONCE B AND C`` is ``A AND (ONCE (B AND C))``.
+The operators have MonPoly's precedence, from the weakest to the strongest: LET and the formula of an aggregation;
+SINCE; PREVIOUS, ONCE and PAST_ALWAYS; EXISTS and FORALL; EQUIV; IMPLIES; OR; AND; NOT.  A prefix operator may follow
+any other operator and extends as far as its precedence permits.  For example, ``A AND ONCE B AND C`` is ``A AND (ONCE
+(B AND C))``.
 
-The extension has these constructs:
+With ``extended``, the parser also accepts these constructs of the paper's µTL:
 
-- ``DISTINCT Q``, which binds like NOT;
+- ``DISTINCT Q``, with the precedence of NOT;
 - ``MU X. Q`` and ``MU X(x, y). Q``, the relation that Q defines;
-- ``MU X(x) = Q, Y(y) = R IN F``, for relations that are defined together;
+- ``MU X(x) = Q, Y(y) = R IN F``, mutually recursive relations;
 - ``SINCE1``, ``SINCE2``, ``ONCE1`` and ``ONCE2``.
 
 All forms of MU extend as far as possible.
@@ -33,7 +34,6 @@ _FUTURE: Final = {
     "ALWAYS": "PAST_ALWAYS",
     "UNTIL": "SINCE",
 }
-"""MonPoly's operators on the future, each with the corresponding operator on the past."""
 
 _NOT_TAKEN: Final = {
     "MATCHF": "regular expressions over time points",
@@ -99,7 +99,7 @@ _LONGEST: Final = 150
 
 
 def parsed(text: str, *, extended: bool = False) -> Written:
-    """Parse a formula; raise FormulaError with the place of a syntax error."""
+    """Parse a formula.  Raise FormulaError with the position of a syntax error."""
     parser = FormulaParser(text, tokens(text, _EXTENDED if extended else _ORDINARY, "the formula"), "the formula")
     formula = parser.formula(0)
     if not parser.at(END):
@@ -108,7 +108,6 @@ def parsed(text: str, *, extended: bool = False) -> Written:
 
 
 def _require_words(text: str, scanned: list[Token]) -> None:
-    """Raise FormulaError at a symbol of another language, or at a brace that begins or ends a record."""
     for token in scanned:
         if token.kind == "sign":
             word = _SIGNS[token.text]
@@ -125,7 +124,7 @@ def _require_words(text: str, scanned: list[Token]) -> None:
 
 
 class FormulaParser(TermParser):
-    """A parser of formulas by operator precedence; parsers of other formula languages are subclasses."""
+    """A parser of formulas by operator precedence, with subclasses for other formula languages."""
 
     depth = 0
 
@@ -135,7 +134,7 @@ class FormulaParser(TermParser):
         self.defined: list[str] = []
 
     def unexpected(self, message: str) -> FormulaError:
-        """Return an error at the next token, with a hint if the token is a keyword that Weft does not support."""
+        """Return an error at the next token.  Add a hint if the token is a keyword that Weft does not support."""
         word = self.ahead().text
         if word in _FUTURE:
             return refused_at(
@@ -176,7 +175,7 @@ class FormulaParser(TermParser):
         return syntax_tree.Joined(connective, left, self.formula(strength), at)
 
     def first(self) -> Written:
-        """Parse a prefix operator with its formula, an atom, or a formula in parentheses."""
+        """Parse an atom, a formula in parentheses, or a prefix operator with its formula."""
         token = self.ahead()
         match token.kind:
             case "TRUE" | "FALSE":
@@ -217,10 +216,7 @@ class FormulaParser(TermParser):
         return syntax_tree.Once("PAST_ALWAYS" if always else "PREVIOUS", bounds, inner, "any", token.at)
 
     def _let(self) -> Written:
-        """Parse LET, which names a formula, or LETPAST, whose formula may refer to itself at earlier time points.
-
-        LETPAST becomes a relation of MU.
-        """
+        """LETPAST becomes a relation of MU, because its formula may refer to itself."""
         token = self.take()
         name, parameters = self._head("a predicate to define")
         self.expect("=", "'=' and a formula")
@@ -232,9 +228,7 @@ class FormulaParser(TermParser):
         return syntax_tree.Let(name, parameters, body, within, token.at)
 
     def _least(self) -> Written:
-        """Parse a fixpoint: ``MU X. Q``, whose parameters are the free variables of Q; MU with parameters; or several
-        rules.
-        """
+        """In ``MU X. Q``, the parameters of X are the free variables of Q."""
         at = self.take().at
         defined = len(self.defined)
         rules: list[syntax_tree.Rule] = []
@@ -313,9 +307,7 @@ class FormulaParser(TermParser):
         return self.ahead(1).kind in ("=", "<", "<=", ">", ">=", "+", "-", "*", "/", "MOD", "SUBSTRING", "MATCHES")
 
     def applied(self) -> Written:
-        """Parse a predicate with its terms; each term ``_`` becomes a new variable in an EXISTS around the
-        predicate.
-        """
+        """Parse a predicate with its terms.  Each term ``_`` becomes a new variable under EXISTS."""
         token = self.take()
         self.take()
         terms: list[syntax_tree.WrittenTerm] = []
@@ -344,7 +336,7 @@ class FormulaParser(TermParser):
         return syntax_tree.Aggregated(output, function, item, groups, self.formula(0), at)
 
     def _bounds(self) -> Bounds:
-        """Parse an interval; if the text has none, return the interval without limits."""
+        """Without an interval in the text, return the interval that has no limits."""
         opened = self.ahead()
         steps = 1 + (self.ahead(1).kind == "-")
         bracket = opened.kind == "[" or (opened.kind == "(" and self.ahead(steps + 1).kind == ",")
@@ -362,7 +354,7 @@ class FormulaParser(TermParser):
         return Bounds(low, opened.kind == "(", high, high_open and high is not None, opened.at)
 
     def length(self) -> int:
-        """Parse a length of time and return it in microseconds; a number without a unit is in seconds."""
+        """Parse a length of time and return it in microseconds.  A number without a unit is in seconds."""
         sign = -1 if self.taken("-") else 1
         token = self.ahead()
         if token.kind == "duration":

@@ -1,7 +1,7 @@
 """Read logs in MonPoly's format as streams of time points.
 
-``@TIME`` begins a time point, and the predicates with their rows follow: ``@10 P (1) (2) Q("a b", c)``.  A ``;`` may
-end a time point.  A comment begins with ``#``, and texts may be quoted.  TIME is in seconds and never decreases.
+A time point is ``@TIME``, followed by predicates with their rows: ``@10 P (1) (2) Q("a b", c)``.  A ``;`` may end a
+time point.  A comment begins with ``#``, and texts may be quoted.  TIME is in seconds and never decreases.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WORD: Final = re.compile(
 _SECOND: Final = 1_000_000
 _CHUNK: Final = 1 << 18
 _LONGEST: Final = 1 << 20
-"""The largest allowed length of a token or comment, in characters."""
+"""The maximum length of a token or a comment, in characters."""
 _BLANK: Final = " \t\r\n\f\v#"
 _LARGEST: Final = 2**63
 _SKIPPED_COMMANDS: Final = ("print", "get_pos")
@@ -34,7 +34,7 @@ _LAST_COMMANDS: Final = ("terminate", "print_and_exit")
 
 
 def time_points(stream: TextIO, known: Signature, name: str = "the log") -> Iterator[TimePoint]:
-    """Yield the time points of a log in order; raise FormulaError with the line of a syntax error."""
+    """Yield the time points of a log in order.  Raise FormulaError with the line of a syntax error."""
     return _Log(stream, known, name).points()
 
 
@@ -49,7 +49,7 @@ class _Log:
         self.readers = {name: tuple(map(_reader, predicate.types)) for name, predicate in known.items()}
 
     def _words(self) -> Iterator[tuple[str, str]]:
-        """Yield each token of the log with its kind; after the last token, yield ``("end", "")`` for ever."""
+        """Yield (kind, text) for each token, and then ``("end", "")`` without end."""
         ended = False
         while not ended:
             chunk = self.stream.read(_CHUNK)
@@ -63,10 +63,7 @@ class _Log:
             yield "end", ""
 
     def _words_here(self, ended: bool) -> Iterator[tuple[str, str]]:
-        """Yield the complete tokens of the buffer.
-
-        Unless the log has ended, the last token of the buffer is not yielded, because it may be incomplete.
-        """
+        """Yield the complete tokens.  Before the end of the log, the last token in the buffer may be incomplete."""
         buffer, size = self.buffer, len(self.buffer)
         at = self.at
         while True:
@@ -86,12 +83,10 @@ class _Log:
             self.at = at = word.end()
 
     def refuse(self, message: str, hint: str | None = None) -> NoReturn:
-        """Raise a FormulaError with the current line."""
         line = 1 + self.passed + self.buffer.count("\n", 0, self.at)
         raise FormulaError(f"{self.name}: {message}", hint=hint, where=f"line {line}")
 
     def take(self) -> None:
-        """Advance to the next token."""
         self.kind, self.text = next(self.words)
 
     def points(self) -> Iterator[TimePoint]:
@@ -115,7 +110,7 @@ class _Log:
             number, latest = number + 1, at
 
     def _command(self) -> bool:
-        """Skip a command ``> name … <``; return whether the command ends the log."""
+        """Skip a command ``> name … <``.  Return whether the command ends the log."""
         self.take()
         command = self.text
         if command not in (*_SKIPPED_COMMANDS, *_LAST_COMMANDS):
@@ -131,7 +126,7 @@ class _Log:
         return command in _LAST_COMMANDS
 
     def _time(self) -> int:
-        """Parse the time of a time point and return it in microseconds."""
+        """Return the time in microseconds."""
         if self.text != "@":
             self.refuse(f"'@' and a time are expected; found {self.text!r}")
         self.take()
@@ -165,7 +160,7 @@ class _Log:
         return relations
 
     def _fields(self) -> list[str]:
-        """Return the values of a row, and stay at its last token, so that errors name the line of the row."""
+        """Errors must name the line of the row, so the last token of the row stays the current token."""
         if self.kind == "row":
             inner = self.text[1:-1].strip()
             if not inner:
@@ -201,7 +196,6 @@ class _Log:
 
 
 def _reader(type: DataType) -> Callable[[str], Value]:
-    """Return a function that parses a value of the type, and raises ValueError for any other value."""
     return _integer if type == BIGINT else float if type == DOUBLE else str
 
 

@@ -1,4 +1,4 @@
-"""Parse a formula and rewrite it to the form for evaluation; return its variables in the order of the answers."""
+"""Parse a formula and rewrite it to the form for evaluation."""
 
 from __future__ import annotations
 
@@ -17,24 +17,20 @@ from weft.formula.unfolding import unfolded
 
 @dataclass(frozen=True)
 class ParsedFormula:
-    """A formula in the form for evaluation, and its free variables in MonPoly's order of output."""
+    """A formula in the form for evaluation, with its free variables in MonPoly's output order."""
 
     formula: Formula
     columns: tuple[Variable, ...]
 
 
 def reading(text: str, known: Signature, *, negate: bool = False) -> ParsedFormula:
-    """Parse a formula of MonPoly; raise FormulaError for a syntax error or infinitely many answers.
-
-    With ``negate``, return NOT of the formula, like MonPoly's option ``-negate``.
-    """
+    """Parse a formula of MonPoly.  Raise FormulaError for a syntax error or infinitely many answers."""
     return _reading(parsed(text), text, known, negate=negate, counts=False)
 
 
 def counted_reading(text: str, known: Signature) -> ParsedFormula:
-    """Parse a formula of µTL, in which duplicates count.
-
-    Raises FormulaError for a syntax error or infinitely many answers.
+    """Parse a formula of µTL, where duplicates count.  Raise FormulaError for a syntax error or infinitely many
+    answers.
     """
     return _reading(parsed(text, extended=True), text, known, negate=False, counts=True)
 

@@ -1,6 +1,6 @@
 r"""Translate regular expressions of OCaml's library Str, which MonPoly uses, to RE2.
 
-In Str, ``\( \)`` are groups and ``\|`` is a choice; without the backslash these characters are literal.  ``^`` and
+In Str, ``\( \)`` are groups and ``\|`` is a choice.  Without the backslash, these characters are literal.  ``^`` and
 ``$`` match at the ends of lines.  A character set has no escapes.  RE2 has no back references (``\1``).
 """
 
@@ -13,7 +13,7 @@ _GROUPING: Final = "()|"
 
 
 def translated(pattern: str) -> str:
-    """Return the expression in RE2; raise ValueError for an incomplete expression, or one that RE2 cannot express."""
+    """Translate an expression to RE2.  Raise ValueError if the expression is invalid or has no translation."""
     written: list[str] = []
     at = 0
     lines = False
@@ -34,7 +34,7 @@ def translated(pattern: str) -> str:
 
 
 def groups_in(pattern: str) -> int:
-    """Return the number of capturing groups of an expression in RE2, as ``translated`` returns it."""
+    """Return the number of capturing groups of an RE2 expression from ``translated``."""
     count, at = 0, 0
     while at < len(pattern):
         if pattern[at] == "\\":
@@ -59,10 +59,7 @@ def _escaped(pattern: str, at: int) -> str:
 
 
 def _set_end(pattern: str, at: int) -> int:
-    """Return the offset of the ``]`` that ends the character set at offset ``at``.
-
-    The first character of the set, or the first one after ``^``, never ends the set.
-    """
+    """A ``]`` at the start of a character set, or after an initial ``^``, does not end the set."""
     first = at + 2 if pattern.startswith("[^", at) else at + 1
     end = pattern.find("]", first + 1)
     if end < 0:

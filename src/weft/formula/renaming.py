@@ -1,4 +1,4 @@
-"""Rename bound variables of a formula, so that other variables can be substituted into it without capture."""
+"""Rename bound variables of a formula, so that a substitution captures no variable."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from weft.algebra.formula import Constant, Formula, Term, Variable, free_variabl
 
 
 def without_clashes(formula: algebra.Exists, others: set[Variable]) -> algebra.Exists:
-    """Return the formula with the bound variables renamed that share a name with a variable in ``others``."""
+    """Rename the bound variables that have the same name as a variable in ``others``."""
     names = {other.name for other in others} | {variable.name for variable in free_variables(formula.formula)}
     taken = {other.name for other in others}
     given: dict[Variable, Variable] = {}
@@ -27,7 +27,7 @@ def without_clashes(formula: algebra.Exists, others: set[Variable]) -> algebra.E
 
 
 def substituted(formula: Formula, terms: Mapping[Variable, Variable | Constant]) -> Formula:
-    """Replace free variables by variables or constants; rename bound variables that would capture a new variable."""
+    """Replace free variables by variables or constants.  Rename bound variables that would capture a new variable."""
     terms = {old: new for old, new in terms.items() if old in free_variables(formula)}
     if not terms:
         return formula
@@ -49,7 +49,7 @@ def substituted(formula: Formula, terms: Mapping[Variable, Variable | Constant])
 
 
 def _aggregate(formula: algebra.Aggregate, terms: dict[Variable, Variable]) -> Formula:
-    """Substitute in an aggregation; in its body, only groups are replaced, because it binds all other variables."""
+    """In the body, only the groups are replaced, because the aggregation binds all other variables."""
     inner = formula.formula
     hidden = tuple(variable for variable in free_variables(inner) if variable not in formula.groups)
     clear = without_clashes(algebra.Exists(hidden, inner), set(terms.values()))

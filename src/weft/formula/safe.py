@@ -1,14 +1,16 @@
 """Rewrite a formula over an infinite domain so that each of its parts has finitely many answers.
 
-DejaVu quantifies over all values, including those that no event has shown.  A part is *finite* if it has finitely many
-answers at each time point, like an event.  NOT of a finite part has all other values as answers.  For each connective,
-this module writes an equivalent formula that consists of finite parts:
+DejaVu quantifies over all values, including values that no event has shown.  A formula is *finite* if it has finitely
+many answers at each time point.  For example, an event is finite.  For each operator, this module writes an equivalent
+formula with finite parts:
 
-- ¬ is pushed inwards; in a conjunction the finite parts come first, and the other parts filter their answers;
-- if each part under ∃x is NOT of a finite part, ∃x is true, because some value is an answer of none of the finite
-  parts;
-- a since whose left side has an additional variable is true if its right side held and the left side has held since;
-- other formulas are split by x (``unseen_values``): x is a value seen before, or behaves like all unseen values.
+- The module pushes ¬ inwards.  In a conjunction, the finite parts come first, and the other parts filter their answers.
+- ∃x is true if each part with x is the negation of a finite formula.  In this case, some value of x satisfies none of
+  the finite formulas.
+- A SINCE needs a rewrite if its left side has a variable that its right side does not have.  The new formula states
+  that the right side held at some time, and that the left side has held since then.
+- All other formulas are split by x (``unseen_values``).  The value of x has either been seen before, or behaves like
+  all unseen values.
 """
 
 from __future__ import annotations
@@ -40,20 +42,20 @@ from weft.formula.unseen_values import Occurrences, split
 FALSE = Truth(False)
 TRUE = Truth(True)
 FIRST = Not(Previous(ALWAYS, TRUE))
-"""A formula that is true at the first time point only."""
+"""A formula that is true only at the first time point."""
 
 
 class Safe:
-    """A rewriter of formulas to finite parts; ``occurrences`` has the event atoms in which each variable occurs."""
+    """A rewriter of formulas to finite parts.  ``occurrences`` contains the event atoms of each variable."""
 
     def __init__(self, occurrences: Occurrences) -> None:
         self.occurrences = occurrences
         self._known: dict[Formula, Formula | None] = {}
 
     def finite(self, formula: Formula) -> Formula | None:
-        """Return an equivalent formula of finite parts, or None if none exists.
+        """Return an equivalent formula with finite parts.  Return None if Weft finds no such formula.
 
-        The result may have fewer variables; then the answers do not depend on the missing variables.
+        A variable that does not affect the answers may be missing in the result.
         """
         if formula not in self._known:
             self._known[formula] = None
@@ -85,7 +87,7 @@ class Safe:
                 return None
 
     def _compared(self, formula: algebra.Comparison) -> Formula | None:
-        """Return the comparison with its variables restricted to seen values."""
+        """Restrict the variables of the comparison to seen values."""
         chain: Formula | None = None
         for variable in free(formula):
             seen = self.occurrences.seen(variable)
@@ -99,7 +101,7 @@ class Safe:
         return self.finite(onward) if onward is not None else None
 
     def inwards(self, inner: Formula) -> Formula | None:
-        """Return ¬inner with the negation pushed one level inwards; return None if that is impossible."""
+        """Push the negation in ¬inner one level inwards.  Return None if this is impossible."""
         match inner:
             case Truth(value=value):
                 return Truth(not value)
@@ -119,25 +121,19 @@ class Safe:
                 return None
 
     def _always(self, formula: Formula) -> Formula | None:
-        """Return ¬ONCE Q as "¬Q since the first time point"; return None if ¬Q is not finite."""
+        """Rewrite ¬ONCE Q to "¬Q since the first time point".  Return None if ¬Q is not finite."""
         other = self.finite(Not(formula))
         return Since(ALWAYS, other, And(other, FIRST)) if other is not None else None
 
     def _never_since(self, left: Formula, right: Formula) -> Formula | None:
-        """Return ¬(Q1 SINCE Q2) as "¬Q2 since the first time point, or since a time point without Q1".
-
-        Return None if ¬Q2 is not finite.
-        """
+        """Rewrite ¬(P SINCE Q) to "¬Q since the first time point, or since a time point without P"."""
         other = self.finite(Not(right))
         if other is None:
             return None
         return Or(Since(ALWAYS, other, And(other, FIRST)), Since(ALWAYS, other, And(other, Not(left))))
 
     def _conjunction(self, parts: Sequence[Formula]) -> Formula | None:
-        """Order a conjunction: finite parts first, then the other parts as filters.
-
-        If no such order exists, distribute the conjunction over an OR.
-        """
+        """Put the finite parts of a conjunction first, or distribute the conjunction over an OR."""
         waiting = [part for one in parts for part in self._flat(one)]
         if any(Not(part) in waiting or part == FALSE for part in waiting):
             return FALSE
@@ -168,10 +164,7 @@ class Safe:
                 return [formula]
 
     def _following(self, chain: Formula | None, waiting: Sequence[Formula]) -> tuple[Formula, Formula] | None:
-        """Add the next conjunct to the chain; return the conjunct and the longer chain.
-
-        Conjuncts that filter the chain come before finite conjuncts.  Return None if no conjunct qualifies.
-        """
+        """Add the next conjunct to the chain.  Filters of the chain come before finite conjuncts."""
         if chain is not None:
             for part in waiting:
                 if set(free(part)) <= set(free(chain)) and (longer := self.filtered(chain, part)) is not None:
@@ -184,16 +177,11 @@ class Safe:
         return part, equivalent if chain is None else And(chain, equivalent)
 
     def _is_seen(self, part: Formula) -> bool:
-        """Return whether a part only requires that a value was seen.
-
-        Such a part filters nothing, because every value of a finite part was seen.
-        """
+        """Return whether a part only states that the value of a variable was seen.  Such a part filters nothing."""
         return any(part == self.occurrences.seen(variable) for variable in free(part))
 
     def _distributed(self, waiting: Sequence[Formula], chain: Formula | None) -> Formula | None:
-        """Distribute the conjunction over an OR among its parts, so that each side of the OR can bound the other
-        conjuncts.
-        """
+        """Distribute the conjunction over one of its ORs, so that each side of the OR can bound the other conjuncts."""
         for part in waiting:
             if isinstance(part, Or):
                 rest = [other for other in waiting if other is not part]
@@ -204,9 +192,9 @@ class Safe:
         return None
 
     def filtered(self, chain: Formula, part: Formula) -> Formula | None:
-        """Return the answers of ``chain`` that satisfy ``part``; return None if the filter is not finite.
+        """Return the answers of ``chain`` that satisfy ``part``.  Return None if the filter is not finite.
 
-        ``chain`` must be finite, and must bind all variables of ``part``.
+        ``chain`` must be finite and must bind all variables of ``part``.
         """
         match part:
             case algebra.Comparison() | Not(formula=algebra.Comparison()):
@@ -217,7 +205,7 @@ class Safe:
                 first = self.filtered(chain, left)
                 return self.filtered(first, right) if first is not None else None
             case Or(left=left, right=right) if compares(left) or compares(right) or set(free(left)) != set(free(right)):
-                # Filter by one side after the other: the values that both sides exclude would be a product.
+                # Filter by each side separately, because the complement of the OR would be a product.
                 return _both(Or, self.filtered(chain, left), self.filtered(chain, right))
             case _:
                 return self._filtered(chain, part)
@@ -254,9 +242,9 @@ class Safe:
                 return None
 
     def _broken(self, formula: Since) -> Formula | None:
-        """Rewrite a since whose left side has more variables than its right side.
+        """Rewrite a SINCE whose left side has more variables than its right side.
 
-        The result says that the right side held at some time, and that the left side has held since then.
+        The result states that the right side held at some time, and that the left side has held since then.
         """
         right = self.finite(formula.right)
         if right is None or formula.interval.low > 0 or set(free(formula.left)) <= set(free(right)):
@@ -291,7 +279,6 @@ class Safe:
         return Since(formula.interval, bounded, right) if bounded is not None else None
 
     def _exists(self, variables: Sequence[Variable], inner: Formula) -> Formula | None:
-        """Eliminate the quantified variables, the last one first."""
         if not variables:
             return self.finite(inner)
         if len(variables) > 1:
@@ -312,10 +299,7 @@ class Safe:
                 return self._exists_among(variable, inner)
 
     def _of_constants(self, variable: Variable, inner: Formula) -> Formula | None:
-        """Rewrite ∃x if x must equal one of several constants: substitute each constant that was seen.
-
-        Return None if the formula does not require this of x.
-        """
+        """If x must equal one of several constants, replace ∃x by one formula for each constant that was seen."""
         body: Formula = inner
         binders: list[Variable] = []
         while isinstance(body := _simple(body) or FALSE, Exists):
@@ -338,7 +322,7 @@ class Safe:
         excluded = [self.finite(Not(part)) for part in within]
         if None in excluded:
             return self._split(variable, inner)
-        # A part that does not depend on the variable excludes either all values of the variable or none.
+        # A part without the variable excludes either all values of the variable or no value.
         whole = [Not(each) for each in excluded if each is not None and variable not in free(each)]
         return self._conjunction([*(part for part in parts if part not in within), *whole])
 
@@ -355,7 +339,7 @@ class Safe:
 
 
 def _constants(formula: Formula, variable: Variable) -> list[Constant]:
-    """Return c1, …, cn if the formula is ``variable = c1 OR … OR variable = cn``, otherwise an empty list."""
+    """Return [c1, …, cn] for the formula ``variable = c1 OR … OR variable = cn``, and [] for other formulas."""
     match formula:
         case algebra.Comparison(operator="=", left=left, right=Constant() as right) if left == variable:
             return [right]
@@ -375,7 +359,7 @@ def _conjoined(chain: Formula, conjunct: Formula) -> Formula:
 
 
 def _either(left: Formula | None, right: Formula | None) -> Formula | None:
-    """Return the OR of finite formulas that have the same free variables; return None for other formulas."""
+    """Return the OR of two finite formulas with equal free variables.  Return None for other formulas."""
     if left is None or right is None:
         return None
     if left == FALSE or right == TRUE:
@@ -386,7 +370,6 @@ def _either(left: Formula | None, right: Formula | None) -> Formula | None:
 
 
 def _simple(formula: Formula | None) -> Formula | None:
-    """Simplify the parts that are always or never true."""
     return None if formula is None else algebra.rewritten(formula, _simpler)
 
 

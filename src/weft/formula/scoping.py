@@ -34,7 +34,7 @@ def below(formula: Written) -> tuple[Written, ...]:
 
 
 def over(formula: Written, parts: tuple[Written, ...]) -> Written:
-    """Return the formula with new direct subformulas ``parts``, in the order of ``below``."""
+    """Replace the direct subformulas of a formula.  ``parts`` are in the order of ``below``."""
     match formula:
         case syntax_tree.Holds() | syntax_tree.Applied() | syntax_tree.Compared() | syntax_tree.Matched():
             return formula
@@ -56,7 +56,7 @@ def over(formula: Written, parts: tuple[Written, ...]) -> Written:
 
 
 def term_names(term: WrittenTerm) -> tuple[str, ...]:
-    """Return the variables of a term in the order of their first occurrence."""
+    """Return the variables of a term, in the order of their first occurrences."""
     match term:
         case syntax_tree.Name(name=name):
             return (name,)
@@ -67,7 +67,7 @@ def term_names(term: WrittenTerm) -> tuple[str, ...]:
 
 
 def terms_of(formula: Written) -> tuple[WrittenTerm, ...]:
-    """Return the terms of the formula, except those of its subformulas."""
+    """Return the terms of a formula, but not the terms of its subformulas."""
     match formula:
         case syntax_tree.Applied(terms=terms):
             return terms
@@ -80,9 +80,7 @@ def terms_of(formula: Written) -> tuple[WrittenTerm, ...]:
 
 
 def free_names(formula: Written) -> tuple[str, ...]:
-    """Return the free variables in MonPoly's order: by first occurrence, but the right side of SINCE before the
-    left.
-    """
+    """Return the free variables in the order of occurrence, with the right side of SINCE before the left side."""
     match formula:
         case syntax_tree.Quantified(names=bound, formula=inner):
             return tuple(name for name in free_names(inner) if name not in bound)
@@ -103,10 +101,7 @@ def _met(formula: Written) -> tuple[str, ...]:
 
 
 def with_its_parameters(name: str, body: Written) -> tuple[Written, tuple[str, ...]]:
-    """Make the free variables of a fixpoint its parameters, and pass them as arguments in each use.
-
-    The fixpoint ``name`` must be written without parameters.
-    """
+    """Turn the free variables of a fixpoint's body into parameters, and pass the parameters in each use."""
     parameters = free_names(body)
     terms = tuple(syntax_tree.Name(parameter) for parameter in parameters)
 
@@ -119,7 +114,7 @@ def with_its_parameters(name: str, body: Written) -> tuple[Written, tuple[str, .
 
 
 def renamed(formula: Written, names: Renaming, fresh: Callable[[str], str]) -> Written:
-    """Rename free variables; also rename bound variables that would capture a new name."""
+    """Rename free variables.  Also rename bound variables that would capture a new name."""
     names = {old: new for old, new in names.items() if old != new}
     if not names:
         return formula
@@ -146,10 +141,7 @@ def renamed(formula: Written, names: Renaming, fresh: Callable[[str], str]) -> W
 def _rename_clashing(
     bound: tuple[str, ...], names: Renaming, fresh: Callable[[str], str]
 ) -> tuple[tuple[str, ...], Renaming]:
-    """Rename the bound variables that clash with a new name.
-
-    Return the bound variables under their new names, and the renaming to apply to the formula below.
-    """
+    """Rename the bound variables that clash with a new name.  Return also the renaming for the formula below."""
     taken = {new for old, new in names.items() if old not in bound}
     variables = {name: fresh(name) if name in taken else name for name in bound}
     return tuple(variables.values()), {**{old: new for old, new in names.items() if old not in bound}, **variables}

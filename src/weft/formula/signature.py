@@ -1,7 +1,7 @@
-"""Parse signatures, in MonPoly's format: the predicates of a log and the types of their columns.
+"""Parse signatures in MonPoly's format.
 
-A signature is a sequence of predicates, ``P(x: int, string)``, in which column names are optional.  Comments are ``#
-…`` to the end of the line and ``(* … *)``.  ``TimePoint`` is a state of a log.
+A signature lists the predicates of a log, for example ``P(x: int, string)``.  Column names are optional.  Comments are
+``# …`` to the end of the line and ``(* … *)``.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from weft.formula.tokens import END, Cursor, Symbols, tokens
 
 @dataclass(frozen=True)
 class Predicate:
-    """A predicate with its name, its column types, and its column names (``c1``, ``c2`` … by default).
+    """A predicate with its name, its column types and its column names (``c1``, ``c2``, … by default).
 
-    ``unnamed`` has the columns that no formula can use, such as a TIMESTAMP column: the type of each, by position.  A
-    formula must write ``_`` at these positions, and ``types`` has STRING there.
+    Formulas cannot use some columns, for example TIMESTAMP columns.  ``unnamed`` maps the positions of such columns to
+    types.  At such a position, a formula must write ``_``, and ``types`` contains STRING.
     """
 
     name: str
@@ -39,7 +39,7 @@ _SYMBOLS: Final = Symbols.of(
 
 
 def signature(text: str) -> Signature:
-    """Parse a signature; raise FormulaError with the place of a syntax error."""
+    """Parse a signature.  Raise FormulaError with the position of a syntax error."""
     cursor = Cursor(text, tokens(text, _SYMBOLS, "the signature"), "the signature")
     predicates: dict[str, Predicate] = {}
     while not cursor.at(END):
@@ -85,9 +85,9 @@ class TimePoint:
 
 
 def batches(points: Iterable[TimePoint], size: int) -> Iterator[list[TimePoint]]:
-    """Yield the time points in lists of at most ``size`` rows and time points in total.
+    """Split the time points into lists with at most ``size`` rows and time points in total.
 
-    A time point that is larger than ``size`` is in a list of its own.
+    A time point larger than ``size`` has its own list.
     """
     batch: list[TimePoint] = []
     room = size

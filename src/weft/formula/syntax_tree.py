@@ -1,6 +1,6 @@
-"""The syntax tree of a formula, before name resolution, type inference and the expansion of shorthands.
+"""Define the syntax tree of a formula before name resolution, type inference and the expansion of shorthands.
 
-The field ``at`` of a node is the node's offset in the text; comparisons of nodes ignore it.
+The field ``at`` of a node is the node's offset in the text.  Comparisons of nodes ignore this field.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Name:
 class Value:
     """A constant: an integer, a float or a text.
 
-    ``regular`` marks a regular expression: ``re'…'`` in the syntax of RE2 if ``translated``, otherwise ``r"…"`` in the
-    syntax of OCaml's Str.
+    ``regular`` marks a regular expression.  With ``translated``, the expression is ``re'…'`` in the syntax of RE2.
+    Without ``translated``, the expression is ``r"…"`` in the syntax of OCaml's Str.
     """
 
     value: int | float | str
@@ -47,12 +47,12 @@ WrittenTerm: TypeAlias = "Name | Value | Call"
 
 
 UNITS: Final = {unit: UNITS_US[unit] for unit in ("us", "ms", "s", "m", "h", "d")}
-"""Units of time in microseconds, in ascending order; Weft adds us and ms to the units of MonPoly."""
+"""Units of time in microseconds, in ascending order.  MonPoly lacks the units us and ms."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """An interval as written, in microseconds, with open or closed ends; ``high`` is None if there is no upper end."""
+    """An interval in microseconds with open or closed ends.  If ``high`` is None, the interval has no upper end."""
 
     low: int = 0
     low_open: bool = False
@@ -71,7 +71,7 @@ class Holds:
 
 @dataclass(frozen=True)
 class Applied:
-    """A predicate, or a relation that LET or MU defines, applied to terms."""
+    """An atom: the name of a predicate or of a defined relation, and its terms."""
 
     name: str
     terms: tuple[WrittenTerm, ...]
@@ -90,7 +90,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Matched:
-    """A match of a text with a regular expression; None in ``groups`` stands for a group that is written ``_``."""
+    """A match of a text with a regular expression.  In ``groups``, None stands for the group ``_``."""
 
     text: WrittenTerm
     pattern: WrittenTerm
@@ -123,8 +123,8 @@ class Joined:
 class Quantified:
     """``EXISTS`` or ``FORALL`` over variables.
 
-    If ``seen``, each variable ranges over the values that it had in an event so far.  If ``time``, the variables range
-    over time points (only in two-sorted formulas).
+    With ``seen``, each variable ranges over the values that events have shown so far.  With ``time``, the variables
+    range over time points (only in two-sorted formulas).
     """
 
     quantifier: Literal["EXISTS", "FORALL"]
@@ -182,7 +182,7 @@ class Let:
 
 @dataclass(frozen=True)
 class Single:
-    """``DISTINCT`` of a formula, the paper's ε."""
+    """``DISTINCT`` of a formula, which is ε in the paper."""
 
     formula: Written
     at: int = field(default=0, compare=False)
@@ -200,10 +200,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Least:
-    """Relations that are defined together; their names may occur in their bodies and in ``within``.
-
-    For ``MU X. Q``, the formula ``within`` is X.
-    """
+    """Mutually recursive relations.  In ``MU X. Q``, the formula ``within`` is X."""
 
     rules: tuple[Rule, ...]
     within: Written

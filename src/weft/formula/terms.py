@@ -27,10 +27,11 @@ TERM_WORDS: Final = (
     ("regex", r'r"(?:[^"\\]|\\.)*"'),
     ("name", r"[A-Za-z0-9_][A-Za-z0-9_']*"),
 )
-"""The kinds of tokens in terms, each with its regular expression; a language adds its keywords before them."""
+"""The token kinds of terms, each with a regular expression.  A language adds its keywords before these tokens."""
 EXTENDED_TERM_WORDS: Final = (("quoted", r"'(?:[^']|'')*'"), ("re2", r"re'(?:[^']|'')*'"), ("<>", "<>"), *TERM_WORDS)
 """The tokens of terms, ``<>``, texts in single quotes, and regular expressions of RE2 in ``re'…'``.
-In single quotes, a quote is written ``''``.
+
+Inside single quotes, ``''`` stands for a single quote.
 """
 _ADDED: Final = ("+", "-")
 _MULTIPLIED: Final = ("*", "/", "MOD")
@@ -42,7 +43,7 @@ _ORDERS: Final[dict[str, tuple[Literal["=", "<>", "<", "<="], bool]]] = {
     ">=": ("<=", True),
     "<>": ("<>", False),
 }
-"""For each comparison token, the operator, and whether its two sides are exchanged."""
+"""A mapping from comparison tokens to (operator, whether to exchange the two sides)."""
 _DEEPEST: Final = 40
 _LONGEST: Final = 150
 
@@ -57,7 +58,7 @@ class TermParser(Cursor):
         super().__init__(text, scanned, what)
 
     def variable(self, wanted: str) -> str:
-        """Parse a variable; ``?x`` is the variable x, and each ``_`` is a new variable."""
+        """Parse a variable.  ``?x`` is the variable x, and each ``_`` is a new variable."""
         if self.taken("_"):
             self.unnamed += 1
             return f"_{self.unnamed}"
@@ -94,14 +95,13 @@ class TermParser(Cursor):
         return tuple(groups)
 
     def term(self) -> WrittenTerm:
-        """Parse a term: a sum of products."""
+        """Parse a term, which is a sum of products."""
         return self._chain(_ADDED, self._product)
 
     def _product(self) -> WrittenTerm:
         return self._chain(_MULTIPLIED, self.single)
 
     def _chain(self, operators: tuple[str, ...], part: Callable[[], WrittenTerm]) -> WrittenTerm:
-        """Parse terms joined by operators of equal precedence, which group from the left."""
         left = part()
         links = 0
         while self.at(*operators):
@@ -113,7 +113,7 @@ class TermParser(Cursor):
         return left
 
     def single(self) -> WrittenTerm:
-        """Parse a term that has no infix operators outside parentheses."""
+        """Parse a term without infix operators outside parentheses."""
         token = self.ahead()
         match token.kind:
             case "int":

@@ -1,7 +1,7 @@
-"""Split texts into tokens, and report errors with their place in the text.
+"""Split texts into tokens, and report errors with their position in the text.
 
-Each language defines its tokens in a table of regular expressions.  The longest match wins; among matches of the same
-length, the first in the table wins.
+Each language defines its tokens in a table of regular expressions.  The longest match wins.  If several matches are
+longest, the first regular expression in the table wins.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Symbols:
 
 
 def tokens(text: str, symbols: Symbols, what: str) -> list[Token]:
-    """Split the text into tokens; raise FormulaError at the first character that begins no token."""
+    """Split the text into tokens.  Raise FormulaError at a character that cannot begin a token."""
     scanned: list[Token] = []
     at = 0
     while True:
@@ -59,7 +59,7 @@ def tokens(text: str, symbols: Symbols, what: str) -> list[Token]:
 
 
 def refused_at(text: str, at: int, message: str, hint: str | None = None) -> FormulaError:
-    """Return an error with the line and column of the offset ``at``, and a caret below that place in the line."""
+    """Return an error with the line and column of the offset ``at``, and with a caret below this position."""
     at = min(at, len(text))
     start = text.rfind("\n", 0, at) + 1
     end = text.find("\n", at)
@@ -72,7 +72,7 @@ def refused_at(text: str, at: int, message: str, hint: str | None = None) -> For
 
 
 class Cursor:
-    """A position among the tokens of a text; the base class of the parsers."""
+    """A position in the tokens of a text.  All parsers are subclasses of this class."""
 
     def __init__(self, text: str, scanned: list[Token], what: str) -> None:
         self.text = text
@@ -81,7 +81,7 @@ class Cursor:
         self.place = 0
 
     def ahead(self, steps: int = 0) -> Token:
-        """Return the token ``steps`` after the next token, or a token of kind ``END`` after the end of the text."""
+        """Return the token ``steps`` after the next token.  After the last token, return a token of kind ``END``."""
         return self.tokens[min(self.place + steps, len(self.tokens) - 1)]
 
     def at(self, *kinds: str) -> bool:
@@ -95,22 +95,20 @@ class Cursor:
         return token
 
     def taken(self, kind: str) -> bool:
-        """Advance if the next token has the kind; return whether it does."""
+        """If the next token has this kind, advance and return True."""
         if self.at(kind):
             self.place += 1
             return True
         return False
 
     def expect(self, kind: str, wanted: str) -> Token:
-        """Return the next token and advance; if the token has another kind, raise FormulaError with the text
-        ``wanted``.
-        """
+        """Return the next token and advance.  Raise FormulaError with ``wanted`` if the token has another kind."""
         if not self.at(kind):
             raise self.refused(f"{wanted} is expected here")
         return self.take()
 
     def refused(self, message: str, token: Token | None = None, hint: str | None = None) -> FormulaError:
-        """Return an error at a token, by default the next one; the message includes the token's text."""
+        """Return an error at a token, by default at the next token.  The message contains the token's text."""
         token = token or self.ahead()
         actual = f"; found {token.text!r}" if token.kind != END else "; the text ends"
         return refused_at(self.text, token.at, f"{self.what}: {message}{actual}", hint)

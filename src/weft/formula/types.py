@@ -1,8 +1,8 @@
 """Infer the types of variables from their uses.
 
-While a formula is lowered, an unknown type is a type variable, ``DataType("?7")``.  Type variables that must be equal
-are unified.  A type variable of arithmetic can only become a numeric type.  At the end, the inferred types replace the
-type variables of the formula.
+During the translation of a formula, an unknown type is a type variable, ``DataType("?7")``.  The module unifies type
+variables that must be equal.  A type variable in arithmetic can only become a numeric type.  At the end, the inferred
+types replace the type variables in the formula.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Clash(Exception):
 
 
 class Unknowns:
-    """The type variables of a formula, with what was inferred for them so far."""
+    """The type variables of a formula, with the types inferred so far."""
 
     def __init__(self) -> None:
         self._same: dict[str, DataType] = {}
@@ -35,7 +35,7 @@ class Unknowns:
         self._count = 0
 
     def new(self, *, number: bool = False) -> DataType:
-        """Return a new type variable; with ``number``, it can only become a numeric type."""
+        """Return a new type variable.  With ``number``, this type variable can only become a numeric type."""
         self._count += 1
         name = f"?{self._count}"
         if number:
@@ -43,13 +43,13 @@ class Unknowns:
         return DataType(name)
 
     def known(self, data_type: DataType) -> DataType:
-        """Return the type inferred for a type variable, or the representative of the type variables unified with it."""
+        """Return the inferred type, or the representative of the unified type variables."""
         while data_type.name in self._same:
             data_type = self._same[data_type.name]
         return data_type
 
     def join(self, one: DataType, other: DataType) -> None:
-        """Unify two types; raise Clash if they differ."""
+        """Unify two types.  Raise Clash if this is impossible."""
         one, other = self.known(one), self.known(other)
         if one == other:
             return
@@ -65,9 +65,7 @@ class Unknowns:
         self._same[one.name] = other
 
     def settled(self, data_type: DataType) -> DataType:
-        """Return the final type: a type variable that is still unknown becomes STRING, or BIGINT if it must be a
-        number.
-        """
+        """Return the final type.  An unknown type becomes BIGINT if it must be a number, and otherwise STRING."""
         known = self.known(data_type)
         if not _unknown(known):
             return known
@@ -86,10 +84,7 @@ def _unknown(data_type: DataType) -> bool:
 
 
 def settled(formula: Formula, types: Unknowns) -> Formula:
-    """Return the formula with type variables replaced by their final types.
-
-    Raise ValueError for a constant that does not have its inferred type.
-    """
+    """Replace type variables by their final types.  Raise ValueError if a constant has a different type."""
     done: dict[Formula, Formula] = {}
 
     def of(part: Formula) -> Formula:
@@ -102,7 +97,6 @@ def settled(formula: Formula, types: Unknowns) -> Formula:
 
 
 def _constant(given: algebra.Constant, type: DataType) -> algebra.Constant:
-    """Return a constant with its inferred type; raise ValueError if the constant does not have that type."""
     if type == STRING:
         return algebra.Constant(str(given.value), type)
     if isinstance(given.value, str):

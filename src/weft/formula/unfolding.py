@@ -1,4 +1,4 @@
-"""Expand LET: replace each use of a definition by the definition's body, with arguments in place of parameters."""
+"""Expand LET: replace each use of a definition by its body, and each parameter by its argument."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Defined:
 
 
 Known: TypeAlias = "Mapping[Key, _Defined | str]"
-"""A mapping from name and number of columns to a definition of LET, or to the new name of a fixpoint relation."""
+"""A mapping from (name, number of columns) to a definition of LET, or to the new name of a fixpoint relation."""
 
 
 class Fresh:
@@ -32,7 +32,7 @@ class Fresh:
         self.number = 0
 
     def __call__(self, name: str) -> str:
-        """Return a new name: ``name`` followed by a number."""
+        """Return ``name`` with a number appended."""
         while True:
             self.number += 1
             candidate = f"{name}_{self.number}"
@@ -41,10 +41,7 @@ class Fresh:
 
 
 def unfolded(formula: Written, text: str) -> Written:
-    """Return the formula without LET.
-
-    Raises FormulaError if the parameters of a definition are not the free variables of its body.
-    """
+    """Return the formula without LET.  Raise FormulaError if the parameters differ from the free variables."""
     return _unfolded(formula, {}, Fresh(text), text)
 
 
@@ -67,8 +64,8 @@ def _without_capture(
 ) -> tuple[syntax_tree.Least, Known]:
     """Rename each relation of the fixpoint whose name occurs in the body of an enclosing LET.
 
-    Return the renamed fixpoint, and the definitions that are known inside it.  For example, in LET A(v) = X(v) IN …, a
-    fixpoint may define another X; an expanded A must still refer to the outer X.
+    Return the renamed fixpoint and the definitions that apply inside it.  For example, a fixpoint inside LET A(v) =
+    X(v) IN … may define another X.  The expansion of A must still refer to the outer X.
     """
     own = {(rule.name, len(rule.parameters)) for rule in formula.rules}
     within: dict[Key, _Defined | str] = {key: meant for key, meant in known.items() if key not in own}
@@ -107,10 +104,8 @@ def _check_parameters(formula: syntax_tree.Let, text: str) -> None:
 
 
 def _applied(use: syntax_tree.Applied, defined: _Defined, fresh: Callable[[str], str]) -> Written:
-    """Expand a use of a definition.
-
-    The first occurrence of a variable among the arguments replaces its parameter.  For any other argument, the
-    parameter becomes a new variable that must equal the argument.
+    """If an argument is a variable that no earlier argument uses, the variable replaces the parameter.  For each other
+    argument, the parameter becomes a new variable that must equal the argument.
     """
     names: dict[str, str] = {}
     equal: list[tuple[str, syntax_tree.WrittenTerm]] = []

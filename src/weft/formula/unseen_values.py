@@ -1,7 +1,8 @@
-"""Split a formula by a variable: over the values seen so far, and over one symbolic value for all values not yet seen.
+"""Split a formula by a variable into a formula for seen values and a formula for unseen values.
 
-At a time point, all values that no event has shown behave alike.  Until its first event, a value behaves like an unseen
-value: no event has the value, and no comparison is true for it.
+A value is *seen* if an event so far has shown the value.  One symbolic value represents all unseen values, because all
+unseen values behave in the same way.  No event has an unseen value, and no comparison is true for an unseen value.
+Before its first event, a value behaves like an unseen value.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from weft.algebra.formula import free_variables as free
 
 
 class Occurrences:
-    """The event atoms in which each variable occurs."""
+    """The event atoms that contain each variable."""
 
     def __init__(self, atoms: Iterable[algebra.Atom]) -> None:
         self._atoms: dict[Variable, list[algebra.Atom]] = {}
@@ -42,7 +43,7 @@ class Occurrences:
         return Once(ALWAYS, self.now(variable)) if variable in self._atoms else Truth(False)
 
     def first(self, variable: Variable) -> Formula:
-        """Return a formula that is true if an event has the variable's value for the first time."""
+        """Return a formula that is true at the first event with the variable's value."""
         return And(self.now(variable), Not(Previous(ALWAYS, self.seen(variable))))
 
 
@@ -55,10 +56,7 @@ class SeenUnseen:
 
 
 def split(formula: Formula, variable: Variable, occurrences: Occurrences) -> SeenUnseen | None:
-    """Return the formulas for seen values and for an unseen value of the variable.
-
-    Return None if an interval or a rule depends on the past of a value.
-    """
+    """Split a formula by the variable.  Return None if an interval or a rule depends on a value's past."""
     if variable not in free(formula):
         return SeenUnseen(formula, formula)
     match formula:
@@ -78,10 +76,7 @@ def split(formula: Formula, variable: Variable, occurrences: Occurrences) -> See
 
 
 def _temporal(formula: Previous | Once | Since, variable: Variable, occurrences: Occurrences) -> SeenUnseen | None:
-    """Split a temporal operator.
-
-    Before a value was first seen, its past is that of an unseen value.
-    """
+    """Before the first event with a value, the value has the past of an unseen value."""
     halves = [split(part, variable, occurrences) for part in algebra.parts(formula)]
     known = [each for each in halves if each is not None]
     if len(known) < len(halves):

@@ -1,4 +1,4 @@
-"""Print formulas in MonPoly's syntax with Weft's extension; parsing the text gives the same formula.
+"""Print formulas in MonPoly's syntax with Weft's extension.  Parsing the printed text gives the same formula.
 
 >>> from weft.algebra.formula import Atom, Interval, Once, Variable
 >>> from weft.algebra.schema import BIGINT
@@ -83,10 +83,10 @@ def bare_text(term: Term) -> str:
 
 
 def interval_text(interval: Interval) -> str:
-    """Return the text of an interval in the largest units that divide its ends.
+    """Return the text of an interval.  Each end is printed in the largest unit that divides it.
 
-    The text of the interval without limits is empty.  An end that is one microsecond from a whole millisecond is
-    printed as an open end.
+    The text of the interval without limits is empty.  An end is printed as an open end if it is one microsecond from a
+    whole millisecond.
 
     >>> interval_text(Interval(0, 7 * 86_400_000_000)), interval_text(Interval(60_000_001, None))
     ('[0,7d]', '(1m,*)')
@@ -103,7 +103,7 @@ def interval_text(interval: Interval) -> str:
 
 
 def length_text(length: int) -> str:
-    """Return the text of a length of time in the largest unit that divides it."""
+    """Return a length of time as text, in the largest unit that divides the length."""
     if not length:
         return "0"
     unit = [unit for unit, size in UNITS.items() if length % size == 0][-1]
@@ -153,7 +153,10 @@ _SECOND = 1_000_000
 
 
 def verdict(at: int, number: int, answer: str) -> str:
-    """Return the line ``@10 (time point 3): (1,"a")``, where 10 is ``at`` (microseconds) in seconds."""
+    """Return the output line of an answer, for example ``@10 (time point 3): (1,"a")``.
+
+    ``at`` is in microseconds, and the line shows seconds.
+    """
     seconds, rest = divmod(at, _SECOND)
     shown = str(seconds) if not rest else f"{at / _SECOND:.6f}".rstrip("0")
     return f"@{shown} (time point {number}): {answer}"
@@ -164,9 +167,9 @@ def answers(
 ) -> str | None:
     """Return the text of the sorted answers at a time point.
 
-    Return None if there are no answers, unless ``every_point``.  The answer of a closed formula is ``true`` or
-    ``false``.  With ``every_point`` (MonPoly's option -verbose) the rows form one list.  With ``counts``, ``*`` and the
-    count follow each row.
+    Return None if there are no answers and ``every_point`` is false.  The answer of a closed formula is ``true`` or
+    ``false``.  With ``every_point`` (MonPoly's option -verbose), the rows form one list.  With ``counts``, ``*`` and
+    the count follow each row.
     """
     often = None if counts is None else dict(zip(rows, counts, strict=True))
     distinct = sorted(set(rows), key=_order)
@@ -186,12 +189,12 @@ def row_text(row: Row) -> str:
 
 
 def value_text(value: Value) -> str:
-    """Return the text of a value: a text in quotes (not doubled), a float in the format %g of C."""
+    """Return the text of a value.  A text gets quotes if it has no quotes.  A float has C's format %g."""
     if isinstance(value, str):
         return value if len(value) > 1 and value[0] == value[-1] == '"' else f'"{value}"'
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _order(row: Row) -> tuple[tuple[int, object], ...]:
-    """Return the sort key of a row: numbers are sorted by size and texts by bytes, as in OCaml."""
+    """Numbers are sorted by size and texts by bytes, as in OCaml."""
     return tuple((1, value.encode()) if isinstance(value, str) else (0, value) for value in row)

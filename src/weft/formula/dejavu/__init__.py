@@ -1,1 +1,1 @@
-"""Translate DejaVu's properties of event streams to formulas, and read DejaVu's logs."""
+"""Translate DejaVu's properties to formulas, and read DejaVu's logs."""

@@ -1,7 +1,7 @@
-"""Parse DejaVu's specifications to the syntax tree of MonPoly's formulas, with DejaVu's four quantifiers.
+"""Parse DejaVu's specifications to the syntax tree of MonPoly's formulas.
 
-``Exists`` and ``Forall`` range over all values; ``exists`` and ``forall`` range over the values seen so far.  DejaVu
-writes PREVIOUS, ONCE and PAST_ALWAYS as ``@``, ``P`` and ``H``.
+The syntax tree also has DejaVu's four quantifiers.  ``Exists`` and ``Forall`` range over all values.  ``exists`` and
+``forall`` range over the values seen so far.  DejaVu writes PREVIOUS, ONCE and PAST_ALWAYS as ``@``, ``P`` and ``H``.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class WrittenProperty:
 
 @dataclass(frozen=True)
 class Specification:
-    """The contents of a ``.qtl`` file; ``events`` maps each declared event to its number of columns."""
+    """The contents of a ``.qtl`` file.  ``events`` maps each declared event to its number of columns."""
 
     properties: tuple[WrittenProperty, ...]
     macros: tuple[Macro, ...]
@@ -64,7 +64,7 @@ class Specification:
 
 
 def specification(text: str) -> Specification:
-    """Parse a specification; raise FormulaError with the place of a syntax error."""
+    """Parse a specification.  Raise FormulaError with the position of a syntax error."""
     return _Parser(text, tokens(text, _SYMBOLS, "the specification"), "the specification").specification()
 
 
@@ -106,7 +106,6 @@ class _Parser(Cursor):
         return syntax_tree.Rule(named.text, parameters, self.formula(0), named.at)
 
     def _macro_or_events(self, events: dict[str, int]) -> Macro | None:
-        """Parse a macro ``pred name(x) = formula`` and return it, or add event declarations to ``events``."""
         self.take()
         named = self.expect("name", "a name")
         parameters = self._parameters()
@@ -129,9 +128,7 @@ class _Parser(Cursor):
         return tuple(names)
 
     def formula(self, level: int) -> Written:
-        """Parse a formula whose connectives have precedence ``level`` or higher; equal connectives group from the
-        left.
-        """
+        """Parse a formula whose connectives have precedence ``level`` or higher."""
         if level == len(_CONNECTIVES):
             return self._since()
         left = self.formula(level + 1)
@@ -154,7 +151,7 @@ class _Parser(Cursor):
         return syntax_tree.Since(self._bounds(), left, self._single(), "any", token.at)
 
     def _bounds(self) -> Bounds:
-        """Parse ``[<=3]`` or ``[>3]``; consume nothing at another ``[``, which may begin ``[p, q)``."""
+        """Parse ``[<=3]`` or ``[>3]``.  Do not consume any other ``[``, because it may begin the formula ``[p, q)``."""
         if not (self.at("[") and self.ahead(1).kind in ("<=", ">")):
             return Bounds(at=self.ahead().at)
         at = self.take().at
@@ -198,7 +195,7 @@ class _Parser(Cursor):
                 raise self.refused("a formula is expected here")
 
     def _enclosed(self) -> Written:
-        """Parse ``(p)``, or ``[p, q)``, which is an abbreviation of ``!q S p``."""
+        """The formula ``[p, q)`` is an abbreviation of ``!q S p``."""
         token = self.take()
         inner = self.formula(0)
         if token.kind == "(":

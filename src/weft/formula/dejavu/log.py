@@ -1,8 +1,8 @@
 """Read DejaVu's logs, which are CSV files, as streams of time points.
 
-Each line is one event, ``name,value,…``, and becomes one time point.  In a timed log, the last value of each line is
-the time, an integer that Weft reads as seconds.  In a log without times, every event has the time 0.  Like DejaVu, the
-reader adds up the time between consecutive events; if the time decreases, no time passes at that event.
+Each line ``name,value,…`` is one event and becomes one time point.  In a timed log, the last value of each line is the
+time in whole seconds.  In a log without times, every event has the time 0.  Like DejaVu, the reader adds up the time
+between consecutive events.  If the time decreases at an event, the reader adds nothing.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ _LARGEST = 2**63
 def events(
     lines: Iterable[str], known: Mapping[str, tuple[DataType, ...]], *, timed: bool, name: str = "the log"
 ) -> Iterator[TimePoint]:
-    """Yield the events of a log as time points; an event that the specification does not name has no rows.
+    """Yield the events of a log as time points.  Events that are not in ``known`` have no rows.
 
-    Raises FormulaError, with the line, if the values of an event do not match its columns, or if a line has only a
-    time.
+    Raise FormulaError with the line number for an invalid line.
     """
     reader = _records(lines, name)
     previous: int | None = None
@@ -42,7 +41,7 @@ def events(
 
 
 def _records(lines: Iterable[str], name: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield each nonblank record after its line number; raise FormulaError for malformed CSV."""
+    """Yield (line number, values) for each nonblank line.  Raise FormulaError for malformed CSV."""
     reader = csv.reader(lines)
     try:
         for fields in reader:

@@ -15,7 +15,7 @@ from weft.formula.tokens import refused_at
 
 @dataclass(frozen=True)
 class Named:
-    """A property in which macros are expanded and every variable has a unique name."""
+    """A property with expanded macros and unique variable names."""
 
     name: str
     formula: Written
@@ -24,9 +24,9 @@ class Named:
 
 
 def named(spec: Specification, text: str) -> tuple[Named, ...]:
-    """Return the properties of a specification with macros expanded and unique variable names.
+    """Return the properties with expanded macros and unique variable names.
 
-    Raises FormulaError for an unbound variable or a wrong number of columns.
+    Raise FormulaError for an unbound variable or a wrong number of columns.
     """
     macros = {macro.name: macro for macro in spec.macros}
     return tuple(_Naming(spec, macros, each, text).named(each) for each in spec.properties)
@@ -42,7 +42,7 @@ class _Naming:
         self.open: list[str] = []
 
     def named(self, written: WrittenProperty) -> Named:
-        """Return the property with macros expanded and unique variable names."""
+        """Return the property with expanded macros and unique variable names."""
         formula = self._formula(written.formula, {})
         rules = []
         for rule in written.rules:
@@ -60,7 +60,7 @@ class _Naming:
         return own
 
     def refused(self, at: int, message: str) -> FormulaError:
-        """Return an error that names the line and column of the offset ``at``."""
+        """Return an error with the line and column of the offset ``at``."""
         return refused_at(self.text, at, message)
 
     def _formula(self, formula: Written, terms: Mapping[str, WrittenTerm]) -> Written:
@@ -92,10 +92,7 @@ class _Naming:
         return expanded
 
     def _columns(self, formula: syntax_tree.Applied) -> int | None:
-        """Return the number of columns of a macro, rule or event.
-
-        For an event, return None if the specification declares no events at all.
-        """
+        """Return None for an event if the specification declares no events."""
         if formula.name in self.macros:
             return len(self.macros[formula.name].parameters)
         if formula.name in self.rules:

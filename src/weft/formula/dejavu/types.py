@@ -1,4 +1,4 @@
-"""Infer the types of values in DejaVu's formulas: a value that is compared by order is a number, any other a text."""
+"""Infer types in DejaVu's formulas: values that are compared by order are numbers, and others are texts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from weft.formula.unseen_values import Occurrences
 
 @dataclass(frozen=True)
 class Typed:
-    """A property as a typed formula, with its rules and the column types of its events."""
+    """A typed property with its rules and the column types of its events."""
 
     formula: Formula
     rules: Mapping[str, algebra.Definition]
@@ -29,12 +29,12 @@ class Typed:
 
 
 def typed(written: Named, text: str) -> Typed:
-    """Return the property with types; raise FormulaError if two uses of an event or a value need different types."""
+    """Return the property with types.  Raise FormulaError if an event or a value would need two types."""
     return _Typing(written, text).typed()
 
 
 class _Typing:
-    """The typing of one property; variable names are unique, so one table has the types of all variables."""
+    """Variable names are unique, so one table has the types of all variables."""
 
     def __init__(self, written: Named, text: str) -> None:
         self.written = written
@@ -45,7 +45,6 @@ class _Typing:
         self.rules = {rule.name: tuple(self._of(name) for name in rule.parameters) for rule in written.rules}
 
     def typed(self) -> Typed:
-        """Return the property with the inferred types."""
         rules = {rule.name: self._rule(rule) for rule in self.written.rules}
         formula = self._formula(self.written.formula)
         known = {name: self._settled(rule.body) for name, rule in rules.items()}
@@ -80,7 +79,7 @@ class _Typing:
         return algebra.Definition(rule.name, parameters, self._formula(rule.body))
 
     def _check_guarded(self, formula: Written, rule: syntax_tree.Rule) -> None:
-        """Raise FormulaError if the rule refers to a rule without ``@``, that is, at the same time point."""
+        """Raise FormulaError for a reference to a rule at the same time point, that is, without ``@``."""
         if isinstance(formula, syntax_tree.Applied) and formula.name in self.rules:
             raise refused_at(self.text, formula.at, f"the rule {rule.name} uses {formula.name} without @ before it")
         if not (isinstance(formula, syntax_tree.Once) and formula.operator == "PREVIOUS"):
@@ -185,9 +184,9 @@ class _Typing:
 
 
 _SEEN = "\0seen"
-"""The predicate of a placeholder for "the value of the variable was seen".
+"""A placeholder predicate for "an event has shown the value of the variable".
 
-The placeholder is replaced when all events with the variable are known.
+The module replaces the placeholder after it has found all events with the variable.
 """
 
 

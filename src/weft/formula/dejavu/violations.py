@@ -1,9 +1,9 @@
-"""Translate DejaVu's properties to formulas that are true where the properties are violated.
+"""Translate DejaVu's properties to formulas that are true if the properties are violated.
 
-Macros are expanded.  Every variable has a unique name and a type: a number if it is compared by order, otherwise a
-text.  ``Exists`` and ``Forall`` range over all values, but events have shown only finitely many of them;
-``weft.formula.safe`` expresses these quantifiers with finite relations.  Rules (``where``) become fixpoints.  If a rule
-holds for all but finitely many values, its complement is stored.
+The translation expands macros and gives each variable a unique name and a type.  Variables that are compared by order
+are numbers, and all other variables are texts.  ``Exists`` and ``Forall`` range over all values, but events have shown
+only finitely many values.  ``weft.formula.safe`` expresses these quantifiers with finite relations.  Rules (``where``)
+become fixpoints.  If a rule holds for all but finitely many values, Weft stores the complement of the rule.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from weft.formula.unseen_values import Occurrences
 
 @dataclass(frozen=True)
 class Property:
-    """The name of a property, and a closed formula that is true where the property is violated."""
+    """The name of a property with a closed formula that is true if the property is violated."""
 
     name: str
     violated: Formula
@@ -34,17 +34,14 @@ class Property:
 
 @dataclass(frozen=True)
 class Properties:
-    """The properties of a specification, and the column types of the events that the properties use."""
+    """The properties of a specification with the column types of their events."""
 
     properties: tuple[Property, ...]
     events: Mapping[str, tuple[DataType, ...]]
 
 
 def properties(text: str) -> Properties:
-    """Parse a ``.qtl`` file.
-
-    Raise FormulaError for a syntax error, or for a property that cannot be expressed with finite relations.
-    """
+    """Parse a ``.qtl`` file.  Raise FormulaError for a syntax error, or for an inexpressible property."""
     negated = []
     events: dict[str, tuple[DataType, ...]] = {}
     spec = specification(text)
@@ -62,10 +59,7 @@ def properties(text: str) -> Properties:
 
 
 def _violated(written: Named, formula: Formula, rules: Mapping[str, algebra.Definition], text: str) -> Formula:
-    """Return the negation of a property, expressed with finite relations.
-
-    For each rule, try the rule and its complement.  Raise FormulaError if no combination is finite.
-    """
+    """Return the negation of a property.  Raise FormulaError if finite relations cannot express the negation."""
     bodies = (formula, *(rule.body for rule in rules.values()))
     atoms = [part for body in bodies for part in algebra.subformulas(body) if isinstance(part, algebra.Atom)]
     for turned in product((False, True), repeat=len(rules)):
@@ -88,7 +82,7 @@ def _rule(safe: Safe, rule: algebra.Definition, opposite: set[str]) -> algebra.D
 
 
 def _with_opposites(formula: Formula, opposite: set[str]) -> Formula:
-    """Replace each use of a rule in ``opposite`` by NOT of its complement, which is the relation that is stored."""
+    """Replace each use of a rule in ``opposite`` by the negated complement of the rule."""
 
     def turned(part: Formula) -> Formula:
         return Not(part) if isinstance(part, algebra.Defined) and part.name in opposite else part

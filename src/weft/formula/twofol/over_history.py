@@ -1,8 +1,11 @@
-"""Rewrite a two-sorted formula to a formula over the stored history, for formulas without a synopsis.
+"""Rewrite a two-sorted formula to a formula over the stored history, if the formula has no synopsis.
 
-The body Q of each quantifier over a time point t becomes T(t) ∧ Q, where T has the existing time points; this changes
-no count.  After that, t is an ordinary column of numbers.  P(x) AT t reads the rows of P at all time points so far,
-each with its time point.  This is ◇ of a dated predicate, whose synopsis is the history itself.
+Let Q be the body of a quantifier over a time point t.  Let T be the relation of the existing time points.  The module
+replaces Q by T(t) ∧ Q.  This replacement changes no count.  In T(t) ∧ Q, the time point t is an ordinary column of
+numbers.
+
+P(x) AT t reads the rows of P at all time points so far, together with the time points.  The translation of P(x) AT t is
+◇ of a dated predicate, whose synopsis is the history itself.
 """
 
 from __future__ import annotations
@@ -41,9 +44,9 @@ from weft.formula.twofol.written import two_sorted_text
 
 
 def over_history(formula: Formula, *, counts: bool) -> Formula:
-    """Return the formula over dated predicates; raise FormulaError if it has infinitely many answers.
+    """Return the formula over dated predicates.  Raise FormulaError if the formula has infinitely many answers.
 
-    With ``counts``, duplicates matter, so the formula is accepted only as written.
+    With ``counts``, duplicates matter, and the function accepts a formula only as written.
     """
     given = formula if counts else negations_inwards(formula)
     ranged = _of_now(_ranged(given), given)
@@ -56,7 +59,6 @@ def _of_now(formula: Formula, given: Formula) -> Formula:
 
 
 def _ranged(formula: Formula) -> Formula:
-    """Restrict every quantifier over time points to the existing time points."""
     below = algebra.with_parts(formula, tuple(map(_ranged, algebra.parts(formula))))
     match below:
         case Exists(variables=variables, formula=inner):
@@ -70,9 +72,7 @@ def _ranged(formula: Formula) -> Formula:
 
 
 def _within(time: Variable, formula: Formula) -> Formula:
-    """Return T(t) ∧ Q, with T(t) moved into Q where Q needs it: left of a comparison, into each side of an OR, into
-    EXISTS.
-    """
+    """Return T(t) ∧ Q.  Where necessary, T(t) is left of a comparison, in each side of an OR, or in EXISTS."""
     point = Atom(POINTS, (time,))
     if time not in free_variables(formula):
         return And(point, formula)
@@ -102,19 +102,17 @@ def _conjunction(time: Variable, left: Formula, right: Formula) -> Formula:
 
 
 def _inside(time: Variable, formula: Formula) -> Formula:
-    """Restrict ``time`` in a negated formula, unless the formula is a comparison or match."""
+    """Do not restrict ``time`` in a comparison or a match."""
     return formula if compares(formula) or time not in free_variables(formula) else _within(time, formula)
 
 
 class _Evaluated:
-    """A translation to dated predicates; ``fresh`` numbers the new variables."""
-
     def __init__(self, *, counts: bool) -> None:
         self.counts = counts
         self.fresh = count(1)
 
     def formula(self, formula: Formula) -> Formula:
-        """Return the formula over data only, in which numbers stand for time points."""
+        """Return the formula with numbers in place of time points."""
         match formula:
             case Atom(predicate=predicate, terms=terms):
                 return self._atom(predicate, terms)
@@ -149,9 +147,7 @@ class _Evaluated:
         return atom if point == NOW else Once(ALWAYS, atom, "first" if self.counts else "any")
 
     def _timed(self, left: Formula, test: Comparison) -> Formula:
-        """Return the rows of ``left``, joined with the instants of the compared time points, that satisfy the
-        comparison.
-        """
+        """Join ``left`` with the instants of the compared time points, and apply the comparison."""
         instants = {each: self._new() for each in free_variables(test)}
         for point, at in instants.items():
             left = And(left, self._instant(point, at))
@@ -164,7 +160,7 @@ class _Evaluated:
 
 
 def _timed(test: Comparison) -> bool:
-    """Return whether a comparison concerns the time between two time points."""
+    """Return whether a comparison limits the time between two time points."""
     return distance(test.left) is not None or distance(test.right) is not None
 
 

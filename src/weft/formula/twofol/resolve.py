@@ -1,6 +1,6 @@
-"""Parse a two-sorted formula: resolve names, infer types, distinguish time points from data.
+"""Translate a two-sorted formula to a tree of ``algebra.formula``.
 
-The result is a tree of ``algebra.formula``, in which all variables over time points except NOW are bound.
+The module also distinguishes time points from data.  In the tree, NOW is the only free variable over time points.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _BIND: Final = "write EXISTS TIME t. … around it, or NOW instead: an answer be
 
 @dataclass(frozen=True)
 class TwoSorted:
-    """A two-sorted formula, and its free data variables in the order of its answers."""
+    """A two-sorted formula with its free data variables in the order of its answers."""
 
     formula: Formula
     columns: tuple[Variable, ...]
 
 
 def two_sorted(text: str, known: Signature) -> TwoSorted:
-    """Parse a two-sorted formula; raise FormulaError with the place of an error."""
+    """Parse a two-sorted formula.  Raise FormulaError with the position of an error."""
     written = parsed(text)
     lowering = _Lowering(known, text)
     tree = settled(lowering.formula(written, {}), lowering.types)
@@ -42,10 +42,10 @@ def two_sorted(text: str, known: Signature) -> TwoSorted:
 
 
 class _Lowering(Lowering):
-    """A lowering with the constructs that MonPoly's language does not have."""
+    """A ``Lowering`` with additional constructs for time points."""
 
     def formula(self, written: Written, scope: Scope) -> Formula:
-        """Lower a formula; raise FormulaError for temporal operators, LET and MU."""
+        """Raise FormulaError for temporal operators, LET and MU."""
         match written:
             case syntax_tree.Once(operator=operator):
                 raise self._temporal_operator(written.at, operator)
@@ -61,21 +61,17 @@ class _Lowering(Lowering):
         return self.refused(at, f"{name} is an operator of temporal logic, but this language names time points", hint)
 
     def bound_type(self, written: syntax_tree.Quantified) -> DataType:
-        """Return TIME for a variable of EXISTS TIME or FORALL TIME."""
         return TIME if written.time else super().bound_type(written)
 
     def exists(self, bound: Scope, inner: Formula) -> Formula:
-        """Return EXISTS over the variables that the body uses, and over all variables for time points.
-
-        An unused variable over time points stays, because it multiplies the count by the number of time points.
-        """
+        """Keep unused variables over time points, because each one multiplies the counts of the answers."""
         free = free_variables(inner)
         pairs = [(Variable(name, kind), kind) for name, kind in bound.items()]
         used = tuple(variable for variable, kind in pairs if kind == TIME or variable in free)
         return algebra.Exists(used, inner) if used else inner
 
     def of_signature(self, written: syntax_tree.Applied, scope: Scope) -> Formula:
-        """Lower P(x) AT t, whose last term is the time point t."""
+        """Translate P(x) AT t.  The last term of ``written`` is the time point t."""
         predicate = self.signature.get(written.name)
         given = len(written.terms) - 1
         if predicate is None or len(predicate.types) != given:
@@ -83,7 +79,6 @@ class _Lowering(Lowering):
         return algebra.Atom(written.name, self.of_predicate(written, predicate, (*predicate.types, TIME), scope))
 
     def call(self, written: syntax_tree.Call, scope: Scope) -> Term:
-        """Lower a length of time, the time between two time points, or another operation on terms."""
         if written.operation == LENGTH:
             (length,) = written.arguments
             assert isinstance(length, syntax_tree.Value)
@@ -99,7 +94,6 @@ class _Lowering(Lowering):
         return super().call(written, scope)
 
     def type_of(self, name: str, scope: Scope) -> DataType:
-        """Return the type of a variable; NOW always has the type TIME."""
         return TIME if name == NOW.name else super().type_of(name, scope)
 
 
@@ -130,7 +124,6 @@ def _require_sorts(tree: Formula, written: Written, lowering: _Lowering) -> None
 
 
 def _place(written: Written, name: str) -> int:
-    """Return the offset of the first occurrence of a variable in the text."""
     return min(_places(written, name), default=0)
 
 

@@ -1,10 +1,10 @@
 """Parse formulas with variables over time points (2-FOL) to a syntax tree.
 
-The language is that of MonPoly without its temporal operators, with these additions:
+The language is that of MonPoly without temporal operators.  The additional constructs are:
 
-- ``P(x) AT t`` has the rows of P at the time point t, and ``NOW`` is the present time point;
-- ``EXISTS TIME t, s. F`` and ``FORALL TIME t. F`` quantify over time points;
-- ``t < s`` compares time points, and ``s - t <= 7d`` limits the time between two time points;
+- ``P(x) AT t`` has the rows of P at the time point t, and ``NOW`` is the present time point.
+- ``EXISTS TIME t, s. F`` and ``FORALL TIME t. F`` quantify over time points.
+- ``t < s`` compares time points, and ``s - t <= 7d`` limits the time between two time points.
 - ``DISTINCT F`` counts each answer once.
 """
 
@@ -20,7 +20,7 @@ from weft.formula.terms import EXTENDED_TERM_WORDS
 from weft.formula.tokens import END, Symbols, tokens
 
 LENGTH: Final = "length"
-"""The name of the operation for a length of time, whose argument is in microseconds."""
+"""The operation for a length of time in microseconds."""
 NOW: Final = "NOW"
 _ADDED: Final = ("TIME", "AT", NOW)
 _SYMBOLS: Final = Symbols.of(
@@ -29,10 +29,7 @@ _SYMBOLS: Final = Symbols.of(
 
 
 def parsed(text: str) -> Written:
-    """Parse a formula; raise FormulaError with the place of a syntax error.
-
-    In the result, the last term of each atom is its time point.
-    """
+    """Parse a formula.  In the result, the last term of each atom is the atom's time point."""
     parser = _Parser(text, tokens(text, _SYMBOLS, "the formula"), "the formula")
     formula = parser.formula(0)
     if not parser.at(END):
@@ -41,10 +38,9 @@ def parsed(text: str) -> Written:
 
 
 class _Parser(FormulaParser):
-    """A parser for the constructs that MonPoly's language does not have."""
+    """A parser with additional constructs for time points."""
 
     def quantified(self) -> Written:
-        """Parse ``EXISTS TIME t. F``, ``EXISTS x. F``, or the same with FORALL."""
         if self.ahead(1).kind != "TIME":
             return super().quantified()
         token = self.take()
@@ -57,7 +53,6 @@ class _Parser(FormulaParser):
         )
 
     def applied(self) -> Written:
-        """Parse ``P(x, y) AT t``."""
         formula = super().applied()
         self.expect("AT", "AT and a time point, as in P(x) AT t or P(x) AT NOW,")
         token = self.ahead()
@@ -67,7 +62,6 @@ class _Parser(FormulaParser):
         return _at(formula, point)
 
     def single(self) -> WrittenTerm:
-        """Parse ``NOW``, a length of time, or a simple term of MonPoly."""
         token = self.ahead()
         if token.kind == NOW:
             return syntax_tree.Name(self.take().text, token.at)

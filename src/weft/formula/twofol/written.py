@@ -1,4 +1,4 @@
-"""Print two-sorted formulas; parsing the printed text gives the same formula.
+"""Print two-sorted formulas.  Parsing the printed text gives the same formula.
 
 >>> from weft.algebra.formula import Atom, Exists, Variable
 >>> from weft.algebra.formula import TIME
@@ -16,7 +16,7 @@ from weft.formula.written import length_text, term_text, written
 
 
 def two_sorted_text(formula: Formula) -> str:
-    """Return the text of a formula; a quantifier over time points is printed with the word TIME."""
+    """Return the text of a formula.  The text of a quantifier over time points contains the word TIME."""
     match formula:
         case algebra.Atom(predicate=name, terms=(*terms, point)):
             return f"{name}({','.join(map(term_text, terms))}) AT {term_text(point)}"
@@ -40,7 +40,7 @@ def two_sorted_text(formula: Formula) -> str:
 
 
 def _joined(connective: str, left: Formula, right: Formula) -> str:
-    """Return the text of both sides, without a side that only says that a variable is a time point."""
+    """Omit a side that only states that a variable is a time point."""
     shown = [side for side in (left, right) if not _says_point(side)]
     if len(shown) < 2:
         return two_sorted_text(shown[0]) if shown else "TRUE"

@@ -1,4 +1,7 @@
-"""Replace the text of a standing query; Weft delivers only answers that the query has not delivered yet."""
+"""Replace the text of a standing query.
+
+After the replacement, Weft delivers only answers that it has not delivered before.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ def replace(home: OpenHome, query: NewQuery) -> QueryRecord:
         definition = _definition(home, writer, query, old)
         _refuse_same(writer, old, definition)
         failpoint("replace.checked")
-        # With this start, all later answers start after the instants that the query has already processed.
+        # If the start is ``now``, no new answer can start at an instant that the query has already processed.
         replaced = writer.replacements.replace(definition, home.clock(), past=query.start != "now")
         failpoint("replace.stored")
         return replaced
@@ -40,7 +43,7 @@ def replace(home: OpenHome, query: NewQuery) -> QueryRecord:
 def replacement(home: OpenHome, query: NewQuery, current: Callable[[], int]) -> Replacement:
     """Implement ``Weft.replacement``.
 
-    ``current`` refreshes the views that the text names and returns the time of the home's clock.
+    ``current`` refreshes the views that the query reads, and returns the time of the home's clock.
     """
     from weft.execution.relations import relations
     from weft.execution.replacement_preview import Replacement, preview_replacement
@@ -60,10 +63,7 @@ def replacement(home: OpenHome, query: NewQuery, current: Callable[[], int]) -> 
 
 
 def _definition(home: OpenHome, catalog: CatalogParts, query: NewQuery, old: QueryRecord) -> QueryDefinition:
-    """Return the new definition of the query; raise Conflict or SynopsisError if it cannot replace ``old``.
-
-    The owner, the timeliness and the start change only if ``query`` sets them.
-    """
+    """The owner, the timeliness and the start change only if ``query`` sets them."""
     if is_synopsis(catalog.queries.plan(old.plan_id).body):
         raise SynopsisError(
             f"{old.name} is maintained as a synopsis, which depends on the text of the query",
@@ -100,9 +100,9 @@ def _refuse_unfit(query: NewQuery) -> None:
 
 
 def _continues(was: DataType, kind: DataType) -> bool:
-    """Return whether stored values of the type ``was`` can be read as the type ``kind``.
+    """Return whether Weft can read stored values of the type ``was`` as the type ``kind``.
 
-    A nested type ``kind`` may have more fields than ``was``.
+    A nested type ``kind`` may have additional fields.
     """
     if was.shape is None or kind.shape is None:
         return was == kind and was.shape == kind.shape
@@ -110,10 +110,7 @@ def _continues(was: DataType, kind: DataType) -> bool:
 
 
 def _refuse_columns(old: QueryRecord, new: QueryDefinition) -> None:
-    """Raise Conflict if the new definition has other columns than the old one.
-
-    The ledger compares answers as delivered rows, and the files and tables of channels have fixed columns.
-    """
+    """The columns must not change, because the ledger compares rows and channels write fixed columns."""
     pairs = zip(old.columns, new.columns, strict=False)
     alike = all(folded(one) == folded(other) and _continues(was, kind) for (one, was), (other, kind) in pairs)
     if alike and len(old.columns) == len(new.columns):
@@ -127,7 +124,6 @@ def _refuse_columns(old: QueryRecord, new: QueryDefinition) -> None:
 
 
 def _refuse_same(catalog: CatalogParts, old: QueryRecord, new: QueryDefinition) -> None:
-    """Raise Conflict if the new definition changes nothing."""
     signature = catalog.queries.plan(old.plan_id).signature
     was = (old.sql, signature, old.parameters, old.user, old.every_us, old.from_instant)
     if was == (new.sql, new.signature, new.parameters, new.user, new.every_us, new.from_instant):

@@ -1,6 +1,6 @@
 """Read the answers of a query on demand.
 
-An ORDER BY can sort any number of answers, because the module sorts runs into temporary files and merges them.
+The module sorts runs of answers into temporary files and merges them.  It can therefore sort any number of answers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def answers_order(query: QueryRecord) -> tuple[Key, ...]:
-    """Return the sort keys of the ORDER BY in a query's text."""
+    """Return the sort keys of a query's ORDER BY."""
     if "order" not in query.sql.lower():
         return ()
     from weft.sql.ordering import order_of
@@ -40,10 +40,10 @@ def answers_order(query: QueryRecord) -> tuple[Key, ...]:
 class Results(Tabular):
     """At most ``limit`` answers of a query with an ordinal above ``after``, as of the time of the call.
 
-    Iterate to get ``ResultRow`` objects, of which only a limited number is in memory at once.  The answers are sorted
-    by the query's ORDER BY if it has one and ``after`` is None, otherwise by ordinal.  As a table, the answers start
-    with the columns ``_ordinal``, ``_first_at`` and ``_tick``.  Raises StorageError if an answer is missing, and
-    NotFound if the query was purged in the meantime.
+    An iteration yields ``ResultRow`` objects and holds only a limited number of them in memory.  If ``after`` is None,
+    the query's ORDER BY determines the order.  Otherwise, or without an ORDER BY, the answers are in the order of their
+    ordinals.  As a table, the answers start with the columns ``_ordinal``, ``_first_at`` and ``_tick``.  Raises
+    StorageError if an answer is missing.  Raises NotFound if the query was purged in the meantime.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Results(Tabular):
 
     @cached_property
     def order(self) -> tuple[Key, ...]:
-        """The sort keys of the query's ORDER BY; empty if the answers are sorted by ordinal."""
+        """The sort keys of the query's ORDER BY.  Empty if the answers are in the order of their ordinals."""
         return () if self._by_ordinal else answers_order(self.query)
 
     def __len__(self) -> int:
@@ -90,10 +90,10 @@ class Results(Tabular):
         return count if self._limit is None else min(count, self._limit)
 
     def spark(self) -> DataFrame:
-        """Return the answers as a Spark DataFrame, which can read any number of answers from the home.
+        """Return the answers as a Spark DataFrame.
 
-        The rows are sorted only if the query has an ORDER BY and the number of answers is limited.  The DataFrame is
-        valid until the query is purged, because the purge deletes its files.
+        Spark reads the answers from the home, so their number is not limited by memory.  The rows are sorted only if
+        the query has an ORDER BY and ``limit`` was given.  A purge of the query deletes the files of the DataFrame.
         """
         from weft.execution.relations import answer_frame
 
@@ -120,7 +120,7 @@ class Results(Tabular):
 
 
 _RUN: Final = 50_000
-"""The number of answers that are sorted in memory at once."""
+"""The number of answers sorted in memory at the same time."""
 
 
 def sorted_answers(rows: Iterable[ResultRow], keys: Sequence[Key], limit: int | None) -> Iterator[ResultRow]:

@@ -1,4 +1,7 @@
-"""The command line: one module per group of commands; heavy imports wait until a command needs them."""
+"""The command line, with one module for each group of commands.
+
+Modules with slow imports are imported only when a command needs them.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,13 @@ import sys
 from typing import Final, NoReturn
 
 _LONG_RUNNING: Final = frozenset({"bench", "demo", "run", "serve", "shell"})
-"""Commands that run long enough for Java's optimizing compiler to pay off."""
+"""The long-running commands, which benefit from Java's optimizing compiler."""
 
 
 def main() -> NoReturn:
-    """Run this process's command, through the home's server (``weft serve``) if it has one.
+    """Run the command of this process.  If the home has a server (``weft serve``), the server runs the command.
 
-    The exit code is 0 for success, 2 for a refusal, 1 for a failure, 130 for Ctrl-C.
+    The exit code is 0 for success, 1 for a failure, 2 for a refusal, and 130 for Ctrl-C.
     """
     from weft.cli.server.address import command_first
     from weft.cli.terminal import escape_unencodable

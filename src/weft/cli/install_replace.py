@@ -32,7 +32,7 @@ DryRunOption = Annotated[
 def preview_replacement(
     weft: Weft, name: str, sql: str, arguments: Mapping[str, Any], *, replace: bool, json: bool
 ) -> None:
-    """Print what replacing the text would do; ``arguments`` are those of ``install``.
+    """Print the effects of replacing the query's text.  ``arguments`` are the arguments of ``install``.
 
     Raises Refused without ``replace``.
     """
@@ -91,7 +91,7 @@ def print_replaced(query: QueryRecord, old: ReplacedText) -> None:
 
 
 def replaced_json(text: ReplacedText) -> dict[str, Any]:
-    """Return an earlier text of a query for JSON."""
+    """Return an earlier text of a query as a value for JSON."""
     return {
         "sql": text.sql,
         "from_instant": iso(text.from_instant),

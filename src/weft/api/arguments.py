@@ -94,7 +94,7 @@ def renaming(names: str | Mapping[str, str] | None) -> tuple[tuple[str, str], ..
 def typed_columns(columns: str | Mapping[str, str], option: str) -> tuple[tuple[str, DataType], ...]:
     """Return pairs (column, type).  Raise Refused if a column has no type.
 
-    ``columns`` is a mapping, or text as for ``column_list``.
+    ``columns`` is a mapping, or text that ``column_list`` accepts.
     """
     text = columns if isinstance(columns, str) else ", ".join(f"{name} {kind}" for name, kind in columns.items())
     listed = column_list(text, option)
@@ -125,7 +125,7 @@ def column_list(text: str, option: str = "--columns") -> list[tuple[str, DataTyp
 
 
 def digest_times(digest: str | None, zone: str | None) -> tuple[str | None, str | None]:
-    """Return the canonical form of a digest schedule, and its time zone.  Raise Refused if one of them is invalid."""
+    """Return the digest schedule in canonical form, and the time zone.  Raise Refused if one of them is invalid."""
     from weft.configuration import require_zone
     from weft.delivery.digest import parse_digest
 

@@ -30,7 +30,7 @@ class Asking(Viewing):
     """The methods of ``Weft`` that ask and explain queries."""
 
     def try_query(self, sql: str, *, now: AnyInstant | None = None, limit: int | None = 20) -> Answer:
-        """Return at most ``limit`` rows of the result of the query ``sql`` at the instant ``now``.
+        """Run the query ``sql`` at the instant ``now``, and return at most ``limit`` rows.
 
         The default of ``now`` is the time of the home's clock.  Weft first refreshes the views that the query reads.
         Raises SqlError if Weft does not support the query.  Also raises ExecutionError and StorageError.
@@ -48,11 +48,10 @@ class Asking(Viewing):
     ) -> Backtest:
         """Return the answers that a standing query would have delivered in [``since``, ``until``), with their times.
 
-        The result has at most ``limit`` answers, but its counts include all answers.  The method stores nothing.
-
-        Without ``since``, the query begins with the earliest rows.  With ``since``, it omits the rows that were
-        already in its result at that instant.  The default of ``until`` is the time of the home's
-        clock.  Weft first refreshes the views that the query reads.
+        The result contains at most ``limit`` answers, but counts all answers.  The method stores nothing.  Without
+        ``since``, the query begins with the earliest rows.  With ``since``, the query omits rows that were already in
+        its result at ``since``.  The default of ``until`` is the time of the home's clock.  Weft first refreshes the
+        views that the query reads.
 
         Raises SqlError if Weft does not support the query.  Raises Refused if the window is empty.  Also raises
         LimitExceeded, ExecutionError and StorageError.
@@ -98,8 +97,8 @@ class Asking(Viewing):
     def explain_installed(self, name: str) -> Explanation | SynopsisExplanation | ViewExplanation:
         """Return an explanation of a standing query or a view.
 
-        For a query, the explanation includes the number of its answers and the time of its next tick.  Raises NotFound
-        and StorageError.  Raises PlanMismatch if the query no longer fits its tables.
+        The explanation of a query includes the number of answers and the time of the next tick.  Raises NotFound and
+        StorageError.  Raises PlanMismatch if the query no longer fits its tables.
         """
         from weft.api.explaining_installed import explain_installed
 
@@ -110,7 +109,7 @@ class Asking(Viewing):
         return self.explain_view(name)
 
     def explain_tick(self, name: str) -> Forecast:
-        """Predict which data the query's next tick would read in the current state of the home.
+        """Predict which data the next tick of the query would read.
 
         The method does not start Spark and writes nothing.  Raises NotFound, ClockError, PlanMismatch and StorageError.
         """

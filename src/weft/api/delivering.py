@@ -38,7 +38,7 @@ class Deliveries(Brief):
 
     @property
     def waiting(self) -> int:
-        """The number of undelivered answers, including those in an unfinished message."""
+        """The number of undelivered answers, including the answers in an unfinished message."""
         return max(self.query.rows - self.subscription.delivered, 0)
 
     def _brief(self) -> str:
@@ -76,12 +76,10 @@ class Delivering(WeftMethods):
         """Send the future answers of a query to one or several further channels.
 
         Returns a subscription if ``to`` is a single channel, otherwise a tuple.  With ``from_start``, Weft first sends
-        the existing answers.  ``digest`` (``hourly``, ``daily@08:00``, ``weekly@mon-08:00``) makes Weft collect the
-        answers and send them at that time.  ``zone`` is the time zone of the digest (default: the zone in the
-        settings).
-
-        Raises NotFound.  Raises Refused for an invalid channel or digest.  Raises Conflict if the query already sends
-        its answers to the channel.
+        the existing answers.  ``digest`` is the time at which Weft sends the collected answers: ``hourly``,
+        ``daily@08:00`` or ``weekly@mon-08:00``.  ``zone`` is the time zone of the digest (default: the zone in the
+        settings).  Raises NotFound.  Raises Refused for an invalid channel or digest.  Raises Conflict if the query
+        already has the channel.
         """
         from weft.delivery.registry import CURSOR, canonical, require_accepted
 
@@ -131,9 +129,10 @@ class Delivering(WeftMethods):
             return tuple(writer.subscriptions.set_muted(each.sub_id, True) for each in subscriptions)
 
     def unmute(self, name: str, to: str | Channels | None = None, *, skip: bool = False) -> tuple[Subscription, ...]:
-        """Unmute some channels of a query (default: all), and send the answers that arrived meanwhile.
+        """Unmute some channels of a query (default: all), and send the answers that arrived in the meantime.
 
-        With ``skip``, Weft omits these answers.  Raises NotFound.  Raises Conflict if none of the channels is muted.
+        With ``skip``, Weft omits the answers that arrived in the meantime.  Raises NotFound.  Raises Conflict if none
+        of the channels is muted.
         """
         if not skip:
             with self.opened.writing(f"unmute {name}") as writer:
@@ -150,11 +149,11 @@ class Delivering(WeftMethods):
     def redeliver(
         self, name: str, to: str | Channels | None = None, *, from_ordinal: int = 1
     ) -> tuple[Deliveries, ...]:
-        """Send the answers of a query from ``from_ordinal`` on again to some of its channels (default: all).
+        """Send answers again to some channels of a query (default: all), starting at the answer ``from_ordinal``.
 
-        The next delivery sends the answers in messages with new ids.  Raises NotFound.  Raises Refused if the query has
-        no answer with the ordinal.  Raises Conflict if a channel is muted, or if it is unknown whether the channel
-        received its last message.
+        The next delivery sends the answers in messages with new IDs.  Raises NotFound.  Raises Refused if the query has
+        no answer ``from_ordinal``.  Raises Conflict if a channel is muted.  Also raises Conflict if Weft cannot
+        determine whether a channel received its last message.
         """
 
         def restart(sender: Writer) -> tuple[Deliveries, ...]:
@@ -178,7 +177,7 @@ class Delivering(WeftMethods):
     def deliveries(self, name: str | None = None, *, limit: int = 20) -> tuple[Deliveries, ...]:
         """Return the subscriptions of one query or of all queries.
 
-        The result contains the latest ``limit`` messages of all these subscriptions together.  Raises NotFound.
+        The result contains the latest ``limit`` messages in total.  Raises NotFound.
         """
         catalog = self.opened.catalog
         query_id = None if name is None else catalog.queries.named(name).query_id
@@ -194,10 +193,10 @@ class Delivering(WeftMethods):
         )
 
     def test_channel(self, to: str, user: str = "weft") -> tuple[str, str]:
-        """Send a test message to a channel.
+        """Send a test message to a channel.  Return the canonical name of the channel, and a sentence about the
+        outcome.
 
-        Return the canonical name of the channel, and a sentence about the outcome.  The message is marked as a test and
-        belongs to no query.  Raises Refused and DeliveryError.
+        The message is marked as a test and belongs to no query.  Raises Refused and DeliveryError.
         """
         from weft.delivery.registry import send_test
 
@@ -207,8 +206,8 @@ class Delivering(WeftMethods):
     def health(self, *, max_lag_us: int | None = None) -> Health:
         """Return the state of the home: its queries, ticks, deliveries, disk space and problems.
 
-        The home has a problem if new rows wait for a tick longer than ``max_lag_us`` (microseconds, default: 15
-        minutes).  The method does not start Spark.
+        ``max_lag_us`` is the time that new rows may wait for a tick (microseconds, default: 15 minutes).  A longer wait
+        is a problem.  The method does not start Spark.
         """
         from weft.api.health import MAX_LAG_US, health_of
 

@@ -1,6 +1,6 @@
 """Explain a query over the tables of the home.
 
-Without tables, explain the query over the table that a first load of mail would create.
+If the home has no tables, the explanation assumes the table that a first load of mail creates.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ A test compares the two lists.
 class Known:
     """The tables over which a query is explained.
 
-    ``assumed`` is the reason for assuming tables, or None if the tables belong to the home.  ``extents`` contains the
-    known sizes of the tables.
+    If the tables are assumed, ``assumed`` is the reason, otherwise None.  ``extents`` contains the known sizes of the
+    tables.
     """
 
     schemas: Mapping[str, TableSchema]
@@ -87,7 +87,7 @@ def sql_asked_once(sql: str, known: Known) -> tuple[str, tuple[str, ...]]:
 def synopsis_explanation(
     sql: str, known: Known, language: Language = "sql", *, duplicates: bool = False, keep: bool = False
 ) -> SynopsisExplanation:
-    """Return an explanation of a query that is maintained as a synopsis.
+    """Explain a query that Weft maintains as a synopsis.
 
     Raises SqlError, FormulaError, SynopsisError or Refused.
     """
@@ -98,7 +98,7 @@ def synopsis_explanation(
 def synopsis_plan(
     text: str, tables: Mapping[str, TableSchema], language: Language, *, duplicates: bool, keep: bool
 ) -> SynopsisPlan:
-    """Return the plan of a query that is maintained as a synopsis.  Raise the errors of ``synopsis_explanation``.
+    """Compile a query that Weft maintains as a synopsis.  Raise the errors of ``synopsis_explanation``.
 
     With ``duplicates``, the answers of a 2fol formula have counts.  With ``keep``, a formula without a synopsis raises
     SynopsisError.
@@ -128,7 +128,7 @@ def explain_query(sql: str, known: Known, *, from_now: bool = False) -> Explanat
 
 
 def with_order(explanation: Explanation, sql: str) -> Explanation:
-    """Add a note on the effect of ORDER BY to the explanation if the query has an ORDER BY."""
+    """If the query has an ORDER BY, add a note on its effect to the explanation."""
     if not order_of(sql, [name for name, _ in explanation.columns]):
         return explanation
     text = (

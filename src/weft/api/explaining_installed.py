@@ -61,7 +61,7 @@ def explain_installed(home: OpenHome, name: str) -> Explanation | SynopsisExplan
 
 
 def own_plan(query: QueryRecord, shape: Plan) -> Plan:
-    """Return the plan of a query with the constants, range variables and column names of its text."""
+    """Return the plan of a query with the constants and names in its text."""
     names = {f"t{number}": alias for number, alias in enumerate(query.names, 1)}
     renamed = rename(shape.lifted, names)
     outputs = zip(query.columns, renamed.outputs, strict=True)
@@ -78,10 +78,10 @@ def _answers(home: OpenHome, query: QueryRecord) -> str:
 
 
 def rate(ticks: Sequence[TickQuery]) -> str | None:
-    """Return the average rate of answers over ``ticks`` (the newest first).
+    """Return the average rate of answers over ``ticks`` (the newest first), or None if they cover less than a day.
 
-    Return None if the windows of the ticks cover less than a day.  The function stops at the first tick that read the
-    whole history.  Such a tick and older ticks may belong to an earlier text of the query.
+    The function ignores a tick that read the whole history, and all older ticks.  These ticks may belong to an earlier
+    text of the query.
 
     >>> day = 86_400_000_000
     >>> of = lambda t, tau, rows: TickQuery(1, 1, t * day, None if tau is None else tau * day, "committed", rows, None)

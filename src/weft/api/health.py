@@ -29,14 +29,10 @@ MAX_LAG_US: Final = 15 * 60 * 1_000_000
 class Health(Brief):
     """The state of a home at the instant ``at`` (microseconds UTC), with descriptions of its problems.
 
-    ``lag_us`` is the time for which new rows have waited for a tick.  ``lag_us`` is 0 if no rows wait.  In a replay
-    home, whose clock stands still, ``lag_us`` is None.
-
-    Four fields count subscriptions.  ``due`` counts those with answers to deliver now.  ``failed`` counts those that
-    wait for their next attempt.  ``parked`` counts those that wait for a person.  ``muted`` counts the muted
-    subscriptions.
-
-    ``free_bytes`` is the free space on the disk of the home.
+    ``lag_us`` is the time for which new rows have waited for a tick, or 0 if no rows wait.  In a replay home,
+    ``lag_us`` is None because the clock stands still.  ``due``, ``failed``, ``parked`` and ``muted`` count
+    subscriptions.  A due subscription has answers to deliver now.  A failed subscription waits for its next attempt.  A
+    parked subscription waits for a person.  ``free_bytes`` is the free space on the disk of the home.
     """
 
     at: int
@@ -130,7 +126,10 @@ class Maintaining(WeftMethods):
         return settings_of(self.opened.folder)
 
     def doctor(self) -> Iterator[Check]:
-        """Check the installation and this home, and yield the result of each check.  Do not start Spark."""
+        """Check the installation and this home, and yield the result of each check.
+
+        The method does not start Spark.
+        """
         from weft.delivery.registry import default_channels
         from weft.runtime.doctor import examine
 

@@ -122,19 +122,18 @@ class Loading(WeftMethods):
     ) -> Summary:
         """Append either all rows or no rows to a table.  Return a summary.
 
-        ``rows`` is an iterable of dicts, one dict, lines of JSON (such as an open file), a pyarrow Table, RecordBatch
-        or RecordBatchReader, or a DataFrame of pandas, polars or Spark.  A missing value is NULL.  In pandas, NaN, NaT
-        and None are also NULL.  Each value must have the type of its column.  An instant without a time zone is in UTC.
+        ``rows`` is a dict, an iterable of dicts, or lines of JSON (such as an open file).  ``rows`` can also be a
+        pyarrow Table, RecordBatch or RecordBatchReader, or a DataFrame of pandas, polars or Spark.  A missing value is
+        NULL.  In pandas, NaN, NaT and None are also NULL.  Each value must have the type of its column.  An instant
+        without a time zone is in UTC.
 
-        ``user`` is the value of the column ``_by``, if the table has that column.  The default is the user who runs
-        this process.
+        ``user`` is the value of the column ``_by``, if the table has that column.  The default of ``user`` is the user
+        who runs this process.  Without ``ts_from``, the ``ts`` of all rows is the time of the call.  With ``ts_from``,
+        the ``ts`` of the rows comes from that column.  The column ``ts_from`` is a TIMESTAMP or DATE column of the
+        table, or an additional column ``ts`` of the rows.  This column must not contain NULL.  ``late`` and ``future``
+        have the same meaning as in ``ingest_file``.
 
-        Without ``ts_from``, the ``ts`` of all rows is the time of the call.  With ``ts_from``, the ``ts`` of each row
-        is its value in the column ``ts_from``.  The column ``ts_from`` is a TIMESTAMP or DATE column of the table, or
-        an additional column ``ts`` of the rows.  Its values must not be NULL.  ``late`` and ``future`` have the same
-        meaning as in ``ingest_file``.
-
-        Raises Refused for an invalid value; the error names the row (from 1), the column and the value.  Raises
+        Raises Refused for an invalid value.  The error names the row (from 1), the column and the value.  Raises
         ExecutionError if Spark cannot compute a DataFrame.  Also raises the errors of
         ``extraction.appending.append_rows``.
         """
@@ -148,10 +147,7 @@ class Loading(WeftMethods):
         return append_rows(home, table, read, user or own_user(), source, times)
 
     def ingest_log(self, log: AnyPath, signature: AnyPath, progress: Progress | None = None) -> tuple[Summary, ...]:
-        """Load a log in MonPoly's format into one table for each predicate.
-
-        See ``extraction.logs.ingest_log``.
-        """
+        """Load a log in MonPoly's format into one table for each predicate.  See ``extraction.logs.ingest_log``."""
         from weft.extraction.logs import ingest_log
 
         return ingest_log(self.opened, Path(log), Path(signature), progress=progress)
@@ -235,10 +231,10 @@ class Tabling(WeftMethods):
         return rename_table(self.opened, old, new)
 
     def describe(self, table: str, samples: int = 3) -> Description | ResultsDescription:
-        """Return a description of a table with at most ``samples`` rows of its newest file.  Do not start Spark.
+        """Return a description of a table with at most ``samples`` rows of its newest file.
 
-        For the table ``results.NAME``, return a description of the query ``NAME`` and its latest answers.  Raises
-        NotFound and StorageError.
+        For the table ``results.NAME``, return a description of the query ``NAME`` and its latest answers.  The method
+        does not start Spark.  Raises NotFound and StorageError.
         """
         catalog = self.opened.catalog
         scheme, dot, name = table.partition(".")

@@ -1,12 +1,12 @@
 """Evaluate formulas over log files, in the formats of MonPoly and DejaVu.
 
-For MonPoly, the input files are a signature, a formula and a log.  For DejaVu, they are a specification and a log.  The
-evaluation needs no home and no Spark, and stores nothing.
+For MonPoly, the input files are a signature, a formula and a log.  For DejaVu, the input files are a specification and
+a log.  The evaluation needs no home and no Spark, and stores nothing.
 
 ``judge_cases`` compares the results of many formulas and logs with expected verdicts.  A file of cases has one JSON
-object per line.  Its paths are relative to the parent of the file's folder.  A MonPoly case has ``id``, ``formula``
-(its text), ``sig``, ``log``, ``flags`` (MonPoly's), ``monitorable`` and ``verdicts`` (``{"ts", "tp", "result"}``).  A
-DejaVu case has ``id``, ``spec``, ``log`` and ``violations`` (the numbers of events).
+object per line.  Paths in a file of cases are relative to the parent of the file's folder.  A MonPoly case has ``id``,
+``formula`` (its text), ``sig``, ``log``, ``flags`` (MonPoly's), ``monitorable`` and ``verdicts`` (``{"ts", "tp",
+"result"}``).  A DejaVu case has ``id``, ``spec``, ``log`` and ``violations`` (the numbers of events).
 """
 
 from __future__ import annotations
@@ -39,12 +39,10 @@ FormulaLanguage: TypeAlias = Literal["monpoly", "mutl", "mutl-minmax", "2fol"]
 class Options:
     """The options of a monitoring run.
 
-    ``language`` is the language of the formula.  Answers have counts with ``duplicates``, and always in µTL.  With
-    ``negate``, Weft evaluates the negation of the formula.  With ``every_point``, the output includes time points
-    without answers, as in MonPoly.
-
-    MonPoly omits a time point if none of its events occurs in the formula and the omission changes no answer.  With
-    ``empty_points``, the output includes these time points too.
+    ``language`` is the language of the formula.  Answers have counts if ``duplicates`` is true or the language is µTL.
+    With ``negate``, Weft evaluates the negation of the formula.  With ``every_point``, the output includes time points
+    without answers, as the output of MonPoly does.  MonPoly omits a time point if the formula uses none of its events
+    and the omission changes no answer.  With ``empty_points``, the output includes the time points that MonPoly omits.
     """
 
     negate: bool = False
@@ -113,9 +111,10 @@ def lines(
 
 
 def violations(specification: Path, log: Path) -> Iterator[tuple[str, int]]:
-    """Yield pairs (violated property, number of the event from 1) for a DejaVu specification.
+    """Yield a pair (property, event number) for each violation of a DejaVu specification.
 
-    If the file name of the log contains ``.timed.``, the last value of each event is its time, as in DejaVu.
+    The first event has the number 1.  If the file name of the log contains ``.timed.``, the last value of each event is
+    the time of the event.
     """
     with in_file(specification):
         specified = properties(text_of(specification))
@@ -137,8 +136,8 @@ Outcome = Literal["same", "refused", "other"]
 class CaseOutcome:
     """The outcome of a test case.
 
-    ``same`` means the expected verdicts, and ``refused`` means the expected refusal.  Any other outcome is ``other``,
-    with a description in ``difference``.
+    ``same``: the verdicts are the expected ones.  ``refused``: the formula was refused as expected.  ``other``: the
+    outcome is a different one, and ``difference`` describes the difference.
     """
 
     id: str

@@ -34,7 +34,7 @@ def replace(home: OpenHome, query: NewQuery) -> QueryRecord:
         definition = _definition(home, writer, query, old)
         _refuse_same(writer, old, definition)
         failpoint("replace.checked")
-        # If the start is ``now``, no new answer can start at an instant that the query has already processed.
+        # With the start ``now``, the new text has no answers in the time that the query has already processed.
         replaced = writer.replacements.replace(definition, home.clock(), past=query.start != "now")
         failpoint("replace.stored")
         return replaced
@@ -110,7 +110,7 @@ def _continues(was: DataType, kind: DataType) -> bool:
 
 
 def _refuse_columns(old: QueryRecord, new: QueryDefinition) -> None:
-    """The columns must not change, because the ledger compares rows and channels write fixed columns."""
+    """The columns must not change.  The ledger compares whole rows, and channels write fixed columns."""
     pairs = zip(old.columns, new.columns, strict=False)
     alike = all(folded(one) == folded(other) and _continues(was, kind) for (one, was), (other, kind) in pairs)
     if alike and len(old.columns) == len(new.columns):

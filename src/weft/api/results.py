@@ -1,6 +1,7 @@
 """Read the answers of a query on demand.
 
-The module sorts runs of answers into temporary files and merges them.  It can therefore sort any number of answers.
+The module sorts runs of answers into temporary files and merges them.  The number of answers is therefore not limited
+by memory.
 """
 
 from __future__ import annotations
@@ -38,12 +39,15 @@ def answers_order(query: QueryRecord) -> tuple[Key, ...]:
 
 
 class Results(Tabular):
-    """At most ``limit`` answers of a query with an ordinal above ``after``, as of the time of the call.
+    """The answers of a query as of the time of the call.
 
-    An iteration yields ``ResultRow`` objects and holds only a limited number of them in memory.  If ``after`` is None,
-    the query's ORDER BY determines the order.  Otherwise, or without an ORDER BY, the answers are in the order of their
-    ordinals.  As a table, the answers start with the columns ``_ordinal``, ``_first_at`` and ``_tick``.  Raises
-    StorageError if an answer is missing.  Raises NotFound if the query was purged in the meantime.
+    The ordinals of the answers are above ``after``, and their number is at most ``limit``.  The query's ORDER BY
+    determines the order of the answers.  If ``after`` is given or the query has no ORDER BY, the answers are in the
+    order of their ordinals.
+
+    An iteration yields ``ResultRow`` objects and holds only a limited number of them in memory.  In a table, the first
+    columns are ``_ordinal``, ``_first_at`` and ``_tick``.  Raises StorageError if an answer is missing.  Raises
+    NotFound if the query was purged in the meantime.
     """
 
     def __init__(
@@ -82,7 +86,7 @@ class Results(Tabular):
 
     @cached_property
     def order(self) -> tuple[Key, ...]:
-        """The sort keys of the query's ORDER BY.  Empty if the answers are in the order of their ordinals."""
+        """The sort keys of the query's ORDER BY, or an empty tuple if ordinals determine the order."""
         return () if self._by_ordinal else answers_order(self.query)
 
     def __len__(self) -> int:
@@ -92,8 +96,8 @@ class Results(Tabular):
     def spark(self) -> DataFrame:
         """Return the answers as a Spark DataFrame.
 
-        Spark reads the answers from the home, so their number is not limited by memory.  The rows are sorted only if
-        the query has an ORDER BY and ``limit`` was given.  A purge of the query deletes the files of the DataFrame.
+        Spark reads the answers from the home, so memory does not limit the number of answers.  The rows are sorted only
+        if the query has an ORDER BY and ``limit`` was given.  A purge of the query deletes the files of the DataFrame.
         """
         from weft.execution.relations import answer_frame
 

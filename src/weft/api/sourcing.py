@@ -1,4 +1,4 @@
-"""Manage sources without a stored history, and the tracked tables that record their history."""
+"""Manage sources, and the tracked tables that record the history of sources."""
 
 from __future__ import annotations
 
@@ -39,14 +39,12 @@ class Sourcing(WeftMethods):
     ) -> SourceRecord:
         """Track a source as the table ``name``, and return its record.  The first poll records the first rows.
 
-        ``at`` is the path or URI of the source.  ``key`` names the columns that identify its rows.  ``every`` is the
-        interval at which ``run`` polls the source.
-
-        ``columns`` selects columns, each with its type or None.  For None, Weft infers the type.  ``rename`` renames
-        the columns of a file.  Its value is a mapping, or text as on the command line.  ``table`` selects a table if
-        the source has several.  ``slot`` and ``publication`` are names on a PostgreSQL server.
-
-        See ``extraction.sources.adding`` for the kinds of sources and for the errors.
+        ``at`` is the path or URI of the source.  ``key`` names the columns that identify the rows of the source.
+        ``every`` is the interval at which ``run`` polls the source.  ``columns`` selects columns with their types.  If
+        a type is None, Weft infers the type.  ``rename`` renames the columns of a file, with a mapping or with text as
+        on the command line.  ``table`` selects a table if the source has several tables.  ``slot`` and ``publication``
+        are names on a PostgreSQL server.  See ``extraction.sources.adding`` for the kinds of sources and for the
+        errors.
         """
         from weft.extraction.sources.adding import add_source
 
@@ -143,10 +141,11 @@ class Sourcing(WeftMethods):
     def history(
         self, name: str, *, where: str | None = None, known: AnyInstant | None = None, limit: int | None = None
     ) -> History:
-        """Return at most ``limit`` periods of a tracked table or view that satisfy the SQL condition ``where``.
+        """Return at most ``limit`` periods of a tracked table or view.  The SQL condition ``where`` selects the
+        periods.
 
-        Weft refreshes a view first.  With ``known``, the result has the periods as recorded at that instant.  See
-        ``execution.histories``.
+        Weft first refreshes the view.  If ``known`` is an instant, the result has the periods as recorded at that
+        instant.  See ``execution.histories``.
         """
         from weft.execution.histories import history
         from weft.execution.temporal.refresh_views import refresh_named
@@ -162,7 +161,7 @@ class Sourcing(WeftMethods):
     def remove_source(self, name: str) -> tuple[SourceRecord, str | None]:
         """Remove a source and return its record.  The tracked table and its periods remain.
 
-        Weft also drops the replication slot on the server if no other source uses the slot.  If the server keeps the
+        Weft also drops the replication slot on the server if no other source uses the slot.  If Weft cannot drop the
         slot, the second result is the reason, otherwise None.  Raises NotFound and LeaseBusy.
         """
         from weft.extraction.sources.adding import remove_source

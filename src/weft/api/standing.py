@@ -38,8 +38,8 @@ class Shown(Brief):
     """A query with its plan, its subscriptions and its last ticks.
 
     ``sharing`` is the number of queries with the same plan.  ``reads`` names the queries whose results this query
-    reads.  ``read_by`` names the queries that read its results.  ``stored`` contains the relations of a synopsis and
-    their numbers of rows.  ``replaced`` contains the earlier texts, the oldest first.
+    reads.  ``read_by`` names the queries that read the results of this query.  ``stored`` contains pairs (relation of
+    the synopsis, number of rows).  ``replaced`` contains the earlier texts, the oldest first.
     """
 
     query: QueryRecord
@@ -85,7 +85,7 @@ class NewQuery:
 
     @property
     def is_synopsis(self) -> bool:
-        """Whether Weft maintains the query as a synopsis.  True for every formula."""
+        """Whether Weft maintains the query as a synopsis, as in the case of every formula."""
         return self.keep == "synopsis" or self.language != "sql"
 
 
@@ -120,7 +120,7 @@ def _named_errors(query: NewQuery, make: Callable[[], T]) -> T:
 
 
 def _canonical(home: OpenHome, query: NewQuery) -> NewQuery:
-    """Return the query with defaults from the settings, the timeliness in microseconds, and canonical channels."""
+    """Add defaults from the settings, and convert the timeliness (microseconds) and the channels to canonical form."""
     from weft.delivery.registry import canonical, default_channels
 
     chosen = configuration(home.folder)
@@ -269,7 +269,7 @@ def resume(home: OpenHome, name: str, *, skip: bool) -> QueryRecord:
                 hint=f"Resume it where it stopped: weft resume {query.name}",
             )
         if skip and query.state != "active":
-            # Use the plan of a query with --from now, which omits rows that are already in its result.
+            # Use the plan for --from now.  This plan omits rows that are already in the result of the query.
             schemas = {label: table.schema for label, table in relations(writer, query.reads).items()}
             form = from_now_form(writer.queries.plan(query.plan_id), schemas)
             writer.queries.skip_to(name, max(home.open_instant(), query.tau or 0), form.signature, form.body)

@@ -50,16 +50,16 @@ class Viewing(WeftMethods):
     def add_view(self, name: str, sql: str, *, batched: bool = False) -> ViewRecord:
         """Create the temporal view that ``sql`` defines over the history of tracked tables and other views.
 
-        A poll refreshes the view after it has changed a table of the view.  With ``batched``, polls do not refresh the
-        view.  Weft then refreshes the view in ``refresh_views`` and before each read.  Raises SqlError, Refused,
-        Conflict and LeaseBusy: see ``execution.temporal.adding``.
+        A poll that changes a table of the view also refreshes the view.  With ``batched``, Weft refreshes the view only
+        in ``refresh_views`` and before each read.  Raises SqlError, Refused, Conflict and LeaseBusy: see
+        ``execution.temporal.adding``.
         """
         from weft.execution.temporal.adding import add_view
 
         return add_view(self.opened, name, sql, "batched" if batched else "eager")
 
     def warnings_of_view(self, name: str) -> tuple[str, ...]:
-        """Return warnings about those parts of a view that are probably mistakes, each with an alternative.
+        """Return warnings about probable mistakes in a view.  Each warning suggests an alternative.
 
         Raises NotFound, PlanMismatch and StorageError.
         """
@@ -68,7 +68,7 @@ class Viewing(WeftMethods):
         return running_totals(self.opened.catalog, self.opened.catalog.views.named(name))
 
     def views(self) -> tuple[ViewRecord, ...]:
-        """Return all views.  Each view follows the views that it reads."""
+        """Return all views.  A view comes after the views that it reads."""
         return self.opened.catalog.views.known()
 
     def show_view(self, name: str) -> ShownView:
@@ -122,7 +122,7 @@ class Viewing(WeftMethods):
         """Refresh the named views (default: all) and the views that they read.  Return the outcome of each refresh.
 
         The default of ``now`` is the time of the home's clock.  A second refresh at the same ``now`` changes nothing.
-        If a refresh fails, its outcome contains the error.  Raises NotFound and LeaseBusy.  Raises ClockError if the
+        The outcome of a failed refresh contains the error.  Raises NotFound and LeaseBusy.  Raises ClockError if the
         home has the wall clock or if ``now`` is in the past.
         """
         from weft.execution.temporal.refresh_views import refresh_views
@@ -148,7 +148,7 @@ class Viewing(WeftMethods):
     def keep_views(self, *, now: AnyInstant | None = None) -> tuple[Refreshed, ...]:
         """Refresh the eager views with changed inputs, as each poll does.  Raise the errors of ``refresh_views``.
 
-        ``now`` is the instant of the polls if the caller chose one.
+        ``now`` is the chosen instant of the polls, or None.
         """
         from weft.execution.temporal.refresh_views import refresh_eager
 

@@ -55,7 +55,7 @@ def _log_trouble(error: WeftError) -> None:
 
 
 class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
-    """An open home.  Close it after use, or use it as a context manager.
+    """An open home.  Call ``close`` after use, or use a ``with`` block.
 
     Spark starts at the first operation that needs Spark, such as ``try_query`` or a tick with new rows.  All homes of a
     process share one JVM, but each home has its own Spark session.
@@ -72,12 +72,13 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
     ) -> Weft:
         """Open the home in the folder ``home``.  With ``create``, create a missing home.
 
-        ``home`` is a path or a ``file:///`` URI.  The default is the variable WEFT_HOME, or ``weft-home`` without that
-        variable.  ``clock`` is the clock of a new home (default: ``wall``).  An existing home must have the same clock.
-        ``wall`` returns the time in microseconds UTC.
+        ``home`` is a path or a ``file:///`` URI.  The default of ``home`` is the variable WEFT_HOME or, without this
+        variable, ``weft-home``.  ``clock`` is the clock of a new home (default: ``wall``).  An existing home must have
+        the same clock.  ``wall`` returns the time in microseconds UTC.
 
-        Raises NotFound if the home does not exist.  Raises Refused for another kind of URI.  Raises Conflict if the
-        home has another clock.  Raises CatalogError if the home is damaged, or if a newer version of Weft wrote it.
+        Raises NotFound if the home does not exist.  Raises Refused for a URI with another scheme.  Raises Conflict if
+        the home has another clock.  Raises CatalogError if the home is damaged, or if the home belongs to a newer
+        version of Weft.
         """
         # Use an absolute path because the working directory of Spark's JVM never changes.
         folder = Path(Location.of(configuration().home if home is None else home).path)
@@ -135,7 +136,7 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         return self.opened.session()
 
     def schemas(self, *texts: str) -> Mapping[str, TableSchema]:
-        """Return the schemas of the home's tables, and of the results that the queries ``texts`` read, by name."""
+        """Return a mapping from names to schemas, for the home's tables and for the results that ``texts`` read."""
         return self.opened.schemas(*texts)
 
     def writing(self, purpose: str) -> AbstractContextManager[Writer]:
@@ -162,24 +163,23 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
     ) -> QueryRecord:
         """Install a standing query, and return its record.
 
-        ``every`` is the interval of its ticks: text such as ``10m``, or microseconds.  ``to`` is one channel or
-        several; ``"cursor"`` means no channel.  ``digest`` and ``zone`` apply to the channels, as in ``subscribe``.
-        With ``start="start"``, the query first delivers the answers of the whole history.  With ``start="now"``, the
-        query delivers only rows that enter its result from now on.  The settings of the home contain the defaults of
-        ``user``, ``every``, ``start`` and ``to``.
+        ``every`` is the interval between ticks: text such as ``10m``, or microseconds.  ``to`` is one channel or
+        several channels.  The channel ``"cursor"`` means that Weft sends no messages.  ``digest`` and ``zone`` apply to
+        the channels, as in ``subscribe``.  With ``start="start"``, the query first delivers the answers of the whole
+        history.  With ``start="now"``, the query delivers only rows that enter its result from now on.  The settings
+        of the home contain the defaults of ``user``, ``every``, ``start`` and ``to``.
 
-        With ``keep="synopsis"``, Weft stores only the part of the past that the query needs.  This part is the
-        synopsis.  Ticks maintain the synopsis without Spark.  Raises SynopsisError if the query has no synopsis.  Also
-        raises SynopsisError for an unbounded synopsis without ``allow_unbounded``.
+        With ``keep="synopsis"``, Weft stores only a synopsis: the part of the past that the query needs.  Ticks
+        maintain the synopsis without Spark.  Raises SynopsisError if the query has no synopsis.  Without
+        ``allow_unbounded``, also raises SynopsisError if the synopsis is unbounded.  Weft also answers a formula in
+        another ``language`` from a synopsis.  If a 2fol formula has no synopsis, Weft evaluates the formula over the
+        stored history.  With ``duplicates``, the answers of a 2fol formula have counts.  With ``discard_history``, Weft
+        deletes rows after all synopses have processed the rows.
 
-        Weft also answers a formula in another ``language`` from a synopsis.  If a 2fol formula has no synopsis, Weft
-        evaluates the formula over the stored history.  With ``duplicates``, the answers of a 2fol formula have counts.
-        With ``discard_history``, Weft deletes rows after all synopses have processed them.
-
-        ``replace`` replaces the text of the query ``name``.  The query keeps its answers, its channels and
-        the values of all omitted parameters.  Weft delivers only answers of the new text that it has not delivered
-        before.  Without ``start``, the new text begins at the same instant as the old one.  Raises NotFound.  Raises
-        Conflict if the columns differ.
+        ``replace`` replaces the text of the query ``name``.  The query keeps its answers, its channels and the values
+        of all omitted parameters.  Afterwards, Weft delivers only answers that it has not delivered before.  Without
+        ``start``, the new text begins at the same instant as the old one.  Raises NotFound.  Raises Conflict if the
+        columns differ.
 
         Raises SqlError or FormulaError if Weft does not support the query.  Raises Conflict if the name is in use.
         Raises Refused for an invalid channel or interval.
@@ -220,9 +220,9 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
     ) -> Replacement:
         """Predict the effects of ``install`` with ``replace`` and an immediate tick.  Change nothing.
 
-        The result counts three kinds of answers: new answers, delivered answers, and answers of the old text alone.
-        Weft first refreshes the views that the query reads.  Raises the errors of ``install``.  Also raises
-        LimitExceeded, ExecutionError and StorageError.
+        The result counts the new answers, the delivered answers, and the answers that only the old text has.  Weft
+        first refreshes the views that the query reads.  Raises the errors of ``install``.  Also raises LimitExceeded,
+        ExecutionError and StorageError.
         """
         query = NewQuery(
             name,
@@ -245,7 +245,7 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         """Install many queries, and return their records in the same order.
 
         A transaction installs up to 1,000 queries.  An error does not undo earlier transactions.  Raises the errors of
-        ``install``; the attribute ``where`` of an error names the query.
+        ``install``.  The attribute ``where`` of an error names the query.
         """
         return standing.install_all(self.opened, queries)
 
@@ -258,7 +258,7 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         return standing.show(self.opened, name, ticks)
 
     def results(self, name: str, *, after: int | None = None, limit: int | None = None) -> Results:
-        """Return at most ``limit`` answers of a query with an ordinal above ``after``.  Raise NotFound.
+        """Return at most ``limit`` answers of a query.  Their ordinals are above ``after``.  Raise NotFound.
 
         Iterate over the result, or convert it to a table.  The query's ORDER BY determines the order of the answers.
         If ``after`` is given or the query has no ORDER BY, the answers are in the order of their ordinals.  The result
@@ -274,9 +274,9 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
     def resume(self, name: str, *, skip: bool = False) -> QueryRecord:
         """Resume a paused or failed query, and retry its failed channels at once.
 
-        The query continues after its last tick.  With ``skip``, it continues at the home's current instant and omits
-        all answers that started earlier.  Raises NotFound.  Raises Conflict if neither the query nor a channel was
-        stopped.  Raises PlanMismatch if ``skip`` is true and the query no longer fits its tables.
+        The query continues after its last tick.  With ``skip``, the query omits all answers that started before the
+        home's current instant.  Raises NotFound.  Raises Conflict if neither the query nor a channel was stopped.
+        Raises PlanMismatch if ``skip`` is true and the query no longer fits its tables.
         """
         return standing.resume(self.opened, name, skip=skip)
 
@@ -319,13 +319,13 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
     ) -> None:
         """Tick the queries at their intervals until ``stop`` is set.  See ``schedule.runner``.
 
-        Without ``stop``, the method runs until SIGINT (Ctrl-C, or Interrupt in a notebook) or SIGTERM.  It then
-        completes the current tick.  A second SIGINT raises KeyboardInterrupt immediately.  In a thread other than the
-        main thread, pass a ``stop``, because signals reach the main thread only.
+        Without ``stop``, SIGINT (Ctrl-C, or Interrupt in a notebook) or SIGTERM ends the method after the current tick.
+        A second SIGINT raises KeyboardInterrupt immediately.  Signals reach only the main thread, so other threads must
+        pass a ``stop``.
 
-        The method calls the functions ``ticked``, ``delivered``, ``troubled``, ``maintained`` and ``polled`` after each
-        such event.  It calls ``delivered`` in another thread.  It calls ``troubled`` with each error that leads to a
-        retry.  The default of ``troubled`` logs the error to the logger ``weft``.
+        The method calls ``ticked``, ``delivered``, ``maintained`` and ``polled`` after the events of the same names.
+        It calls ``delivered`` in a separate thread.  The function ``troubled`` receives each error that leads to a
+        retry. By default, it logs the error to the logger ``weft``.
         """
         from weft.schedule.runner import PACE_US, Runner, stopped_by_signals
 
@@ -335,17 +335,17 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
             runner.run(stopping)
 
     def deliver(self) -> list[Delivered]:
-        """Deliver the waiting answers to the channels, and return the deliveries.  Do not start Spark.
+        """Deliver the waiting answers to the channels, and return the deliveries.
 
-        Raises LeaseBusy.
+        The method does not start Spark.  Raises LeaseBusy.
         """
         return self._deliver(LEASE_WAIT_US)
 
     def time_driven(self, queries: Iterable[QueryRecord]) -> Mapping[int, bool | None]:
         """Return a mapping from query IDs to booleans.
 
-        A value is True if time alone can add rows to the query, or to a query that it reads.  A value is None if one of
-        these queries no longer fits its tables.
+        A value is True if time alone can add rows to the query, or to a query that it reads.  A value is None if the
+        query, or a query that it reads, no longer fits its tables.
         """
         return standing.time_driven(self.opened, queries)
 

@@ -1,4 +1,4 @@
-"""The base class of the classes that together form ``Weft``."""
+"""The base class of the parts of ``Weft``."""
 
 from __future__ import annotations
 

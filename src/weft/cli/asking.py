@@ -65,7 +65,6 @@ def _require_sql(language: LanguageName, command: str) -> None:
 
 
 def _timed(home: Path | None, ask: Callable[[Weft], T]) -> tuple[T, float]:
-    """Call ``ask``, and return its result with the elapsed seconds.  Ctrl-C cancels Spark's jobs."""
     began = time.monotonic()
     with opened(home) as weft, working_on_spark("asking"):
         from weft.runtime.cancelling import cancellable

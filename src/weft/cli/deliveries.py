@@ -174,7 +174,6 @@ def _as_json(each: Deliveries) -> dict[str, Any]:
 
 
 def _waiting(each: Deliveries) -> Iterator[tuple[str, ...]]:
-    """Yield a row for the waiting answers, with the reason for the wait."""
     subscription = each.subscription
     if not each.waiting:
         return

@@ -87,14 +87,12 @@ def _print_table(history: History) -> None:
 
 
 def _texts(each: Stretch, before: Stretch | None, keys: int) -> list[str]:
-    """Return the cells of a period, without its bar.  Omit the key if the previous period has the same key."""
     repeated = before is not None and before.values[:keys] == each.values[:keys]
     texts = ["" if repeated and n < keys else shown(value) for n, value in enumerate(each.values)]
     return [*texts, instant(each.begin), instant(each.end, "now")]
 
 
 def _width(rows: Sequence[Sequence[str]]) -> int:
-    """Return the width (characters) that the terminal leaves for the bars."""
     used = sum(max(map(len, column)) + _GAP for column in zip(*rows, strict=True))
     return min(max(screen().width - used - _GAP, _NARROWEST), _WIDEST)
 

@@ -110,7 +110,6 @@ def config(home: HomeOption = None, json: JsonOption = False) -> None:
 
 
 def _in_effect(home: Path, settings: Sequence[Setting]) -> list[Setting]:
-    """Return the settings, with computed values in place of missing defaults."""
     from weft.configuration import configuration
     from weft.delivery.registry import delta_root, files_root
     from weft.runtime.java import cache_folder

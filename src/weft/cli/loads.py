@@ -186,7 +186,7 @@ def monpoly(
 
 
 def lies_ahead(weft: Weft, load: Summary) -> bool:
-    """Return whether a load into a home with the wall clock stored rows with a future ``ts``."""
+    """Return True if the home has the wall clock and the load stored rows with a future ``ts``."""
     return weft.catalog.home().clock == "wall" and load.last_ts is not None and load.last_ts > weft.clock()
 
 
@@ -262,7 +262,6 @@ def list_quarantine(home: HomeOption = None, json: JsonOption = False) -> None:
 
 
 def _nearby(source: str) -> str:
-    """Shorten the path of a source in the working directory to a relative path."""
     return source.removeprefix(f"{terminal.folder()}/")
 
 

@@ -82,7 +82,6 @@ def _print_files(steps: Sequence[Step], dry_run: bool) -> None:
 
 
 def _compaction(steps: Sequence[Compacted]) -> tuple[str, str]:
-    """Describe the number of files and the size of the compacted files, before and after."""
     before, after = size(sum(step.size for step in steps)), [step.new_size for step in steps]
     files = f"{steps[0].before:,} → {steps[-1].after:,}"
     return files, before if None in after else f"{before} → {size(sum(each or 0 for each in after))}"

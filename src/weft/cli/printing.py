@@ -1,4 +1,4 @@
-"""Print tables that fit the terminal, JSON, values as text, and the progress of slow operations."""
+"""Print tables, JSON, values and the progress of slow operations."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from weft.algebra.schema import DataType
 
 _LONGEST = 300
-"""The maximum number of characters of a value in a table.  With --json, values have their full length."""
+"""The maximum length in characters of a value in a table.  With --json, values have their full length."""
 _WIDEST = 100_000
-"""The maximum number of characters of an answer's line in a pipe."""
+"""The maximum length in characters of a line of answers in a pipe."""
 LIST_WIDTH = 200
-"""The maximum number of characters of a list's line in a pipe.  With --json, lines have their full length."""
+"""The maximum length in characters of a line of a list in a pipe.  With --json, lines have their full length."""
 _GAP = 3
 """The number of characters between two columns."""
 
@@ -47,7 +47,7 @@ def _console(err: bool) -> Console:
 
 
 def echo(text: str, style: str | None = None, *, err: bool = False) -> None:
-    """Print a line of text.  Control characters are visible."""
+    """Print a line of text.  Escape control characters."""
     screen(err=err).print(lines(text), style=style, soft_wrap=True)
 
 
@@ -94,7 +94,7 @@ def iso(micros: int | None) -> str | None:
 
 
 def shown(value: object) -> str:
-    """Format a value for a table on one line.  Control characters are visible."""
+    """Format a value for a table on one line.  Escape control characters."""
     if value is None:
         return "NULL"
     if isinstance(value, dt.datetime):
@@ -107,7 +107,7 @@ def shown(value: object) -> str:
 
 
 def plain(text: str) -> str:
-    r"""Format text from data as one short line.  Control characters are visible.
+    r"""Format text from data as one short line.  Escape control characters.
 
     >>> plain("a\nb\x1b[31m")
     'a b\\x1b[31m'
@@ -116,16 +116,14 @@ def plain(text: str) -> str:
 
 
 def typed(columns: Iterable[tuple[str, DataType]]) -> str:
-    """Format columns and their types on one line.  Control characters are visible, because names may come from a
-    file.
-    """
+    """Format columns and their types on one line.  Escape control characters, because names may come from a file."""
     from weft.execution.tabular import columns_text
 
     return visible(columns_text(columns))
 
 
 def lines(text: str) -> str:
-    r"""Return text in which control characters except line ends and tabs are visible.
+    r"""Escape the control characters in text, except line ends and tabs.
 
     >>> lines("SELECT a\n\tFROM b -- \x1b[31m")
     'SELECT a\n\tFROM b -- \\x1b[31m'
@@ -143,10 +141,10 @@ def table(
 ) -> None:
     """Print rows under column headings.  ``right`` contains the indexes of right-aligned columns.
 
-    In a terminal, long values continue on the next line.  If the variable COLUMNS is set, the layout is that of a
-    terminal with COLUMNS characters per line.  In a pipe or a file, each row is one line without trailing spaces.  The
-    function then cuts the widest columns of a list, so that a line has at most ``LIST_WIDTH`` characters.  It never
-    cuts ``answers``.  Control characters are visible.
+    In a terminal, long values continue on the next line.  In a pipe or a file, each row is one line without trailing
+    spaces.  There, the function cuts the widest columns of a list, so that a line has at most ``LIST_WIDTH``
+    characters. If ``answers`` is true, the function never cuts columns.  If the variable COLUMNS is set, the output has
+    the layout of a terminal with that width.  The function escapes control characters.
     """
     from rich import box
     from rich.table import Table
@@ -226,7 +224,7 @@ def working(text: str) -> Iterator[Callable[[str], None]]:
 
 
 def working_on_spark(text: str) -> AbstractContextManager[Callable[[str], None]]:
-    """Show a spinner as ``working`` does.  If Spark does not run yet, mention its start time."""
+    """Show a spinner as ``working`` does.  If Spark is not running, mention how long the start takes."""
     from weft.runtime.session import session_started
 
     return working(text if session_started() else f"{text} (starting Spark takes 5 to 15 s)")

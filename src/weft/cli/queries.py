@@ -257,7 +257,6 @@ def queries(
 
 
 def _state(query: QueryRecord, channels: Mapping[int, tuple[int, int]]) -> str:
-    """Describe the state of a query, the instant of its last replacement, and its parked channels."""
     every, parked = channels.get(query.query_id, (0, 0))
     replaced = "" if query.replaced_at is None else f", replaced {moment(query.replaced_at)}"
     return f"{query.state}{replaced}" + (f", {parked} of {every} channels parked" if parked else "")

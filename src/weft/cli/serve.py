@@ -67,7 +67,8 @@ def add_to(app: typer.Typer) -> None:
             if variables is not None:
                 _restart(variables)
         except KeyboardInterrupt:
-            # Exit immediately, because Python would wait for the running commands.  The next writer settles their work.
+            # Exit immediately, because Python would wait for the running commands.  The next writer settles the
+            # interrupted work.
             sys.stdout.flush()
             os._exit(INTERRUPTED)
         if not json:

@@ -49,7 +49,6 @@ def add_to(app: typer.Typer) -> None:
 
 
 def _run_input(app: typer.Typer, folder: Path) -> int:
-    """Return the exit code of the last failed command, or 0."""
     interactive = sys.stdin.isatty()
     if interactive:
         _remember_lines(folder / "logs" / "shell-history")

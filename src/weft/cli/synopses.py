@@ -49,7 +49,6 @@ def _as_json(explanation: SynopsisExplanation, assumed: str | None) -> dict[str,
 
 
 def _triple(explanation: SynopsisExplanation) -> Iterator[str]:
-    """Yield the formulas ∅, Δ and Γ, which refer to the stored relations."""
     if not explanation.relations:
         return
     yield "∅: every relation starts empty"

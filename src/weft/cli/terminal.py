@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class RunLocally(BaseException):
     """The error for a command that must run in the client's process, raised before the command has any effect.
 
-    Like SystemExit, it is not an Exception, so that error handlers do not catch it.
+    The class does not inherit from Exception, so that error handlers do not catch the error.
     """
 
 

@@ -102,8 +102,8 @@ def _delivered_json(deliveries: Sequence[Delivered] | None) -> list[dict[str, An
 def print_tick(weft: Weft, report: TickReport) -> None:
     """Print the result of a tick: the window and the number of new rows of each query.
 
-    For a query without new rows, print the reason.  If a tick has many queries, list only the failed queries and those
-    with the most new rows.
+    For a query without new rows, print the reason.  If a tick has many queries, list only failed queries and the
+    queries with the most new rows.
     """
     title = f"tick {report.tick_id}, up to {instant(report.t)}"
     if not report.outcomes:
@@ -127,7 +127,6 @@ def print_tick(weft: Weft, report: TickReport) -> None:
 
 
 def _print_counts(outcomes: Sequence[QueryOutcome], timely: Mapping[int, bool | None]) -> None:
-    """Print one line for the queries with new rows, and one line for each reason for no rows."""
     news = [each for each in outcomes if each.rows]
     if news:
         rows = sum(each.rows for each in news)
@@ -254,7 +253,7 @@ def _print_other(process: int, json: bool) -> None:
 
 
 def print_retry(weft: Weft, json: bool, error: WeftError) -> None:
-    """Print an error in one line if Weft will retry the operation."""
+    """Print, in one line, an error that leads to a retry."""
     text = f"{instant(weft.clock())}  {plain(error.message)}; trying again"
     echo(text, style="yellow", err=json)
 

@@ -99,7 +99,6 @@ def _print_usage(error: ClickException) -> None:
 
 
 def _surplus_argument(error: ClickException) -> tuple[str, str] | None:
-    """Return None for other errors."""
     match = _EXTRA.fullmatch(error.format_message())
     context = error.ctx if isinstance(error, UsageError) else None
     if match is None or context is None:
@@ -115,10 +114,7 @@ def _surplus_argument(error: ClickException) -> tuple[str, str] | None:
 
 
 def _options_for(parameters: Sequence[Any], argument: str) -> list[Any]:
-    """Return the options to which a surplus argument may belong.
-
-    Prefer the options for channels.  Otherwise prefer the options for numbers.
-    """
+    """Prefer options for channels, then options for numbers."""
     options = [
         each
         for each in parameters
@@ -142,7 +138,7 @@ def remember(*, home: Path | None = None, sql: str | None = None) -> None:
 def print_error(error: WeftError) -> None:
     """Print an error with its position, the line of the query, and the hint.  With --json, print the error as JSON.
 
-    Control characters are visible, because names may come from a file.
+    Escape control characters, because names may come from a file.
     """
     from weft.cli.printing import echo, screen
 
@@ -177,7 +173,6 @@ def _print_json(outcome: str, message: str, **more: Any) -> None:
 
 
 def _pointed(where: str | None) -> str | None:
-    """Return the line of the query, with a mark below the column."""
     match = _PLACE.fullmatch(where or "")
     sql = _context.get(_Context()).sql
     if match is None or sql is None:
@@ -192,7 +187,7 @@ def _pointed(where: str | None) -> str | None:
 
 
 def print_unexpected(error: Exception) -> int:
-    """Report a defect of Weft, or an error of the operating system such as a full disk, in one line.
+    """Report an unexpected error in one line: a defect of Weft, or an operating system error such as a full disk.
 
     Write the traceback to the log of the home.  Return the exit code of a failure.
     """

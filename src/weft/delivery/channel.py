@@ -27,12 +27,12 @@ message may have been sent, but Weft can repeat it because the receiver recogniz
 
 @dataclass(frozen=True)
 class About:
-    """The contents of a message apart from its answers.  Weft stores the contents, so every attempt sends the same.
+    """The contents of a message apart from its answers.  Every attempt sends the same stored contents.
 
-    ``sql``, ``user`` and ``query_id`` describe the query.  ``total`` is the number of its answers.  ``home`` is the
-    folder of the home.  ``home_id`` stays the same when the folder moves.  ``at`` is the creation time of the message
-    (wall clock, microseconds UTC).  ``before`` contains the keys of the first and the last message that the
-    subscription has sent. ``zone`` is the time zone in which the message shows instants.
+    ``sql``, ``user`` and ``query_id`` describe the query.  ``total`` is the number of the query's answers.  ``home`` is
+    the folder of the home.  ``home_id`` stays the same when the folder moves.  ``at`` is the creation time of the
+    message (wall clock, microseconds UTC).  ``before`` contains the keys of the first and the last message that the
+    subscription has sent.  ``zone`` is the time zone in which the message shows instants.
     """
 
     sql: str
@@ -61,8 +61,8 @@ class Message:
     """Consecutive answers of one query.  Every attempt has the same ``key``, which is unique in the home.
 
     ``count`` is the number of answers.  ``rows`` contains all answers, or only the first ones if the channel limits the
-    rows that a message shows.  ``is_test`` marks a test message, which belongs to no query.  ``attempt_at`` is the
-    time of this attempt (wall clock, microseconds UTC).  Signatures contain ``attempt_at``.
+    rows of a message.  ``is_test`` marks a test message, which belongs to no query.  ``attempt_at`` is the time of this
+    attempt (wall clock, microseconds UTC).  Signatures contain ``attempt_at``.
     """
 
     key: str
@@ -81,7 +81,7 @@ class Message:
 
     @property
     def answers(self) -> Answers:
-        """The query of the message, with the ID of its home."""
+        """The query of the message, and the ID of the home."""
         return Answers(self.about.home_id, self.about.query_id, self.query_name, self.columns)
 
 
@@ -113,9 +113,9 @@ class Channel(Protocol):
 
     @property
     def shown_rows(self) -> int | None:
-        """The maximum number of rows that a message shows.
+        """The maximum number of rows that a message shows, or None if a message shows all rows.
 
-        If it is None, a message shows all of its rows.  The outbox then divides many answers into several messages.
+        Without a maximum, the outbox divides many answers into several messages.
         """
 
     @property
@@ -150,7 +150,7 @@ class Channel(Protocol):
         """Undo a failed or interrupted ``send`` if possible.  A second call has no further effect."""
 
     def test(self, message: Message) -> str:
-        """Send a test message if the channel supports this.  Return a sentence about the outcome."""
+        """Send a test message if the channel supports test messages.  Return a sentence about the outcome."""
 
 
 _SECOND: Final = 1_000_000

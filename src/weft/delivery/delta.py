@@ -1,4 +1,4 @@
-"""Deliver to Delta tables that are not tables of the home: append each answer once, in typed columns.
+"""Deliver to Delta tables other than the home's own tables.  Append each answer once, in typed columns.
 
 Each message is one commit.  The log of the table records which messages the table contains.  A repeated message
 therefore has no effect.
@@ -61,9 +61,9 @@ class DeltaChannel:
         return "the table can be written; no test row was added, since the table contains answers only"
 
     def recover(self, position: str | None) -> Recovery:
-        """Return ``undone``, because the log lists the stored messages.
+        """Return ``undone``, or ``unknown`` if the table is missing or was replaced.
 
-        Return ``unknown`` if the table is missing or was replaced.
+        No action is necessary, because the log of the table lists the stored messages.
         """
         before = None if position is None else json.loads(position)["table"]
         with self._sending():

@@ -83,7 +83,7 @@ def next_digest(digest: Digest, zone: str, after: int) -> int:
 
 def _next_hour(place: ZoneInfo, after: int) -> int:
     minute = after // _MINUTE * _MINUTE
-    # Step by minutes.  A clock change may come before the next full hour, and need not be a whole number of hours.
+    # Step by minutes, because a clock change may occur within an hour and may be shorter than an hour.
     for step in range(1, 121):
         if to_datetime(minute + step * _MINUTE).astimezone(place).minute == 0:
             return minute + step * _MINUTE

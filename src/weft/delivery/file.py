@@ -1,9 +1,8 @@
 """Deliver to files: append each answer once, as JSON lines or CSV.
 
 The outbox stores the size of the file before each message.  Recovery truncates the file to the stored size.  Each file
-therefore belongs to one query, and no other program should append to it.
-
-The path must lie below a root folder, which is a setting.
+therefore belongs to one query, and no other program should append to the file.  The path must lie below the root folder
+in the settings.
 """
 
 from __future__ import annotations
@@ -81,7 +80,7 @@ class FileChannel:
             raise Conflict(error.message, where=error.where, hint=error.hint) from error
 
     def prepare(self) -> str:
-        """Create the file if it is missing.  Return its size, a digest of its last bytes, and its inode as JSON.
+        """Create the file if it is missing.  Return the size, the inode and a digest of the last bytes as JSON.
 
         After a restore, the file has another inode.  Weft then recognizes the file by the digest.
         """
@@ -113,8 +112,9 @@ class FileChannel:
         return "the file can be written; no test row was added, since the file contains answers only"
 
     def recover(self, position: str | None) -> Recovery:
-        """Truncate the file to the offset of ``position``.  Return ``unknown`` if the file was replaced or is too
-        short.
+        """Truncate the file to the offset of ``position``.
+
+        Return ``unknown`` if the file was replaced or is shorter than the offset.
         """
         place = _read_position(position)
         try:
@@ -207,7 +207,7 @@ class _Position:
     inode: int
 
     def is_in(self, file: int) -> bool:
-        """A copy of the file also counts if its bytes before the offset are the same."""
+        """Accept a copy of the file if the bytes before the offset are the same."""
         status = os.fstat(file)
         if status.st_size < self.offset:
             return False
@@ -257,8 +257,8 @@ def _write_at(file: int, content: bytes, offset: int) -> None:
 def path_below(text: str, root: Path, *, usage: str, variable: str) -> PurePosixPath:
     """Return the path relative to ``root``.  Raise Refused for a path outside ``root``.
 
-    The error message shows ``usage``, the syntax of the channel.  It also shows ``variable``, the environment variable
-    that sets the root folder.
+    Error messages contain ``usage``, the syntax of the channel, and ``variable``, the variable that sets the root
+    folder.
 
     >>> path_below("a/./b", Path("/srv/files"), usage="file:NAME.csv", variable="WEFT_FILES_ROOT")
     PurePosixPath('a/b')

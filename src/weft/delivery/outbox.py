@@ -1,9 +1,9 @@
-"""Deliver the answers of each subscription to its channel, in order and once (design section 6).
+"""Deliver each answer to the channels of its query, once and in order (design section 6).
 
-The outbox stores a message with its range of ordinals and the channel's position.  It then sends the message and marks
-the message as sent.  If the process dies in between, the next run undoes the message through the channel.  After each
-failure of a channel, the outbox waits longer before the next attempt.  The failure after the last pause parks the
-subscription.
+The outbox stores a message with its range of ordinals and the channel's position.  The outbox then sends the message
+and marks the message as sent.  If the process dies before the mark, the next run undoes the message through the
+channel.  After each failure of a channel, the outbox waits longer before the next attempt.  The failure after the last
+pause parks the subscription.
 """
 
 from __future__ import annotations
@@ -65,12 +65,10 @@ def deliver(
     ``at`` is the time of the wall clock at the start (microseconds UTC).  ``clock`` reads the wall clock during the
     run. If ``clock`` is None, the time stays at ``at``.  The home's clock determines which digests are due.
 
-    The run uses the lease of ``sender``.  Without ``sender``, the run takes its own lease.  It waits at most
-    ``wait_us`` for this lease before it raises LeaseBusy.  With ``clock``, the run renews the lease before each
-    message.
-
-    The run stores and returns the error of a channel, and does not raise it.  The results omit subscriptions without
-    answers to send.
+    The run uses the lease of ``sender``.  Without ``sender``, the run takes its own lease.  If another process holds
+    the lease for more than ``wait_us``, the run raises LeaseBusy.  With ``clock``, the run renews the lease before each
+    message.  The run stores and returns the errors of channels, but does not raise them.  The results omit
+    subscriptions without answers to send.
     """
     own = catalog.delivering(clock or (lambda: at), wait_us=wait_us) if sender is None else nullcontext(sender)
     with own as writer:
@@ -104,7 +102,7 @@ class _Run:
     def recover(self) -> None:
         """Settle all messages that were opened but not marked as sent.
 
-        This includes messages of removed queries and parked subscriptions.  Another query may soon use their
+        Include messages of removed queries and parked subscriptions, because another query may soon use the
         destination.
         """
         for entry in self._sender.outbox.unsent():
@@ -241,9 +239,7 @@ class _Run:
         return next((entry for entry in unsent if entry.sub_id == subscription.sub_id), None)
 
     def _last(self, channel: Channel | None, subscription: Subscription, query: QueryRecord) -> int:
-        """Return the ordinal of the last answer to send.  The retry of a failed digest has the same answers as the
-        digest.
-        """
+        """Return the ordinal of the last answer to send.  A retry of a failed digest sends the same answers."""
         unsent = self._unsent(subscription) if subscription.digest and channel and channel.shown_rows else None
         return query.rows if unsent is None else unsent.last_ordinal
 
@@ -271,7 +267,7 @@ class _Run:
     ) -> tuple[tuple[ResultRow, ...], int]:
         """Return the rows of the next message, and the ordinal of its last answer.
 
-        The retry of a failed message has the same answers.  A new message contains as many rows as the limits allow.
+        A retry of a failed message sends the same answers.  A new message contains as many rows as the limits allow.
         If the channel shows a limited number of rows, the message covers all answers but contains only the first rows.
         """
         unsent = self._unsent(subscription)

@@ -20,7 +20,7 @@ from weft.errors import Refused
 from weft.storage.ledger import Answers, ResultRow
 
 CURSOR: Final = "cursor"
-"""The channel of every query from which clients fetch answers.  The outbox skips this channel."""
+"""The channel from which clients fetch answers.  Every query has this channel, and the outbox skips this channel."""
 
 
 def files_root(home: Path) -> Path:
@@ -120,10 +120,11 @@ _TEXT = "This is a test message from Weft: answers sent to this address arrive. 
 
 
 def send_test(text: str, home: Path, home_id: str, user: str, at: int) -> tuple[str, str]:
-    """Send a test message to the channel ``text``.  Return its canonical name and a sentence about the outcome.
+    """Send a test message to the channel ``text``.
 
-    ``at`` is the time of the wall clock (microseconds UTC).  Raises Refused for an invalid channel.  Raises
-    DeliveryError if the channel does not accept the message.
+    Return the canonical name of the channel, and a sentence about the outcome.  ``at`` is the time of the wall clock
+    (microseconds UTC).  Raises Refused for an invalid channel.  Raises DeliveryError if the channel does not accept the
+    message.
     """
     channel = open_channel(text, home)
     if channel is None:

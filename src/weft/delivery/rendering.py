@@ -2,7 +2,8 @@
 
 The columns ``_ordinal``, ``_first_at`` and ``_tick`` come first.  Instants are in RFC 3339 format, in UTC.  DECIMAL
 values are text, which preserves all digits.  BINARY values are base64 text.  NaN and the infinities are text, because
-JSON has no such numbers.  A value of a nested type is a JSON object or array.  CSV contains the value as JSON text.
+JSON has no such numbers.  A value of a nested type is a JSON object or array.  CSV contains a nested value as JSON
+text.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def json_line(names: list[str], row: ResultRow, columns: Columns) -> str:
 
 
 def csv_header(names: list[str]) -> str:
-    """Return the first line of a CSV file, which names the columns."""
+    """Return the header line of a CSV file."""
     return ",".join(_quoted(name) for name in names) + "\n"
 
 

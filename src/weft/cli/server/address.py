@@ -106,7 +106,7 @@ def settings(variables: Mapping[str, str]) -> dict[str, str]:
 def mark(instance: str, value: str | None) -> str | None:
     """Return a hash of a secret, or None if the secret is not set.
 
-    The server and the client compare the hashes, so that neither reveals the secret.
+    The server and the client compare hashes, and so do not exchange the secret.
     """
     import hashlib
 

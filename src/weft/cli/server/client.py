@@ -21,7 +21,7 @@ from weft.cli.server import address
 from weft.errors import Refused
 
 _ANSWER_SECONDS: Final = 5.0
-"""The client ignores a server that does not reply to a greeting within this time."""
+"""The time limit for the reply to a greeting.  The client ignores a slower server."""
 
 _TERMINAL_VARIABLES: Final = (
     "COLUMNS",
@@ -121,9 +121,10 @@ def _differences(server: Mapping[str, Any], variables: Mapping[str, str]) -> lis
 
 
 def reload_server(home: str | os.PathLike[str], variables: Mapping[str, str]) -> int:
-    """Restart the server of the home with these variables, after the end of its running work.  Return its process ID.
+    """Restart the home's server with these variables, and return its process ID.
 
-    Raises NotFound if the home has no server.  Raises ExecutionError if the server cannot restart or takes too long.
+    The server first completes its running work.  Raises NotFound if the home has no server.  Raises ExecutionError if
+    the server cannot restart or takes too long.
     """
     from weft.errors import ExecutionError, NotFound
 
@@ -155,7 +156,7 @@ def reload_server(home: str | os.PathLike[str], variables: Mapping[str, str]) ->
 
 
 def server_state(home: str | os.PathLike[str]) -> tuple[bool, str, str | None]:
-    """Return a tuple for the doctor: whether the server works, a description of its state, and the remedy or None."""
+    """Return the state of the server for the doctor: whether it works, a description, and a remedy or None."""
     pointer = os.path.join(home, address.FOLDER, address.POINTER)
     if not os.path.exists(pointer):
         return True, "none; `weft serve` makes commands faster", None
@@ -192,7 +193,6 @@ def _send(arguments: Sequence[str], path: str, name: str) -> int | None:
 
 
 def _stream_or_fail(path: str, request: Mapping[str, Any], name: str) -> Any:
-    """Run ``_stream``.  If the server ends, print a failure."""
     with _forward_interrupts(path, str(request["key"])):
         try:
             return _stream(path, request)
@@ -267,7 +267,7 @@ def _request(arguments: Sequence[str]) -> dict[str, Any]:
 
 
 def _size() -> tuple[int, int]:
-    """Return the terminal's columns and lines.  Determine both as rich does."""
+    """Return the numbers of columns and lines of the terminal, as rich determines them."""
     width, height = 80, 25
     for descriptor in (0, 1, 2):
         with suppress(OSError, ValueError):

@@ -96,7 +96,6 @@ def _elsewhere(home: Path) -> Iterator[Path]:
 
 
 def _bind(places: list[Path]) -> tuple[Path, socket.socket]:
-    """Bind a socket at the first usable path."""
     reasons = []
     for path in places:
         if len(os.fsencode(path)) > _LONGEST:

@@ -51,9 +51,9 @@ _COMMANDS: Final = 16
 """The maximum number of commands that run at the same time.  Further commands wait."""
 _INSIST_SECONDS: Final = 0.3
 _PATIENCE_SECONDS: Final = 1.5
-"""The time after which a canceled command that still runs prints a note."""
+"""The time for which a canceled command may run before it prints a note."""
 GRACE_SECONDS: Final = 20.0
-"""The time for which a stopped server waits for running commands before it cancels them."""
+"""The time that a stopped server gives running commands before it cancels them."""
 _START_SECONDS: Final = 20.0
 _PAUSE_SECONDS: Final = 0.1
 """The time between two checks of the running commands."""
@@ -165,8 +165,8 @@ class LocalServer:
     ) -> None:
         """Start Spark in a separate thread and run a first query, so that later commands are faster.
 
-        Then run ``rehearsal`` in a temporary folder, in steps.  Commands have priority between two steps.  At the end,
-        call ``warm``.
+        Then run ``rehearsal`` in a temporary folder, in steps.  Between two steps, the rehearsal waits for running
+        commands. At the end, call ``warm``.
         """
         self._threads.submit(self._warm, rehearsal, warm)
 
@@ -302,7 +302,6 @@ Check = Callable[[Any], bool]
 
 
 def _is_text(value: Any) -> bool:
-    """Return whether the operating system accepts the value as an argument or a path."""
     return isinstance(value, str) and "\0" not in value
 
 

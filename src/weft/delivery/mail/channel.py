@@ -72,10 +72,7 @@ class EmailChannel:
         return f"{self._server} accepted a letter to {', '.join(self._to.addresses)}: {self.send(message, None)}"
 
     def recover(self, position: str | None) -> Recovery:
-        """Return ``undone`` only if the server certainly did not accept the letter.
-
-        This is certain if the server refused the letter, or if the session failed before the end of the text.
-        """
+        """Return ``undone`` if the server refused the letter, or if the session failed before the end of the text."""
         if not self._may_have_gone:
             return "undone"
         return "again" if self._to.policy == "again" else "unknown"

@@ -1,10 +1,10 @@
 """Submit a letter over SMTP (RFC 5321), and determine whether the server accepted the letter.
 
-A session may end early.  Before the end of the text, the server cannot have accepted the letter.  Between the end of
+If the session ends before the end of the text, the server cannot have accepted the letter.  If the session ends between
 the text and the reply, only the server knows the outcome.
 
-The settings limit the time for each reply.  Four times this limit applies to the whole session, so that a slow server
-cannot block the outbox.
+The settings limit the time for each reply.  The limit for a whole session is four times the limit for a reply.  A slow
+server therefore cannot block the outbox.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class _Client(smtplib.SMTP):
 
     def __init__(self, server: Server, context: ssl.SSLContext | None) -> None:
         self._server, self._context = server, context
-        # Pass a local host name.  Without one, smtplib asks the network, which may block.
+        # Pass a local host name.  Otherwise smtplib would look up a name in the network, which may block.
         super().__init__(local_hostname=server.sender.rpartition("@")[2], timeout=server.timeout)
 
     def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:

@@ -122,8 +122,8 @@ def _mailto(address: str, subject: str) -> str:
 def _header(text: str) -> str:
     """Return text from data as one line of a header.
 
-    Python's email package decodes an encoded word (``=?utf-8?q?a=0d=0aBcc:…?=``), including its line ends.  The result
-    could add a header.  This function therefore inserts a space into the start of every encoded word.
+    Python's email package decodes an encoded word (``=?utf-8?q?a=0d=0aBcc:…?=``), including its line ends.  The decoded
+    text could add a header.  This function therefore inserts a space into the start of every encoded word.
     """
     words = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return words.replace("=?", "= ?")[:_NAME] or "-"
@@ -226,7 +226,7 @@ def _local(value: dt.datetime, zone: ZoneInfo) -> str:
 
 
 def _line(text: str) -> str:
-    """Return text from data on one line of at most 500 characters, with visible control characters."""
+    """Return text from data as one line of at most 500 characters.  Escape control characters."""
     return one_line(text, _CELL, allowed=_JOINERS)
 
 

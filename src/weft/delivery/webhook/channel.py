@@ -50,7 +50,7 @@ class WebhookChannel:
 
     @property
     def shown_rows(self) -> int | None:
-        """The maximum number of rows in a text for Slack or Teams.  None for signed JSON, which contains all rows."""
+        """The maximum number of rows in a text for Slack or Teams, or None for signed JSON."""
         return None if self._to.form == "standard" else SHOWN_ROWS
 
     @property

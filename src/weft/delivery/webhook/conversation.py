@@ -2,7 +2,7 @@
 
 The module resolves the host name once and checks each address before connecting.  A second look-up might return
 addresses that were not checked.  The module does not follow redirects.  The settings limit the time for a response.
-Four times this limit applies to the whole exchange.
+The limit for the whole exchange is four times the limit for a response.
 """
 
 from __future__ import annotations

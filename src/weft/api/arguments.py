@@ -17,16 +17,11 @@ if TYPE_CHECKING:
     from weft.extraction.files.options import FileOptions
 
 AnyInstant = int | str | dt.datetime
-"""An instant in one of three forms: microseconds UTC, ISO 8601 text, or a datetime with a time zone.
-Text without an offset is in UTC.
-"""
+"""An instant: microseconds UTC, ISO 8601 text (UTC without an offset), or a datetime with a time zone."""
 
 
 def micros(instant: AnyInstant) -> int:
-    """Return an instant as microseconds UTC.
-
-    Raise Refused for invalid text and for a datetime without a time zone.
-    """
+    """Return an instant in microseconds UTC.  Raise Refused for invalid text or a datetime without a time zone."""
     if isinstance(instant, str):
         return parse_instant(instant)
     if isinstance(instant, dt.datetime):
@@ -92,10 +87,7 @@ def renaming(names: str | Mapping[str, str] | None) -> tuple[tuple[str, str], ..
 
 
 def typed_columns(columns: str | Mapping[str, str], option: str) -> tuple[tuple[str, DataType], ...]:
-    """Return pairs (column, type).  Raise Refused if a column has no type.
-
-    ``columns`` is a mapping, or text that ``column_list`` accepts.
-    """
+    """Return pairs (column, type) from a mapping or text.  Raise Refused if a column has no type."""
     text = columns if isinstance(columns, str) else ", ".join(f"{name} {kind}" for name, kind in columns.items())
     listed = column_list(text, option)
     missing = next((name for name, kind in listed if kind is None), None)

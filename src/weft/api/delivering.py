@@ -26,10 +26,7 @@ Channels: TypeAlias = list[str] | tuple[str, ...]
 
 @dataclass(frozen=True, repr=False)
 class Deliveries(Brief):
-    """A subscription with its query and its latest messages, the newest first.
-
-    ``has_messages`` is true if the subscription has sent a message.
-    """
+    """A subscription with its query and its latest messages, the newest first."""
 
     query: QueryRecord
     subscription: Subscription
@@ -175,9 +172,8 @@ class Delivering(WeftMethods):
         return self._after_settling(restart)
 
     def deliveries(self, name: str | None = None, *, limit: int = 20) -> tuple[Deliveries, ...]:
-        """Return the subscriptions of one query or of all queries.
-
-        The result contains the latest ``limit`` messages in total.  Raises NotFound.
+        """Return the subscriptions of one query or all queries, with at most ``limit`` messages in total.  Raise
+        NotFound.
         """
         catalog = self.opened.catalog
         query_id = None if name is None else catalog.queries.named(name).query_id
@@ -214,7 +210,6 @@ class Delivering(WeftMethods):
         return health_of(self.opened, MAX_LAG_US if max_lag_us is None else max_lag_us)
 
     def _after_settling(self, change: Callable[[Writer], T]) -> T:
-        """Call ``change`` while no process delivers, after settling the messages of dead processes."""
         from weft.delivery.outbox import settle
 
         home = self.opened

@@ -1,7 +1,4 @@
-"""Explain a query over the tables of the home.
-
-If the home has no tables, the explanation assumes the table that a first load of mail creates.
-"""
+"""Explain a query over the tables of the home, or over the table that a first load of mail creates."""
 
 from __future__ import annotations
 
@@ -31,10 +28,9 @@ A test compares the two lists.
 
 @dataclass(frozen=True)
 class Known:
-    """The tables over which a query is explained.
+    """The tables over which a query is explained, with their known sizes (``extents``).
 
-    If the tables are assumed, ``assumed`` is the reason, otherwise None.  ``extents`` contains the known sizes of the
-    tables.
+    If the tables are assumed, ``assumed`` is the reason, otherwise None.
     """
 
     schemas: Mapping[str, TableSchema]
@@ -87,10 +83,7 @@ def sql_asked_once(sql: str, known: Known) -> tuple[str, tuple[str, ...]]:
 def synopsis_explanation(
     sql: str, known: Known, language: Language = "sql", *, duplicates: bool = False, keep: bool = False
 ) -> SynopsisExplanation:
-    """Explain a query that Weft maintains as a synopsis.
-
-    Raises SqlError, FormulaError, SynopsisError or Refused.
-    """
+    """Explain a query that Weft maintains as a synopsis.  Raise SqlError, FormulaError, SynopsisError or Refused."""
     compiled = synopsis_plan(sql, known.schemas, language, duplicates=duplicates, keep=keep)
     return replace(explain_synopsis(compiled), next_due=NOT_INSTALLED)
 

@@ -40,10 +40,7 @@ def extents(home: OpenHome, schemas: Mapping[str, TableSchema]) -> dict[str, Ext
 
 
 def explain_installed(home: OpenHome, name: str) -> Explanation | SynopsisExplanation:
-    """Return an explanation of a standing query.
-
-    Raise NotFound.  Raise PlanMismatch if the query no longer fits its tables.
-    """
+    """Explain a standing query.  Raise NotFound.  Raise PlanMismatch if the query no longer fits its tables."""
     query = home.catalog.queries.named(name)
     tables = relations(home.catalog, query.reads)
     record = home.catalog.queries.plan(query.plan_id)

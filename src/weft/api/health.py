@@ -126,10 +126,7 @@ class Maintaining(WeftMethods):
         return settings_of(self.opened.folder)
 
     def doctor(self) -> Iterator[Check]:
-        """Check the installation and this home, and yield the result of each check.
-
-        The method does not start Spark.
-        """
+        """Check the installation and this home without starting Spark, and yield the result of each check."""
         from weft.delivery.registry import default_channels
         from weft.runtime.doctor import examine
 

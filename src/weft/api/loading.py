@@ -32,10 +32,7 @@ Rows: TypeAlias = (
 
 
 class Tabular(Protocol):
-    """An object that can export its rows as an Arrow stream.
-
-    Examples are pyarrow tables, pandas and polars DataFrames, and DuckDB relations.
-    """
+    """An object that can export its rows as an Arrow stream, such as a pandas DataFrame or a DuckDB relation."""
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
 
@@ -195,10 +192,7 @@ class Description(Brief):
 
 @dataclass(frozen=True, repr=False)
 class ResultsDescription(Brief):
-    """A query with its latest answers.  ``first`` is the answer with ordinal 1, or None.
-
-    The table ``query.results`` contains the answers as rows.
-    """
+    """A query with its latest answers.  ``first`` is the answer with ordinal 1, or None."""
 
     query: QueryRecord
     first: ResultRow | None

@@ -57,7 +57,7 @@ def verdicts(
 ) -> Iterator[str]:
     """Yield the lines that MonPoly prints for a formula and a log.  Raise FormulaError.
 
-    Before the first line, the function calls ``note`` with each remark on the formula.
+    ``note`` receives remarks on the formula.
     """
     with in_file(known):
         columns = signature(text_of(known))
@@ -69,10 +69,7 @@ def verdicts(
 def parse_formula(
     text: str, known: Signature, options: Options, note: Callable[[str], None]
 ) -> tuple[ParsedFormula, Semantics]:
-    """Parse a formula in the language of the options.  Return the formula and its semantics.
-
-    Raises FormulaError or Refused.
-    """
+    """Parse a formula, and return it with its semantics.  Raise FormulaError or Refused."""
     if options.language != "monpoly" and options.negate:
         raise Refused(f"--negate applies to MonPoly formulas, and this one is {options.language}", hint="Write NOT.")
     match options.language:
@@ -128,7 +125,6 @@ def violations(specification: Path, log: Path) -> Iterator[tuple[str, int]]:
 
 _SECOND = 1_000_000
 _DIVIDED: Final = "Fatal error: exception Division_by_zero"
-"""The message that MonPoly prints last for a division by 0."""
 Outcome = Literal["same", "refused", "other"]
 
 

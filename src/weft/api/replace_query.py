@@ -1,7 +1,4 @@
-"""Replace the text of a standing query.
-
-After the replacement, Weft delivers only answers that it has not delivered before.
-"""
+"""Replace the text of a standing query.  Weft then delivers only answers that it has not delivered before."""
 
 from __future__ import annotations
 
@@ -41,10 +38,7 @@ def replace(home: OpenHome, query: NewQuery) -> QueryRecord:
 
 
 def replacement(home: OpenHome, query: NewQuery, current: Callable[[], int]) -> Replacement:
-    """Implement ``Weft.replacement``.
-
-    ``current`` refreshes the views that the query reads, and returns the time of the home's clock.
-    """
+    """Implement ``Weft.replacement``.  ``current`` refreshes the query's views and returns the home's time."""
     from weft.execution.relations import relations
     from weft.execution.replacement_preview import Replacement, preview_replacement
 
@@ -100,10 +94,6 @@ def _refuse_unfit(query: NewQuery) -> None:
 
 
 def _continues(was: DataType, kind: DataType) -> bool:
-    """Return whether Weft can read stored values of the type ``was`` as the type ``kind``.
-
-    A nested type ``kind`` may have additional fields.
-    """
     if was.shape is None or kind.shape is None:
         return was == kind and was.shape == kind.shape
     return was.shape.extended(kind.shape) == kind.shape

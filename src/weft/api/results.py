@@ -1,8 +1,4 @@
-"""Read the answers of a query on demand.
-
-The module sorts runs of answers into temporary files and merges them.  The number of answers is therefore not limited
-by memory.
-"""
+"""Read the answers of a query on demand.  Sort any number of answers with temporary files."""
 
 from __future__ import annotations
 
@@ -124,7 +120,6 @@ class Results(Tabular):
 
 
 _RUN: Final = 50_000
-"""The number of answers sorted in memory at the same time."""
 
 
 def sorted_answers(rows: Iterable[ResultRow], keys: Sequence[Key], limit: int | None) -> Iterator[ResultRow]:

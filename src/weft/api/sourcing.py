@@ -109,10 +109,7 @@ class Sourcing(WeftMethods):
         op: str | None = None,
         progress: Progress | None = None,
     ) -> PastLoaded:
-        """Load past states of a source with their dates.  With ``op``, load past changes with their dates.
-
-        See ``extraction.sources.history``.
-        """
+        """Load past states of a source or, with ``op``, past changes.  See ``extraction.sources.history``."""
         from weft.extraction.sources.history import load_history
 
         return load_history(self.opened, name, path, ts_from, op=op, progress=progress)

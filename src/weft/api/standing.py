@@ -64,7 +64,7 @@ class Shown(Brief):
 
 @dataclass(frozen=True)
 class NewQuery:
-    """A query to install.  The fields are the parameters of ``Weft.install``.
+    """A query to install, with the parameters of ``Weft.install``.
 
     If a field is None, or ``to`` is empty, Weft uses the value in the home's settings.
     """
@@ -150,10 +150,7 @@ def _accepted(home: OpenHome, query: NewQuery, schemas: Mapping[str, TableSchema
 
 
 def defined(home: OpenHome, query: NewQuery, schemas: Mapping[str, TableSchema]) -> QueryDefinition:
-    """Return the canonical definition of a query.
-
-    Raises SqlError or SynopsisError if Weft does not support the query.
-    """
+    """Return the canonical definition of a query.  Raise SqlError or SynopsisError for an unsupported query."""
     definition = partial(
         QueryDefinition,
         name=query.name,

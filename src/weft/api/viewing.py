@@ -146,10 +146,7 @@ class Viewing(WeftMethods):
                 )
 
     def keep_views(self, *, now: AnyInstant | None = None) -> tuple[Refreshed, ...]:
-        """Refresh the eager views with changed inputs, as each poll does.  Raise the errors of ``refresh_views``.
-
-        ``now`` is the chosen instant of the polls, or None.
-        """
+        """Refresh the eager views with changed inputs, as each poll does.  Raise the errors of ``refresh_views``."""
         from weft.execution.temporal.refresh_views import refresh_eager
 
         return refresh_eager(self.opened, now=None if now is None else micros(now))

@@ -43,9 +43,7 @@ if TYPE_CHECKING:
     from weft.schedule.ticking import Ticked
 
 _DELIVERY_WAIT_US = 10 * 1_000_000
-"""The time for which a tick waits while another process delivers.
-After this time, the tick leaves its answers to the next delivery.
-"""
+"""The time for which a tick waits while another process delivers."""
 
 AnyPath = str | os.PathLike[str]
 
@@ -335,10 +333,7 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
             runner.run(stopping)
 
     def deliver(self) -> list[Delivered]:
-        """Deliver the waiting answers to the channels, and return the deliveries.
-
-        The method does not start Spark.  Raises LeaseBusy.
-        """
+        """Deliver the waiting answers without starting Spark, and return the deliveries.  Raise LeaseBusy."""
         return self._deliver(LEASE_WAIT_US)
 
     def time_driven(self, queries: Iterable[QueryRecord]) -> Mapping[int, bool | None]:

@@ -26,10 +26,7 @@ class WeftMethods:
         return self._closed
 
     def close(self) -> None:
-        """Close the catalog and the Spark session of the home.  A second call has no effect.
-
-        The JVM continues, because other homes may use it.
-        """
+        """Close the catalog and the Spark session of the home.  The JVM continues.  A second call has no effect."""
         if not self._closed:
             self._closed = True
             self._home.close()

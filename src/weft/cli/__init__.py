@@ -1,7 +1,4 @@
-"""The command line, with one module for each group of commands.
-
-Modules with slow imports are imported only when a command needs them.
-"""
+"""The command line, with one module for each group of commands.  Modules that import slowly are loaded on demand."""
 
 from __future__ import annotations
 
@@ -14,10 +11,7 @@ _LONG_RUNNING: Final = frozenset({"bench", "demo", "run", "serve", "shell"})
 
 
 def main() -> NoReturn:
-    """Run the command of this process.  If the home has a server (``weft serve``), the server runs the command.
-
-    The exit code is 0 for success, 1 for a failure, 2 for a refusal, and 130 for Ctrl-C.
-    """
+    """Run the command of this process.  If the home has a server (``weft serve``), the server runs the command."""
     from weft.cli.server.address import command_first
     from weft.cli.terminal import escape_unencodable
 

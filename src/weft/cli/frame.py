@@ -1,7 +1,6 @@
 """The common options of commands, and functions that read the query and open the home.
 
-Every argument of a command must be valid UTF-8.  Paths of files to read are an exception, because the file system
-allows other names.
+Every argument of a command must be valid UTF-8, except the paths of files to read.
 """
 
 from __future__ import annotations

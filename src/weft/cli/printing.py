@@ -211,10 +211,7 @@ def size(count: int) -> str:
 
 @contextmanager
 def working(text: str) -> Iterator[Callable[[str], None]]:
-    """Show a spinner with text during a ``with`` block, if the output is a terminal.
-
-    Yield a function that changes the text.
-    """
+    """During a ``with`` block, show a spinner in a terminal.  Yield a function that changes the text."""
     err = screen(err=True)
     if not err.is_terminal:
         yield lambda text: None
@@ -234,7 +231,7 @@ def working_on_spark(text: str) -> AbstractContextManager[Callable[[str], None]]
 def counting(text: str) -> Iterator[Any]:
     """Show a progress bar during a ``with`` block.  Yield a function to call with the number of records so far.
 
-    A load calls this function between batches.  The user can cancel the load at each call.
+    Each call lets the user cancel the load.
     """
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from weft.storage.typed_answers import Columns
 
 _LOOK_SECONDS: Final = 0.5
-"""The time between two checks for new answers."""
 _SHOWN: Final = 1_000
 
 
@@ -77,10 +76,7 @@ def results(
 
 
 def _line(names: list[str], columns: Columns, *, json: bool, csv: bool) -> Callable[[ResultRow], str]:
-    """Return a function that formats an answer as one line.
-
-    The text format has no columns, because the widths of later answers are unknown.
-    """
+    """The text format has no columns, because the widths of later answers are unknown."""
     from weft.delivery.rendering import csv_line, json_line
 
     if csv:
@@ -107,7 +103,7 @@ def _print(rows: Iterable[ResultRow], line: Callable[[ResultRow], str]) -> int:
 def _follow(
     weft: Weft, name: str, query_id: int, after: int, limit: int | None, line: Callable[[ResultRow], str]
 ) -> None:
-    """Print answers as they appear.  Stop at Ctrl-C, after ``limit`` answers, or at the removal of the query."""
+    """Stop at Ctrl-C, after ``limit`` answers, or at the removal of the query."""
     import time
 
     remaining = limit

@@ -1,6 +1,6 @@
 """The command ``shell``: run many commands with one Spark session.
 
-In the input of the shell, a semicolon ends SQL.  The end of the line ends any other command.
+A semicolon ends SQL.  The end of the line ends any other command.
 """
 
 from __future__ import annotations
@@ -84,7 +84,6 @@ def _help(app: typer.Typer, command: list[str]) -> int:
 
 
 def _run_statements(app: typer.Typer, typed: str, *, ended: bool) -> tuple[int, str]:
-    """Run the complete statements.  Return the exit code of the last failed statement, and the incomplete rest."""
     try:
         statements, rest = split_statements(typed, ended=ended)
     except ValueError as error:

@@ -151,9 +151,9 @@ def stdin_is_terminal() -> bool:
 
 
 def read_stdin() -> str:
-    """Return the text of stdin.  Call this function before the command has any effect.
+    """Return the text of stdin.  Raise StdinNeeded.  Raise Refused for invalid UTF-8.
 
-    Raises StdinNeeded.  Raises Refused if stdin is not valid UTF-8.
+    Call this function before the command has any effect.
     """
     client = _remote.get()
     if client is None:

@@ -195,10 +195,7 @@ def run(home: HomeOption = None, json: JsonOption = False, poll: PollOption = "1
 
 
 def keep_ticking(weft: Weft, stop: Stop, pace_us: int, json: bool) -> None:
-    """Tick the queries at their intervals until ``stop``, and print each tick and delivery.
-
-    Raises the errors of ``Weft.run``.
-    """
+    """Tick the queries at their intervals until ``stop``.  Print each tick and delivery."""
 
     def ticked(tick: Ticked) -> None:
         if json:

@@ -1,6 +1,6 @@
 """Run one command line and report its errors: the input, its position, the reason, and an alternative.
 
-The user never sees a traceback.  The error determines the exit code.
+The user never sees a traceback.
 """
 
 from __future__ import annotations
@@ -34,8 +34,6 @@ _CHANNEL: Final = re.compile(r"[a-z]+:\S+")
 
 @dataclass
 class _Context:
-    """The context of the running command, for later error messages."""
-
     arguments: tuple[str, ...] = ()
     home: Path | None = None
     sql: str | None = None
@@ -80,7 +78,7 @@ def start_command(arguments: Sequence[str]) -> None:
 
 
 def _reader_gone() -> int:
-    """Discard further output, because the reader closed the pipe (`weft results … | head`).  Return success."""
+    """Return success, because the reader closed the pipe (`weft results … | head`)."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return 0
 

@@ -113,16 +113,12 @@ class Channel(Protocol):
 
     @property
     def shown_rows(self) -> int | None:
-        """The maximum number of rows that a message shows, or None if a message shows all rows.
-
-        Without a maximum, the outbox divides many answers into several messages.
-        """
+        """The maximum number of rows that a message shows, or None if a message shows all rows."""
 
     @property
     def server(self) -> str | None:
-        """The server, which several channels may share.
-
-        After ``Unreachable``, the outbox skips all channels of the server until its next run.
+        """The server, or None.  After ``Unreachable``, the outbox skips all channels of the server until the next
+        run.
         """
 
     @property
@@ -160,9 +156,8 @@ JITTER: Final = 0.25
 
 @dataclass(frozen=True)
 class Schedule:
-    """The lengths of the pauses after consecutive failures (microseconds).
-
-    A failure after the last pause parks the subscription.
+    """The lengths of the pauses after failures (microseconds).  A failure after the last pause parks the
+    subscription.
     """
 
     pauses: tuple[int, ...]

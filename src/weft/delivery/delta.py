@@ -61,10 +61,7 @@ class DeltaChannel:
         return "the table can be written; no test row was added, since the table contains answers only"
 
     def recover(self, position: str | None) -> Recovery:
-        """Return ``undone``, or ``unknown`` if the table is missing or was replaced.
-
-        No action is necessary, because the log of the table lists the stored messages.
-        """
+        """Return ``undone``, or ``unknown`` if the table is missing or was replaced."""
         before = None if position is None else json.loads(position)["table"]
         with self._sending():
             return "undone" if before in (None, table_id(self._place())) else "unknown"

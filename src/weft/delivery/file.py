@@ -112,9 +112,8 @@ class FileChannel:
         return "the file can be written; no test row was added, since the file contains answers only"
 
     def recover(self, position: str | None) -> Recovery:
-        """Truncate the file to the offset of ``position``.
-
-        Return ``unknown`` if the file was replaced or is shorter than the offset.
+        """Truncate the file to the offset of ``position``.  Return ``unknown`` if the file was replaced or
+        shortened.
         """
         place = _read_position(position)
         try:
@@ -134,7 +133,6 @@ class FileChannel:
         else:
             head = ""
             lines = (json_line(names, row, message.columns) for row in message.rows)
-        # Complete a last line that has no line end.
         joint = "\n" if offset and os.pread(file, 1, offset - 1) != b"\n" else ""
         return (joint + head + "".join(lines)).encode("utf-8", errors="surrogatepass")
 
@@ -238,7 +236,6 @@ def _first_line(file: int) -> bytes:
 
 
 def _fields(line: bytes) -> list[str] | None:
-    """Return None if the line is not a JSON object."""
     try:
         value = json.loads(line)
     except ValueError:

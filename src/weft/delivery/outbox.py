@@ -185,7 +185,6 @@ class _Run:
     def _send_next(
         self, channel: Channel, subscription: Subscription, query: QueryRecord, answers: Iterator[ResultRow], end: int
     ) -> str | None:
-        """Return the error, or None on success."""
         if self._clock is not None:
             self._sender.renew(self._wall())
         digest_at = None
@@ -316,7 +315,6 @@ class _Run:
         self._sender.subscriptions.note_failure(entry.sub_id, reason, pause_end)
 
     def _block(self, subscription: Subscription, schedule: Schedule, error: DeliveryError | Refused) -> None:
-        """Skip the channel for the rest of the run, because one of its interrupted messages cannot be settled."""
         self._blocked.add(subscription.channel)
         again = self._next_attempt(subscription, schedule)
         self._sender.subscriptions.note_failure(subscription.sub_id, str(error), again)

@@ -116,7 +116,6 @@ class ProgramChannel:
         return process.returncode
 
     def _environment(self, message: Message) -> dict[str, str]:
-        """Remove Weft's secrets from the environment.  Add the name of the query and the ID of the message."""
         environment = {name: value for name, value in os.environ.items() if name not in self._secrets}
         key = f"{message.about.home_id}.{message.key}"
         return {**environment, "WEFT_QUERY": message.query_name, "WEFT_MESSAGE_ID": key}

@@ -1,7 +1,4 @@
-"""The kinds of channels by scheme.  A new kind needs one module, and one line in this module.
-
-The module also sends test messages, which show whether answers would arrive.
-"""
+"""The kinds of channels by scheme.  A new kind needs one module, and one line in this module."""
 
 from __future__ import annotations
 
@@ -81,10 +78,7 @@ def canonical(text: str, home: Path) -> str:
 
 
 def default_channels(home: Path) -> tuple[str, ...]:
-    """Return the canonical names of the default channels of new queries.
-
-    Raises Refused if the setting ``install.to`` contains an invalid channel.
-    """
+    """Return the canonical names of the default channels.  Raise Refused if ``install.to`` has an invalid channel."""
     try:
         return tuple(canonical(each, home) for each in configuration(home).install_to)
     except Refused as error:

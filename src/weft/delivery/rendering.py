@@ -89,10 +89,9 @@ def csv_header(names: list[str]) -> str:
 
 
 def csv_line(row: ResultRow) -> str:
-    """Return a row as a line of CSV.
+    """Return a row as a line of CSV.  NULL is an empty cell, and an empty text is ``""``.
 
-    NULL is an empty cell, and an empty text is ``""``.  Text that a spreadsheet would evaluate as a formula gets the
-    prefix ``'``.
+    Text that a spreadsheet would evaluate as a formula gets the prefix ``'``.
     """
     return csv_cells([row.ordinal, format_rfc3339(row.first_at), row.tick, *row.values])
 

@@ -1,7 +1,4 @@
-"""Draw periods along a time line, as text, SVG or an HTML page.
-
-SVG and HTML escape labels and titles, because both come from data.
-"""
+"""Draw periods along a time line, as text, SVG or an HTML page.  SVG and HTML escape the text from data."""
 
 from __future__ import annotations
 

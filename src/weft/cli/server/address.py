@@ -1,6 +1,6 @@
 """Locate the server of a home, and decide which commands run on the server.
 
-Every command imports this module.  The module therefore imports only small parts of the standard library.
+The module imports only small parts of the standard library, because every command imports the module.
 """
 
 from __future__ import annotations
@@ -10,14 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 FOLDER: Final = "serve"
-"""The private folder in the home with the socket, the pointer file and the lock of the server.
-If the home cannot contain a socket, the socket is in another folder.
-"""
+"""The private folder in the home for the socket, the pointer file and the lock of the server."""
 SOCKET: Final = "socket"
 POINTER: Final = "door.json"
-"""The file that names the socket.  The name of the file must not change, so that commands find servers of older
-versions.
-"""
+"""The file that names the socket.  Its name must not change, so that commands find servers of older versions."""
 LOCK: Final = "lock"
 
 COMMANDS: Final = frozenset(
@@ -39,9 +35,7 @@ COMMANDS: Final = frozenset(
     | {"table", "tables"}
     | {"tick", "try", "unmute", "unsubscribe", "view", "views"}
 )
-"""The commands that the server runs.
-All other commands create homes, check this machine, run forever, measure, or are interactive.
-"""
+"""The commands that the server runs.  The client runs all other commands."""
 
 _LOCAL_OPTIONS: Final = frozenset({"--help", "--version", "--install-completion", "--show-completion"})
 _GROUPS: Final = frozenset({"channel", "ingest", "quarantine", "source", "table", "view"})
@@ -50,10 +44,9 @@ _DEFAULT_HOME: Final = "weft-home"
 
 
 def server_pointer(arguments: Sequence[str], variables: Mapping[str, str]) -> str | None:
-    """Return the pointer file of the server that could run the command, or None.
+    """Return the file that names the socket of the server for the command, or None.
 
-    The pointer file names the socket of the server.  The home comes from ``--home`` or, without this option, from the
-    variable ``WEFT_HOME``.  The server checks the home again.
+    The home comes from ``--home`` or from the variable ``WEFT_HOME``.  The server checks the home again.
     """
     if not runs_on_server(arguments):
         return None
@@ -104,20 +97,14 @@ def settings(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def mark(instance: str, value: str | None) -> str | None:
-    """Return a hash of a secret, or None if the secret is not set.
-
-    The server and the client compare hashes, and so do not exchange the secret.
-    """
+    """Return a hash of a secret, or None if the secret is not set.  Server and client compare only hashes."""
     import hashlib
 
     return None if not value else hashlib.sha256(f"{instance}\0{value}".encode(errors="surrogateescape")).hexdigest()
 
 
 def fingerprint() -> str:
-    """Return a hash that identifies the running code.
-
-    The hash covers the names, sizes and modification times of Weft's source files.
-    """
+    """Return a hash of the names, sizes and times of Weft's source files.  The hash identifies the running code."""
     import hashlib
 
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

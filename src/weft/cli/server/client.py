@@ -50,8 +50,6 @@ class _OutputFailed(Exception):
 
 
 class _Connection(HTTPConnection):
-    """An HTTP connection over the Unix domain socket at ``path``."""
-
     def __init__(self, path: str, timeout: float | None) -> None:
         super().__init__("weft", timeout=timeout)
         self._path = path
@@ -104,7 +102,6 @@ def run_on_server(arguments: Sequence[str], pointer: str) -> int | None:
 
 
 def _differences(server: Mapping[str, Any], variables: Mapping[str, str]) -> list[str]:
-    """Describe the settings that differ between the server and ``variables``, without their values."""
     differences = []
     for name, on_server in server["differing"].items():
         here = bool(variables.get(name))
@@ -220,10 +217,7 @@ def _print_unexpected(error: Exception) -> int:
 
 
 def _stream(path: str, request: Mapping[str, Any]) -> Any:
-    """Print the output of the command, and return its exit code.
-
-    Return None if the command must run in this process.  Return ``_STDIN`` if the command needs stdin.
-    """
+    """Return the exit code, None if the command must run in this process, or ``_STDIN`` if the command needs stdin."""
     connection = _Connection(path, None)
     try:
         connection.connect()
@@ -250,7 +244,6 @@ def _stream(path: str, request: Mapping[str, Any]) -> Any:
 
 
 def _request(arguments: Sequence[str]) -> dict[str, Any]:
-    """Return all values that a command depends on, except files."""
     width, height = _size()
     return {
         "arguments": list(arguments),
@@ -280,7 +273,6 @@ def _size() -> tuple[int, int]:
 
 @contextmanager
 def _forward_interrupts(path: str, key: str) -> Iterator[None]:
-    """Make Ctrl-C cancel the command on the server.  A second Ctrl-C raises KeyboardInterrupt."""
     interrupts: list[int] = []
 
     def forward(number: int, _frame: object) -> None:

@@ -53,7 +53,7 @@ def listening(home: Path) -> Iterator[socket.socket]:
 
 @contextmanager
 def _only_server(folder: Path) -> Iterator[None]:
-    """Hold the lock of the home's server.  When the process ends, the system releases the lock."""
+    """When the process ends, the system releases the lock."""
     lock = folder / address.LOCK
     try:
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
@@ -119,7 +119,7 @@ def _bind(places: list[Path]) -> tuple[Path, socket.socket]:
 
 
 def _remove_stale(path: Path) -> None:
-    """Remove the socket of a killed server.  Raise Conflict for any other file."""
+    """Raise Conflict if the file is not the socket of a killed server."""
     try:
         status = path.lstat()
     except FileNotFoundError:

@@ -43,10 +43,7 @@ class OutputStream:
         self._closed = self._deserted = False
 
     def put(self, kind: str, text: str) -> None:
-        """Add a text to the queue.  Every thread can call this method.
-
-        In the thread of a command, raises Stopped if the reader is gone.
-        """
+        """Add a text to the queue.  In the thread of a command, raise Stopped if the reader is gone."""
         with self._changed:
             self._changed.wait_for(lambda: self._size < _WAITING_CHARACTERS or self._deserted)
             if self._deserted:
@@ -62,7 +59,7 @@ class OutputStream:
             self._loop.call_soon_threadsafe(self._news.set)
 
     def abandon(self) -> None:
-        """Discard all further output, because the reader is gone."""
+        """Discard all further output."""
         with self._changed:
             self._deserted = True
             self._changed.notify_all()

@@ -56,7 +56,6 @@ GRACE_SECONDS: Final = 20.0
 """The time that a stopped server gives running commands before it cancels them."""
 _START_SECONDS: Final = 20.0
 _PAUSE_SECONDS: Final = 0.1
-"""The time between two checks of the running commands."""
 _FIRST_QUESTION: Final = "SELECT v.a FROM (VALUES (1), (2)) AS v(a) WHERE v.a > 1"
 
 
@@ -71,10 +70,6 @@ class _OwnerOnly(H11Protocol):
 
 
 class _CommandResponse:
-    """The response to one command, as an ASGI application.  The response ends with the command, or when the reader
-    disconnects.
-    """
-
     def __init__(self, server: LocalServer, typed: Mapping[str, Any]) -> None:
         self._server, self._typed = server, typed
 
@@ -244,9 +239,9 @@ class LocalServer:
 
 @contextmanager
 def serving(server: LocalServer, listening: socket.socket) -> Iterator[None]:
-    """Serve in a thread during a ``with`` block.  Then wait for the running commands.
+    """Serve in a thread during a ``with`` block.  Raise ExecutionError if the server does not start.
 
-    Raises ExecutionError if the server does not start.
+    At the end, wait for the running commands.
     """
     _log_to(os.path.join(server.weft.home, "logs"))
     config = Config(
@@ -274,8 +269,6 @@ def serving(server: LocalServer, listening: socket.socket) -> Iterator[None]:
 
 
 class _LogFile(logging.FileHandler):
-    """A log file with the permissions of its folder, created at the first record."""
-
     def _open(self) -> TextIOWrapper:
         make_file(self.baseFilename)
         return super()._open()

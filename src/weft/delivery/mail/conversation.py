@@ -26,7 +26,6 @@ from weft.errors import DeliveryError
 from weft.failpoint import failpoint
 
 _SESSION_FACTOR: Final = 4
-"""The time limit of a session divided by the time limit of a reply."""
 _REPLY_LENGTH: Final = 300
 
 
@@ -83,7 +82,6 @@ def _envelope(client: _Client, server: Server, recipients: Sequence[str], conten
 
 
 def _require(server: Server, what: str, code: int, answer: bytes) -> None:
-    """Raise Rejected if the reply is a permanent error, and DeliveryError for any other error."""
     if 200 <= code < 300:
         return
     message = f"the server refused {what}: {_line(code, answer)}"
@@ -117,7 +115,7 @@ class _Lines:
 
 
 class _Client(smtplib.SMTP):
-    """An SMTP session.  ``line`` is the socket below TLS.  Through ``line``, another thread can end the session."""
+    """An SMTP session.  Another thread can end the session through ``line``, the socket below TLS."""
 
     line: socket.socket | None = None
 

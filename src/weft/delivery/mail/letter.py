@@ -35,9 +35,7 @@ _NAME: Final = 120
 _WIDEST: Final = 100
 _JOINERS: Final = "\u200c\u200d"
 _MAILTO: Final = 900
-"""The maximum length of the URL in List-Unsubscribe.
-With the header name, the line stays below the limit of 998 characters (RFC 5322, section 2.1.1).
-"""
+"""The maximum length of the URL in List-Unsubscribe.  A header line has at most 998 characters (RFC 5322, 2.1.1)."""
 _FOLDED: Final = 78
 _TEMPLATE: Final = Path(__file__).with_name("letter.html")
 
@@ -187,7 +185,6 @@ def _text(contents: dict[str, Any]) -> str:
 
 
 def _rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the rows as the lines of a table.  If the table would be too wide, return one line for each cell."""
     widths = [max(len(cells[n]) for cells in (columns, *rows)) for n in range(len(columns))]
     if sum(widths) + 2 * len(widths) <= _WIDEST:
         lines = [columns, ["-" * width for width in widths], *rows]

@@ -139,10 +139,7 @@ def answers_json(message: Message) -> str:
 
 
 def text_json(message: Message) -> str:
-    """Return JSON with the field ``text`` for Slack and Teams.  The text has one line for each new answer.
-
-    Instants are in the time zone of the message.
-    """
+    """Return JSON with one line of text for each new answer.  Instants are in the time zone of the message."""
     place = ZoneInfo(message.about.zone)
     names = [name for name, _ in message.columns]
     lines = []

@@ -130,7 +130,6 @@ def _connected(
 
 
 def _line_to(to: Destination, timeout: float, *, private: bool) -> socket.socket:
-    """Connect to the first address that is allowed and accepts the connection."""
     resolved = socket.getaddrinfo(to.host, to.port, type=socket.SOCK_STREAM)
     allowed = [each for each in resolved if private or is_public(str(each[4][0]))]
     if not allowed:

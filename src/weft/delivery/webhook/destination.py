@@ -86,9 +86,7 @@ def _form(option: str) -> Form:
 
 
 _REFUSED_IPV4: Final = (ipaddress.IPv4Network("192.0.0.0/24"),)
-"""A network that is not globally reachable according to the IANA registry (RFC 6890).
-``is_global`` of Python 3.11 returns True for the addresses of this network.
-"""
+"""A network that is not globally reachable (RFC 6890).  ``is_global`` of Python 3.11 returns True for its addresses."""
 
 _GLOBAL_UNICAST: Final = ipaddress.IPv6Network("2000::/3")
 _REFUSED_IPV6: Final = (ipaddress.IPv6Network("3fff::/20"),)
@@ -96,9 +94,7 @@ _REFUSED_IPV6: Final = (ipaddress.IPv6Network("3fff::/20"),)
 
 _MAPPED: Final = ipaddress.IPv6Network("::ffff:0:0/96")
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
-"""The well-known prefix (RFC 6052).
-The local-use prefix 64:ff9b:1::/48 (RFC 8215) is refused because it lies outside 2000::/3.
-"""
+"""The well-known prefix (RFC 6052).  The local-use prefix (RFC 8215) lies outside ``_GLOBAL_UNICAST``."""
 
 _ISATAP: Final = (0x0000_5EFE, 0x0200_5EFE)
 """The upper half of an interface identifier whose lower half is an IPv4 address (RFC 5214, section 6.1)."""

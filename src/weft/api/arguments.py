@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from weft.extraction.files.options import FileOptions
 
 AnyInstant = int | str | dt.datetime
-"""An instant: microseconds UTC, ISO 8601 text (UTC without an offset), or a datetime with a time zone."""
+"""An instant: microseconds UTC, ISO 8601 text (in UTC unless it has an offset), or a datetime with a time zone."""
 
 
 def micros(instant: AnyInstant) -> int:
@@ -117,7 +117,7 @@ def column_list(text: str, option: str = "--columns") -> list[tuple[str, DataTyp
 
 
 def digest_times(digest: str | None, zone: str | None) -> tuple[str | None, str | None]:
-    """Return the digest schedule in canonical form, and the time zone.  Raise Refused if one of them is invalid."""
+    """Return the canonical digest schedule and the time zone.  Raise Refused if the schedule or the zone is invalid."""
     from weft.configuration import require_zone
     from weft.delivery.digest import parse_digest
 

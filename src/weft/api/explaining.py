@@ -121,7 +121,7 @@ def explain_query(sql: str, known: Known, *, from_now: bool = False) -> Explanat
 
 
 def with_order(explanation: Explanation, sql: str) -> Explanation:
-    """If the query has an ORDER BY, add a note on its effect to the explanation."""
+    """If the query has an ORDER BY, add a note about ORDER BY to the explanation."""
     if not order_of(sql, [name for name, _ in explanation.columns]):
         return explanation
     text = (

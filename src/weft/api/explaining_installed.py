@@ -58,7 +58,7 @@ def explain_installed(home: OpenHome, name: str) -> Explanation | SynopsisExplan
 
 
 def own_plan(query: QueryRecord, shape: Plan) -> Plan:
-    """Return the plan of a query with the constants and names in its text."""
+    """Return the plan of a query with the constants and names from the query's text."""
     names = {f"t{number}": alias for number, alias in enumerate(query.names, 1)}
     renamed = rename(shape.lifted, names)
     outputs = zip(query.columns, renamed.outputs, strict=True)
@@ -75,7 +75,7 @@ def _answers(home: OpenHome, query: QueryRecord) -> str:
 
 
 def rate(ticks: Sequence[TickQuery]) -> str | None:
-    """Return the average rate of answers over ``ticks`` (the newest first), or None if they cover less than a day.
+    """Return the average rate of answers over ``ticks`` (the newest first), or None for less than a day of ticks.
 
     The function ignores a tick that read the whole history, and all older ticks.  These ticks may belong to an earlier
     text of the query.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from weft.runtime.doctor import Check
 
 MAX_LAG_US: Final = 15 * 60 * 1_000_000
-"""The default time (microseconds) for which new rows may wait for a tick before the home reports a problem."""
+"""The default limit (microseconds) for the time that new rows wait for a tick."""
 
 
 @dataclass(frozen=True, repr=False)

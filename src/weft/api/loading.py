@@ -126,9 +126,9 @@ class Loading(WeftMethods):
 
         ``user`` is the value of the column ``_by``, if the table has that column.  The default of ``user`` is the user
         who runs this process.  Without ``ts_from``, the ``ts`` of all rows is the time of the call.  With ``ts_from``,
-        the ``ts`` of the rows comes from that column.  The column ``ts_from`` is a TIMESTAMP or DATE column of the
-        table, or an additional column ``ts`` of the rows.  This column must not contain NULL.  ``late`` and ``future``
-        have the same meaning as in ``ingest_file``.
+        the ``ts`` of the rows comes from the column ``ts_from``.  The column ``ts_from`` is a TIMESTAMP or DATE column
+        of the table, or an additional column ``ts`` of the rows.  The values in this column must not be NULL.  ``late``
+        and ``future`` have the same meaning as in ``ingest_file``.
 
         Raises Refused for an invalid value.  The error names the row (from 1), the column and the value.  Raises
         ExecutionError if Spark cannot compute a DataFrame.  Also raises the errors of

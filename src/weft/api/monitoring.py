@@ -41,8 +41,8 @@ class Options:
 
     ``language`` is the language of the formula.  Answers have counts if ``duplicates`` is true or the language is µTL.
     With ``negate``, Weft evaluates the negation of the formula.  With ``every_point``, the output includes time points
-    without answers, as the output of MonPoly does.  MonPoly omits a time point if the formula uses none of its events
-    and the omission changes no answer.  With ``empty_points``, the output includes the time points that MonPoly omits.
+    without answers.  MonPoly omits a time point if the formula uses none of its events and the omission changes no
+    answer.  With ``empty_points``, the output includes the time points that MonPoly omits.
     """
 
     negate: bool = False
@@ -55,7 +55,7 @@ class Options:
 def verdicts(
     known: Path, formula: Path, log: Path, options: Options, note: Callable[[str], None] = lambda _: None
 ) -> Iterator[str]:
-    """Yield the lines that MonPoly prints for a formula and a log.  Raise FormulaError.
+    """Yield the lines of output for a formula and a log, in the format of MonPoly.  Raise FormulaError.
 
     ``note`` receives remarks on the formula.
     """
@@ -94,7 +94,9 @@ def parse_formula(
 def lines(
     read: ParsedFormula, known: Signature, log: Path, options: Options, semantics: Semantics = "set"
 ) -> Iterator[str]:
-    """Yield the lines that MonPoly prints for a parsed formula.  With duplicates, each answer has its count."""
+    """Yield the lines of output for a parsed formula, in the format of MonPoly.  With duplicates, each answer has its
+    count.
+    """
     filtered = options.every_point and not options.empty_points and options.language == "monpoly"
     is_relevant = relevant(read.formula) if filtered else None
     with opened_text(log) as stream:
@@ -133,7 +135,7 @@ class CaseOutcome:
     """The outcome of a test case.
 
     ``same``: the verdicts are the expected ones.  ``refused``: the formula was refused as expected.  ``other``: the
-    outcome is a different one, and ``difference`` describes the difference.
+    outcome differs as described in ``difference``.
     """
 
     id: str

@@ -31,7 +31,7 @@ def replace(home: OpenHome, query: NewQuery) -> QueryRecord:
         definition = _definition(home, writer, query, old)
         _refuse_same(writer, old, definition)
         failpoint("replace.checked")
-        # With the start ``now``, the new text has no answers in the time that the query has already processed.
+        # With the start ``now``, all new answers start after the processed time.
         replaced = writer.replacements.replace(definition, home.clock(), past=query.start != "now")
         failpoint("replace.stored")
         return replaced

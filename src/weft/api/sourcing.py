@@ -41,10 +41,9 @@ class Sourcing(WeftMethods):
 
         ``at`` is the path or URI of the source.  ``key`` names the columns that identify the rows of the source.
         ``every`` is the interval at which ``run`` polls the source.  ``columns`` selects columns with their types.  If
-        a type is None, Weft infers the type.  ``rename`` renames the columns of a file, with a mapping or with text as
-        on the command line.  ``table`` selects a table if the source has several tables.  ``slot`` and ``publication``
-        are names on a PostgreSQL server.  See ``extraction.sources.adding`` for the kinds of sources and for the
-        errors.
+        a type is None, Weft infers the type.  ``rename`` is a mapping from old to new column names, or text as on the
+        command line.  ``table`` selects a table if the source has several tables.  ``slot`` and ``publication`` are
+        names on a PostgreSQL server.  See ``extraction.sources.adding`` for the kinds of sources and for the errors.
         """
         from weft.extraction.sources.adding import add_source
 

@@ -85,7 +85,7 @@ class NewQuery:
 
     @property
     def is_synopsis(self) -> bool:
-        """Whether Weft maintains the query as a synopsis, as in the case of every formula."""
+        """Whether Weft maintains the query as a synopsis.  For a formula, the value is True."""
         return self.keep == "synopsis" or self.language != "sql"
 
 
@@ -120,7 +120,7 @@ def _named_errors(query: NewQuery, make: Callable[[], T]) -> T:
 
 
 def _canonical(home: OpenHome, query: NewQuery) -> NewQuery:
-    """Add defaults from the settings, and convert the timeliness (microseconds) and the channels to canonical form."""
+    """Add defaults from the settings.  Convert the timeliness to microseconds, and the channels to canonical names."""
     from weft.delivery.registry import canonical, default_channels
 
     chosen = configuration(home.folder)
@@ -266,7 +266,7 @@ def resume(home: OpenHome, name: str, *, skip: bool) -> QueryRecord:
                 hint=f"Resume it where it stopped: weft resume {query.name}",
             )
         if skip and query.state != "active":
-            # Use the plan for --from now.  This plan omits rows that are already in the result of the query.
+            # Use the plan for --from now, because this plan omits rows that are already in the result of the query.
             schemas = {label: table.schema for label, table in relations(writer, query.reads).items()}
             form = from_now_form(writer.queries.plan(query.plan_id), schemas)
             writer.queries.skip_to(name, max(home.open_instant(), query.tau or 0), form.signature, form.body)

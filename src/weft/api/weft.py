@@ -134,7 +134,7 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         return self.opened.session()
 
     def schemas(self, *texts: str) -> Mapping[str, TableSchema]:
-        """Return a mapping from names to schemas, for the home's tables and for the results that ``texts`` read."""
+        """Return the schemas of the home's tables, and of the results that the queries ``texts`` read."""
         return self.opened.schemas(*texts)
 
     def writing(self, purpose: str) -> AbstractContextManager[Writer]:
@@ -248,7 +248,7 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         return standing.install_all(self.opened, queries)
 
     def queries(self, *, after: int = 0, limit: int | None = None) -> tuple[QueryRecord, ...]:
-        """Return at most ``limit`` installed queries with an id above ``after``, ordered by id."""
+        """Return at most ``limit`` installed queries with IDs above ``after``, in the order of the IDs."""
         return self.catalog.queries.all(after=after, limit=limit)
 
     def show(self, name: str, ticks: int = 5) -> Shown:
@@ -279,7 +279,7 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         return standing.resume(self.opened, name, skip=skip)
 
     def remove(self, name: str, *, purge: bool = False) -> QueryRecord:
-        """Remove a query, and with ``purge`` also its answers.  Afterwards, the name can be used again.
+        """Remove a query.  With ``purge``, also delete its answers.  Afterwards, the name can be used again.
 
         Raises NotFound.  Raises Conflict if other queries read the results of the query.
         """
@@ -321,9 +321,9 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         A second SIGINT raises KeyboardInterrupt immediately.  Signals reach only the main thread, so other threads must
         pass a ``stop``.
 
-        The method calls ``ticked``, ``delivered``, ``maintained`` and ``polled`` after the events of the same names.
-        It calls ``delivered`` in a separate thread.  The function ``troubled`` receives each error that leads to a
-        retry. By default, it logs the error to the logger ``weft``.
+        The method calls ``ticked``, ``delivered``, ``maintained`` and ``polled`` after the events of the same names.  A
+        separate thread calls ``delivered``.  The function ``troubled`` receives each error that leads to a retry.  By
+        default, ``troubled`` logs the error to the logger ``weft``.
         """
         from weft.schedule.runner import PACE_US, Runner, stopped_by_signals
 

@@ -142,9 +142,9 @@ def table(
     """Print rows under column headings.  ``right`` contains the indexes of right-aligned columns.
 
     In a terminal, long values continue on the next line.  In a pipe or a file, each row is one line without trailing
-    spaces.  There, the function cuts the widest columns of a list, so that a line has at most ``LIST_WIDTH``
-    characters. If ``answers`` is true, the function never cuts columns.  If the variable COLUMNS is set, the output has
-    the layout of a terminal with that width.  The function escapes control characters.
+    spaces.  In a pipe or a file, the function also cuts the widest columns of a list to fit ``LIST_WIDTH`` characters.
+    If ``answers`` is true, the function never cuts columns.  If the variable COLUMNS is set, the output has the layout
+    of a terminal with that width.  The function escapes control characters.
     """
     from rich import box
     from rich.table import Table

@@ -185,9 +185,7 @@ def folder() -> Path:
 
 
 def path(typed: Path) -> Path:
-    """Return a path relative to the working directory of the command.  Raise RunLocally for a client's file
-    descriptor.
-    """
+    """Resolve a path in the working directory of the command.  Raise RunLocally for a client's file descriptor."""
     client = _remote.get()
     if client is None:
         return typed

@@ -256,7 +256,7 @@ def print_retry(weft: Weft, json: bool, error: WeftError) -> None:
 
 
 def print_maintenance(weft: Weft, json: bool, step: Step) -> None:
-    """Print a step of the maintenance between ticks in one line."""
+    """Print a maintenance step in one line."""
     if json:
         print_json({"ticks": [], "delivered": [], "maintained": asdict(step)}, lines=True)
     else:

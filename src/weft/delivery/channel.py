@@ -1,4 +1,4 @@
-"""The interface of channels.  A channel sends messages and recovers from interrupted ones.
+"""The interface of channels.  A channel sends messages and recovers from interruptions.
 
 After each failure of a channel, Weft waits longer before the next attempt.  The pauses have random jitter, so that many
 subscriptions do not return to the same server together.
@@ -18,10 +18,9 @@ from weft.errors import DeliveryError
 from weft.storage.ledger import Answers, ResultRow
 
 Recovery = Literal["undone", "sent", "unknown", "again"]
-"""The outcome of ``recover``.
-``undone``: the destination contains no part of the message, or recognizes a repeated message.  ``sent``: the message
-was sent.  ``unknown``: the message may have been sent, and a person decides whether to repeat it.  ``again``: the
-message may have been sent, but Weft can repeat it because the receiver recognizes its ID.
+"""The outcome of ``recover``.  ``undone``: the destination contains no part of the message, or ignores a repetition.
+``sent``: the message was sent.  ``unknown``: the message may have been sent, and a person decides whether to repeat it.
+``again``: the message may have been sent, but Weft can repeat it because the receiver recognizes its ID.
 """
 
 
@@ -137,7 +136,7 @@ class Channel(Protocol):
         """Raise Refused if another writer owns the destination, or if the destination cannot accept the columns."""
 
     def prepare(self) -> str | None:
-        """Return a position (JSON) with which ``recover`` can detect the effects of an interrupted ``send``."""
+        """Return a position (JSON).  ``recover`` needs the position to undo an interrupted ``send``."""
 
     def send(self, message: Message, position: str | None) -> str | None:
         """Send the message durably.  Return the reply of the receiver, if any."""

@@ -45,7 +45,7 @@ class DeltaChannel:
         require_own(self._place(), answers)
 
     def prepare(self) -> str:
-        """Return a position (JSON) with the id of the Delta table."""
+        """Return a position (JSON) with the ID of the Delta table."""
         with self._sending():
             self._root.mkdir(parents=True, exist_ok=True)
             return json.dumps({"table": table_id(self._place())})

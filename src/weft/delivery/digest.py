@@ -28,7 +28,7 @@ class Digest:
     """The schedule of a digest.
 
     An hourly digest is due at minute 0 of each local hour.  A daily or weekly digest is due at ``hour:minute`` local
-    time. ``day`` is the day of the week, from Monday (0) to Sunday (6).
+    time.  ``day`` is the day of the week, from Monday (0) to Sunday (6).
     """
 
     every: Literal["hour", "day", "week"]

@@ -254,8 +254,7 @@ def _write_at(file: int, content: bytes, offset: int) -> None:
 def path_below(text: str, root: Path, *, usage: str, variable: str) -> PurePosixPath:
     """Return the path relative to ``root``.  Raise Refused for a path outside ``root``.
 
-    Error messages contain ``usage``, the syntax of the channel, and ``variable``, the variable that sets the root
-    folder.
+    Error messages contain ``usage`` (the syntax of the channel) and ``variable`` (the variable for the root folder).
 
     >>> path_below("a/./b", Path("/srv/files"), usage="file:NAME.csv", variable="WEFT_FILES_ROOT")
     PurePosixPath('a/b')

@@ -60,10 +60,12 @@ def deliver(
     clock: Callable[[], int] | None = None,
     wait_us: int = 0,
 ) -> list[Delivered]:
-    """Send the due answers to the subscriptions of ``queries`` (IDs; None means all queries), and return the results.
+    """Send the due answers to the subscriptions of ``queries``, and return the results.
+
+    If ``queries`` (IDs) is None, the run includes all queries.
 
     ``at`` is the time of the wall clock at the start (microseconds UTC).  ``clock`` reads the wall clock during the
-    run. If ``clock`` is None, the time stays at ``at``.  The home's clock determines which digests are due.
+    run.  If ``clock`` is None, the time stays at ``at``.  The home's clock determines which digests are due.
 
     The run uses the lease of ``sender``.  Without ``sender``, the run takes its own lease.  If another process holds
     the lease for more than ``wait_us``, the run raises LeaseBusy.  With ``clock``, the run renews the lease before each

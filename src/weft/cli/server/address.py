@@ -13,7 +13,7 @@ FOLDER: Final = "serve"
 """The private folder in the home for the socket, the pointer file and the lock of the server."""
 SOCKET: Final = "socket"
 POINTER: Final = "door.json"
-"""The file that names the socket.  Its name must not change, so that commands find servers of older versions."""
+"""The file that names the socket.  The file name must not change, so that commands find servers of older versions."""
 LOCK: Final = "lock"
 
 COMMANDS: Final = frozenset(
@@ -44,7 +44,7 @@ _DEFAULT_HOME: Final = "weft-home"
 
 
 def server_pointer(arguments: Sequence[str], variables: Mapping[str, str]) -> str | None:
-    """Return the file that names the socket of the server for the command, or None.
+    """Return the pointer file of the server for this command, or None.
 
     The home comes from ``--home`` or from the variable ``WEFT_HOME``.  The server checks the home again.
     """

@@ -153,7 +153,7 @@ def reload_server(home: str | os.PathLike[str], variables: Mapping[str, str]) ->
 
 
 def server_state(home: str | os.PathLike[str]) -> tuple[bool, str, str | None]:
-    """Return the state of the server for the doctor: whether it works, a description, and a remedy or None."""
+    """Return the state of the server for the doctor: whether the server works, a description, and a remedy or None."""
     pointer = os.path.join(home, address.FOLDER, address.POINTER)
     if not os.path.exists(pointer):
         return True, "none; `weft serve` makes commands faster", None

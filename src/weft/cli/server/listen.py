@@ -1,7 +1,7 @@
 """Open the socket of a home's server.  Each home has at most one server.
 
-The socket is in the home.  If the home's path is too long, or its file system does not support sockets, the socket is
-in the user's runtime folder.  The pointer file in the home names the socket.
+The socket is in the home.  If the home cannot contain a socket, the socket is in the user's runtime folder.  The
+pointer file in the home names the socket.
 """
 
 from __future__ import annotations

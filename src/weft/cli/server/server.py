@@ -161,7 +161,7 @@ class LocalServer:
         """Start Spark in a separate thread and run a first query, so that later commands are faster.
 
         Then run ``rehearsal`` in a temporary folder, in steps.  Between two steps, the rehearsal waits for running
-        commands. At the end, call ``warm``.
+        commands.  At the end, call ``warm``.
         """
         self._threads.submit(self._warm, rehearsal, warm)
 
@@ -196,7 +196,7 @@ class LocalServer:
         )
 
     def _named(self) -> list[str]:
-        """Return the names of the variables that the settings refer to, such as the variable with the mail password."""
+        """Return the names of the environment variables in the settings, such as the variable of the mail password."""
         try:
             name = configuration(self.weft.home).smtp_password_env
         except WeftError:  # each command reports the error itself

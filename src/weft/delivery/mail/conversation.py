@@ -47,7 +47,9 @@ class Server:
 
 
 def submit(server: Server, recipients: Sequence[str], content: bytes) -> str:
-    """Submit a letter (with CRLF line ends) for either all recipients or none.  Return the last reply of the server.
+    """Submit a letter (with CRLF line ends) to all recipients, and return the last reply of the server.
+
+    If the server refuses one recipient, no recipient receives the letter.
 
     Raises Unreachable if the session fails.  Raises Rejected if the server refuses the letter permanently.  Raises Lost
     if the outcome is unknown.  Raises DeliveryError if the letter was not sent but can be retried.

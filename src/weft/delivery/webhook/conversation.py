@@ -88,9 +88,7 @@ def _require(to: Destination, response: http.client.HTTPResponse, reply: str, at
 
 
 def _retry_after(text: str, at: int) -> int:
-    """Return the pause that a Retry-After header (seconds or a date) requests, in microseconds.  The maximum is one
-    day.
-    """
+    """Convert a Retry-After header (seconds or a date) to a pause in microseconds, at most one day."""
     wait = 0
     if text.strip().isdigit():
         wait = int(text.strip()[:9]) * _SECOND

@@ -86,7 +86,7 @@ def _form(option: str) -> Form:
 
 
 _REFUSED_IPV4: Final = (ipaddress.IPv4Network("192.0.0.0/24"),)
-"""A network that is not globally reachable (RFC 6890).  ``is_global`` of Python 3.11 returns True for its addresses."""
+"""A network that is not globally reachable (RFC 6890).  ``is_global`` of Python 3.11 is wrong for this network."""
 
 _GLOBAL_UNICAST: Final = ipaddress.IPv6Network("2000::/3")
 _REFUSED_IPV6: Final = (ipaddress.IPv6Network("3fff::/20"),)

@@ -49,6 +49,15 @@ def pytest_runtest_teardown() -> None:
         printing._console.cache_clear()
 
 
+@pytest.fixture(autouse=True)
+def _no_spark_outside_its_stage(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test that starts Spark in the stages without it: a JVM takes ten seconds of a core."""
+    yield
+    session = sys.modules.get("weft.runtime.session")
+    marked = request.node.get_closest_marker("spark") is not None
+    assert marked or session is None or session._running is None, "mark the test with `spark`, or let it need no Spark"
+
+
 @pytest.fixture(scope="session")
 def bless(request: pytest.FixtureRequest) -> bool:
     """Whether golden files are to be rewritten (``make bless``)."""

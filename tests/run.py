@@ -10,6 +10,7 @@ leaves of the processors, and are shown after it.
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -40,6 +41,8 @@ STAGES = {
     # Whatever asks for Spark, wherever it is; all of the scenarios, too (conftest.py marks them).
     "spark": ("spark", ("tests",), ("-p", "no:xdist")),
 }
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+"""With it, each of the hundreds of processes that tests start would compile every module."""
 BESIDE = ["nice", "-n", "10"] if shutil.which("nice") else []
 MUTANTS = 400
 """Of thousands: all of them would take a day."""
@@ -73,7 +76,9 @@ def tests(stage: str, *, long: bool, shown: IO[str] | None = None) -> dict[str, 
         command = [] if shown is None else BESIDE
         command = [*command, sys.executable, "-m", "pytest", "-q", "--durations=5", f"--junitxml={report}"]
         command += [*options, *selection, *there]
-        done = subprocess.run(command, cwd=ROOT, check=False, stdin=subprocess.DEVNULL, stdout=shown, stderr=shown)
+        done = subprocess.run(
+            command, cwd=ROOT, env=ENVIRONMENT, check=False, stdin=subprocess.DEVNULL, stdout=shown, stderr=shown
+        )
         counts = _read(report)
     if done.returncode not in (0, NO_TESTS) and not counts.get("failed"):
         counts["failed"] = 1  # it stopped before it could count

@@ -77,8 +77,8 @@ class Asking(Viewing):
         return replace(answers, nothing=why_no_answer(sizes, ends))
 
     def _read_by(self, compiled: Plan) -> dict[str, Relation]:
+        from weft.catalog.discarded import refuse_discarded
         from weft.execution.relations import relations
-        from weft.execution.synopsis.discarding import refuse_discarded
 
         refuse_discarded(self.opened.catalog, compiled.tables)
         return relations(self.opened.catalog, compiled.reads)

@@ -15,7 +15,6 @@ from weft.catalog.subscriptions import Subscription
 from weft.errors import Conflict, NotFound, Refused
 from weft.execution.home import LEASE_WAIT_US, OpenHome
 from weft.printable import Brief
-from weft.storage.ledger import Answers
 
 if TYPE_CHECKING:
     from weft.api.health import Health
@@ -79,6 +78,7 @@ class Delivering(WeftMethods):
         already has the channel.
         """
         from weft.delivery.registry import CURSOR, canonical, require_accepted
+        from weft.storage.ledger import Answers
 
         channels, times = [canonical(each, self.opened.folder) for each in texts(to)], digest_times(digest, zone)
         if CURSOR in channels:

@@ -15,7 +15,6 @@ from weft.execution.home import OpenHome
 from weft.instants import MIN_INSTANT, format_instant, format_interval
 from weft.location import LEAST_FREE, free_bytes
 from weft.printable import Brief
-from weft.schedule.ticking import all_quiet
 
 if TYPE_CHECKING:
     from weft.execution.maintenance import Step
@@ -78,6 +77,8 @@ def health_of(home: OpenHome, max_lag_us: int) -> Health:
 
 
 def _lag_us(home: OpenHome, last_tick: TickRecord | None, at: int) -> int | None:
+    from weft.schedule.ticking import all_quiet
+
     catalog = home.catalog
     if catalog.home().clock != "wall":
         return None

@@ -17,11 +17,11 @@ from weft.catalog.records import FIRST_AT, ORDINAL, QueryRecord
 from weft.execution.tabular import Columns, Tabular, columns_text
 from weft.location import Location
 from weft.printable import counted
-from weft.storage.ledger import ResultRow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from weft.storage.ledger import ResultRow
     from weft.storage.values import Value
 
 
@@ -128,7 +128,8 @@ def sorted_answers(rows: Iterable[ResultRow], keys: Sequence[Key], limit: int | 
     if limit is not None and limit <= _RUN:
         yield from heapq.nsmallest(limit, rows, key=by)
         return
-    remaining, runs = iter(rows), list[Iterable[ResultRow]]()
+    runs: list[Iterable[ResultRow]] = []
+    remaining = iter(rows)
     while run := sorted(islice(remaining, _RUN), key=by):
         runs.append(run if len(run) < _RUN and not runs else _spill(run))
     yield from islice(heapq.merge(*runs, key=by), limit)

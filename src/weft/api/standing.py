@@ -23,7 +23,6 @@ from weft.planning.plan import columns_of, standing_plan
 from weft.planning.synopsis_plan import Language, SynopsisPlan, asks_history, is_synopsis
 from weft.planning.synopsis_words import Relation, require_bounded
 from weft.printable import Brief
-from weft.storage.ledger import Answers
 
 T = TypeVar("T")
 
@@ -139,6 +138,7 @@ def _canonical(home: OpenHome, query: NewQuery) -> NewQuery:
 
 def _accepted(home: OpenHome, query: NewQuery, schemas: Mapping[str, TableSchema]) -> QueryDefinition:
     from weft.delivery.registry import require_accepted
+    from weft.storage.ledger import Answers
 
     definition = defined(home, query, schemas)
     require_accepted(
@@ -168,7 +168,7 @@ def defined(home: OpenHome, query: NewQuery, schemas: Mapping[str, TableSchema])
         raise Refused("--duplicates applies to 2fol formulas", hint="Omit it: the answers of SQL are a set.")
     if query.discard_history:
         raise Refused("--discard-history applies to synopses", hint="Add --keep synopsis.")
-    from weft.execution.synopsis.discarding import refuse_discarded
+    from weft.catalog.discarded import refuse_discarded
     from weft.planning.form import stored_form
 
     # Compile the original text because the positions in errors refer to it.
@@ -188,7 +188,7 @@ def defined(home: OpenHome, query: NewQuery, schemas: Mapping[str, TableSchema])
 
 
 def _synopsis(home: OpenHome, query: NewQuery, schemas: Mapping[str, TableSchema]) -> SynopsisPlan:
-    from weft.execution.synopsis.discarding import require_discardable, require_whole_history
+    from weft.catalog.discarded import require_discardable, require_whole_history
 
     if query.start == "now":
         raise SynopsisError(

@@ -78,18 +78,26 @@ def open_database(home: Path, url: str | None, *, create: bool, clock: Clock, at
     return engine
 
 
-def delete_new_home(home: Path) -> None:
-    """Delete a new home after its command was refused; do nothing if the home contains more than an empty catalog."""
+def delete_new_home(home: Path, *, folder_existed: bool) -> None:
+    """Delete a new home after its command was refused; do nothing if the home contains more than an empty catalog.
+
+    If the folder existed before the home, the folder and its other files remain.
+    """
     catalog = layout.catalog_file(home)
     own = {home / (catalog.name + suffix) for suffix in ("", "-wal", "-shm")}
     own.update(layout.holders_folder(home).glob("*"))
-    if any(path.is_file() and path not in own for path in home.rglob("*")):
+    folders = [layout.files_folder(home), layout.logs_folder(home), layout.holders_folder(home)]
+    if not folder_existed:
+        folders = [home, *(path for path in home.rglob("*") if path.is_dir())]
+    if layout.has_data(home) or any(
+        path.is_file() and path not in own for folder in folders if folder.exists() for path in folder.iterdir()
+    ):
         return
     for path in own:
         path.unlink(missing_ok=True)
-    for folder in sorted((path for path in home.rglob("*") if path.is_dir()), reverse=True):
-        folder.rmdir()
-    home.rmdir()
+    for folder in sorted(folders, reverse=True):
+        if folder.exists():
+            folder.rmdir()
 
 
 def _check_format(engine: Engine, home: Path, *, create: bool, clock: Clock, at: int) -> None:

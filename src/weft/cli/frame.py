@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from weft.catalog import layout
 from weft.cli import terminal
 from weft.cli.troubles import remember
 from weft.configuration import configuration
@@ -75,15 +76,16 @@ def opened(home: Path | None, *, create: bool = False) -> Iterator[Weft]:
         yield remote.weft
         return
     folder = home_folder(home)
-    existed = folder.exists()
+    folder_existed = folder.exists()
+    is_new = create and not layout.logs_folder(folder).exists()
     try:
         with Weft.open(folder, create=create) as weft:
             yield weft
     except Refused:
-        if create and not existed:
+        if is_new:
             from weft.catalog.home_record import delete_new_home
 
-            delete_new_home(folder)
+            delete_new_home(folder, folder_existed=folder_existed)
         raise
 
 

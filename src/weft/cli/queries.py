@@ -203,7 +203,8 @@ def _print_installed(weft: Weft, query: QueryRecord, json: bool, *, replaced: bo
         print_replaced(query, installed.replaced[-1])
     elif replaced is not None:
         echo(f"Its text is unchanged: it continues where it was, every {_every(query)}.")
-    echo(f"The next `weft tick` or `weft run` runs it; `weft results {query.name}` prints its answers.")
+    if query.state != "paused":
+        echo(f"The next `weft tick` or `weft run` runs it; `weft results {query.name}` prints its answers.")
 
 
 def _shared(sharing: int) -> str:

@@ -32,7 +32,7 @@ def add_to(app: typer.Typer) -> None:
 
 def tables(home: HomeOption = None, json: JsonOption = False) -> None:
     """List the tables."""
-    from weft.execution.synopsis.discarding import discarded_tables
+    from weft.catalog.discarded import discarded_tables
 
     with opened(home) as weft:
         listed, discarded = weft.tables(), discarded_tables(weft.catalog)
@@ -108,7 +108,7 @@ def describe(
 ) -> None:
     """Show a table, or the answers of a query (results.NAME): columns, rows, range of ts, samples."""
     from weft.api.loading import ResultsDescription
-    from weft.execution.synopsis.discarding import discarded_tables
+    from weft.catalog.discarded import discarded_tables
 
     with opened(home) as weft:
         description = weft.describe(name, samples)

@@ -92,8 +92,8 @@ def _print_usage(error: ClickException) -> None:
     if _context.get(_Context()).json:
         _print_json("refused", message, hint=hint or "`weft COMMAND --help` shows its options.")
         return
-    error.message = visible(f"{message}\n{hint}" if hint else message, allowed="\n")
-    rich_format_error(error)
+    context = error.ctx if isinstance(error, UsageError) else None
+    rich_format_error(UsageError(visible(f"{message}\n{hint}" if hint else message, allowed="\n"), context))
 
 
 def _surplus_argument(error: ClickException) -> tuple[str, str] | None:

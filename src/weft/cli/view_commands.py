@@ -167,7 +167,7 @@ def views(home: HomeOption = None, json: JsonOption = False) -> None:
             (
                 each.name,
                 each.mode,
-                instant(each.tau, "not yet (when it is read)"),
+                instant(each.tau, "not yet (when it is read)" if each.mode == "batched" else "not yet"),
                 plain(each.trouble or ""),
                 plain(each.sql),
             )

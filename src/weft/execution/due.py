@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.catalog.records import DuePlan
 from weft.execution.groups import Group, Member, Shape
-from weft.execution.new_answers import new_answers
 from weft.execution.relations import Relation
-from weft.execution.temp_views import NotSmall
 from weft.planning.plan import Plan
 
 if TYPE_CHECKING:
@@ -97,6 +95,9 @@ def next_due(reader: Reader, *groups: Group, small_only: bool = False) -> dict[i
     the query's window; the number of its rows is not limited. With ``small_only``, the instant is None (unknown) if the
     driver's memory does not hold the input rows.
     """
+    from weft.execution.new_answers import new_answers
+    from weft.execution.temp_views import NotSmall
+
     members = [member for group in groups for member in group.members]
     try:
         instants = new_answers(reader, groups, most=None, small_only=small_only).first

@@ -87,15 +87,16 @@ class OpenHome:
 
         Wait up to ``wait_us`` microseconds for the lease. Raise LeaseBusy.
         """
-        from weft.execution.tick import settle_tick
-
         with self.catalog.writing(purpose, self.clock, wait_us=wait_us) as writer, renewing_lease(writer, self.clock):
             writer.loads.forget_dead(self.clock())
             if writer.reservations.still_open() or writer.load_history.being_undone():
                 from weft.execution.append_rows import settle
 
                 settle(writer)
-            settle_tick(writer, self.clock())
+            if writer.ticks.planned() is not None:
+                from weft.execution.tick import settle_tick
+
+                settle_tick(writer, self.clock())
             finish_purges(writer, self.clock())
             yield writer
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,8 +29,6 @@ from weft.storage.ledger import Added, ledger_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-_NONE: Final = ledger_schema("query_id", "first_at", "row_hash", "row").empty_table()
 
 
 @dataclass(frozen=True)
@@ -73,7 +71,8 @@ def new_answers(
     sets = [[group] for group in groups] if apart else windows
     parts = [candidates(reader, each, most, collected=COLLECTED, small_only=small_only) for each in sets]
     if groups and not any(each.branches for each in parts):
-        return NewAnswers(reader.spark, _NONE, {}, {})
+        empty = ledger_schema("query_id", "first_at", "row_hash", "row").empty_table()
+        return NewAnswers(reader.spark, empty, {}, {})
     known_to = [member.query.query_id for group in groups for member in group.members if member.query.rows]
     if all(each.small for each in parts):
         collected = _collected(reader.spark, [each.rows for each in parts], apart=apart)

@@ -15,8 +15,6 @@ from html import escape
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-import pyarrow as pa
-
 from weft.algebra.schema import STRING, DataType
 from weft.catalog import layout
 from weft.catalog.naming import distinct
@@ -229,6 +227,7 @@ def spark_rows(frame: DataFrame, data: Location, at: int) -> Iterator[Iterator[p
 
 
 def _read(folder: Location) -> Iterator[pa.Table]:
+    import pyarrow as pa
     import pyarrow.dataset as ds
 
     # Spark may write instants as INT96. Arrow would read INT96 as nanoseconds, which overflow after the year 2262.

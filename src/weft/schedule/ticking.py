@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from weft.catalog import Catalog
 from weft.catalog.records import Choice
-from weft.delivery.outbox import Delivered
 from weft.errors import QueryFault
 from weft.execution.due import is_plan_quiet, is_quiet
 from weft.execution.groups import Member, shape_of, window_start
 from weft.execution.home import OpenHome, renewing_lease
 from weft.execution.relations import relations
-from weft.execution.temporal.refresh_views import refresh_queried
-from weft.execution.tick import run_tick
-from weft.execution.tick_report import TickReport
 from weft.faults import query_faults
 from weft.printable import Brief, counted
 from weft.runtime.session import plain_errors
+
+if TYPE_CHECKING:
+    from weft.delivery.outbox import Delivered
+    from weft.execution.tick_report import TickReport
 
 
 @dataclass(frozen=True, repr=False)
@@ -43,6 +44,9 @@ def tick(home: OpenHome, choice: Choice, *, t: int | None, wait_us: int) -> Tick
     The views that the queries read are refreshed first. Wait up to ``wait_us`` microseconds for the lease. Raise
     LeaseBusy, ClockError, StorageError or ExecutionError (for example if the JVM ended).
     """
+    from weft.execution.temporal.refresh_views import refresh_queried
+    from weft.execution.tick import run_tick
+
     refresh_queried(home, t)
     with (
         home.catalog.writing("tick", home.clock, wait_us=wait_us) as writer,

@@ -167,6 +167,19 @@ def test_explain_is_quick_and_loads_nothing_heavy(made: Path) -> None:
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1.8
 
 
+@pytest.mark.parametrize("command", ["queries", "pause q", "status", "tables"])
+def test_commands_without_data_load_neither_spark_nor_duckdb(made: Path, command: str) -> None:
+    """A command that needs only the catalog takes half of the time without them."""
+    script = (
+        "import sys\n"
+        "from weft.cli.app import run\n"
+        f"run([*{command.split()!r}, '--home', {str(made)!r}])\n"
+        "sys.exit(f'{heavy}' if (heavy := {'pyspark', 'duckdb', 'pandas', 'deltalake'} & set(sys.modules)) else 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, input="")
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_reader_that_has_seen_enough_is_no_failure(made: Path) -> None:
     command = [sys.executable, "-m", "weft", "tables", "--home", str(made)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:

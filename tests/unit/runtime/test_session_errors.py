@@ -26,7 +26,8 @@ def test_ctrl_c_is_not_taken_for_an_error_of_the_jvm() -> None:
         _cleanup_fails()
 
 
-def test_a_jvm_that_is_gone_is_an_execution_error() -> None:
+def test_a_jvm_that_is_gone_is_an_execution_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "_running", None)
     with pytest.raises(ExecutionError, match="ended while counting"), plain_errors("counting"):
         raise Py4JNetworkError("Answer from Java side is empty")
 

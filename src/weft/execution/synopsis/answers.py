@@ -12,8 +12,7 @@ from weft.planning.synopsis_events import ANSWER, VALUES, FormulaEvents
 from weft.storage.ledger import ledger_schema
 from weft.storage.temporal_sql import temporal_sql
 
-_GENERAL: Final = ledger_schema("query_id", "first_at", "row_hash", "row")
-NO_ANSWERS: Final = _GENERAL.empty_table()
+LEDGER_COLUMNS: Final = ledger_schema("query_id", "first_at", "row_hash", "row")
 _VERSION: Final = "1"
 """Version of the encoding that is hashed, as in ``execution.answers``."""
 
@@ -25,12 +24,12 @@ def ledger_rows(part: FormulaEvents, answers: pa.Table, points: pa.Table, query:
     ``answers`` has the columns ``tp, c1 … ck [, n]``. Raise ExecutionError if an output cannot be computed.
     """
     if not answers.num_rows:
-        return NO_ANSWERS
+        return LEDGER_COLUMNS.empty_table()
     with temporal_sql() as sql:
         sql.given("answers", answers)
         sql.given("points", points)
         rows = sql.rows(_select(part, query.query_id, counted="n" in answers.column_names))
-    return rows.select(_GENERAL.names).cast(_GENERAL)
+    return rows.select(LEDGER_COLUMNS.names).cast(LEDGER_COLUMNS)
 
 
 def _select(part: FormulaEvents, query_id: int, *, counted: bool) -> str:

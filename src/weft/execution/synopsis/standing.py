@@ -30,7 +30,7 @@ from weft.execution.new_answers import answer_files, known_answers
 from weft.execution.outputs import Output, Outputs
 from weft.execution.phases import TAKING_IN, phase
 from weft.execution.spark_runner import limits, too_many
-from weft.execution.synopsis.answers import NO_ANSWERS, ledger_rows
+from weft.execution.synopsis.answers import LEDGER_COLUMNS, ledger_rows
 from weft.execution.synopsis.batch import EMPTY, State, stored_schema
 from weft.execution.synopsis.evaluating import evaluate_shared
 from weft.execution.synopsis.news import News
@@ -242,7 +242,7 @@ class TickSynopses:
 
     def _numbered(self, results: _Results, members: Sequence[SynopsisMember]) -> pa.Table:
         """Return the new answers of the queries in the ledger's form, numbered within each query."""
-        rows = pa.concat_tables([NO_ANSWERS, *results.answers])
+        rows = pa.concat_tables([LEDGER_COLUMNS.empty_table(), *results.answers])
 
         def numbered(some: list[SynopsisMember]) -> pa.Table:
             queries = {each.member.query.query_id: each.member.query for each in some}

@@ -1,0 +1,80 @@
+"""Find the tables whose rows are discarded (``--discard-history``), and refuse queries that need the discarded rows.
+
+The plan of a live synopsis says whether rows are discarded. If the catalog counts fewer present rows than rows ever
+stored, rows were discarded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from weft.algebra.schema import TableSchema
+from weft.catalog.catalog import CatalogParts
+from weft.errors import Conflict, Refused
+from weft.planning.synopsis_plan import SynopsisPlan, asks_history, discards, is_synopsis, tables_of
+
+
+def discarded_tables(catalog: CatalogParts) -> dict[int, str]:
+    """Return the ids of the tables whose rows are or were discarded, each with the name of a query that discards them.
+
+    The name is "" if no live query discards rows of the table.
+    """
+    names = dict.fromkeys(_partial(catalog), "")
+    for query, plan in catalog.queries.with_plans_like(SynopsisPlan.MARK):
+        if discards(plan.body):
+            names |= dict.fromkeys(tables_of(plan.body), query.name)
+    return names
+
+
+def refuse_discarded(catalog: CatalogParts, read: Iterable[TableSchema]) -> None:
+    """Raise Refused if rows of one of the tables ``read`` are or will be discarded."""
+    discarded = discarded_tables(catalog)
+    for table in read:
+        if table.source == "table" and table.id in discarded:
+            raise Refused(
+                f"{table.name} keeps no history: its rows are discarded once its synopses have processed them "
+                "(--discard-history), so that no other query can read it",
+                hint="Install with --keep synopsis before rows are discarded, or load the history into another table.",
+            )
+
+
+def require_discardable(catalog: CatalogParts, plan: SynopsisPlan) -> None:
+    """Raise Conflict or Refused if rows of a table that the plan reads cannot be discarded."""
+    if plan.history:
+        raise Refused(
+            "the formula is evaluated over the kept history at each tick, so no row can be discarded",
+            hint="Omit --discard-history.",
+        )
+    tables = {table.table_id: table for table in catalog.tables.all()}
+    for table in plan.tables:
+        if tables[table.id].keys:
+            raise Refused(
+                f"{table.name} recognises rows by their keys, and could not recognise a row that was discarded",
+                hint="Omit --discard-history, or load into a table without keys.",
+            )
+        readers = catalog.queries.reading(table.id)
+        others = [query.name for query, body in readers if not is_synopsis(body) or asks_history(body)]
+        if others:
+            raise Conflict(
+                f"the history of {table.name} is read by {', '.join(others)}",
+                hint="Omit --discard-history, or remove the readers first.",
+            )
+
+
+def require_whole_history(catalog: CatalogParts, plan: SynopsisPlan) -> None:
+    """Raise Refused if a new query with this plan would need rows that were or will be discarded."""
+    if plan.history:
+        refuse_discarded(catalog, plan.tables)
+    gone = _partial(catalog)
+    for table in plan.tables:
+        if table.id in gone:
+            raise Refused(
+                f"rows of {table.name} were discarded (--discard-history), so a new synopsis would lack them",
+                hint="Load them into another table.",
+            )
+
+
+def _partial(catalog: CatalogParts) -> set[int]:
+    """Return the ids of the tables that have fewer rows than were ever stored."""
+    there = {each.path: each.rows for each in catalog.tables.versions()}
+    return {t.table_id for t in catalog.tables.all() if not t.tracked and there.get(t.path, t.rows) < t.rows}

@@ -84,7 +84,7 @@ class Asking(Viewing):
         return relations(self.opened.catalog, compiled.reads)
 
     def explain(self, sql: str, *, start: FromMode = "start") -> Explanation:
-        """Explain how Weft would evaluate a query after its installation, without starting Spark.
+        """Explain how Weft would evaluate a query after its installation.  The method does not start Spark.
 
         ``start`` has the same meaning as in ``install``.  The field ``brief`` of the explanation has about ten lines.
         Raises SqlError.

@@ -77,8 +77,8 @@ def _answers(home: OpenHome, query: QueryRecord) -> str:
 def rate(ticks: Sequence[TickQuery]) -> str | None:
     """Return the average rate of answers over ``ticks`` (the newest first), or None for less than a day of ticks.
 
-    The function ignores a tick that read the whole history, and all older ticks.  These ticks may belong to an earlier
-    text of the query.
+    The function counts only the ticks after the last tick that read the whole history.  Earlier ticks may belong to an
+    earlier text of the query.
 
     >>> day = 86_400_000_000
     >>> of = lambda t, tau, rows: TickQuery(1, 1, t * day, None if tau is None else tau * day, "committed", rows, None)

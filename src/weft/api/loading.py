@@ -117,7 +117,7 @@ class Loading(WeftMethods):
         late: Late = "stamp",
         future: str | int = "1d",
     ) -> Summary:
-        """Append either all rows or no rows to a table.  Return a summary.
+        """Append rows to a table, and return a summary.  After an error, the table contains none of the rows.
 
         ``rows`` is a dict, an iterable of dicts, or lines of JSON (such as an open file).  ``rows`` can also be a
         pyarrow Table, RecordBatch or RecordBatchReader, or a DataFrame of pandas, polars or Spark.  A missing value is

@@ -41,8 +41,8 @@ class Options:
 
     ``language`` is the language of the formula.  Answers have counts if ``duplicates`` is true or the language is µTL.
     With ``negate``, Weft evaluates the negation of the formula.  With ``every_point``, the output includes time points
-    without answers.  MonPoly omits a time point if the formula uses none of its events and the omission changes no
-    answer.  With ``empty_points``, the output includes the time points that MonPoly omits.
+    without answers.  A time point is irrelevant if its events do not occur in the formula and no answer depends on the
+    time point.  With ``empty_points``, the output includes irrelevant time points.
     """
 
     negate: bool = False

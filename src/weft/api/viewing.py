@@ -48,7 +48,7 @@ class Viewing(WeftMethods):
     """The methods of ``Weft`` that manage temporal views."""
 
     def add_view(self, name: str, sql: str, *, batched: bool = False) -> ViewRecord:
-        """Create the temporal view that ``sql`` defines over the history of tracked tables and other views.
+        """Create a temporal view over tracked tables and other views.  The query ``sql`` defines the view.
 
         A poll that changes a table of the view also refreshes the view.  With ``batched``, Weft refreshes the view only
         in ``refresh_views`` and before each read.  Raises SqlError, Refused, Conflict and LeaseBusy: see

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from weft.algebra.schema import DataType
 
 _LONGEST = 300
-"""The maximum length in characters of a value in a table.  With --json, values have their full length."""
+"""The maximum length (characters) of a value in a table.  With --json, values have their full length."""
 _WIDEST = 100_000
-"""The maximum length in characters of a line of answers in a pipe."""
+"""The maximum line length (characters) of answers in a pipe."""
 LIST_WIDTH = 200
-"""The maximum length in characters of a line of a list in a pipe.  With --json, lines have their full length."""
+"""The maximum line length (characters) of lists in a pipe.  With --json, lines have their full length."""
 _GAP = 3
 """The number of characters between two columns."""
 

@@ -48,7 +48,7 @@ _context: Final[ContextVar[_Context]] = ContextVar("context")
 
 
 def run(app: typer.Typer, arguments: Sequence[str]) -> int:
-    """Run one command line, and return its exit code.  In a server, raise RunLocally and StdinNeeded."""
+    """Run one command line, and return its exit code.  In a server, pass on RunLocally and StdinNeeded."""
     start_command(arguments)
     try:
         code = app(list(arguments), prog_name="weft", standalone_mode=False)

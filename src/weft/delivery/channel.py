@@ -50,7 +50,7 @@ class About:
 
     @classmethod
     def from_json(cls, text: str) -> About:
-        """Return the contents from the JSON that ``as_json`` returned."""
+        """Parse the JSON that ``as_json`` returned."""
         fields = json.loads(text)
         return cls(**{**fields, "home": Path(fields["home"]), "before": tuple(fields["before"])})
 
@@ -85,7 +85,7 @@ class Message:
 
 
 class Rejected(DeliveryError):
-    """The error for a receiver that refuses a message permanently, until a person changes the receiver."""
+    """The error for a permanent refusal.  A person must change the receiver."""
 
 
 class Later(DeliveryError):

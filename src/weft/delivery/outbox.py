@@ -1,9 +1,9 @@
 """Deliver each answer to the channels of its query, once and in order (design section 6).
 
 The outbox stores a message with its range of ordinals and the channel's position.  The outbox then sends the message
-and marks the message as sent.  If the process dies before the mark, the next run undoes the message through the
-channel.  After each failure of a channel, the outbox waits longer before the next attempt.  The failure after the last
-pause parks the subscription.
+and marks the message as sent.  If the process dies before the message is marked, the next run undoes the message
+through the channel.  After each failure of a channel, the outbox waits longer before the next attempt.  The failure
+after the last pause parks the subscription.
 """
 
 from __future__ import annotations

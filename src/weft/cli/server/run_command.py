@@ -135,7 +135,7 @@ class Command:
 
     @property
     def lost_spark(self) -> bool:
-        """Whether Spark has ended since the start of the command, because of a cancellation."""
+        """Whether a cancellation has ended Spark during the command."""
         from weft.runtime.session import session_started
 
         return self._had_spark and not session_started()

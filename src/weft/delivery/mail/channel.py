@@ -1,8 +1,8 @@
 """Deliver by email: ``email:ADDRESS`` receives one letter with all new answers, through the server in the settings.
 
 A letter cannot be recalled.  If the sending is interrupted, only the server knows whether it accepted the letter.  Weft
-therefore repeats the letter with the same Message-ID, or holds the letter until a person decides.  Mail programs show
-letters with the same Message-ID once.
+therefore repeats the letter with the same Message-ID, or holds the letter until a person decides.  A mail program shows
+only one of several letters with the same Message-ID.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The Python API: the methods of ``Weft`` do everything that the command line does."""
+"""The Python API of Weft.  The methods of ``Weft`` offer every operation of the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convert arguments that callers may pass in several forms: instants, lengths of time, columns and load times."""
+"""Convert arguments that callers may pass in several forms: instants, intervals, columns and load times."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from weft.extraction.files.options import FileOptions
 
 AnyInstant = int | str | dt.datetime
-"""Microseconds since 1970-01-01 UTC, ISO 8601 text (UTC unless it has an offset), or a datetime with a time zone."""
+"""An instant: microseconds UTC, ISO 8601 text (in UTC unless it has an offset), or a datetime with a time zone."""
 
 
 def micros(instant: AnyInstant) -> int:
-    """Return an instant as microseconds UTC; raise Refused for invalid text and for a datetime without a time zone."""
+    """Return an instant in microseconds UTC.  Raise Refused for invalid text or a datetime without a time zone."""
     if isinstance(instant, str):
         return parse_instant(instant)
     if isinstance(instant, dt.datetime):
@@ -32,19 +32,19 @@ def micros(instant: AnyInstant) -> int:
 
 
 def timing(ts_from: str | None, order: TsOrder, late: Late, future: str | int, hold: bool) -> Timing:
-    """Return the options for the times of a load; ``future`` is a length of time, as for ``length``."""
+    """Return the options for the times of a load.  The argument ``future`` has the format that ``length`` accepts."""
     from weft.extraction.batches import Timing
 
     return Timing(ts_from, order, late, length(future), hold)
 
 
 def length(text: str | int) -> int:
-    """Return a length of time in microseconds, given as microseconds or as text such as ``10m``."""
+    """Return a length of time in microseconds.  The argument is a number of microseconds, or text such as ``10m``."""
     return parse_interval(text) if isinstance(text, str) else text
 
 
 def texts(value: str | Sequence[str]) -> tuple[str, ...]:
-    """Return one text or several texts as a tuple.
+    """Return the given text or texts as a tuple.
 
     >>> texts("file:x.csv"), texts(["a", "b"])
     (('file:x.csv',), ('a', 'b'))
@@ -58,10 +58,10 @@ def file_options(
     encoding: str | None,
     form: str | None,
 ) -> FileOptions:
-    """Return the options for reading files; raise Refused for an invalid option.
+    """Return the options for reading files.  Raise Refused for an invalid option.
 
-    ``types`` is text such as ``id BIGINT, day DATE`` or a mapping from column to type.  ``rename`` is text such as
-    ``Order ID=id, Größe=size`` or a mapping from the name in the file to the column.
+    ``types`` maps columns to types, or is text such as ``id BIGINT, day DATE``.
+    ``rename`` maps names in the file to columns, or is text such as ``Order ID=id, Größe=size``.
     """
     from weft.extraction.files.options import FileOptions
 
@@ -70,7 +70,7 @@ def file_options(
 
 
 def renaming(names: str | Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
-    """Return pairs of a name in the file and a column's new name; raise Refused for invalid text.
+    """Return pairs (name in the file, name of the column).  Raise Refused for invalid text.
 
     >>> renaming("Order ID=id, a=b"), renaming({"a": "b"})
     ((('Order ID', 'id'), ('a', 'b')), (('a', 'b'),))
@@ -87,10 +87,7 @@ def renaming(names: str | Mapping[str, str] | None) -> tuple[tuple[str, str], ..
 
 
 def typed_columns(columns: str | Mapping[str, str], option: str) -> tuple[tuple[str, DataType], ...]:
-    """Return pairs of a column and its type; raise Refused if a type is missing.
-
-    ``columns`` is a mapping, or text as for ``column_list``.
-    """
+    """Return pairs (column, type) from a mapping or text.  Raise Refused if a column has no type."""
     text = columns if isinstance(columns, str) else ", ".join(f"{name} {kind}" for name, kind in columns.items())
     listed = column_list(text, option)
     missing = next((name for name, kind in listed if kind is None), None)
@@ -100,7 +97,7 @@ def typed_columns(columns: str | Mapping[str, str], option: str) -> tuple[tuple[
 
 
 def column_list(text: str, option: str = "--columns") -> list[tuple[str, DataType | None]]:
-    """Return the columns in comma-separated text, each with its type or None; raise Refused for an unknown type.
+    """Parse a comma-separated list of columns into pairs (column, type or None).  Raise Refused for an unknown type.
 
     >>> [(name, str(kind)) for name, kind in column_list("id bigint, name, price decimal(8, 2)")]
     [('id', 'BIGINT'), ('name', 'None'), ('price', 'DECIMAL(8,2)')]
@@ -120,7 +117,7 @@ def column_list(text: str, option: str = "--columns") -> list[tuple[str, DataTyp
 
 
 def digest_times(digest: str | None, zone: str | None) -> tuple[str | None, str | None]:
-    """Return a digest schedule in its canonical form, and its time zone; raise Refused if either is invalid."""
+    """Return the canonical digest schedule and the time zone.  Raise Refused if the schedule or the zone is invalid."""
     from weft.configuration import require_zone
     from weft.delivery.digest import parse_digest
 
@@ -130,7 +127,7 @@ def digest_times(digest: str | None, zone: str | None) -> tuple[str | None, str 
 
 
 def own_user() -> str:
-    """Return the name of the user who runs this process; raise Refused if the name is not UTF-8."""
+    """Return the name of the user who runs this process.  Raise Refused if the name is not valid UTF-8."""
     try:
         return require_text(getpass.getuser(), "the user's name")
     except (KeyError, OSError, ImportError):  # this user id has no name

@@ -30,10 +30,10 @@ class Asking(Viewing):
     """The methods of ``Weft`` that ask and explain queries."""
 
     def try_query(self, sql: str, *, now: AnyInstant | None = None, limit: int | None = 20) -> Answer:
-        """Return at most ``limit`` rows of the answer that the query ``sql`` has at the instant ``now``.
+        """Run the query ``sql`` at the instant ``now``, and return at most ``limit`` rows.
 
-        ``now`` is by default the home's clock.  Weft first refreshes the views that the query names.  Raises SqlError
-        for a query that Weft does not support, ExecutionError and StorageError.
+        The default of ``now`` is the time of the home's clock.  Weft first refreshes the views that the query reads.
+        Raises SqlError if Weft does not support the query.  Also raises ExecutionError and StorageError.
         """
         compiled = plan(sql, self.opened.schemas(sql))
         at = self.current_views(sql, None if now is None else micros(now))
@@ -46,13 +46,15 @@ class Asking(Viewing):
     def backtest(
         self, sql: str, *, since: AnyInstant | None = None, until: AnyInstant | None = None, limit: int | None = 20
     ) -> Backtest:
-        """Return the answers that a standing query would have delivered in [``since``, ``until``), and when.
+        """Return the answers that a standing query would have delivered in [``since``, ``until``), with their times.
 
-        The result has at most ``limit`` answers; its counts over time include all answers.  Nothing is stored.  Without
-        ``since`` the query begins with the history.  With ``since`` the query is installed from now on at that instant:
-        it does not deliver rows that were in its answer just before.  ``until`` is by default the home's clock.  Weft
-        first refreshes the views that the query names.  Raises SqlError for a query that Weft does not support, Refused
-        for an empty window, LimitExceeded, ExecutionError and StorageError.
+        The result contains at most ``limit`` answers, but counts all answers.  The method stores nothing.  Without
+        ``since``, the query begins with the earliest rows.  With ``since``, the query omits rows that were already in
+        its result at ``since``.  The default of ``until`` is the time of the home's clock.  Weft first refreshes the
+        views that the query reads.
+
+        Raises SqlError if Weft does not support the query.  Raises Refused if the window is empty.  Also raises
+        LimitExceeded, ExecutionError and StorageError.
         """
         begins = None if since is None else micros(since)
         compiled = standing_plan(sql, self.opened.schemas(sql), from_now=begins is not None)
@@ -75,7 +77,6 @@ class Asking(Viewing):
         return replace(answers, nothing=why_no_answer(sizes, ends))
 
     def _read_by(self, compiled: Plan) -> dict[str, Relation]:
-        """Return the relations that a plan reads; raise Refused if rows of them were discarded."""
         from weft.catalog.discarded import refuse_discarded
         from weft.execution.relations import relations
 
@@ -83,9 +84,10 @@ class Asking(Viewing):
         return relations(self.opened.catalog, compiled.reads)
 
     def explain(self, sql: str, *, start: FromMode = "start") -> Explanation:
-        """Return an explanation of the effects of installing a query, without starting Spark.
+        """Explain how Weft would evaluate a query after its installation.  The method does not start Spark.
 
-        ``start`` is as for ``install``.  The explanation's ``brief`` has about ten lines.  Raises SqlError.
+        ``start`` has the same meaning as in ``install``.  The field ``brief`` of the explanation has about ten lines.
+        Raises SqlError.
         """
         from weft.api.explaining_installed import extents
 
@@ -95,8 +97,8 @@ class Asking(Viewing):
     def explain_installed(self, name: str) -> Explanation | SynopsisExplanation | ViewExplanation:
         """Return an explanation of a standing query or a view.
 
-        For a query, the explanation includes the number of its answers and its next due instant.  Raises NotFound,
-        StorageError, and PlanMismatch if the query no longer fits its tables.
+        The explanation of a query includes the number of answers and the time of the next tick.  Raises NotFound and
+        StorageError.  Raises PlanMismatch if the query no longer fits its tables.
         """
         from weft.api.explaining_installed import explain_installed
 
@@ -107,7 +109,7 @@ class Asking(Viewing):
         return self.explain_view(name)
 
     def explain_tick(self, name: str) -> Forecast:
-        """Return a forecast of the data that the query's next tick would read, and how, in the home's current state.
+        """Predict which data the next tick of the query would read.
 
         The method does not start Spark and writes nothing.  Raises NotFound, ClockError, PlanMismatch and StorageError.
         """

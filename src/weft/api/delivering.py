@@ -1,4 +1,4 @@
-"""Manage the channels of queries: subscriptions, their messages, and the actions after a failed delivery."""
+"""Manage the subscriptions of queries, their messages, and the actions after a failed delivery."""
 
 from __future__ import annotations
 
@@ -25,10 +25,7 @@ Channels: TypeAlias = list[str] | tuple[str, ...]
 
 @dataclass(frozen=True, repr=False)
 class Deliveries(Brief):
-    """A subscription with its query and its latest messages, the newest first.
-
-    ``has_messages`` is true if the subscription ever sent a message.
-    """
+    """A subscription with its query and its latest messages, the newest first."""
 
     query: QueryRecord
     subscription: Subscription
@@ -37,7 +34,7 @@ class Deliveries(Brief):
 
     @property
     def waiting(self) -> int:
-        """The number of answers not yet delivered, including answers in an unfinished message."""
+        """The number of undelivered answers, including the answers in an unfinished message."""
         return max(self.query.rows - self.subscription.delivered, 0)
 
     def _brief(self) -> str:
@@ -72,12 +69,13 @@ class Delivering(WeftMethods):
         digest: str | None = None,
         zone: str | None = None,
     ) -> Subscription | tuple[Subscription, ...]:
-        """Send the future answers of a query to another channel, or to several channels.
+        """Send the future answers of a query to one or several further channels.
 
-        Returns the subscription, or a tuple of subscriptions if ``to`` is not a single channel.  With ``from_start``
-        Weft first sends the existing answers.  ``digest`` (``hourly``, ``daily@08:00``, ``weekly@mon-08:00``) collects
-        answers until that time, in the time zone ``zone`` (default: the zone in the settings).  Raises NotFound,
-        Refused for an invalid channel or digest, and Conflict if the query already has the channel.
+        Returns a subscription if ``to`` is a single channel, otherwise a tuple.  With ``from_start``, Weft first sends
+        the existing answers.  ``digest`` is the time at which Weft sends the collected answers: ``hourly``,
+        ``daily@08:00`` or ``weekly@mon-08:00``.  ``zone`` is the time zone of the digest (default: the zone in the
+        settings).  Raises NotFound.  Raises Refused for an invalid channel or digest.  Raises Conflict if the query
+        already has the channel.
         """
         from weft.delivery.registry import CURSOR, canonical, require_accepted
         from weft.storage.ledger import Answers
@@ -104,9 +102,9 @@ class Delivering(WeftMethods):
     def unsubscribe(self, name: str, to: Channels) -> tuple[Subscription, ...]: ...
 
     def unsubscribe(self, name: str, to: str | Channels) -> Subscription | tuple[Subscription, ...]:
-        """Stop sending a query's answers to one or several channels, after any pending message.
+        """Stop sending a query's answers to one or several channels.  Weft still delivers a pending message.
 
-        Returns the ended subscription, or a tuple of subscriptions if ``to`` is not a single channel.  Raises NotFound.
+        Returns the ended subscription if ``to`` is a single channel, otherwise a tuple.  Raises NotFound.
         """
         with self.opened.writing(f"unsubscribe {name}") as writer:
             ended = tuple(
@@ -115,9 +113,9 @@ class Delivering(WeftMethods):
         return ended[0] if isinstance(to, str) else ended
 
     def mute(self, name: str, to: str | Channels | None = None) -> tuple[Subscription, ...]:
-        """Stop sending to some channels of a query (by default all) until ``unmute``; the query's ticks continue.
+        """Stop sending to some channels of a query (default: all) until ``unmute``.  The ticks of the query continue.
 
-        Raises NotFound, and Conflict if all of the channels are already muted.
+        Raises NotFound.  Raises Conflict if all of the channels are already muted.
         """
         with self.opened.writing(f"mute {name}") as writer:
             subscriptions = _subscriptions(self.opened, writer, name, to)
@@ -128,9 +126,10 @@ class Delivering(WeftMethods):
             return tuple(writer.subscriptions.set_muted(each.sub_id, True) for each in subscriptions)
 
     def unmute(self, name: str, to: str | Channels | None = None, *, skip: bool = False) -> tuple[Subscription, ...]:
-        """End the muting of some channels of a query (by default all), and send the answers that arrived meanwhile.
+        """Unmute some channels of a query (default: all), and send the answers that arrived in the meantime.
 
-        With ``skip``, Weft omits these answers.  Raises NotFound, and Conflict if none of the channels is muted.
+        With ``skip``, Weft omits the answers that arrived in the meantime.  Raises NotFound.  Raises Conflict if none
+        of the channels is muted.
         """
         if not skip:
             with self.opened.writing(f"unmute {name}") as writer:
@@ -147,10 +146,11 @@ class Delivering(WeftMethods):
     def redeliver(
         self, name: str, to: str | Channels | None = None, *, from_ordinal: int = 1
     ) -> tuple[Deliveries, ...]:
-        """Send the answers of a query from ``from_ordinal`` on again to some of its channels (by default all).
+        """Send answers again to some channels of a query (default: all), starting at the answer ``from_ordinal``.
 
-        The next delivery sends the answers in messages with new ids.  Raises NotFound, Refused for an ordinal that the
-        query does not have, and Conflict if a channel is muted or the outcome of its last message cannot be determined.
+        The next delivery sends the answers in messages with new IDs.  Raises NotFound.  Raises Refused if the query has
+        no answer ``from_ordinal``.  Raises Conflict if a channel is muted.  Also raises Conflict if Weft cannot
+        determine whether a channel received its last message.
         """
 
         def restart(sender: Writer) -> tuple[Deliveries, ...]:
@@ -172,9 +172,8 @@ class Delivering(WeftMethods):
         return self._after_settling(restart)
 
     def deliveries(self, name: str | None = None, *, limit: int = 20) -> tuple[Deliveries, ...]:
-        """Return the subscriptions of one query or of all queries, with the latest ``limit`` messages among them.
-
-        Raises NotFound.
+        """Return the subscriptions of one query or all queries, with at most ``limit`` messages in total.  Raise
+        NotFound.
         """
         catalog = self.opened.catalog
         query_id = None if name is None else catalog.queries.named(name).query_id
@@ -190,7 +189,8 @@ class Delivering(WeftMethods):
         )
 
     def test_channel(self, to: str, user: str = "weft") -> tuple[str, str]:
-        """Send a test message to a channel; return the channel's canonical name and a sentence about the outcome.
+        """Send a test message to a channel.  Return the canonical name of the channel, and a sentence about the
+        outcome.
 
         The message is marked as a test and belongs to no query.  Raises Refused and DeliveryError.
         """
@@ -200,17 +200,16 @@ class Delivering(WeftMethods):
         return send_test(to, self.opened.folder, home_id, user, self.opened.clock())
 
     def health(self, *, max_lag_us: int | None = None) -> Health:
-        """Return the state of the home: its queries, ticks, deliveries and disk, and any problems.
+        """Return the state of the home: its queries, ticks, deliveries, disk space and problems.
 
-        A problem is reported if new rows wait for a tick for more than ``max_lag_us`` (default: 15 minutes).  The
-        method does not start Spark.
+        ``max_lag_us`` is the time that new rows may wait for a tick (microseconds, default: 15 minutes).  A longer wait
+        is a problem.  The method does not start Spark.
         """
         from weft.api.health import MAX_LAG_US, health_of
 
         return health_of(self.opened, MAX_LAG_US if max_lag_us is None else max_lag_us)
 
     def _after_settling(self, change: Callable[[Writer], T]) -> T:
-        """Settle dead processes' messages, and return the result of ``change``, called while no process delivers."""
         from weft.delivery.outbox import settle
 
         home = self.opened
@@ -220,10 +219,6 @@ class Delivering(WeftMethods):
 
 
 def _subscriptions(home: OpenHome, catalog: Writer, name: str, to: str | Channels | None) -> tuple[Subscription, ...]:
-    """Return the query's subscriptions to the channels ``to`` (None: all).
-
-    Raise NotFound, with the names of the query's channels.
-    """
     from weft.delivery.registry import canonical
 
     query = catalog.queries.named(name)
@@ -248,10 +243,7 @@ def _subscriptions(home: OpenHome, catalog: Writer, name: str, to: str | Channel
 
 
 def _canonical_or(to: str, home: OpenHome, canonical: Callable[..., str]) -> str:
-    """Return a channel's canonical name, or ``to`` if the settings no longer allow the channel.
-
-    Users can still unsubscribe from such a channel.
-    """
+    """Let users unsubscribe from a channel that the settings no longer allow."""
     try:
         return canonical(to, home.folder)
     except Refused:

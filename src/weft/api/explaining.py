@@ -1,4 +1,4 @@
-"""Explain a query over the home's tables, or over the table that the first load of mail would create."""
+"""Explain a query over the tables of the home, or over the table that a first load of mail creates."""
 
 from __future__ import annotations
 
@@ -22,17 +22,15 @@ from weft.sql.ordering import order_of
 
 _MAIL = ("msgid", "sender", "subject", "date", "newsgroup", "inreplyto", "body", "ts")
 """The columns of ``extraction.mail``, repeated to avoid an import of that module.
-
 A test compares the two lists.
 """
 
 
 @dataclass(frozen=True)
 class Known:
-    """The tables over which a query is explained.
+    """The tables over which a query is explained, with their known sizes (``extents``).
 
-    ``assumed`` is the reason why Weft assumes tables, or None for a home's own tables.  ``extents`` are the known
-    sizes.
+    If the tables are assumed, ``assumed`` is the reason, otherwise None.
     """
 
     schemas: Mapping[str, TableSchema]
@@ -54,10 +52,10 @@ def mail_schema() -> TableSchema:
 
 
 def known_tables(home: Path, at: int, sql: str) -> Known:
-    """Return the tables that the query ``sql`` may name.
+    """Return the tables that the query ``sql`` may read.
 
     If the home does not exist or has no table, return the table that a first load of mail would create.  Raises
-    CatalogError if the home's catalog is damaged, or if the home has data but no catalog.
+    CatalogError if the catalog is damaged.  Also raises CatalogError if the home has data but no catalog.
     """
     names = queries_mentioned(sql)
     schemas = table_schemas(home, names, words(sql))
@@ -75,7 +73,9 @@ def known_tables(home: Path, at: int, sql: str) -> Known:
 
 
 def sql_asked_once(sql: str, known: Known) -> tuple[str, tuple[str, ...]]:
-    """Return the normalized query, and the SQL that ``weft try`` runs for the instant ``:t``; raise SqlError."""
+    """Return the normalized text of a query, and the SQL that ``weft try`` runs at the instant ``:t``.  Raise
+    SqlError.
+    """
     compiled = plan(sql, known.schemas)
     return compiled.text, asked_once(compiled)
 
@@ -83,10 +83,7 @@ def sql_asked_once(sql: str, known: Known) -> tuple[str, tuple[str, ...]]:
 def synopsis_explanation(
     sql: str, known: Known, language: Language = "sql", *, duplicates: bool = False, keep: bool = False
 ) -> SynopsisExplanation:
-    """Return an explanation of a query that is maintained as a synopsis.
-
-    Raises SqlError, FormulaError, SynopsisError or Refused.
-    """
+    """Explain a query that Weft maintains as a synopsis.  Raise SqlError, FormulaError, SynopsisError or Refused."""
     compiled = synopsis_plan(sql, known.schemas, language, duplicates=duplicates, keep=keep)
     return replace(explain_synopsis(compiled), next_due=NOT_INSTALLED)
 
@@ -94,9 +91,10 @@ def synopsis_explanation(
 def synopsis_plan(
     text: str, tables: Mapping[str, TableSchema], language: Language, *, duplicates: bool, keep: bool
 ) -> SynopsisPlan:
-    """Return the plan of a query that is maintained as a synopsis; raise the errors of ``synopsis_explanation``.
+    """Compile a query that Weft maintains as a synopsis.  Raise the errors of ``synopsis_explanation``.
 
-    With ``duplicates``, the answers of a 2fol formula have counts.  ``keep`` refuses a formula without a synopsis.
+    With ``duplicates``, the answers of a 2fol formula have counts.  With ``keep``, a formula without a synopsis raises
+    SynopsisError.
     """
     if duplicates and language != "2fol":
         raise Refused(
@@ -115,10 +113,7 @@ def synopsis_plan(
 
 
 def explain_query(sql: str, known: Known, *, from_now: bool = False) -> Explanation:
-    """Return an explanation of a query; raise SqlError for a query that Weft does not support.
-
-    The error mentions the assumed tables, if any.
-    """
+    """Return an explanation of a query.  Raise SqlError if Weft does not support the query."""
     explanation = explain(standing_plan(sql, known.schemas, from_now=from_now))
     notes = (*explanation.notes, *_synopsis_note(sql, known, from_now=from_now))
     estimate = how_many(explanation.summary, known.extents, from_now=from_now)
@@ -126,7 +121,7 @@ def explain_query(sql: str, known: Known, *, from_now: bool = False) -> Explanat
 
 
 def with_order(explanation: Explanation, sql: str) -> Explanation:
-    """Return the explanation with a note on the effect of ORDER BY, if the text of the query has an ORDER BY."""
+    """If the query has an ORDER BY, add a note about ORDER BY to the explanation."""
     if not order_of(sql, [name for name, _ in explanation.columns]):
         return explanation
     text = (
@@ -138,7 +133,6 @@ def with_order(explanation: Explanation, sql: str) -> Explanation:
 
 
 def _synopsis_note(sql: str, known: Known, *, from_now: bool) -> list[Note]:
-    """Return a note that suggests a synopsis if the query joins earlier rows with later rows."""
     try:
         stored = () if from_now else sql_synopsis(sql, known.schemas).synopsis.stored
     except Refused:

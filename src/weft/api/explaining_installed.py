@@ -1,4 +1,4 @@
-"""Explain an installed query: its plan under its own names, its state and its number of answers."""
+"""Explain an installed query: its plan, its state and its number of answers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from weft.planning.synopsis_words import SynopsisExplanation, explain_synopsis
 
 _DAY: Final = 86_400_000_000
 _TICKS: Final = 100
-"""The number of ticks from which ``rate`` is computed."""
 
 
 def extents(home: OpenHome, schemas: Mapping[str, TableSchema]) -> dict[str, Extent]:
@@ -41,7 +40,7 @@ def extents(home: OpenHome, schemas: Mapping[str, TableSchema]) -> dict[str, Ext
 
 
 def explain_installed(home: OpenHome, name: str) -> Explanation | SynopsisExplanation:
-    """Return the explanation of a standing query; raise NotFound, or PlanMismatch if it no longer fits its tables."""
+    """Explain a standing query.  Raise NotFound.  Raise PlanMismatch if the query no longer fits its tables."""
     query = home.catalog.queries.named(name)
     tables = relations(home.catalog, query.reads)
     record = home.catalog.queries.plan(query.plan_id)
@@ -59,7 +58,7 @@ def explain_installed(home: OpenHome, name: str) -> Explanation | SynopsisExplan
 
 
 def own_plan(query: QueryRecord, shape: Plan) -> Plan:
-    """Return the plan of a query with its constants, and with the range variables and columns of its text."""
+    """Return the plan of a query with the constants and names from the query's text."""
     names = {f"t{number}": alias for number, alias in enumerate(query.names, 1)}
     renamed = rename(shape.lifted, names)
     outputs = zip(query.columns, renamed.outputs, strict=True)
@@ -76,9 +75,10 @@ def _answers(home: OpenHome, query: QueryRecord) -> str:
 
 
 def rate(ticks: Sequence[TickQuery]) -> str | None:
-    """Return the rate of answers over the windows of ``ticks`` (the newest first), or None for less than a day.
+    """Return the average rate of answers over ``ticks`` (the newest first), or None for less than a day of ticks.
 
-    The last full tick and all earlier ticks are omitted, because they may belong to an earlier text of the query.
+    The function counts only the ticks after the last tick that read the whole history.  Earlier ticks may belong to an
+    earlier text of the query.
 
     >>> day = 86_400_000_000
     >>> of = lambda t, tau, rows: TickQuery(1, 1, t * day, None if tau is None else tau * day, "committed", rows, None)

@@ -1,7 +1,4 @@
-"""Report the state of a home (queries, lag, deliveries, disk, problems) and maintain it.
-
-Maintenance covers settings, the doctor's checks, compaction and cleaning.
-"""
+"""Report the state of a home, and maintain it."""
 
 from __future__ import annotations
 
@@ -24,17 +21,17 @@ if TYPE_CHECKING:
     from weft.runtime.doctor import Check
 
 MAX_LAG_US: Final = 15 * 60 * 1_000_000
-"""The default time that new rows may wait for a tick before the home reports a problem."""
+"""The default limit (microseconds) for the time that new rows wait for a tick."""
 
 
 @dataclass(frozen=True, repr=False)
 class Health(Brief):
-    """The state of a home at the instant ``at`` (microseconds UTC); ``problems`` are descriptions of problems.
+    """The state of a home at the instant ``at`` (microseconds UTC), with descriptions of its problems.
 
-    ``lag_us`` is the time for which new rows have waited for a tick: 0 if no rows wait, None in a replay home, whose
-    clock stands still.  The other fields count subscriptions: ``due`` those with answers to deliver now, ``failed``
-    those that wait for their next attempt, ``parked`` those that wait for a person, and ``muted`` the muted ones.
-    ``free_bytes`` is the free space on the home's disk.
+    ``lag_us`` is the time for which new rows have waited for a tick, or 0 if no rows wait.  In a replay home,
+    ``lag_us`` is None because the clock stands still.  ``due``, ``failed``, ``parked`` and ``muted`` count
+    subscriptions.  A due subscription has answers to deliver now.  A failed subscription waits for its next attempt.  A
+    parked subscription waits for a person.  ``free_bytes`` is the free space on the disk of the home.
     """
 
     at: int
@@ -54,7 +51,7 @@ class Health(Brief):
 
 
 def health_of(home: OpenHome, max_lag_us: int) -> Health:
-    """Return the state of the home; ``max_lag_us`` is the time that new rows may wait for a tick."""
+    """Return the state of the home.  Report a problem if new rows wait longer than ``max_lag_us`` for a tick."""
     catalog, at = home.catalog, home.clock()
     subscribed = catalog.subscriptions.of_live_queries()
     free, _ = free_bytes(home.folder)
@@ -114,22 +111,23 @@ class Maintaining(WeftMethods):
     def maintain(self, *, dry_run: bool = False, retain: str | int = "7d") -> Iterator[Step]:
         """Maintain arrangements and data files, and yield each step.
 
-        Weft deletes unneeded files after the retention ``retain``.  With ``dry_run`` the steps are only listed.  The
-        method does not start Spark.  Raises LeaseBusy, StorageError, and Refused if ``retain`` is more than a week.
+        Weft deletes unneeded files after the retention time ``retain``.  With ``dry_run``, the method only lists the
+        steps.  The method does not start Spark.  Raises LeaseBusy and StorageError.  Raises Refused if ``retain`` is
+        more than a week.
         """
         from weft.execution.maintenance import maintain
 
         return maintain(self.opened, dry_run=dry_run, keep_us=length(retain))
 
     def settings(self) -> tuple[Setting, ...]:
-        """Return every setting in effect for this home, with its origin; raise Refused for an invalid setting."""
+        """Return all settings of this home with their origins.  Raise Refused for an invalid setting."""
         from weft.delivery.registry import default_channels
 
         default_channels(self.opened.folder)
         return settings_of(self.opened.folder)
 
     def doctor(self) -> Iterator[Check]:
-        """Check the installation and this home, and yield the result of each check, without starting Spark."""
+        """Check the installation and this home without starting Spark, and yield the result of each check."""
         from weft.delivery.registry import default_channels
         from weft.runtime.doctor import examine
 

@@ -1,7 +1,4 @@
-"""Load mail, files and logs into tables, and manage tables, loads and the quarantine.
-
-The module also describes the columns of tables and of the results of queries.
-"""
+"""Load mail, files and logs into tables.  Manage tables, loads and the quarantine."""
 
 from __future__ import annotations
 
@@ -35,10 +32,7 @@ Rows: TypeAlias = (
 
 
 class Tabular(Protocol):
-    """An object that exports its rows as an Arrow stream.
-
-    Examples are pyarrow tables, pandas and polars DataFrames, and DuckDB relations.
-    """
+    """An object that can export its rows as an Arrow stream, such as a pandas DataFrame or a DuckDB relation."""
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
 
@@ -59,11 +53,11 @@ class Loading(WeftMethods):
         hold: bool = False,
         progress: Progress | None = None,
     ) -> Summary:
-        """Load mailboxes, directories of articles, and archives of both, into ``table``; return a summary.
+        """Load mailboxes, directories of articles, and archives of both, into ``table``.  Return a summary.
 
-        ``ts_from``, ``ts_order``, ``late`` and ``hold`` determine the rows' ``ts``: see ``extraction.batches.Timing``.
-        ``future`` is text such as ``1d``, or microseconds.  See ``extraction.ingest.ingest_mail`` for the other
-        parameters and for the errors.
+        ``ts_from``, ``ts_order``, ``late`` and ``hold`` determine the column ``ts``: see
+        ``extraction.batches.Timing``.  ``future`` is text such as ``1d``, or microseconds.  See
+        ``extraction.ingest.ingest_mail`` for the other parameters and for the errors.
         """
         from weft.extraction.ingest import ingest_mail
 
@@ -89,7 +83,7 @@ class Loading(WeftMethods):
         hold: bool = False,
         progress: Progress | None = None,
     ) -> Summary:
-        """Load CSV, JSON lines and Parquet as one load; return a summary.
+        """Load CSV, JSON lines and Parquet as one load.  Return a summary.
 
         ``paths`` are files, folders, patterns or byte streams.  ``types`` and ``rename`` are mappings, or text as on
         the command line.  See ``extraction.ingest.ingest_file``, ``extraction.files.options.FileOptions`` and
@@ -104,10 +98,10 @@ class Loading(WeftMethods):
         )
 
     def make_table(self, name: str, columns: str | Mapping[str, str], *, keys: Sequence[str] = ()) -> TableRecord:
-        """Create a table to which rows can be appended, and return its record.
+        """Create an empty table for ``append``, and return its record.
 
-        ``columns`` is text such as ``id INT, day DATE``, or a mapping from column to type; Weft adds the column
-        ``_by``. Raises Refused, and Conflict if the name is in use.
+        ``columns`` is text such as ``id INT, day DATE``, or a mapping from column to type.  Weft adds the column
+        ``_by``.  Raises Refused.  Raises Conflict if the name is in use.
         """
         from weft.extraction.appending import make_table
 
@@ -123,19 +117,22 @@ class Loading(WeftMethods):
         late: Late = "stamp",
         future: str | int = "1d",
     ) -> Summary:
-        """Append all rows to a table, or none; return a summary.
+        """Append rows to a table, and return a summary.  After an error, the table contains none of the rows.
 
-        ``rows`` is an iterable of dicts, one dict, lines of JSON (such as an open file), a pyarrow Table, RecordBatch
-        or RecordBatchReader, or a DataFrame of pandas, polars or Spark.  A missing value is NULL; in pandas, NaN, NaT
-        and None are also NULL.  Values must have the type of their column; an instant without a time zone is UTC.
+        ``rows`` is a dict, an iterable of dicts, or lines of JSON (such as an open file).  ``rows`` can also be a
+        pyarrow Table, RecordBatch or RecordBatchReader, or a DataFrame of pandas, polars or Spark.  A missing value is
+        NULL.  In pandas, NaN, NaT and None are also NULL.  Each value must have the type of its column.  An instant
+        without a time zone is in UTC.
 
-        ``user`` is the value of the column ``_by``, if the table has that column; the default is the user who runs this
-        process.  Without ``ts_from`` the ``ts`` of the rows is the time of the call.  With ``ts_from``, the ``ts`` of
-        each row is the row's value in that column, which must not be NULL.  The column is a TIMESTAMP or DATE column of
-        the table, or ``ts`` as an additional column of the rows.  ``late`` and ``future`` are as for ``ingest_file``.
+        ``user`` is the value of the column ``_by``, if the table has that column.  The default of ``user`` is the user
+        who runs this process.  Without ``ts_from``, the ``ts`` of all rows is the time of the call.  With ``ts_from``,
+        the ``ts`` of the rows comes from the column ``ts_from``.  The column ``ts_from`` is a TIMESTAMP or DATE column
+        of the table, or an additional column ``ts`` of the rows.  The values in this column must not be NULL.  ``late``
+        and ``future`` have the same meaning as in ``ingest_file``.
 
-        Raises Refused if a value does not fit, with the row (from 1), the column and the value.  Raises ExecutionError
-        if Spark cannot compute a DataFrame, and the errors of ``extraction.appending.append_rows``.
+        Raises Refused for an invalid value.  The error names the row (from 1), the column and the value.  Raises
+        ExecutionError if Spark cannot compute a DataFrame.  Also raises the errors of
+        ``extraction.appending.append_rows``.
         """
         from weft.execution.tabular import spark_rows
         from weft.extraction.appending import append_rows
@@ -147,36 +144,33 @@ class Loading(WeftMethods):
         return append_rows(home, table, read, user or own_user(), source, times)
 
     def ingest_log(self, log: AnyPath, signature: AnyPath, progress: Progress | None = None) -> tuple[Summary, ...]:
-        """Load a log of temporal logic in MonPoly's format into one table per predicate.
-
-        See ``extraction.logs.ingest_log``.
-        """
+        """Load a log in MonPoly's format into one table for each predicate.  See ``extraction.logs.ingest_log``."""
         from weft.extraction.logs import ingest_log
 
         return ingest_log(self.opened, Path(log), Path(signature), progress=progress)
 
     def loads(self, table: str | None = None, limit: int | None = None) -> tuple[LoadSummary, ...]:
-        """Return at most ``limit`` loads into one table or into all tables, the newest first; raise NotFound."""
+        """Return at most ``limit`` loads into one table or into all tables, the newest first.  Raise NotFound."""
         catalog = self.opened.catalog
         return catalog.load_history.latest(None if table is None else catalog.tables.named(table).table_id, limit)
 
     def undo_load(self, load_id: int) -> Undone:
-        """Remove the rows of a load, if no answer depends on them; see ``execution.undoing``.
+        """Remove the rows of a load if no answer depends on them.  See ``execution.undoing``.
 
-        Raises NotFound, LeaseBusy, StorageError, and Conflict with the reason why the load cannot be undone.
+        Raises NotFound, LeaseBusy and StorageError.  Raises Conflict if the load cannot be undone.
         """
         from weft.execution.undoing import undo_load
 
         return undo_load(self.opened, load_id)
 
     def quarantined(self) -> tuple[QuarantineRecord, ...]:
-        """Return the open records in quarantine, the oldest first."""
+        """Return the unresolved records in quarantine, the oldest first."""
         return self.opened.catalog.quarantine.all()
 
     def retry_quarantine(
         self, ids: Collection[int] | None = None, *, late: Late | None = None, future: str | int | None = None
     ) -> Retried:
-        """Read the quarantined records ``ids`` (by default all) again; see ``extraction.retrying.retry``.
+        """Read the quarantined records ``ids`` (default: all) again.  See ``extraction.retrying.retry``.
 
         ``late`` and ``future`` replace the options of the original load.  Raises NotFound, StorageError and LeaseBusy.
         """
@@ -187,7 +181,7 @@ class Loading(WeftMethods):
 
 @dataclass(frozen=True, repr=False)
 class Description(Brief):
-    """A table and a few rows of its newest file; each row has its values in the order of the table's columns."""
+    """A table with a few rows of its newest file.  The values of a row are in the order of the table's columns."""
 
     table: TableRecord
     samples: tuple[tuple[object, ...], ...]
@@ -198,10 +192,7 @@ class Description(Brief):
 
 @dataclass(frozen=True, repr=False)
 class ResultsDescription(Brief):
-    """A query and its latest answers; ``first`` is the answer with ordinal 1, or None.
-
-    The answers of the query are the rows of the table ``query.results``.
-    """
+    """A query with its latest answers.  ``first`` is the answer with ordinal 1, or None."""
 
     query: QueryRecord
     first: ResultRow | None
@@ -215,29 +206,29 @@ class Tabling(WeftMethods):
     """The methods of ``Weft`` that manage tables."""
 
     def tables(self) -> tuple[TableRecord, ...]:
-        """Return every table, in the order of creation."""
+        """Return all tables in the order of their creation."""
         return self.opened.catalog.tables.known()
 
     def drop_table(self, name: str) -> TableRecord:
-        """Drop a table with its rows, its loads and its quarantined records; return its record.
+        """Drop a table with its rows, its loads and its quarantined records.  Return its record.
 
-        Raises NotFound, LeaseBusy, and Conflict with the names of the standing queries, views or source that use the
-        table.
+        Raises NotFound and LeaseBusy.  Raises Conflict if a standing query, a view or a source uses the table.
         """
         from weft.execution.undoing import drop_table
 
         return drop_table(self.opened, name)
 
     def rename_table(self, old: str, new: str) -> TableRecord:
-        """Rename a table; raise the errors of ``drop_table``, and Refused for an invalid name."""
+        """Rename a table.  Raise the errors of ``drop_table``.  Raise Refused for an invalid name."""
         from weft.execution.undoing import rename_table
 
         return rename_table(self.opened, old, new)
 
     def describe(self, table: str, samples: int = 3) -> Description | ResultsDescription:
-        """Return a description of a table with at most ``samples`` rows of its newest file, without starting Spark.
+        """Return a description of a table with at most ``samples`` rows of its newest file.
 
-        For the table ``results.NAME``, describe the query and its latest answers.  Raises NotFound and StorageError.
+        For the table ``results.NAME``, return a description of the query ``NAME`` and its latest answers.  The method
+        does not start Spark.  Raises NotFound and StorageError.
         """
         catalog = self.opened.catalog
         scheme, dot, name = table.partition(".")

@@ -1,11 +1,12 @@
-"""Evaluate formulas over logs in files: MonPoly's signature, formula and log, or DejaVu's specification and log.
+"""Evaluate formulas over log files, in the formats of MonPoly and DejaVu.
 
-This needs no home and no Spark, and stores nothing.
+For MonPoly, the input files are a signature, a formula and a log.  For DejaVu, the input files are a specification and
+a log.  The evaluation needs no home and no Spark, and stores nothing.
 
-``judge_cases`` compares many formulas and logs with their expected verdicts.  A file of cases has one JSON object per
-line.  Paths in it are relative to the parent of the file's folder.  A MonPoly case has ``id``, ``formula`` (its text),
-``sig``, ``log``, ``flags`` (MonPoly's), ``monitorable`` and ``verdicts`` (``{"ts", "tp", "result"}``).  A DejaVu case
-has ``id``, ``spec``, ``log`` and ``violations`` (the numbers of events).
+``judge_cases`` compares the results of many formulas and logs with expected verdicts.  A file of cases has one JSON
+object per line.  Paths in a file of cases are relative to the parent of the file's folder.  A MonPoly case has ``id``,
+``formula`` (its text), ``sig``, ``log``, ``flags`` (MonPoly's), ``monitorable`` and ``verdicts`` (``{"ts", "tp",
+"result"}``).  A DejaVu case has ``id``, ``spec``, ``log`` and ``violations`` (the numbers of events).
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ FormulaLanguage: TypeAlias = Literal["monpoly", "mutl", "mutl-minmax", "2fol"]
 class Options:
     """The options of a monitoring run.
 
-    ``language`` is the language of the formula.  With ``duplicates``, and always in µTL, answers have counts.  With
-    ``negate`` the negated formula is evaluated.  With ``every_point`` time points without answers are printed, as
-    MonPoly does.  If no event at a time point occurs in the formula, MonPoly omits the time point unless this changes
-    an answer; ``empty_points`` prints such time points too.
+    ``language`` is the language of the formula.  Answers have counts if ``duplicates`` is true or the language is µTL.
+    With ``negate``, Weft evaluates the negation of the formula.  With ``every_point``, the output includes time points
+    without answers.  A time point is irrelevant if its events do not occur in the formula and no answer depends on the
+    time point.  With ``empty_points``, the output includes irrelevant time points.
     """
 
     negate: bool = False
@@ -54,9 +55,9 @@ class Options:
 def verdicts(
     known: Path, formula: Path, log: Path, options: Options, note: Callable[[str], None] = lambda _: None
 ) -> Iterator[str]:
-    """Yield the lines that MonPoly prints for a formula and a log; raise FormulaError.
+    """Yield the lines of output for a formula and a log, in the format of MonPoly.  Raise FormulaError.
 
-    ``note`` receives remarks on the formula before the first line.
+    ``note`` receives remarks on the formula.
     """
     with in_file(known):
         columns = signature(text_of(known))
@@ -68,10 +69,7 @@ def verdicts(
 def parse_formula(
     text: str, known: Signature, options: Options, note: Callable[[str], None]
 ) -> tuple[ParsedFormula, Semantics]:
-    """Parse a formula in the language of the options, and return the formula and its semantics.
-
-    Raises FormulaError or Refused.
-    """
+    """Parse a formula, and return it with its semantics.  Raise FormulaError or Refused."""
     if options.language != "monpoly" and options.negate:
         raise Refused(f"--negate applies to MonPoly formulas, and this one is {options.language}", hint="Write NOT.")
     match options.language:
@@ -96,7 +94,9 @@ def parse_formula(
 def lines(
     read: ParsedFormula, known: Signature, log: Path, options: Options, semantics: Semantics = "set"
 ) -> Iterator[str]:
-    """Yield the lines that MonPoly prints for a parsed formula.  With duplicates, each answer has its count."""
+    """Yield the lines of output for a parsed formula, in the format of MonPoly.  With duplicates, each answer has its
+    count.
+    """
     filtered = options.every_point and not options.empty_points and options.language == "monpoly"
     is_relevant = relevant(read.formula) if filtered else None
     with opened_text(log) as stream:
@@ -110,9 +110,10 @@ def lines(
 
 
 def violations(specification: Path, log: Path) -> Iterator[tuple[str, int]]:
-    """Yield each violated property of a DejaVu specification, with the number of the event (from 1).
+    """Yield a pair (property, event number) for each violation of a DejaVu specification.
 
-    If the log's name contains ``.timed.``, the last value of each event is its time, as in DejaVu.
+    The first event has the number 1.  If the file name of the log contains ``.timed.``, the last value of each event is
+    the time of the event.
     """
     with in_file(specification):
         specified = properties(text_of(specification))
@@ -126,14 +127,15 @@ def violations(specification: Path, log: Path) -> Iterator[tuple[str, int]]:
 
 _SECOND = 1_000_000
 _DIVIDED: Final = "Fatal error: exception Division_by_zero"
-"""MonPoly's message for a division by 0, which ends its output."""
 Outcome = Literal["same", "refused", "other"]
 
 
 @dataclass(frozen=True)
 class CaseOutcome:
-    """The outcome of a case: the expected verdicts (``same``) or refusal (``refused``), or ``other`` with a
-    difference.
+    """The outcome of a test case.
+
+    ``same``: the verdicts are the expected ones.  ``refused``: the formula was refused as expected.  ``other``: the
+    outcome differs as described in ``difference``.
     """
 
     id: str
@@ -142,7 +144,7 @@ class CaseOutcome:
 
 
 def judge_cases(file: Path) -> Iterator[CaseOutcome]:
-    """Run the cases in a file and yield their outcomes; raise Refused for a line that is not a case."""
+    """Run the cases in a file and yield their outcomes.  Raise Refused for a line that is not a case."""
     folder = file.resolve().parent.parent
     for number, line in enumerate(text_of(file).splitlines(), 1):
         if not line.strip():
@@ -176,7 +178,7 @@ def _judge_case(name: str, case: Mapping[str, Any], folder: Path) -> CaseOutcome
 
 
 def _expects_refusal(case: Mapping[str, Any]) -> bool:
-    """Return whether MonPoly refuses the formula, or the formula refers to the future."""
+    """Return True if MonPoly refuses the formula, or if the formula refers to the future."""
     if "spec" in case:
         return False
     printed = case.get("output") or [""]
@@ -205,7 +207,6 @@ def _dejavu_verdicts(case: Mapping[str, Any], folder: Path) -> tuple[list[str], 
 
 
 def _difference(actual: list[str], expected: list[str]) -> str:
-    """Return a text that describes the first difference between two lists."""
     for one, other in zip(actual, expected, strict=False):
         if one != other:
             return f"{one} instead of {other}"

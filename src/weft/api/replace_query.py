@@ -1,4 +1,4 @@
-"""Replace the text of a standing query; Weft delivers only answers that the query has not delivered yet."""
+"""Replace the text of a standing query.  Weft then delivers only answers that it has not delivered before."""
 
 from __future__ import annotations
 
@@ -31,17 +31,14 @@ def replace(home: OpenHome, query: NewQuery) -> QueryRecord:
         definition = _definition(home, writer, query, old)
         _refuse_same(writer, old, definition)
         failpoint("replace.checked")
-        # With this start, all later answers start after the instants that the query has already processed.
+        # With the start ``now``, all new answers start after the processed time.
         replaced = writer.replacements.replace(definition, home.clock(), past=query.start != "now")
         failpoint("replace.stored")
         return replaced
 
 
 def replacement(home: OpenHome, query: NewQuery, current: Callable[[], int]) -> Replacement:
-    """Implement ``Weft.replacement``.
-
-    ``current`` refreshes the views that the text names and returns the time of the home's clock.
-    """
+    """Implement ``Weft.replacement``.  ``current`` refreshes the query's views and returns the home's time."""
     from weft.execution.relations import relations
     from weft.execution.replacement_preview import Replacement, preview_replacement
 
@@ -60,10 +57,7 @@ def replacement(home: OpenHome, query: NewQuery, current: Callable[[], int]) -> 
 
 
 def _definition(home: OpenHome, catalog: CatalogParts, query: NewQuery, old: QueryRecord) -> QueryDefinition:
-    """Return the new definition of the query; raise Conflict or SynopsisError if it cannot replace ``old``.
-
-    The owner, the timeliness and the start change only if ``query`` sets them.
-    """
+    """The owner, the timeliness and the start change only if ``query`` sets them."""
     if is_synopsis(catalog.queries.plan(old.plan_id).body):
         raise SynopsisError(
             f"{old.name} is maintained as a synopsis, which depends on the text of the query",
@@ -100,20 +94,13 @@ def _refuse_unfit(query: NewQuery) -> None:
 
 
 def _continues(was: DataType, kind: DataType) -> bool:
-    """Return whether stored values of the type ``was`` can be read as the type ``kind``.
-
-    A nested type ``kind`` may have more fields than ``was``.
-    """
     if was.shape is None or kind.shape is None:
         return was == kind and was.shape == kind.shape
     return was.shape.extended(kind.shape) == kind.shape
 
 
 def _refuse_columns(old: QueryRecord, new: QueryDefinition) -> None:
-    """Raise Conflict if the new definition has other columns than the old one.
-
-    The ledger compares answers as delivered rows, and the files and tables of channels have fixed columns.
-    """
+    """The columns must not change.  The ledger compares whole rows, and channels write fixed columns."""
     pairs = zip(old.columns, new.columns, strict=False)
     alike = all(folded(one) == folded(other) and _continues(was, kind) for (one, was), (other, kind) in pairs)
     if alike and len(old.columns) == len(new.columns):
@@ -127,7 +114,6 @@ def _refuse_columns(old: QueryRecord, new: QueryDefinition) -> None:
 
 
 def _refuse_same(catalog: CatalogParts, old: QueryRecord, new: QueryDefinition) -> None:
-    """Raise Conflict if the new definition changes nothing."""
     signature = catalog.queries.plan(old.plan_id).signature
     was = (old.sql, signature, old.parameters, old.user, old.every_us, old.from_instant)
     if was == (new.sql, new.signature, new.parameters, new.user, new.every_us, new.from_instant):

@@ -1,7 +1,4 @@
-"""Read the answers of a query on demand.
-
-An ORDER BY can sort any number of answers, because the module sorts runs into temporary files and merges them.
-"""
+"""Read the answers of a query on demand.  Sort any number of answers with temporary files."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def answers_order(query: QueryRecord) -> tuple[Key, ...]:
-    """Return the sort keys of the ORDER BY in a query's text."""
+    """Return the sort keys of a query's ORDER BY."""
     if "order" not in query.sql.lower():
         return ()
     from weft.sql.ordering import order_of
@@ -38,11 +35,14 @@ def answers_order(query: QueryRecord) -> tuple[Key, ...]:
 
 
 class Results(Tabular):
-    """At most ``limit`` answers of a query with an ordinal above ``after``, as of the time of the call.
+    """The answers of a query as of the time of the call.
 
-    Iterate to get ``ResultRow`` objects, of which only a limited number is in memory at once.  The answers are sorted
-    by the query's ORDER BY if it has one and ``after`` is None, otherwise by ordinal.  As a table, the answers start
-    with the columns ``_ordinal``, ``_first_at`` and ``_tick``.  Raises StorageError if an answer is missing, and
+    The ordinals of the answers are above ``after``, and their number is at most ``limit``.  The query's ORDER BY
+    determines the order of the answers.  If ``after`` is given or the query has no ORDER BY, the answers are in the
+    order of their ordinals.
+
+    An iteration yields ``ResultRow`` objects and holds only a limited number of them in memory.  In a table, the first
+    columns are ``_ordinal``, ``_first_at`` and ``_tick``.  Raises StorageError if an answer is missing.  Raises
     NotFound if the query was purged in the meantime.
     """
 
@@ -82,7 +82,7 @@ class Results(Tabular):
 
     @cached_property
     def order(self) -> tuple[Key, ...]:
-        """The sort keys of the query's ORDER BY; empty if the answers are sorted by ordinal."""
+        """The sort keys of the query's ORDER BY, or an empty tuple if ordinals determine the order."""
         return () if self._by_ordinal else answers_order(self.query)
 
     def __len__(self) -> int:
@@ -90,10 +90,10 @@ class Results(Tabular):
         return count if self._limit is None else min(count, self._limit)
 
     def spark(self) -> DataFrame:
-        """Return the answers as a Spark DataFrame, which can read any number of answers from the home.
+        """Return the answers as a Spark DataFrame.
 
-        The rows are sorted only if the query has an ORDER BY and the number of answers is limited.  The DataFrame is
-        valid until the query is purged, because the purge deletes its files.
+        Spark reads the answers from the home, so memory does not limit the number of answers.  The rows are sorted only
+        if the query has an ORDER BY and ``limit`` was given.  A purge of the query deletes the files of the DataFrame.
         """
         from weft.execution.relations import answer_frame
 
@@ -120,7 +120,6 @@ class Results(Tabular):
 
 
 _RUN: Final = 50_000
-"""The number of answers that are sorted in memory at once."""
 
 
 def sorted_answers(rows: Iterable[ResultRow], keys: Sequence[Key], limit: int | None) -> Iterator[ResultRow]:

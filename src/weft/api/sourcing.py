@@ -1,4 +1,4 @@
-"""Manage sources that do not store their history, and the tracked tables that record it."""
+"""Manage sources, and the tracked tables that record the history of sources."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class Sourcing(WeftMethods):
         slot: str | None = None,
         publication: str | None = None,
     ) -> SourceRecord:
-        """Track a source as the table ``name``, and return its record; the first poll records the first rows.
+        """Track a source as the table ``name``, and return its record.  The first poll records the first rows.
 
-        ``at`` is the path or URI of the source, and ``key`` the column or columns that identify its rows.  ``run``
-        polls the source at the interval ``every``.  ``columns`` selects columns, each with its type or None to infer
-        the type. ``rename`` renames columns of a file: a mapping, or text as on the command line.  ``table`` is the
-        table in the source, if the source has several.  ``slot`` and ``publication`` are names on a PostgreSQL server.
-        See ``extraction.sources.adding`` for the kinds and the errors.
+        ``at`` is the path or URI of the source.  ``key`` names the columns that identify the rows of the source.
+        ``every`` is the interval at which ``run`` polls the source.  ``columns`` selects columns with their types.  If
+        a type is None, Weft infers the type.  ``rename`` is a mapping from old to new column names, or text as on the
+        command line.  ``table`` selects a table if the source has several tables.  ``slot`` and ``publication`` are
+        names on a PostgreSQL server.  See ``extraction.sources.adding`` for the kinds of sources and for the errors.
         """
         from weft.extraction.sources.adding import add_source
 
@@ -73,10 +73,11 @@ class Sourcing(WeftMethods):
         bad_lines: bool = False,
         progress: Progress | None = None,
     ) -> Polled:
-        """Record the changes of a source since its last poll, and return a summary; see ``extraction.sources.polling``.
+        """Record the changes of a source since its last poll, and return a summary.  See
+        ``extraction.sources.polling``.
 
-        Only replay homes allow ``now``.  ``evolve`` accepts new columns, ``allow_empty`` accepts an empty source, and
-        ``bad_lines`` quarantines the lines of a feed that are not changes.
+        Only replay homes allow ``now``.  With ``evolve``, the source may have new columns.  With ``allow_empty``, the
+        source may be empty.  With ``bad_lines``, invalid lines of a feed go to the quarantine.
         """
         how: dict[str, Any] = {"evolve": evolve, "allow_empty": allow_empty, "bad_lines": bad_lines}
         return self.poll_feed(name, now=now, progress=progress, **how)[0]
@@ -91,7 +92,7 @@ class Sourcing(WeftMethods):
         bad_lines: bool = False,
         progress: Progress | None = None,
     ) -> list[Polled]:
-        """Poll a source and all other sources of the same feed as ``poll_source`` does; return a result for each."""
+        """Poll a source and all other sources of its feed.  Return a result for each source.  See ``poll_source``."""
         from weft.extraction.sources.polling import poll_feed
         from weft.extraction.sources.source_lease import Accepting
 
@@ -107,7 +108,7 @@ class Sourcing(WeftMethods):
         op: str | None = None,
         progress: Progress | None = None,
     ) -> PastLoaded:
-        """Load dated states of a source or, with ``op``, dated changes; see ``extraction.sources.history``."""
+        """Load past states of a source or, with ``op``, past changes.  See ``extraction.sources.history``."""
         from weft.extraction.sources.history import load_history
 
         return load_history(self.opened, name, path, ts_from, op=op, progress=progress)
@@ -124,8 +125,9 @@ class Sourcing(WeftMethods):
     ) -> Corrected:
         """Correct a tracked table: the row with ``key`` had ``values`` in the past period [``begin``, ``end``).
 
-        If ``values`` is None, the row did not exist in the period.  ``history`` with its parameter ``known`` still
-        returns the uncorrected periods.  Only replay homes allow ``now``.  See ``extraction.sources.correcting``.
+        If ``values`` is None, the row did not exist in the period.  The method ``history`` can still return the
+        uncorrected periods: see its parameter ``known``.  Only replay homes allow ``now``.  See
+        ``extraction.sources.correcting``.
         """
         from weft.extraction.sources.correcting import Correction, correct
 
@@ -135,10 +137,11 @@ class Sourcing(WeftMethods):
     def history(
         self, name: str, *, where: str | None = None, known: AnyInstant | None = None, limit: int | None = None
     ) -> History:
-        """Return at most ``limit`` periods of a tracked table or view that satisfy the SQL condition ``where``.
+        """Return at most ``limit`` periods of a tracked table or view.  The SQL condition ``where`` selects the
+        periods.
 
-        A view is refreshed first.  With ``known`` the result has the periods as recorded at that instant.  See
-        ``execution.histories``.
+        Weft first refreshes the view.  If ``known`` is an instant, the result has the periods as recorded at that
+        instant.  See ``execution.histories``.
         """
         from weft.execution.histories import history
         from weft.execution.temporal.refresh_views import refresh_named
@@ -148,14 +151,14 @@ class Sourcing(WeftMethods):
         return history(self.opened, name, where, limit, None if known is None else micros(known))
 
     def sources(self) -> tuple[SourceRecord, ...]:
-        """Return every source, in the order in which the tracked tables were created."""
+        """Return all sources in the order in which their tables were created."""
         return self.opened.catalog.sources.all()
 
     def remove_source(self, name: str) -> tuple[SourceRecord, str | None]:
-        """Remove a source and return its record; its tracked table stays, with all recorded periods.
+        """Remove a source and return its record.  The tracked table and its periods remain.
 
-        Weft also drops the source's replication slot on the server, unless another source uses the slot.  The second
-        part of the result is the reason if this failed, otherwise None.  Raises NotFound and LeaseBusy.
+        Weft also drops the replication slot on the server if no other source uses the slot.  If Weft cannot drop the
+        slot, the second result is the reason, otherwise None.  Raises NotFound and LeaseBusy.
         """
         from weft.extraction.sources.adding import remove_source
 

@@ -27,17 +27,18 @@ from weft.printable import Brief
 T = TypeVar("T")
 
 Keep = Literal["history", "synopsis"]
-"""The data from which a query is evaluated: the history of its tables, or a synopsis."""
+"""The data for the evaluation of a query: the history of its tables, or a synopsis."""
 _AT_ONCE: Final = 1_000
-"""The number of queries installed in one transaction, under one lease."""
+"""The number of queries that one transaction installs."""
 
 
 @dataclass(frozen=True, repr=False)
 class Shown(Brief):
-    """A query with its plan, its subscriptions, its last ticks, and the number of queries that share the plan.
+    """A query with its plan, its subscriptions and its last ticks.
 
-    This query reads the results of the queries ``reads``; the queries ``read_by`` read its results.  ``stored`` are the
-    relations of a synopsis, each with its number of rows.  ``replaced`` are the earlier texts, the first one first.
+    ``sharing`` is the number of queries with the same plan.  ``reads`` names the queries whose results this query
+    reads.  ``read_by`` names the queries that read the results of this query.  ``stored`` contains pairs (relation of
+    the synopsis, number of rows).  ``replaced`` contains the earlier texts, the oldest first.
     """
 
     query: QueryRecord
@@ -52,7 +53,7 @@ class Shown(Brief):
 
     @property
     def asks_history(self) -> bool:
-        """Whether the query is a formula that every tick evaluates over the stored history."""
+        """Whether the query is a formula that each tick evaluates over the stored history."""
         return is_synopsis(self.plan.body) and asks_history(self.plan.body)
 
     def _brief(self) -> str:
@@ -62,9 +63,9 @@ class Shown(Brief):
 
 @dataclass(frozen=True)
 class NewQuery:
-    """A query to install; the fields are the parameters of ``Weft.install``.
+    """A query to install, with the parameters of ``Weft.install``.
 
-    A field that is None, or an empty ``to``, means the value in the home's settings.  ``to`` is one channel or several.
+    If a field is None, or ``to`` is empty, Weft uses the value in the home's settings.
     """
 
     name: str
@@ -83,7 +84,7 @@ class NewQuery:
 
     @property
     def is_synopsis(self) -> bool:
-        """Whether the query is maintained as a synopsis; true for every formula."""
+        """Whether Weft maintains the query as a synopsis.  For a formula, the value is True."""
         return self.keep == "synopsis" or self.language != "sql"
 
 
@@ -110,7 +111,6 @@ def install_all(home: OpenHome, queries: Iterable[NewQuery]) -> tuple[QueryRecor
 
 
 def _named_errors(query: NewQuery, make: Callable[[], T]) -> T:
-    """Return the result of ``make``; add the query's name to an error that ``make`` raises."""
     try:
         return make()
     except WeftError as error:
@@ -119,10 +119,7 @@ def _named_errors(query: NewQuery, make: Callable[[], T]) -> T:
 
 
 def _canonical(home: OpenHome, query: NewQuery) -> NewQuery:
-    """Return the query with defaults from the settings, the timeliness in microseconds, and canonical channels.
-
-    Raises Refused for invalid values.
-    """
+    """Add defaults from the settings.  Convert the timeliness to microseconds, and the channels to canonical names."""
     from weft.delivery.registry import canonical, default_channels
 
     chosen = configuration(home.folder)
@@ -140,7 +137,6 @@ def _canonical(home: OpenHome, query: NewQuery) -> NewQuery:
 
 
 def _accepted(home: OpenHome, query: NewQuery, schemas: Mapping[str, TableSchema]) -> QueryDefinition:
-    """Return the result of ``defined``; raise Refused if one of the query's channels cannot accept its answers."""
     from weft.delivery.registry import require_accepted
     from weft.storage.ledger import Answers
 
@@ -154,10 +150,7 @@ def _accepted(home: OpenHome, query: NewQuery, schemas: Mapping[str, TableSchema
 
 
 def defined(home: OpenHome, query: NewQuery, schemas: Mapping[str, TableSchema]) -> QueryDefinition:
-    """Return the catalog's definition of a query in canonical form.
-
-    Raises SqlError or SynopsisError if Weft does not support the query.
-    """
+    """Return the canonical definition of a query.  Raise SqlError or SynopsisError for an unsupported query."""
     definition = partial(
         QueryDefinition,
         name=query.name,
@@ -178,7 +171,7 @@ def defined(home: OpenHome, query: NewQuery, schemas: Mapping[str, TableSchema])
     from weft.catalog.discarded import refuse_discarded
     from weft.planning.form import stored_form
 
-    # Compile the original text, so that errors point into it.
+    # Compile the original text because the positions in errors refer to it.
     compiled = standing_plan(query.sql, schemas, from_now=query.start == "now")
     form = stored_form(compiled)
     refuse_discarded(home.catalog, compiled.tables)
@@ -231,7 +224,7 @@ def show(home: OpenHome, name: str, ticks: int) -> Shown:
 
 
 def _stored(home: OpenHome, query: QueryRecord) -> tuple[tuple[Relation, int], ...]:
-    """Return the relations of a synopsis and their numbers of rows; empty if the query no longer fits its tables."""
+    """Return an empty tuple if the query no longer fits its tables."""
     record = home.catalog.queries.plan(query.plan_id)
     if not is_synopsis(record.body):
         return ()
@@ -273,7 +266,7 @@ def resume(home: OpenHome, name: str, *, skip: bool) -> QueryRecord:
                 hint=f"Resume it where it stopped: weft resume {query.name}",
             )
         if skip and query.state != "active":
-            # Use the plan of a query installed now with --from now: rows that are already in the answer are not new.
+            # Use the plan for --from now, because this plan omits rows that are already in the result of the query.
             schemas = {label: table.schema for label, table in relations(writer, query.reads).items()}
             form = from_now_form(writer.queries.plan(query.plan_id), schemas)
             writer.queries.skip_to(name, max(home.open_instant(), query.tau or 0), form.signature, form.body)

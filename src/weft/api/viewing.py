@@ -1,4 +1,4 @@
-"""Manage temporal views: stored queries whose rows have the periods during which the rows are valid."""
+"""Manage temporal views: stored queries whose rows have periods of validity."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class ShownView(Brief):
-    """The details of a view: its columns, the tables and views that it reads, and its ``readers``, by name.
+    """The columns of a view, the tables and views that it reads, and the names of its ``readers``.
 
-    ``periods`` is the number of its current periods, ``open`` the number of periods without an end.  ``recorded`` is
-    the number of rows in its history log, ``size`` the log's size in bytes.  ``auxiliaries`` are the auxiliary views
-    that the view reads.
+    ``periods`` is the number of current periods.  ``open`` is the number of periods without an end.  ``recorded`` is
+    the number of rows in the history log, and ``size`` is the size of the log in bytes.  The view reads the auxiliary
+    views ``auxiliaries``.
     """
 
     view: ViewRecord
@@ -48,10 +48,10 @@ class Viewing(WeftMethods):
     """The methods of ``Weft`` that manage temporal views."""
 
     def add_view(self, name: str, sql: str, *, batched: bool = False) -> ViewRecord:
-        """Create the temporal view that ``sql`` defines over the entire history of tracked tables and other views.
+        """Create a temporal view over tracked tables and other views.  The query ``sql`` defines the view.
 
-        Each poll that changed a table of the view refreshes the view at its end.  With ``batched``, only
-        ``refresh_views`` and reading the view refresh it.  Raises SqlError, Refused, Conflict and LeaseBusy; see
+        A poll that changes a table of the view also refreshes the view.  With ``batched``, Weft refreshes the view only
+        in ``refresh_views`` and before each read.  Raises SqlError, Refused, Conflict and LeaseBusy: see
         ``execution.temporal.adding``.
         """
         from weft.execution.temporal.adding import add_view
@@ -59,7 +59,7 @@ class Viewing(WeftMethods):
         return add_view(self.opened, name, sql, "batched" if batched else "eager")
 
     def warnings_of_view(self, name: str) -> tuple[str, ...]:
-        """Return a warning for each part of a view that is probably unintended, with an alternative.
+        """Return warnings about probable mistakes in a view.  Each warning suggests an alternative.
 
         Raises NotFound, PlanMismatch and StorageError.
         """
@@ -68,11 +68,11 @@ class Viewing(WeftMethods):
         return running_totals(self.opened.catalog, self.opened.catalog.views.named(name))
 
     def views(self) -> tuple[ViewRecord, ...]:
-        """Return every view, after the views that it reads."""
+        """Return all views.  A view comes after the views that it reads."""
         return self.opened.catalog.views.known()
 
     def show_view(self, name: str) -> ShownView:
-        """Return the details of a view without refreshing it; raise NotFound or StorageError."""
+        """Return the details of a view without refreshing it.  Raise NotFound or StorageError."""
         from weft.execution.temporal.showing import auxiliaries_of, input_names, storage_counts
 
         catalog = self.opened.catalog
@@ -93,7 +93,7 @@ class Viewing(WeftMethods):
         )
 
     def explain_view(self, name: str) -> ViewExplanation:
-        """Return an explanation of how Weft maintains a view; raise NotFound, PlanMismatch or StorageError."""
+        """Explain how Weft maintains a view.  Raise NotFound, PlanMismatch or StorageError."""
         from weft.execution.temporal.refresh_views import view_plan_of
         from weft.planning.view_plan_words import explained_view
 
@@ -119,11 +119,11 @@ class Viewing(WeftMethods):
         return (*warnings, size, f"Next due: it is refreshed when {when}; {last}.")
 
     def refresh_views(self, names: str | Sequence[str] = (), *, now: AnyInstant | None = None) -> tuple[Refreshed, ...]:
-        """Refresh the named views (by default all) and the views that they read; return the outcome of each refresh.
+        """Refresh the named views (default: all) and the views that they read.  Return the outcome of each refresh.
 
-        ``now`` is by default the home's clock.  A view that was already refreshed at ``now`` does not change.  If a
-        refresh fails, its outcome contains the error.  Raises NotFound, LeaseBusy, and ClockError if ``now`` is in the
-        past or the home has the wall clock.
+        The default of ``now`` is the time of the home's clock.  A second refresh at the same ``now`` changes nothing.
+        The outcome of a failed refresh contains the error.  Raises NotFound and LeaseBusy.  Raises ClockError if the
+        home has the wall clock or if ``now`` is in the past.
         """
         from weft.execution.temporal.refresh_views import refresh_views
 
@@ -136,7 +136,6 @@ class Viewing(WeftMethods):
         return refresh_views(self.opened, [view.table_id for view in wanted], now=at)
 
     def _check_instant(self, at: int, views: Sequence[ViewRecord]) -> None:
-        """Raise ClockError if the home has the wall clock, or if a view was refreshed later than ``at``."""
         if self.opened.catalog.home().clock == "wall":
             raise ClockError("this home has the wall clock: views are refreshed as of now", hint="Omit --now.")
         for view in views:
@@ -147,19 +146,16 @@ class Viewing(WeftMethods):
                 )
 
     def keep_views(self, *, now: AnyInstant | None = None) -> tuple[Refreshed, ...]:
-        """Refresh the eager views whose inputs have changed, as each poll does; raise the errors of ``refresh_views``.
-
-        ``now`` is the instant of the polls, if the caller chose one.
-        """
+        """Refresh the eager views with changed inputs, as each poll does.  Raise the errors of ``refresh_views``."""
         from weft.execution.temporal.refresh_views import refresh_eager
 
         return refresh_eager(self.opened, now=None if now is None else micros(now))
 
     def current_views(self, sql: str, now: int | None) -> int:
-        """Refresh the views that a query names, and return the instant at which to evaluate the query.
+        """Refresh the views that a query reads, and return the instant at which to evaluate the query.
 
-        The instant is ``now`` (microseconds UTC) if given, otherwise the home's clock.  Raises LeaseBusy, and the error
-        of a failed refresh.
+        The instant is ``now`` (microseconds UTC), or the time of the home's clock if ``now`` is None.  Raises LeaseBusy
+        and the error of a failed refresh.
         """
         from weft.execution.temporal.refresh_views import refresh_up_to
 
@@ -169,9 +165,9 @@ class Viewing(WeftMethods):
         return refresh_up_to(self.opened, views, at, exact=now is not None) if views else at
 
     def remove_view(self, name: str) -> ViewRecord:
-        """Remove a view with its recorded periods; return its record.
+        """Remove a view with its recorded periods.  Return its record.
 
-        Raises NotFound, LeaseBusy, and Conflict if another view or a standing query reads the view.
+        Raises NotFound and LeaseBusy.  Raises Conflict if another view or a standing query reads the view.
         """
         from weft.execution.temporal.adding import remove_view
 

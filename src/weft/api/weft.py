@@ -1,4 +1,4 @@
-"""Provide the class ``Weft``, whose methods do everything that the command line can do."""
+"""The class ``Weft``, whose methods offer every operation of the command line."""
 
 from __future__ import annotations
 
@@ -43,21 +43,20 @@ if TYPE_CHECKING:
     from weft.schedule.ticking import Ticked
 
 _DELIVERY_WAIT_US = 10 * 1_000_000
-"""The time for which a tick waits while another process delivers; then the next delivery sends the tick's answers."""
+"""The time for which a tick waits while another process delivers."""
 
 AnyPath = str | os.PathLike[str]
 
 
 def _log_trouble(error: WeftError) -> None:
-    """Log the error of an operation that will be retried."""
     logging.getLogger("weft").warning("%s; trying again", error)
 
 
 class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
-    """An open home.  Close it after use, or use it as a context manager.
+    """An open home.  Call ``close`` after use, or use a ``with`` block.
 
-    Spark starts at the first operation that computes, such as ``try_query`` or a tick with work to do.  All homes of a
-    process share one JVM; each home has its own Spark session.
+    Spark starts at the first operation that needs Spark, such as ``try_query`` or a tick with new rows.  All homes of a
+    process share one JVM, but each home has its own Spark session.
     """
 
     @classmethod
@@ -69,16 +68,17 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         create: bool = False,
         wall: Callable[[], int] = now_us,
     ) -> Weft:
-        """Open the home in the folder ``home``; with ``create``, create the home if it does not exist.
+        """Open the home in the folder ``home``.  With ``create``, create a missing home.
 
-        ``home`` is a path or a ``file:///`` URI; the default is the variable WEFT_HOME, otherwise ``weft-home``.
-        ``clock`` is the clock of a new home, by default ``wall``; an existing home must have the same clock.  ``wall``
-        returns the time in microseconds UTC.
+        ``home`` is a path or a ``file:///`` URI.  The default of ``home`` is the variable WEFT_HOME or, without this
+        variable, ``weft-home``.  ``clock`` is the clock of a new home (default: ``wall``).  An existing home must have
+        the same clock.  ``wall`` returns the time in microseconds UTC.
 
-        Raises NotFound if the home does not exist, Refused for another kind of URI, Conflict if the home has another
-        clock, and CatalogError if the home is damaged or was written by a newer Weft.
+        Raises NotFound if the home does not exist.  Raises Refused for a URI with another scheme.  Raises Conflict if
+        the home has another clock.  Raises CatalogError if the home is damaged, or if the home belongs to a newer
+        version of Weft.
         """
-        # The path is absolute because the working directory of Spark's JVM never changes.
+        # Use an absolute path because the working directory of Spark's JVM never changes.
         folder = Path(Location.of(configuration().home if home is None else home).path)
         existed = layout.catalog_file(folder).exists()
         if not (existed or create or layout.has_data(folder)):
@@ -102,7 +102,7 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
 
     @property
     def home(self) -> Path:
-        """The home's folder; available also after ``close``."""
+        """The folder of the home, also available after ``close``."""
         return self._home.folder
 
     @property
@@ -127,18 +127,18 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         return f"<home {self._home.folder}, {clock} clock: {has}>"
 
     def session(self) -> SparkSession:
-        """Return this home's Spark session; the first call in a process takes 5 to 15 seconds.
+        """Return the Spark session of this home.  The first call in a process takes 5 to 15 seconds.
 
         Raises ExecutionError.
         """
         return self.opened.session()
 
     def schemas(self, *texts: str) -> Mapping[str, TableSchema]:
-        """Return the schemas, by name, of the home's tables and of all results that the queries ``texts`` may name."""
+        """Return the schemas of the home's tables, and of the results that the queries ``texts`` read."""
         return self.opened.schemas(*texts)
 
     def writing(self, purpose: str) -> AbstractContextManager[Writer]:
-        """Settle the work of dead writers, and hold the write lease for a ``with`` block; raise LeaseBusy."""
+        """Settle the work of dead writers, and hold the write lease during a ``with`` block.  Raise LeaseBusy."""
         return self.opened.writing(purpose)
 
     def install(
@@ -161,25 +161,26 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
     ) -> QueryRecord:
         """Install a standing query, and return its record.
 
-        ``every`` is the interval of its ticks: text such as ``10m``, or microseconds.  ``to`` is one channel or
-        several; ``"cursor"`` means none.  ``digest`` and ``zone`` apply to the channels, as in ``subscribe``.
-        ``start`` is ``"start"`` to deliver the answers of the whole history first, or ``"now"`` to deliver only rows
-        that enter the answer after the home's present instant.  The defaults of ``user``, ``every``, ``start`` and
-        ``to`` are the home's settings.
+        ``every`` is the interval between ticks: text such as ``10m``, or microseconds.  ``to`` is one channel or
+        several channels.  The channel ``"cursor"`` means that Weft sends no messages.  ``digest`` and ``zone`` apply to
+        the channels, as in ``subscribe``.  With ``start="start"``, the query first delivers the answers of the whole
+        history.  With ``start="now"``, the query delivers only rows that enter its result from now on.  The settings
+        of the home contain the defaults of ``user``, ``every``, ``start`` and ``to``.
 
-        ``keep="synopsis"`` answers the query from a synopsis: the least part of the past that the query needs.  Ticks
-        maintain the synopsis without Spark.  Raises SynopsisError if the query has no synopsis, or an unbounded
-        synopsis without ``allow_unbounded``.  A formula in another ``language`` is also answered from a synopsis; only
-        a 2fol formula without a synopsis is evaluated over the stored history.  ``duplicates`` counts the answers of a
-        2fol formula. ``discard_history`` deletes rows once all synopses have processed them.
+        With ``keep="synopsis"``, Weft stores only a synopsis: the part of the past that the query needs.  Ticks
+        maintain the synopsis without Spark.  Raises SynopsisError if the query has no synopsis.  Without
+        ``allow_unbounded``, also raises SynopsisError if the synopsis is unbounded.  Weft also answers a formula in
+        another ``language`` from a synopsis.  If a 2fol formula has no synopsis, Weft evaluates the formula over the
+        stored history.  With ``duplicates``, the answers of a 2fol formula have counts.  With ``discard_history``, Weft
+        deletes rows after all synopses have processed the rows.
 
-        ``replace`` replaces the text of the query ``name``.  The query keeps its answers, its channels and every
-        parameter that is not given.  Of the new answers, it delivers those that it has not delivered yet.  Without
-        ``start`` the new text begins at the same instant as the old one.  Raises NotFound, and Conflict if the columns
-        differ.
+        ``replace`` replaces the text of the query ``name``.  The query keeps its answers, its channels and the values
+        of all omitted parameters.  Afterwards, Weft delivers only answers that it has not delivered before.  Without
+        ``start``, the new text begins at the same instant as the old one.  Raises NotFound.  Raises Conflict if the
+        columns differ.
 
-        Raises SqlError for a query that Weft does not support, FormulaError for such a formula, Conflict if the name is
-        in use, and Refused for an invalid channel or length of time.
+        Raises SqlError or FormulaError if Weft does not support the query.  Raises Conflict if the name is in use.
+        Raises Refused for an invalid channel or interval.
         """
         query = NewQuery(
             name,
@@ -215,11 +216,11 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         digest: str | None = None,
         zone: str | None = None,
     ) -> Replacement:
-        """Return the effects that ``install`` with ``replace`` and an immediate tick would have; change nothing.
+        """Predict the effects of ``install`` with ``replace`` and an immediate tick.  Change nothing.
 
-        The result counts the new answers, the answers already delivered, and the answers of the old text alone.  Weft
-        first refreshes the views that the query names.  Raises the errors of ``install``, LimitExceeded, ExecutionError
-        and StorageError.
+        The result counts the new answers, the delivered answers, and the answers that only the old text has.  Weft
+        first refreshes the views that the query reads.  Raises the errors of ``install``.  Also raises LimitExceeded,
+        ExecutionError and StorageError.
         """
         query = NewQuery(
             name,
@@ -239,58 +240,58 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         return replace_query.replacement(self.opened, query, lambda: self.current_views(sql, None))
 
     def install_all(self, queries: Iterable[NewQuery]) -> tuple[QueryRecord, ...]:
-        """Install many queries, up to 1,000 in a transaction, and return their records in the same order.
+        """Install many queries, and return their records in the same order.
 
-        Raises the errors of ``install``, with the query's name in the error's ``where``; earlier transactions are not
-        undone.
+        A transaction installs up to 1,000 queries.  An error does not undo earlier transactions.  Raises the errors of
+        ``install``.  The attribute ``where`` of an error names the query.
         """
         return standing.install_all(self.opened, queries)
 
     def queries(self, *, after: int = 0, limit: int | None = None) -> tuple[QueryRecord, ...]:
-        """Return at most ``limit`` of the installed queries with an id above ``after``, ordered by id."""
+        """Return at most ``limit`` installed queries with IDs above ``after``, in the order of the IDs."""
         return self.catalog.queries.all(after=after, limit=limit)
 
     def show(self, name: str, ticks: int = 5) -> Shown:
-        """Return the details of a query, with at most ``ticks`` of its last ticks; raise NotFound."""
+        """Return the details of a query and at most ``ticks`` of its latest ticks.  Raise NotFound."""
         return standing.show(self.opened, name, ticks)
 
     def results(self, name: str, *, after: int | None = None, limit: int | None = None) -> Results:
-        """Return at most ``limit`` of the query's answers with an ordinal above ``after``; raise NotFound.
+        """Return at most ``limit`` answers of a query.  Their ordinals are above ``after``.  Raise NotFound.
 
-        Iterate over the result, or convert it to a table.  The answers are sorted by the query's ORDER BY; they are
-        sorted by ordinal if ``after`` is given or the query has no ORDER BY.  Later answers are not included.  Weft
-        reads the answers on demand, without Spark.
+        Iterate over the result, or convert it to a table.  The query's ORDER BY determines the order of the answers.
+        If ``after`` is given or the query has no ORDER BY, the answers are in the order of their ordinals.  The result
+        does not include later answers.  Weft reads the answers on demand, without Spark.
         """
         query = self.catalog.queries.named(name)
         return Results(self.catalog.data, self.catalog.queries, query, after, limit, lambda: self.opened.session())
 
     def pause(self, name: str) -> QueryRecord:
-        """Exclude a query from ticks until ``resume``; raise NotFound, or Conflict if the query is not active."""
+        """Exclude a query from ticks until ``resume``.  Raise NotFound.  Raise Conflict if the query is not active."""
         return standing.pause(self.opened, name)
 
     def resume(self, name: str, *, skip: bool = False) -> QueryRecord:
         """Resume a paused or failed query, and retry its failed channels at once.
 
-        The query continues from its last tick.  With ``skip`` the query continues as if it were installed "from now" at
-        the home's current instant, and omits all answers that started before.  Raises NotFound, Conflict if neither the
-        query nor a channel was stopped, and, with ``skip``, PlanMismatch if the query no longer fits its tables.
+        The query continues after its last tick.  With ``skip``, the query omits all answers that started before the
+        home's current instant.  Raises NotFound.  Raises Conflict if neither the query nor a channel was stopped.
+        Raises PlanMismatch if ``skip`` is true and the query no longer fits its tables.
         """
         return standing.resume(self.opened, name, skip=skip)
 
     def remove(self, name: str, *, purge: bool = False) -> QueryRecord:
-        """Remove a query, and with ``purge`` also its answers; the name becomes free.
+        """Remove a query.  With ``purge``, also delete its answers.  Afterwards, the name can be used again.
 
-        Raises NotFound, and Conflict if other queries read the results of the query.
+        Raises NotFound.  Raises Conflict if other queries read the results of the query.
         """
         return standing.remove(self.opened, name, purge=purge)
 
     def tick(self, names: str | Sequence[str] = (), *, now: AnyInstant | None = None) -> Ticked:
-        """Tick the named queries (by default all active ones) and the queries that they read, and deliver the answers.
+        """Tick the named queries (default: all active ones) and the queries that they read, and deliver the answers.
 
-        ``now`` is by default the home's clock; only replay homes allow another instant.  Spark starts only if the tick
-        has something to compute.  The result's ``delivered`` is None if another process holds the delivery lease.
-        Raises ClockError, NotFound, Conflict if a named query is not active, LeaseBusy, StorageError and
-        ExecutionError.
+        The default of ``now`` is the time of the home's clock.  Only replay homes allow another instant.  Spark starts
+        only if the tick needs Spark.  The field ``delivered`` of the result is None if another process holds the
+        delivery lease.  Raises Conflict if a named query is not active.  Also raises ClockError, NotFound, LeaseBusy,
+        StorageError and ExecutionError.
         """
         from weft.schedule.ticking import tick
 
@@ -314,14 +315,15 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         polled: Callable[[Polled], None] = lambda _: None,
         pace_us: int | None = None,
     ) -> None:
-        """Tick the queries at their intervals until ``stop`` is set; see ``schedule.runner``.
+        """Tick the queries at their intervals until ``stop`` is set.  See ``schedule.runner``.
 
-        Without ``stop`` the method runs until SIGINT (Ctrl-C, or a notebook's Interrupt) or SIGTERM, and then completes
-        the current tick; a second SIGINT raises KeyboardInterrupt at once.  Signals reach the main thread only: in
-        another thread, pass a ``stop``.
+        Without ``stop``, SIGINT (Ctrl-C, or Interrupt in a notebook) or SIGTERM ends the method after the current tick.
+        A second SIGINT raises KeyboardInterrupt immediately.  Signals reach only the main thread, so other threads must
+        pass a ``stop``.
 
-        The method calls the given functions with each tick, each batch of deliveries (in another thread), each error
-        that leads to a retry (by default, log it to the logger ``weft``), each step of maintenance, and each poll.
+        The method calls ``ticked``, ``delivered``, ``maintained`` and ``polled`` after the events of the same names.  A
+        separate thread calls ``delivered``.  The function ``troubled`` receives each error that leads to a retry.  By
+        default, ``troubled`` logs the error to the logger ``weft``.
         """
         from weft.schedule.runner import PACE_US, Runner, stopped_by_signals
 
@@ -331,16 +333,14 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
             runner.run(stopping)
 
     def deliver(self) -> list[Delivered]:
-        """Deliver the waiting answers to the channels without starting Spark, and return the deliveries.
-
-        Raises LeaseBusy.
-        """
+        """Deliver the waiting answers without starting Spark, and return the deliveries.  Raise LeaseBusy."""
         return self._deliver(LEASE_WAIT_US)
 
     def time_driven(self, queries: Iterable[QueryRecord]) -> Mapping[int, bool | None]:
-        """Return, by query id, whether time alone can add rows to a query or to a query that it reads.
+        """Return a mapping from query IDs to booleans.
 
-        The value is None if any of these queries no longer fits its tables.
+        A value is True if time alone can add rows to the query, or to a query that it reads.  A value is None if the
+        query, or a query that it reads, no longer fits its tables.
         """
         return standing.time_driven(self.opened, queries)
 

@@ -1,4 +1,4 @@
-"""Provide the base class of the groups of methods that make up ``Weft``."""
+"""The base class of the parts of ``Weft``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from weft.execution.home import OpenHome
 
 
 class WeftMethods:
-    """An object with an open home; any use of the home after ``close`` raises HomeClosed."""
+    """An object with an open home.  After ``close``, any use of the home raises HomeClosed."""
 
     def __init__(self, opened: OpenHome) -> None:
         self._home = opened
@@ -15,7 +15,7 @@ class WeftMethods:
 
     @property
     def opened(self) -> OpenHome:
-        """The open home; access raises HomeClosed if the home is closed."""
+        """The open home.  Raises HomeClosed after ``close``."""
         if self._closed:
             raise home_closed(self._home.folder)
         return self._home
@@ -26,10 +26,7 @@ class WeftMethods:
         return self._closed
 
     def close(self) -> None:
-        """Close the catalog and the home's Spark session; the JVM continues, because other homes may share the JVM.
-
-        A second call has no effect.
-        """
+        """Close the catalog and the Spark session of the home.  The JVM continues.  A second call has no effect."""
         if not self._closed:
             self._closed = True
             self._home.close()

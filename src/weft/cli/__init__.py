@@ -1,4 +1,4 @@
-"""The command line: one module per group of commands; heavy imports wait until a command needs them."""
+"""The command line, with one module for each group of commands.  Modules that import slowly are loaded on demand."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ import sys
 from typing import Final, NoReturn
 
 _LONG_RUNNING: Final = frozenset({"bench", "demo", "run", "serve", "shell"})
-"""Commands that run long enough for Java's optimizing compiler to pay off."""
+"""The long-running commands, which benefit from Java's optimizing compiler."""
 
 
 def main() -> NoReturn:
-    """Run this process's command, through the home's server (``weft serve``) if it has one.
-
-    The exit code is 0 for success, 2 for a refusal, 1 for a failure, 130 for Ctrl-C.
-    """
+    """Run the command of this process.  If the home has a server (``weft serve``), the server runs the command."""
     from weft.cli.server.address import command_first
     from weft.cli.terminal import escape_unencodable
 

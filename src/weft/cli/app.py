@@ -1,4 +1,4 @@
-"""Assemble all commands into one application."""
+"""The application with all commands."""
 
 from __future__ import annotations
 
@@ -88,5 +88,8 @@ check_arguments(app)
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line, and return its exit code: 0 success, 2 refusal, 1 failure, 130 Ctrl-C."""
+    """Run one command line, and return its exit code.
+
+    The exit code is 0 for success, 1 for a failure, 2 for a refusal, and 130 for Ctrl-C.
+    """
     return troubles.run(app, arguments)

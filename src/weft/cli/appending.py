@@ -1,4 +1,4 @@
-"""The commands ``table create`` and ``append``, for tables that users write to."""
+"""The commands ``table create`` and ``append``, for tables to which users append rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the command ``append``; ``table create`` is added with the commands of tables."""
+    """Register the command ``append`` with ``app``.  The module ``table_commands`` registers ``table create``."""
     app.command(
         epilog=example("weft append votes msgid=a1 score=3", "weft append votes -f votes.jsonl --ts-from ts"),
     )(append)

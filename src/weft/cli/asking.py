@@ -27,7 +27,7 @@ _BARS: Final = "▁▂▃▄▅▆▇█"
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the commands."""
+    """Register the commands with ``app``."""
     app.command(
         "try", epilog=example("weft try \"SELECT msgid, subject FROM msgs WHERE newsgroup = 'comp.databases'\"")
     )(try_query)
@@ -65,7 +65,6 @@ def _require_sql(language: LanguageName, command: str) -> None:
 
 
 def _timed(home: Path | None, ask: Callable[[Weft], T]) -> tuple[T, float]:
-    """Return the result of ``ask`` and its seconds; Ctrl-C cancels Spark's jobs."""
     began = time.monotonic()
     with opened(home) as weft, working_on_spark("asking"):
         from weft.runtime.cancelling import cancellable
@@ -150,7 +149,7 @@ def _print_backtest(report: Backtest, seconds: float, json: bool) -> None:
 
 
 def bars(counts: Sequence[int]) -> str:
-    """Draw numbers as bars of one character each, the greatest at full height; zero is a dot.
+    """Draw each number as a bar of one character.  The greatest number has full height, and zero is a dot.
 
     >>> bars([0, 1, 4, 8])
     '·▁▄█'

@@ -36,7 +36,7 @@ OneOption = Annotated[
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the commands."""
+    """Register the commands with ``app``."""
     app.command(epilog=example("weft subscribe unanswered --to email:bo@example.com"))(subscribe)
     app.command(epilog=example("weft unsubscribe unanswered --to email:bo@example.com"))(unsubscribe)
     app.command(epilog=example("weft mute unanswered --to email:bo@example.com"))(mute)
@@ -140,7 +140,6 @@ def deliveries(
 
 
 def _print_ids(subscribed: Sequence[Deliveries]) -> None:
-    """Explain the ids of messages with the first one shown, if any."""
     shown = next(((each, m) for each in subscribed for m in each.messages), None)
     if shown is not None:
         each, m = shown
@@ -175,7 +174,6 @@ def _as_json(each: Deliveries) -> dict[str, Any]:
 
 
 def _waiting(each: Deliveries) -> Iterator[tuple[str, ...]]:
-    """Yield a row for the answers not sent yet, with what they wait for."""
     subscription = each.subscription
     if not each.waiting:
         return

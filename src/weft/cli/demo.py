@@ -17,7 +17,7 @@ _HOME: Final = Path("demo-home")
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the commands."""
+    """Register the commands with ``app``."""
     app.command(epilog=example("weft demo"))(demo)
     bench = typer.Typer(no_args_is_help=True, help="Run benchmarks.")
     bench.command("tapestry", epilog=example("weft bench tapestry --messages 380000 --messages 3800000"))(tapestry)
@@ -47,22 +47,17 @@ def demo(
 
 
 class _Terminal:
-    """The terminal as the output of the demo."""
-
     def __init__(self, home: Path) -> None:
         self._home = home
 
     def heading(self, text: str) -> None:
-        """Print the heading of a section."""
         printing.echo("")
         printing.echo(text, style="bold")
 
     def line(self, text: str = "") -> None:
-        """Print a line."""
         printing.screen().print(printing.lines(text))
 
     def command(self, text: str) -> None:
-        """Print a command to type."""
         word, _, rest = text.partition(" ")
         second, _, more = rest.partition(" ")
         if word in ("ingest", "quarantine"):
@@ -70,11 +65,9 @@ class _Terminal:
         printing.echo(f"$ weft {word} --home {self._home} {rest}".rstrip(), style="cyan")
 
     def working(self, text: str) -> AbstractContextManager[object]:
-        """Show progress."""
         return printing.working(text)
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """Print a table."""
         printing.table(columns, rows, right=(2,))
 
 

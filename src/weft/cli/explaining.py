@@ -42,7 +42,7 @@ _WAYS = {
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the command."""
+    """Register the command with ``app``."""
     app.command(
         epilog=example(
             'weft explain "SELECT msgid FROM msgs WHERE ts < NOW() - INTERVAL 4 WEEKS"',
@@ -97,7 +97,7 @@ def explain(
 
 @contextmanager
 def _known(home: Path | None, text: str, json: bool) -> Iterator[Known]:
-    """Yield the tables that a query may name; if the query is refused, print the assumption about them."""
+    """If the query is refused, print the assumption about the tables."""
     from weft.api.explaining import known_tables
     from weft.schedule.clock import now_us
 
@@ -111,7 +111,6 @@ def _known(home: Path | None, text: str, json: bool) -> Iterator[Known]:
 
 
 def _require_one_way(tick: bool, query: bool, synopsis: bool, other: bool) -> None:
-    """Raise Refused for options that ask for two different explanations."""
     if tick and query:
         raise Refused("--tick names an installed query, but the command also has a query", hint="Omit one of them.")
     if synopsis and (tick or other):
@@ -122,7 +121,6 @@ def _require_one_way(tick: bool, query: bool, synopsis: bool, other: bool) -> No
 
 
 def _require_not_full(full: bool) -> None:
-    """Raise Refused for --full with an explanation that has no longer form."""
     if full:
         raise Refused("--full does not apply to --tick and --once, which show everything", hint="Omit --full.")
 
@@ -147,7 +145,7 @@ def _explain_installed(name: str, home: Path | None, *, other: bool, full: bool,
 
 
 def print_explanation(explanation: Explanation, assumed: str | None, *, full: bool, json: bool) -> None:
-    """Print the explanation of a query that Spark runs; ``assumed`` describes assumed tables."""
+    """Print an explanation.  ``assumed`` is the note on assumed tables, if any."""
     if json:
         print_json({**as_json(explanation), "assumed": assumed})
         return
@@ -192,7 +190,7 @@ def _explain_tick(name: str, home: Path | None, json: bool) -> None:
 
 
 def as_json(explanation: Explanation) -> dict[str, Any]:
-    """Return an explanation for JSON."""
+    """Return the explanation as a value for JSON."""
 
     def branch(each: BranchText) -> dict[str, Any]:
         return {"driver": each.driver, "table": each.table, "why": each.why, "sql": each.sql}
@@ -219,7 +217,7 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
 
 
 def as_text(explanation: Explanation) -> list[str]:
-    """Return an explanation as lines of text: the essentials first, then the SQL."""
+    """Return the explanation as lines of text: first the essentials, then the SQL."""
     lines = ["The query, normalized", *_indented(explanation.query), "", "An answer appears when"]
     lines += [f"  {number}. {each.why}" for number, each in enumerate(explanation.later, 1)] or ["  (never)"]
     arrives = "arrives or ends" if explanation.summary.ending else "arrives"

@@ -1,8 +1,6 @@
-"""What the commands share: common options, reading the query's text, opening the home.
+"""The common options of commands, and functions that read the query and open the home.
 
-Every argument of every command must be UTF-8 text.
-
-Only paths are exempt: a file that is read may have any name that the file system allows.
+Every argument of a command must be valid UTF-8, except the paths of files to read.
 """
 
 from __future__ import annotations
@@ -46,7 +44,7 @@ def example(*lines: str) -> str:
 
 
 def home_folder(home: Path | None) -> Path:
-    """Return the folder of the home that a command is for; raise Refused for a URI that is not a local folder.
+    """Return the home folder of a command.  Raise Refused for a URI that does not name a local folder.
 
     Raises RunLocally if this process serves another home.
     """
@@ -66,9 +64,9 @@ def home_folder(home: Path | None) -> Path:
 
 @contextmanager
 def opened(home: Path | None, *, create: bool = False) -> Iterator[Weft]:
-    """Open the home during the block; with ``create``, make it with the wall clock if it does not exist.
+    """Open the home for a ``with`` block.  With ``create``, create a missing home with the wall clock.
 
-    A home made for a command that is refused is deleted again.
+    If Weft refuses the command, the function deletes a new home again.
     """
     from weft.api.weft import Weft
 
@@ -92,7 +90,9 @@ def opened(home: Path | None, *, create: bool = False) -> Iterator[Weft]:
 
 
 def query_text(sql: str | None, file: Path | None) -> str:
-    """Return the query's text from the argument, a file or stdin; raise Refused for none or two of them."""
+    """Return the text of the query from the argument, a file or stdin.  Raise Refused if the text is missing or given
+    twice.
+    """
     if sql is not None and file is not None:
         raise Refused("the query is given twice: as an argument and as a file", hint="Omit one of them.")
     if sql is None and (file is None or str(file) == "-"):
@@ -127,7 +127,7 @@ def _read(file: Path | None) -> str:
 
 
 def check_arguments(app: typer.Typer) -> None:
-    """Add the check to the commands of the application and its groups; it raises Refused for invalid text."""
+    """Make all commands of the application raise Refused for arguments that are not valid UTF-8."""
     for command in app.registered_commands:
         if command.callback is not None:
             command.callback = _checking(command.callback)

@@ -19,11 +19,10 @@ if TYPE_CHECKING:
 _NARROWEST = 12
 _WIDEST = 60
 _GAP = 3
-"""Characters between two columns of a table."""
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the command."""
+    """Register the command with ``app``."""
     app.command(epilog=example("weft history employees --where \"dept = 'Development'\""))(history)
 
 
@@ -88,14 +87,12 @@ def _print_table(history: History) -> None:
 
 
 def _texts(each: Stretch, before: Stretch | None, keys: int) -> list[str]:
-    """Return the cells of a period except its bar; a key is blank if the previous period has the same one."""
     repeated = before is not None and before.values[:keys] == each.values[:keys]
     texts = ["" if repeated and n < keys else shown(value) for n, value in enumerate(each.values)]
     return [*texts, instant(each.begin), instant(each.end, "now")]
 
 
 def _width(rows: Sequence[Sequence[str]]) -> int:
-    """Return the width that the terminal leaves for the bars next to these cells."""
     used = sum(max(map(len, column)) + _GAP for column in zip(*rows, strict=True))
     return min(max(screen().width - used - _GAP, _NARROWEST), _WIDEST)
 

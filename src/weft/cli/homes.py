@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 class ClockName(str, Enum):
-    """A home's clock."""
+    """The clock of a home."""
 
     wall = "wall"
     replay = "replay"
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the commands."""
+    """Register the commands with ``app``."""
     app.command(epilog=example("weft init", "weft init history --clock replay"))(init)
     app.command(epilog=example("weft config", "weft config --json"))(config)
     app.command(epilog=example("weft prepare"))(prepare)
@@ -70,12 +70,10 @@ def init(
 
 
 def _mode(folder: Path) -> int | None:
-    """Return the permissions of a folder, or None if it does not exist."""
     return stat.S_IMODE(folder.stat().st_mode) if folder.exists() else None
 
 
 def _chosen_folder(folder: str | None, home: Path | None) -> Path | None:
-    """Return the home that FOLDER or --home names; raise Refused if they name different folders."""
     if folder == "":
         raise Refused("the argument FOLDER is an empty text", hint="Name the home's folder: weft init my-home")
     if folder is None or home is None or os.path.abspath(folder) == os.path.abspath(home):
@@ -112,7 +110,6 @@ def config(home: HomeOption = None, json: JsonOption = False) -> None:
 
 
 def _in_effect(home: Path, settings: Sequence[Setting]) -> list[Setting]:
-    """Return the settings with computed defaults filled in; their origin says so."""
     from weft.configuration import configuration
     from weft.delivery.registry import delta_root, files_root
     from weft.runtime.java import cache_folder
@@ -136,12 +133,12 @@ def _in_effect(home: Path, settings: Sequence[Setting]) -> list[Setting]:
 
 
 def as_json(value: object) -> object:
-    """Return a setting's value for JSON."""
+    """Return the value of a setting for JSON."""
     return str(value) if isinstance(value, Path) else value
 
 
 def as_text(value: object) -> str:
-    """Return a setting's value for a table."""
+    """Return the value of a setting for a table."""
     if value is None or value == ():
         return "-"
     return plain(

@@ -32,10 +32,7 @@ DryRunOption = Annotated[
 def preview_replacement(
     weft: Weft, name: str, sql: str, arguments: Mapping[str, Any], *, replace: bool, json: bool
 ) -> None:
-    """Print what replacing the text would do; ``arguments`` are those of ``install``.
-
-    Raises Refused without ``replace``.
-    """
+    """Print the effects of an ``install`` with these arguments.  Raise Refused without ``replace``."""
     if not replace:
         raise Refused(
             "--dry-run needs --replace", hint="To see what a new query would have delivered, use `weft backtest`."
@@ -91,7 +88,7 @@ def print_replaced(query: QueryRecord, old: ReplacedText) -> None:
 
 
 def replaced_json(text: ReplacedText) -> dict[str, Any]:
-    """Return an earlier text of a query for JSON."""
+    """Return an earlier text of a query as a value for JSON."""
     return {
         "sql": text.sql,
         "from_instant": iso(text.from_instant),

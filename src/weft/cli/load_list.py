@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class _ListByDefault(TyperGroup):
-    """A group whose default command is ``list``, so that ``weft loads TABLE`` is ``weft loads list TABLE``."""
+    """A group whose default command is ``list``: ``weft loads TABLE`` means ``weft loads list TABLE``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Insert ``list`` before arguments that name no command."""
@@ -27,7 +27,7 @@ class _ListByDefault(TyperGroup):
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the commands."""
+    """Register the commands with ``app``."""
     loads = typer.Typer(cls=_ListByDefault, help="List loads, or undo one.")
     loads.command("list", epilog=example("weft loads orders"))(list_loads)
     loads.command("undo", epilog=example("weft loads undo 3"))(undo)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from weft.extraction.storing import Summary
 
 
-# The choices of weft.extraction.batches, repeated so that other commands need not import it (a test compares them).
+# Repeat the choices of weft.extraction.batches, because its import is slow.  A test compares the two lists.
 OrderOption = Annotated[
     Literal["own", "arrival"],
     typer.Option(
@@ -67,7 +67,7 @@ TsFormatOption = Annotated[
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the commands."""
+    """Register the commands with ``app``."""
     ingest = typer.Typer(no_args_is_help=True, help="Load mail, files or logs into tables.")
     ingest.command("mail", epilog=example("weft ingest mail archive.mbox.gz news-spool/ --ts-from date"))(mail)
     ingest.command(
@@ -186,12 +186,12 @@ def monpoly(
 
 
 def lies_ahead(weft: Weft, load: Summary) -> bool:
-    """Return whether a load into a home with the wall clock stored rows that lie in the future."""
+    """Return True if the home has the wall clock and the load stored rows with a future ``ts``."""
     return weft.catalog.home().clock == "wall" and load.last_ts is not None and load.last_ts > weft.clock()
 
 
 def tell_load(load: Summary, ahead: bool, json: bool) -> None:
-    """Print the summary of a load; ``ahead`` says that some of its rows lie ahead of the home's clock."""
+    """Print the summary of a load.  ``ahead`` is true if rows of the load have a future ``ts``."""
     counts = {"stored": load.stored, "known": load.known, "quarantined": load.quarantined, "late": load.late}
     if json:
         bounds = {"first_ts": iso(load.first_ts), "last_ts": iso(load.last_ts)}
@@ -262,7 +262,6 @@ def list_quarantine(home: HomeOption = None, json: JsonOption = False) -> None:
 
 
 def _nearby(source: str) -> str:
-    """Return a source relative to the working directory, if it is there."""
     return source.removeprefix(f"{terminal.folder()}/")
 
 

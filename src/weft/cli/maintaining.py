@@ -21,7 +21,7 @@ _WORDS = {"build": ("built", "to build"), "merge": ("merged", "to merge"), "dele
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the command."""
+    """Register the command with ``app``."""
     app.command(epilog=example("weft maintain", "weft maintain --dry-run", "weft maintain --retain 1d"))(maintain)
 
 
@@ -51,7 +51,7 @@ def maintain(
 
 
 def describe_step(step: Step) -> str:
-    """Describe one step in one line."""
+    """Describe a step in one line."""
     if step.action == "compact":
         return f"{step.name}: compacted {step.files:,} small files into one; {step.after:,} files now"
     if step.action == "clean":
@@ -66,7 +66,6 @@ def _arrangement(step: Done, dry_run: bool) -> str:
 
 
 def _print_files(steps: Sequence[Step], dry_run: bool) -> None:
-    """Print a table of the changes to the files of each table."""
     compacted: dict[str, list[Compacted]] = {}
     cleaned: dict[str, Cleaned] = {}
     for step in steps:
@@ -83,7 +82,6 @@ def _print_files(steps: Sequence[Step], dry_run: bool) -> None:
 
 
 def _compaction(steps: Sequence[Compacted]) -> tuple[str, str]:
-    """Describe the number of a table's files, and the size of the compacted ones, before and after."""
     before, after = size(sum(step.size for step in steps)), [step.new_size for step in steps]
     files = f"{steps[0].before:,} → {steps[-1].after:,}"
     return files, before if None in after else f"{before} → {size(sum(each or 0 for each in after))}"

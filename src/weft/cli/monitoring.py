@@ -15,7 +15,7 @@ from weft.cli.printing import echo, lines, print_json
 from weft.errors import Refused
 
 DIFFERENT = 1
-"""The exit code if a case does not have the expected outcome."""
+"""The exit code for a case with an unexpected outcome."""
 
 
 class MonitoredLanguage(str, Enum):
@@ -28,8 +28,6 @@ class MonitoredLanguage(str, Enum):
 
 
 class _RunOptions(NamedTuple):
-    """The options of a run, as in ``api.monitoring.Options``."""
-
     negate: bool = False
     every_point: bool = False
     empty_points: bool = False
@@ -38,7 +36,7 @@ class _RunOptions(NamedTuple):
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the command."""
+    """Register the command with ``app``."""
     app.command(
         epilog=example(
             "weft monitor --sig events.sig --formula policy.mfotl --log events.log",
@@ -117,7 +115,6 @@ def _verdicts(sig: Path, formula: Path, log: Path, options: _RunOptions, json: b
 
 
 def _note(text: str) -> None:
-    """Print a note to stderr, before the verdicts."""
     echo(f"({text})", err=True)
 
 
@@ -149,7 +146,6 @@ def _cases(file: Path, json: bool) -> None:
 
 
 def _line(line: object) -> None:
-    """Print one line and flush it."""
     if not isinstance(line, str):
         print_json(line, lines=True)
         return

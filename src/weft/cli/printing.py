@@ -1,4 +1,4 @@
-"""Print tables that fit the terminal, JSON, values as text, and progress of slow operations."""
+"""Print tables, JSON, values and the progress of slow operations."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from weft.algebra.schema import DataType
 
 _LONGEST = 300
-"""Characters of one value in a table; --json prints all of them."""
+"""The maximum length (characters) of a value in a table.  With --json, values have their full length."""
 _WIDEST = 100_000
-"""Characters of a line of answers in a pipe."""
+"""The maximum line length (characters) of answers in a pipe."""
 LIST_WIDTH = 200
-"""Characters of a line of a list in a pipe; --json prints all."""
+"""The maximum line length (characters) of lists in a pipe.  With --json, lines have their full length."""
 _GAP = 3
-"""Characters between two columns."""
+"""The number of characters between two columns."""
 
 
 def screen(*, err: bool = False) -> Console:
-    """Return the console of stdout or stderr, which may be a file."""
+    """Return the console for stdout or stderr."""
     remote = terminal.remote()
     return _console(err) if remote is None else remote.console(err=err)
 
@@ -47,19 +47,19 @@ def _console(err: bool) -> Console:
 
 
 def echo(text: str, style: str | None = None, *, err: bool = False) -> None:
-    """Print a line of text, wrapped by the terminal, with control characters made visible."""
+    """Print a line of text.  Escape control characters."""
     screen(err=err).print(lines(text), style=style, soft_wrap=True)
 
 
 def print_json(value: object, *, lines: bool = False) -> None:
-    """Print one JSON document; with ``lines``, on one line."""
+    """Print a value as JSON.  With ``lines``, print it on one line."""
     out = terminal.out()
     out.write(json_text(value, indent=None if lines else 2) + "\n")
     out.flush()
 
 
 def json_text(value: object, indent: int | None = None) -> str:
-    r"""Return a value as JSON, in which characters that a terminal interprets are escaped; the value stays the same.
+    r"""Return a value as JSON.  Escape the characters that could control a terminal.
 
     >>> print(json_text("\x9b31m"))
     "\u009b31m"
@@ -68,24 +68,24 @@ def json_text(value: object, indent: int | None = None) -> str:
 
 
 def escaped_json(written: str) -> str:
-    """Escape JSON text as ``json_text`` does."""
+    """Escape the characters in JSON text that could control a terminal."""
     if written.replace("\n", "").isprintable():
         return written
     return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in written)
 
 
 def instant(micros: int | None, none: str = "-") -> str:
-    """Format an instant in UTC."""
+    """Format an instant (microseconds UTC), or return ``none`` for None."""
     return none if micros is None else format_instant(micros)
 
 
 def moment(micros: int) -> str:
-    """Format an instant of the wall clock in UTC, to the second."""
+    """Format an instant of the wall clock (microseconds UTC) with a resolution of one second."""
     return format_instant(micros // 1_000_000 * 1_000_000)
 
 
 def iso(micros: int | None) -> str | None:
-    """Format an instant as RFC 3339, for JSON.
+    """Format an instant (microseconds UTC) as RFC 3339 for JSON.
 
     >>> iso(733968000500000), iso(None)
     ('1993-04-05T00:00:00.500000Z', None)
@@ -94,7 +94,7 @@ def iso(micros: int | None) -> str | None:
 
 
 def shown(value: object) -> str:
-    """Format a value for a table: one line, with control characters made visible."""
+    """Format a value for a table on one line.  Escape control characters."""
     if value is None:
         return "NULL"
     if isinstance(value, dt.datetime):
@@ -107,7 +107,7 @@ def shown(value: object) -> str:
 
 
 def plain(text: str) -> str:
-    r"""Format text from data as one short line, with control characters made visible.
+    r"""Format text from data as one short line.  Escape control characters.
 
     >>> plain("a\nb\x1b[31m")
     'a b\\x1b[31m'
@@ -116,14 +116,14 @@ def plain(text: str) -> str:
 
 
 def typed(columns: Iterable[tuple[str, DataType]]) -> str:
-    """Format columns and their types on one line, with control characters made visible: names may come from a file."""
+    """Format columns and their types on one line.  Escape control characters, because names may come from a file."""
     from weft.execution.tabular import columns_text
 
     return visible(columns_text(columns))
 
 
 def lines(text: str) -> str:
-    r"""Return text with control characters made visible, except line ends and tabs.
+    r"""Escape the control characters in text, except line ends and tabs.
 
     >>> lines("SELECT a\n\tFROM b -- \x1b[31m")
     'SELECT a\n\tFROM b -- \\x1b[31m'
@@ -139,11 +139,12 @@ def table(
     right: Sequence[int] = (),
     answers: bool = False,
 ) -> None:
-    """Print rows under headings, folded at the terminal's width; ``right`` are the indexes of right-aligned columns.
+    """Print rows under column headings.  ``right`` contains the indexes of right-aligned columns.
 
-    In a pipe or a file each row is one line without trailing spaces.  There the widest columns of a list are cut with
-    an ellipsis so that a line has at most ``LIST_WIDTH`` characters; ``answers`` are never cut.  With the variable
-    COLUMNS the layout is that of a terminal of that width.  Control characters are made visible.
+    In a terminal, long values continue on the next line.  In a pipe or a file, each row is one line without trailing
+    spaces.  In a pipe or a file, the function also cuts the widest columns of a list to fit ``LIST_WIDTH`` characters.
+    If ``answers`` is true, the function never cuts columns.  If the variable COLUMNS is set, the output has the layout
+    of a terminal with that width.  The function escapes control characters.
     """
     from rich import box
     from rich.table import Table
@@ -168,7 +169,7 @@ def table(
 
 
 def _shorten(rows: Sequence[Sequence[Text]]) -> None:
-    """Cut the widest columns to one width, so that a line has at most ``LIST_WIDTH`` characters."""
+    """Cut the widest columns to the same width, so that a line has at most ``LIST_WIDTH`` characters."""
     widths = [max(text.cell_len for text in column) for column in zip(*rows, strict=True)]
     room = LIST_WIDTH - _GAP * len(widths)
     narrow, wide = 0, len(widths)
@@ -184,7 +185,6 @@ def _shorten(rows: Sequence[Sequence[Text]]) -> None:
 
 
 def _print_on_lines(grid: Grid, console: Console) -> None:
-    """Print a table at its full width, without trailing spaces."""
     from rich.console import Console
 
     needed = console.measure(grid, options=console.options.update(width=_WIDEST)).maximum
@@ -211,9 +211,7 @@ def size(count: int) -> str:
 
 @contextmanager
 def working(text: str) -> Iterator[Callable[[str], None]]:
-    """Show a spinner with text during the block, and yield a function that changes the text; no terminal, no
-    spinner.
-    """
+    """During a ``with`` block, show a spinner in a terminal.  Yield a function that changes the text."""
     err = screen(err=True)
     if not err.is_terminal:
         yield lambda text: None
@@ -223,7 +221,7 @@ def working(text: str) -> Iterator[Callable[[str], None]]:
 
 
 def working_on_spark(text: str) -> AbstractContextManager[Callable[[str], None]]:
-    """Show a spinner as ``working`` does; if Spark does not run yet, say that it takes time to start."""
+    """Show a spinner as ``working`` does.  If Spark is not running, mention how long the start takes."""
     from weft.runtime.session import session_started
 
     return working(text if session_started() else f"{text} (starting Spark takes 5 to 15 s)")
@@ -231,9 +229,9 @@ def working_on_spark(text: str) -> AbstractContextManager[Callable[[str], None]]
 
 @contextmanager
 def counting(text: str) -> Iterator[Any]:
-    """Show a bar that counts records during the block, and yield a function to call with the number so far.
+    """Show a progress bar during a ``with`` block.  Yield a function to call with the number of records so far.
 
-    A load calls it between two batches, which are also the points at which it can be canceled.
+    Each call lets the user cancel the load.
     """
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 

@@ -34,7 +34,7 @@ class StartName(str, Enum):
 
 
 class KeepName(str, Enum):
-    """What a query is answered from."""
+    """The data that Weft keeps for a query."""
 
     history = "history"
     synopsis = "synopsis"
@@ -74,7 +74,7 @@ ChannelOption = Annotated[
 
 
 class FormName(str, Enum):
-    """The form of a webhook's messages, if not signed JSON."""
+    """The format of a webhook's text messages."""
 
     slack = "slack"
     teams = "teams"
@@ -108,7 +108,7 @@ UnboundedOption = Annotated[bool, typer.Option("--allow-unbounded", help="Allow 
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the commands."""
+    """Register the commands with ``app``."""
     app.command(
         epilog=example(
             "weft install unanswered -f unanswered.sql --every 1h --to file:unanswered.jsonl",
@@ -167,7 +167,7 @@ def install(
 
 
 def with_form(channels: Sequence[str], form: FormName | None) -> list[str]:
-    """Return the channels, with the form appended to webhooks; raise Refused if none of them is a webhook."""
+    """Append the form to all webhooks among the channels.  Raise Refused if no channel is a webhook."""
     if form is None:
         return list(channels)
     if not any(each.strip().lower().startswith("webhook:") for each in channels):
@@ -176,7 +176,7 @@ def with_form(channels: Sequence[str], form: FormName | None) -> list[str]:
 
 
 def _print_installed(weft: Weft, query: QueryRecord, json: bool, *, replaced: bool | None) -> None:
-    """Print the result of an install; ``replaced`` says whether a text was replaced (None: it is a new query)."""
+    """If the query is new, ``replaced`` is None."""
     from weft.api.results import answers_order
     from weft.planning.synopsis_plan import is_synopsis
 
@@ -258,7 +258,6 @@ def queries(
 
 
 def _state(query: QueryRecord, channels: Mapping[int, tuple[int, int]]) -> str:
-    """Describe the query's state, with the instant of the last replacement and the number of parked channels."""
     every, parked = channels.get(query.query_id, (0, 0))
     replaced = "" if query.replaced_at is None else f", replaced {moment(query.replaced_at)}"
     return f"{query.state}{replaced}" + (f", {parked} of {every} channels parked" if parked else "")
@@ -314,7 +313,7 @@ def show(name: NameArgument, home: HomeOption = None, json: JsonOption = False) 
 
 
 def digest_words(subscription: Subscription) -> str:
-    """Describe a subscription's digest, and when it is due next."""
+    """Describe the digest of a subscription, and the time of the next digest."""
     if subscription.digest is None:
         return ""
     zone = f" in {subscription.zone}" if subscription.zone else ""
@@ -344,7 +343,7 @@ def _shown_json(shown: Shown) -> dict[str, Any]:
 
 
 def subscription_json(subscription: Subscription) -> dict[str, Any]:
-    """Return a subscription for JSON."""
+    """Return a subscription as a value for JSON."""
     return {
         "channel": subscription.channel,
         "state": subscription.state,

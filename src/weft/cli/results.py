@@ -22,12 +22,11 @@ if TYPE_CHECKING:
     from weft.storage.typed_answers import Columns
 
 _LOOK_SECONDS: Final = 0.5
-"""The pause between two checks for new answers."""
 _SHOWN: Final = 1_000
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the command."""
+    """Register the command with ``app``."""
     app.command(
         epilog=example(
             "weft results unanswered --after 100 --json",
@@ -77,10 +76,7 @@ def results(
 
 
 def _line(names: list[str], columns: Columns, *, json: bool, csv: bool) -> Callable[[ResultRow], str]:
-    """Return a function that formats an answer as one line.
-
-    Without JSON and CSV the line has no columns: the width of later answers is unknown.
-    """
+    """The text format has no columns, because the widths of later answers are unknown."""
     from weft.delivery.rendering import csv_line, json_line
 
     if csv:
@@ -96,7 +92,6 @@ def _line(names: list[str], columns: Columns, *, json: bool, csv: bool) -> Calla
 
 
 def _print(rows: Iterable[ResultRow], line: Callable[[ResultRow], str]) -> int:
-    """Print the rows, and return their number."""
     out, count = terminal.out(), 0
     for row in rows:
         out.write(line(row))
@@ -108,7 +103,7 @@ def _print(rows: Iterable[ResultRow], line: Callable[[ResultRow], str]) -> int:
 def _follow(
     weft: Weft, name: str, query_id: int, after: int, limit: int | None, line: Callable[[ResultRow], str]
 ) -> None:
-    """Print answers as they appear, until Ctrl-C, ``limit`` of them, or the removal of the query."""
+    """Stop at Ctrl-C, after ``limit`` answers, or at the removal of the query."""
     import time
 
     remaining = limit

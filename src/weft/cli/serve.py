@@ -43,7 +43,7 @@ _WARM = "Warm: commands no longer wait for Java's compilers."
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the command; the server runs commands with the same application."""
+    """Register the command with ``app``.  The server runs its commands with the same application."""
 
     @app.command(epilog=example("weft serve", "weft serve --home mine --poll 1m"))
     def serve(
@@ -67,7 +67,8 @@ def add_to(app: typer.Typer) -> None:
             if variables is not None:
                 _restart(variables)
         except KeyboardInterrupt:
-            # Exit at once: Python would wait for the threads of running commands; the next writer settles their work.
+            # Exit immediately, because Python would wait for the running commands.  The next writer settles the
+            # interrupted work.
             sys.stdout.flush()
             os._exit(INTERRUPTED)
         if not json:
@@ -75,7 +76,6 @@ def add_to(app: typer.Typer) -> None:
 
 
 def _reload(home: Path | None, json: bool) -> None:
-    """Make the home's server restart with the settings of this process."""
     from weft.cli.server import address
     from weft.cli.server.client import reload_server
     from weft.configuration import configuration
@@ -94,7 +94,6 @@ def _reload(home: Path | None, json: bool) -> None:
 
 
 def _restart(variables: Mapping[str, str]) -> NoReturn:
-    """Replace this process by the same command with other settings."""
     from weft.cli.server import address
     from weft.runtime.session import stop_session
 
@@ -108,7 +107,7 @@ def _restart(variables: Mapping[str, str]) -> NoReturn:
 def _open(
     home: Path | None, json: bool, pace_us: int, line: Callable[[Sequence[str]], int], rehearse: bool
 ) -> Mapping[str, str] | None:
-    """Serve the home until a signal or `--reload`; return the variables for a restart, or None."""
+    """Return the variables for a restart, or None."""
     from weft.cli.server.listen import listening
     from weft.cli.server.server import LocalServer, serving
     from weft.demo import rehearsal
@@ -123,7 +122,7 @@ def _open(
 
 
 def _serve(weft: Weft, stop: Stop, pace_us: int, json: bool) -> None:
-    """Tick until ``stop``; in a home with the replay clock, only maintain the home."""
+    """With the replay clock, only maintain the home."""
     from weft.schedule.runner import Idle
 
     if not json:

@@ -1,6 +1,6 @@
 """The command ``shell``: run many commands with one Spark session.
 
-Of the shell's input, SQL ends with a semicolon, other commands with the line.
+A semicolon ends SQL.  The end of the line ends any other command.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Ctrl-C discards the present input; exit or Ctrl-D leaves the shell."""
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the command; the shell runs commands with the same application."""
+    """Register the command with ``app``.  The shell runs its commands with the same application."""
 
     @app.command(epilog=example("weft shell", "weft> SELECT msgid FROM msgs;", "weft> tables"))
     def shell(home: HomeOption = None) -> None:
@@ -49,7 +49,6 @@ def add_to(app: typer.Typer) -> None:
 
 
 def _run_input(app: typer.Typer, folder: Path) -> int:
-    """Run statements until the input ends; return the last exit code that was not 0."""
     interactive = sys.stdin.isatty()
     if interactive:
         _remember_lines(folder / "logs" / "shell-history")
@@ -78,7 +77,6 @@ def _run_input(app: typer.Typer, folder: Path) -> int:
 
 
 def _help(app: typer.Typer, command: list[str]) -> int:
-    """Explain a command, or list all commands and how the shell reads lines; return the exit code."""
     code = run(app, [*command, "--help"])
     if not command:
         echo(_INTRODUCTION)
@@ -86,7 +84,6 @@ def _help(app: typer.Typer, command: list[str]) -> int:
 
 
 def _run_statements(app: typer.Typer, typed: str, *, ended: bool) -> tuple[int, str]:
-    """Run the complete statements; return the last exit code that was not 0, and the incomplete rest."""
     try:
         statements, rest = split_statements(typed, ended=ended)
     except ValueError as error:
@@ -128,10 +125,10 @@ _END: Final = re.compile(r"(?<!\\)[;\n]")
 
 
 def split_statements(text: str, *, ended: bool) -> tuple[list[list[str]], str]:
-    r"""Split ``text`` into complete command lines and an unfinished rest, and return both.
+    r"""Split ``text`` into complete command lines and an incomplete rest.
 
-    With ``ended`` no more lines follow, so the rest is complete.  SQL comments are skipped where a command line could
-    begin.  Raises ValueError for an unterminated quotation.
+    With ``ended``, no more lines follow, so the rest counts as complete.  The function skips SQL comments before a
+    command line.  Raises ValueError for an unterminated quotation.
 
     >>> split_statements("SELECT a\n", ended=False)
     ([], 'SELECT a\n')
@@ -164,7 +161,7 @@ def _query(sql: re.Match[str], text: str, ended: bool) -> tuple[list[str], str] 
 
 
 def _command(text: str, ended: bool) -> tuple[list[str], str] | None:
-    """Split off a command, which continues on the next line after a backslash or in an open quotation."""
+    """Split off a command.  The command continues on the next line after a backslash or in an open quotation."""
     ends = [match.start() for match in _END.finditer(text)]
     for end in [*ends, *([len(text)] if ended else [])]:
         with suppress(ValueError):  # a quotation is open there

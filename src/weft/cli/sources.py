@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from weft.errors import WeftError
     from weft.extraction.sources.source_lease import Polled
 
-# The choices of weft.catalog.sources, repeated so that other commands need not import it (a test compares them).
+# Repeat the choices of weft.catalog.sources, because its import is slow.  A test compares the two lists.
 KindOption = Annotated[
     Literal["csv", "jsonl", "parquet", "sqlite", "postgres", "changes"],
     typer.Option("--kind", help="The kind of the source.", show_default=False),
@@ -44,7 +44,7 @@ ColumnsOption = Annotated[
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the commands."""
+    """Register the commands with ``app``."""
     source = typer.Typer(no_args_is_help=True, help="Track a source that keeps no history.")
     source.command("add", epilog=example("weft source add employees --kind csv --at employees.csv --key id"))(add)
     source.command("poll", epilog=example("weft source poll", "weft source poll employees --evolve"))(poll)
@@ -142,7 +142,9 @@ def poll(
 
 
 def _poll_all(weft: Weft, names: list[str] | None, how: dict[str, Any]) -> list[tuple[str, Polled | WeftError]]:
-    """Poll these sources (None: all) and return the results; if only one is named, raise its error."""
+    """Poll these sources (None: all) and return the results.  If only one source is named, raise the error of that
+    source.
+    """
     from weft.errors import ClockError, WeftError
 
     outcomes: dict[str, Polled | WeftError] = {}
@@ -195,7 +197,6 @@ def _print_outcome(name: str, outcome: Polled | WeftError) -> None:
 
 
 def _print_remarks(outcome: Polled) -> None:
-    """Print the late transactions and the quarantined lines of a poll."""
     if outcome.late:
         transactions = counted(outcome.late, "transaction")
         echo(f"  Late: {transactions} got the earliest possible instant instead of their own time.")
@@ -319,7 +320,7 @@ def _as_json(source: SourceRecord) -> dict[str, Any]:
 
 
 def print_poll(weft: Weft, json: bool, outcome: Polled) -> None:
-    """Print the result of a poll of ``weft run``, unless nothing has changed."""
+    """Print the result of a poll during ``weft run``.  Print nothing if nothing has changed."""
     if outcome.at is None:
         return
     if json:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the command."""
+    """Register the command with ``app``."""
     app.command(epilog=example("weft status", "weft status --json --max-lag 1h"))(status)
 
 
@@ -56,7 +56,6 @@ def status(
 
 
 def _lag(micros: int) -> str:
-    """Format a lag in whole seconds."""
     from weft.instants import format_interval
 
     seconds = micros // 1_000_000

@@ -1,4 +1,4 @@
-"""Print the explanation of a synopsis: its formulas, what they read, and what is stored."""
+"""Print the explanation of a synopsis: its formulas, the rows that it reads, and the rows that it stores."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def print_synopsis(explanation: SynopsisExplanation, assumed: str | None, *, full: bool, json: bool) -> None:
-    """Print the explanation of a synopsis; ``assumed`` describes assumed tables."""
+    """Print the explanation of a synopsis.  ``assumed`` is the note on assumed tables, if any."""
     if json:
         print_json(_as_json(explanation, assumed))
         return
@@ -49,7 +49,6 @@ def _as_json(explanation: SynopsisExplanation, assumed: str | None) -> dict[str,
 
 
 def _triple(explanation: SynopsisExplanation) -> Iterator[str]:
-    """Yield ∅, Δ and Γ, in terms of the stored relations."""
     if not explanation.relations:
         return
     yield "∅: every relation starts empty"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the commands."""
+    """Register the commands with ``app``."""
     app.command(epilog=example("weft tables"))(tables)
     table_ = typer.Typer(no_args_is_help=True, help="Create, rename or drop a table.")
     table_.command("create", epilog=example('weft table create votes "msgid STRING, score INT" --key msgid'))(create)
@@ -129,7 +129,6 @@ def describe(
 
 
 def _print_results(description: ResultsDescription, json: bool) -> None:
-    """Print the table of a query's answers, with the latest ones as samples."""
     from weft.delivery.rendering import json_object
     from weft.instants import format_rfc3339
 
@@ -188,7 +187,6 @@ def _as_json(description: Description, discarded: bool) -> dict[str, object]:
 
 
 def _extent(record: TableRecord) -> str:
-    """Describe a table's number of rows and range of instants."""
     span = f"{instant(record.first_ts)} to {instant(record.last_ts)}"
     if record.tracked:
         return f"{record.name}: tracked, {record.rows:,} begins and ends of rows from {span}"

@@ -1,7 +1,7 @@
-"""The terminal of a command: that of this process, or that of a client of ``weft serve``.
+"""The terminal of a command: the terminal of this process, or of a client of ``weft serve``.
 
-Commands print, read stdin and resolve paths only through this module, so that one process can run the commands of many
-terminals at once.
+Commands print, read stdin and resolve paths only through this module.  One process can therefore run the commands of
+many terminals at the same time.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 class RunLocally(BaseException):
-    """The command must run in the client's process; raised before anything is printed or done.
+    """The error for a command that must run in the client's process, raised before the command has any effect.
 
-    Like SystemExit, it is not an Exception, so error handlers do not catch it.
+    The class does not inherit from Exception, so that error handlers do not catch the error.
     """
 
 
 class StdinNeeded(BaseException):
-    """The command needs stdin, which the client has not sent; raised before anything is printed or done."""
+    """The error for a command that needs the client's stdin, raised before the command has any effect."""
 
 
 class Sink(TextIOBase):
@@ -45,7 +45,7 @@ class Sink(TextIOBase):
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        """The encoding of the client's stream; tables are drawn in ASCII if it has no box characters."""
+        """The encoding of the client's stream.  If the encoding has no box characters, tables use ASCII."""
         return self._encoding
 
     def isatty(self) -> bool:
@@ -57,7 +57,7 @@ class Sink(TextIOBase):
         return True
 
     def write(self, text: str) -> int:
-        """Pass the text on."""
+        """Pass the text to the function."""
         self._put(text)
         return len(text)
 
@@ -66,8 +66,8 @@ class Sink(TextIOBase):
 class Remote:
     """The terminal of a client, and the home that this process serves.
 
-    ``stdin`` is None if it was not sent; ``variables`` are the environment variables from which rich determines what
-    the terminal can show; ``width`` and ``height`` are in characters.
+    ``stdin`` is None if the client did not send its stdin.  ``variables`` are the environment variables from which rich
+    determines the capabilities of the terminal.  ``width`` and ``height`` are in characters.
     """
 
     out: Sink
@@ -102,13 +102,13 @@ _remote: ContextVar[Remote | None] = ContextVar("remote", default=None)
 
 
 def remote() -> Remote | None:
-    """Return the client's terminal, or None if the command runs in the process in which it was typed."""
+    """Return the client's terminal, or None if the user typed the command in this process."""
     return _remote.get()
 
 
 @contextmanager
 def use_terminal(terminal: Remote) -> Iterator[None]:
-    """Use that terminal for commands in this thread during the block."""
+    """Use the given terminal for the commands of this thread during a ``with`` block."""
     token = _remote.set(terminal)
     try:
         yield
@@ -117,7 +117,7 @@ def use_terminal(terminal: Remote) -> Iterator[None]:
 
 
 def escape_unencodable() -> None:
-    """Make this process print characters that its terminal's encoding lacks as JSON escapes."""
+    """Make this process print JSON escapes for characters that its terminal cannot encode."""
     codecs.register_error(_ESCAPED, _json_escape)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
@@ -139,7 +139,7 @@ def out() -> TextIO:
 
 
 def err() -> TextIO:
-    """Return the stream for everything else."""
+    """Return the stream for output other than results."""
     client = _remote.get()
     return sys.stderr if client is None else cast("TextIO", client.err)
 
@@ -151,9 +151,9 @@ def stdin_is_terminal() -> bool:
 
 
 def read_stdin() -> str:
-    """Return all of stdin; must be called before the command does anything else.
+    """Return the text of stdin.  Raise StdinNeeded.  Raise Refused for invalid UTF-8.
 
-    Raises StdinNeeded, and Refused if stdin is not UTF-8 text.
+    Call this function before the command has any effect.
     """
     client = _remote.get()
     if client is None:
@@ -164,7 +164,7 @@ def read_stdin() -> str:
 
 
 def own_stdin() -> str:
-    """Return all of this process's stdin; raise Refused if it is not UTF-8 text."""
+    """Return the text of this process's stdin.  Raise Refused if stdin is not valid UTF-8."""
     try:
         return require_text(sys.stdin.read() if sys.stdin else "", "stdin")
     except UnicodeDecodeError as error:
@@ -172,20 +172,20 @@ def own_stdin() -> str:
 
 
 def stdin_bytes() -> BinaryIO:
-    """Return stdin as a byte stream; raise RunLocally if it belongs to a client."""
+    """Return stdin as a byte stream.  Raise RunLocally if stdin belongs to a client."""
     if _remote.get() is not None:
         raise RunLocally
     return sys.stdin.buffer
 
 
 def folder() -> Path:
-    """Return the folder in which the command was typed."""
+    """Return the working directory of the command."""
     client = _remote.get()
     return Path.cwd() if client is None else client.folder
 
 
 def path(typed: Path) -> Path:
-    """Resolve a path in the folder in which it was typed; raise RunLocally for a file descriptor of a client."""
+    """Resolve a path in the working directory of the command.  Raise RunLocally for a client's file descriptor."""
     client = _remote.get()
     if client is None:
         return typed

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 
 _LINES: Final = 40
-"""The most queries that a tick lists one by one."""
+"""The maximum number of queries that a tick lists individually."""
 _REASONS: Final = 5
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the commands."""
+    """Register the commands with ``app``."""
     app.command(epilog=example("weft tick", "weft tick --now 1993-05-10 unanswered"))(tick)
     app.command(epilog=example("weft run"))(run)
 
@@ -62,7 +62,7 @@ def tick(
 
 
 def as_json(weft: Weft, ticked: Ticked, seconds: float | None = None) -> dict[str, Any]:
-    """Return a tick for JSON."""
+    """Return the result of a tick as a value for JSON."""
     timely = weft.time_driven(each.query for report in ticked.reports for each in report.outcomes)
     return {
         "ticks": [
@@ -100,9 +100,10 @@ def _delivered_json(deliveries: Sequence[Delivered] | None) -> list[dict[str, An
 
 
 def print_tick(weft: Weft, report: TickReport) -> None:
-    """Print a tick: for each query its window, its new rows, and the reason if there are none.
+    """Print the result of a tick: the window and the number of new rows of each query.
 
-    If there are many queries, only failed ones and those with the most new rows are listed; the others are counted.
+    For a query without new rows, print the reason.  If a tick has many queries, list only failed queries and the
+    queries with the most new rows.
     """
     title = f"tick {report.tick_id}, up to {instant(report.t)}"
     if not report.outcomes:
@@ -126,7 +127,6 @@ def print_tick(weft: Weft, report: TickReport) -> None:
 
 
 def _print_counts(outcomes: Sequence[QueryOutcome], timely: Mapping[int, bool | None]) -> None:
-    """Print a line for the queries with new rows, and one per reason for those without."""
     news = [each for each in outcomes if each.rows]
     if news:
         rows = sum(each.rows for each in news)
@@ -155,7 +155,6 @@ def _remark(each: QueryOutcome, timely: Mapping[int, bool | None]) -> str:
 
 
 def _failed(each: QueryOutcome) -> bool:
-    """Return whether the query failed in this tick."""
     return each.query.state == "failed"
 
 
@@ -196,7 +195,7 @@ def run(home: HomeOption = None, json: JsonOption = False, poll: PollOption = "1
 
 
 def keep_ticking(weft: Weft, stop: Stop, pace_us: int, json: bool) -> None:
-    """Tick by timeliness until ``stop``, and print each tick and delivery; raise as ``Weft.run``."""
+    """Tick the queries at their intervals until ``stop``.  Print each tick and delivery."""
 
     def ticked(tick: Ticked) -> None:
         if json:
@@ -251,13 +250,13 @@ def _print_other(process: int, json: bool) -> None:
 
 
 def print_retry(weft: Weft, json: bool, error: WeftError) -> None:
-    """Print an error after which the operation is retried, in one line."""
+    """Print, in one line, an error that leads to a retry."""
     text = f"{instant(weft.clock())}  {plain(error.message)}; trying again"
     echo(text, style="yellow", err=json)
 
 
 def print_maintenance(weft: Weft, json: bool, step: Step) -> None:
-    """Print a maintenance step done while nothing was due, in one line."""
+    """Print a maintenance step in one line."""
     if json:
         print_json({"ticks": [], "delivered": [], "maintained": asdict(step)}, lines=True)
     else:

@@ -1,6 +1,6 @@
-"""Run one command line and report its errors: what was given, where, why it is refused, and what to do instead.
+"""Run one command line and report its errors: the input, its position, the reason, and an alternative.
 
-An error never prints a traceback; it determines the exit code.
+The user never sees a traceback.
 """
 
 from __future__ import annotations
@@ -26,23 +26,20 @@ INTERRUPTED = 130
 REFUSED = 2
 _PLACE = re.compile(r"line (\d+), column (\d+)")
 _EXTRA: Final = re.compile(r"Got unexpected extra argument\(s\) \((.*)\)", re.DOTALL)
-"""How click reports surplus arguments."""
+"""The message of click for surplus arguments."""
 _NUMBERS: Final = ("N", "ORDINAL")
-"""The metavars of options that take a whole number."""
+"""The metavars of options with an integer value."""
 _CHANNEL: Final = re.compile(r"[a-z]+:\S+")
 
 
 @dataclass
 class _Context:
-    """What the running command works on, for later messages."""
-
     arguments: tuple[str, ...] = ()
     home: Path | None = None
     sql: str | None = None
 
     @property
     def json(self) -> bool:
-        """Whether the command has the option --json."""
         words = self.arguments
         return "--json" in (words[: words.index("--")] if "--" in words else words)
 
@@ -51,7 +48,7 @@ _context: Final[ContextVar[_Context]] = ContextVar("context")
 
 
 def run(app: typer.Typer, arguments: Sequence[str]) -> int:
-    """Run one command line, and return its exit code; in a server, raise RunLocally and StdinNeeded."""
+    """Run one command line, and return its exit code.  In a server, pass on RunLocally and StdinNeeded."""
     start_command(arguments)
     try:
         code = app(list(arguments), prog_name="weft", standalone_mode=False)
@@ -76,12 +73,12 @@ def run(app: typer.Typer, arguments: Sequence[str]) -> int:
 
 
 def start_command(arguments: Sequence[str]) -> None:
-    """Record the command line for later messages."""
+    """Record the command line for later error messages."""
     _context.set(_Context(tuple(arguments)))
 
 
 def _reader_gone() -> int:
-    """Discard further output, since the reader closed the pipe (`weft results … | head`); this is a success."""
+    """Return success, because the reader closed the pipe (`weft results … | head`)."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return 0
 
@@ -100,7 +97,6 @@ def _print_usage(error: ClickException) -> None:
 
 
 def _surplus_argument(error: ClickException) -> tuple[str, str] | None:
-    """Return the message and hint for a surplus argument, or None for another error."""
     match = _EXTRA.fullmatch(error.format_message())
     context = error.ctx if isinstance(error, UsageError) else None
     if match is None or context is None:
@@ -116,9 +112,7 @@ def _surplus_argument(error: ClickException) -> tuple[str, str] | None:
 
 
 def _options_for(parameters: Sequence[Any], argument: str) -> list[Any]:
-    """Return the options that a surplus argument may belong to: for channels, else for numbers, else all with
-    values.
-    """
+    """Prefer options for channels, then options for numbers."""
     options = [
         each
         for each in parameters
@@ -134,15 +128,15 @@ def _usage_of(option: Any) -> str:
 
 
 def remember(*, home: Path | None = None, sql: str | None = None) -> None:
-    """Record what the command works on, for later messages."""
+    """Record the home and the query of the command for later error messages."""
     context = _context.get(_Context())
     context.home, context.sql = home or context.home, sql or context.sql
 
 
 def print_error(error: WeftError) -> None:
-    """Print an error with its place, the line of the query in question, and its hint; with --json, as JSON.
+    """Print an error with its position, the line of the query, and the hint.  With --json, print the error as JSON.
 
-    Names may come from a file, so control characters are made visible.
+    Escape control characters, because names may come from a file.
     """
     from weft.cli.printing import echo, screen
 
@@ -169,7 +163,7 @@ def _as_json(error: WeftError) -> dict[str, str | None]:
 
 
 def _print_json(outcome: str, message: str, **more: Any) -> None:
-    """Print an error as one JSON object on one line of stderr; ``outcome`` corresponds to the exit code."""
+    """Print an error as a JSON object on one line of stderr.  ``outcome`` corresponds to the exit code."""
     from weft.cli.printing import json_text
 
     fields = {"outcome": outcome, "message": message, **{key: value for key, value in more.items() if value}}
@@ -177,7 +171,6 @@ def _print_json(outcome: str, message: str, **more: Any) -> None:
 
 
 def _pointed(where: str | None) -> str | None:
-    """Return the line of the query, with a mark under the column."""
     match = _PLACE.fullmatch(where or "")
     sql = _context.get(_Context()).sql
     if match is None or sql is None:
@@ -192,9 +185,9 @@ def _pointed(where: str | None) -> str | None:
 
 
 def print_unexpected(error: Exception) -> int:
-    """Report a defect of Weft, or an error of the operating system (such as a full disk), in one line.
+    """Report an unexpected error in one line: a defect of Weft, or an operating system error such as a full disk.
 
-    The traceback goes to the home's log.  Returns the exit code of a failure.
+    Write the traceback to the log of the home.  Return the exit code of a failure.
     """
     log = _write_log(error)
     if isinstance(error, OSError) and error.strerror:

@@ -24,7 +24,7 @@ NONE_YET = 'No views yet. Add one: weft view add NAME "SELECT …"'
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the commands."""
+    """Register the commands with ``app``."""
     view = typer.Typer(
         no_args_is_help=True, help="Maintain temporal views: answers with the periods in which they held."
     )
@@ -89,7 +89,7 @@ def refresh(
 
 
 def refreshed_json(outcome: Refreshed) -> dict[str, Any]:
-    """Return the outcome of a refresh for JSON."""
+    """Return the outcome of a refresh as a value for JSON."""
     trouble = outcome.trouble
     return {
         "name": outcome.name,
@@ -101,7 +101,7 @@ def refreshed_json(outcome: Refreshed) -> dict[str, Any]:
 
 
 def print_refreshed(outcomes: Iterable[Refreshed]) -> None:
-    """Print the outcomes of refreshes, one per line."""
+    """Print the outcomes of refreshes, one on each line."""
     for each in outcomes:
         if each.trouble is not None:
             hint = f" {plain(each.trouble.hint)}" if each.trouble.hint else ""
@@ -201,7 +201,6 @@ def show(name: NameArgument, home: HomeOption = None, json: JsonOption = False) 
 
 
 def _size(shown: ShownView | ShownAuxiliary) -> str:
-    """Describe the size of a view or of an auxiliary view."""
     periods, changes = counted(shown.periods, "period"), counted(shown.recorded, "change")
     return f"{periods}, {shown.open:,} of them open; {changes} in {size(shown.size)}"
 

@@ -1,1 +1,1 @@
-"""Deliver answers through channels, and store each message in an outbox so that its channel receives it once."""
+"""Deliver answers through channels.  The outbox stores each message so that its channel receives the message once."""

@@ -1,7 +1,7 @@
-"""The interface of channels: a channel sends messages and recovers from interrupted ones.
+"""The interface of channels.  A channel sends messages and recovers from interruptions.
 
-A failed channel is retried after growing pauses with random jitter.  The jitter prevents many subscriptions from
-returning to one server at the same time.
+After each failure of a channel, Weft waits longer before the next attempt.  The pauses have random jitter, so that many
+subscriptions do not return to the same server together.
 """
 
 from __future__ import annotations
@@ -18,21 +18,20 @@ from weft.errors import DeliveryError
 from weft.storage.ledger import Answers, ResultRow
 
 Recovery = Literal["undone", "sent", "unknown", "again"]
-"""The outcome of ``recover``.
-``undone``: the destination contains no part of the message, or recognizes a repeated message.  ``sent``: the message
-was sent.  ``unknown``: the message may have been sent, and a person decides whether to repeat it.  ``again``: the
-message may have been sent, and Weft repeats it, because the receiver recognizes its id.
+"""The outcome of ``recover``.  ``undone``: the destination contains no part of the message, or ignores a repetition.
+``sent``: the message was sent.  ``unknown``: the message may have been sent, and a person decides whether to repeat it.
+``again``: the message may have been sent, but Weft can repeat it because the receiver recognizes its ID.
 """
 
 
 @dataclass(frozen=True)
 class About:
-    """The contents of a message other than its answers, stored so that every attempt sends the same.
+    """The contents of a message apart from its answers.  Every attempt sends the same stored contents.
 
-    ``sql``, ``user`` and ``query_id`` describe the query, and ``total`` is its number of answers.  ``home`` is the
-    folder of the home; ``home_id`` stays the same when the folder moves.  ``at`` is the creation time of the message
-    (wall clock, microseconds UTC).  ``before`` contains the keys of the first and the latest message of the
-    subscription.  ``zone`` is the time zone in which the message shows instants.
+    ``sql``, ``user`` and ``query_id`` describe the query.  ``total`` is the number of the query's answers.  ``home`` is
+    the folder of the home.  ``home_id`` stays the same when the folder moves.  ``at`` is the creation time of the
+    message (wall clock, microseconds UTC).  ``before`` contains the keys of the first and the last message that the
+    subscription has sent.  ``zone`` is the time zone in which the message shows instants.
     """
 
     sql: str
@@ -46,12 +45,12 @@ class About:
     zone: str = field(kw_only=True)
 
     def as_json(self) -> str:
-        """Return these contents as JSON."""
+        """Return the contents as JSON."""
         return json.dumps({**asdict(self), "home": str(self.home)}, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> About:
-        """Return the contents from the result of ``as_json``."""
+        """Parse the JSON that ``as_json`` returned."""
         fields = json.loads(text)
         return cls(**{**fields, "home": Path(fields["home"]), "before": tuple(fields["before"])})
 
@@ -61,8 +60,8 @@ class Message:
     """Consecutive answers of one query.  Every attempt has the same ``key``, which is unique in the home.
 
     ``count`` is the number of answers.  ``rows`` contains all answers, or only the first ones if the channel limits the
-    rows that a message shows.  ``is_test`` marks a test message, which belongs to no query.  ``attempt_at`` is the
-    time of this attempt (wall clock, microseconds UTC), which a signature contains.
+    rows of a message.  ``is_test`` marks a test message, which belongs to no query.  ``attempt_at`` is the time of this
+    attempt (wall clock, microseconds UTC).  Signatures contain ``attempt_at``.
     """
 
     key: str
@@ -81,12 +80,12 @@ class Message:
 
     @property
     def answers(self) -> Answers:
-        """The query whose answers the message contains, with the id of its home."""
+        """The query of the message, and the ID of the home."""
         return Answers(self.about.home_id, self.about.query_id, self.query_name, self.columns)
 
 
 class Rejected(DeliveryError):
-    """The error for a message that the receiver refuses permanently, until a person changes the receiver."""
+    """The error for a permanent refusal.  A person must change the receiver."""
 
 
 class Later(DeliveryError):
@@ -98,58 +97,55 @@ class Later(DeliveryError):
 
 
 class Unreachable(DeliveryError):
-    """The error for a server that cannot be reached, refuses the login, or has stopped responding."""
+    """The error for a server that cannot be reached, refuses the login, or no longer responds."""
 
 
 class Lost(Unreachable):
-    """The error for a server that received the whole message but did not reply; the outcome is unknown."""
+    """The error for a server that received the whole message but did not reply.  The outcome is unknown."""
 
 
 class Channel(Protocol):
-    """A destination of answers; every method raises DeliveryError if the destination fails.
+    """A destination of answers.  Every method raises DeliveryError if the destination fails.
 
     For each message, the outbox calls ``prepare``, stores the returned position, and only then calls ``send``.
     """
 
     @property
     def shown_rows(self) -> int | None:
-        """The maximum number of rows that a message shows.
-
-        None means that a message contains every row, and that the outbox divides many answers into several messages.
-        """
+        """The maximum number of rows that a message shows, or None if a message shows all rows."""
 
     @property
     def server(self) -> str | None:
-        """The server, which several channels may share.  After ``Unreachable``, the run skips all channels of the
-        server.
+        """The server, or None.  After ``Unreachable``, the outbox skips all channels of the server until the next
+        run.
         """
 
     @property
     def schedule(self) -> Schedule:
-        """The pauses before retries after failures."""
+        """The lengths of the pauses before retries."""
 
     @property
     def address(self) -> str:
-        """The channel's canonical name, such as ``file:a.jsonl``."""
+        """The canonical name of the channel, such as ``file:a.jsonl``."""
 
     @property
     def person(self) -> str | None:
-        """The address of the person who receives the messages, as written in the settings, or None."""
+        """The receiver's address as written in the settings, or None if the receiver is not a person."""
 
     def require(self, answers: Answers) -> None:
-        """Raise Refused if another writer owns the destination, or if it cannot accept these columns."""
+        """Raise Refused if another writer owns the destination, or if the destination cannot accept the columns."""
 
     def prepare(self) -> str | None:
-        """Return a position (JSON) from which ``recover`` can detect the effects of an interrupted ``send``."""
+        """Return a position (JSON).  ``recover`` needs the position to undo an interrupted ``send``."""
 
     def send(self, message: Message, position: str | None) -> str | None:
-        """Send the message durably, and return the reply of the receiver, if any."""
+        """Send the message durably.  Return the reply of the receiver, if any."""
 
     def recover(self, position: str | None) -> Recovery:
-        """Undo a failed or interrupted ``send`` if possible.  A second call is harmless."""
+        """Undo a failed or interrupted ``send`` if possible.  A second call has no further effect."""
 
     def test(self, message: Message) -> str:
-        """Send a test message if the channel can, and return a sentence about the outcome."""
+        """Send a test message if the channel supports test messages.  Return a sentence about the outcome."""
 
 
 _SECOND: Final = 1_000_000
@@ -159,7 +155,7 @@ JITTER: Final = 0.25
 
 @dataclass(frozen=True)
 class Schedule:
-    """The pauses between consecutive failures (microseconds).  A failure after the last pause parks the
+    """The lengths of the pauses after failures (microseconds).  A failure after the last pause parks the
     subscription.
     """
 
@@ -167,16 +163,17 @@ class Schedule:
 
     @property
     def attempts(self) -> int:
-        """The number of consecutive failures that park a subscription."""
+        """The number of consecutive failures after which a subscription is parked."""
         return len(self.pauses) + 1
 
     def next_attempt(
         self, failures: int, at: int, *, asked: int = 0, drawn: Callable[[], float] = random.random
     ) -> int | None:
-        """Return the time of the next attempt after a failure at ``at``; None if this failure parks the subscription.
+        """Return the time of the next attempt after a failure at ``at``.  Return None if this failure parks the
+        subscription.
 
-        ``failures`` is the number of consecutive failures before this one.  ``asked`` is the pause that the receiver
-        requests (microseconds).
+        ``failures`` is the number of consecutive failures before this failure.  ``asked`` is the pause that the
+        receiver requests (microseconds).
 
         >>> Schedule((10, 20)).next_attempt(1, 100, drawn=lambda: 1.0), Schedule((10, 20)).next_attempt(2, 100)
         (125, None)
@@ -188,4 +185,4 @@ class Schedule:
 
 
 DOUBLING: Final = Schedule(tuple(min(10 << failures, 3_600) * _SECOND for failures in range(7)))
-"""The first pause is ten seconds; each further pause is twice as long, up to one hour."""
+"""A first pause of ten seconds.  Each further pause is twice as long, up to one hour."""

@@ -1,7 +1,7 @@
-"""Deliver to Delta tables outside the home's tables: append each answer once, in typed columns, under one root folder.
+"""Deliver to Delta tables other than the home's own tables.  Append each answer once, in typed columns.
 
-Each message is one commit.  The log of the table records which messages the table contains, so that a repeated message
-has no effect.
+Each message is one commit.  The log of the table records which messages the table contains.  A repeated message
+therefore has no effect.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from weft.storage.ledger import Answers
 
 
 class DeltaChannel:
-    """One Delta table under ``root``.  The channel creates missing folders and refuses symbolic links."""
+    """A Delta table below the folder ``root``.  The channel creates missing folders and refuses symbolic links."""
 
     shown_rows: Final = None
     server: Final = None
@@ -40,36 +40,33 @@ class DeltaChannel:
         return f"delta:{self._path}"
 
     def require(self, answers: Answers) -> None:
-        """Raise Refused if another writer owns the table, or if a Delta table cannot have these columns."""
+        """Raise Refused if another writer owns the table, or if a Delta table cannot store the columns."""
         require_fit(answers)
         require_own(self._place(), answers)
 
     def prepare(self) -> str:
-        """Return a position (JSON) with the id of the Delta table."""
+        """Return a position (JSON) with the ID of the Delta table."""
         with self._sending():
             self._root.mkdir(parents=True, exist_ok=True)
             return json.dumps({"table": table_id(self._place())})
 
     def send(self, message: Message, position: str | None) -> None:
-        """Append the rows of the message that the table lacks."""
+        """Append those rows of the message that the table does not contain."""
         with self._sending():
             append_answers(self._place(), message.answers, message.rows)
 
     def test(self, message: Message) -> str:
-        """Check that the table is writable.  Add no row, because programs that read the table expect only answers."""
+        """Check that the table is writable.  Add no row, because the readers of the table expect only answers."""
         self.prepare()
         return "the table can be written; no test row was added, since the table contains answers only"
 
     def recover(self, position: str | None) -> Recovery:
-        """Return ``undone``, because the log lists the stored messages; ``unknown`` if the table is missing or was
-        replaced.
-        """
+        """Return ``undone``, or ``unknown`` if the table is missing or was replaced."""
         before = None if position is None else json.loads(position)["table"]
         with self._sending():
             return "undone" if before in (None, table_id(self._place())) else "unknown"
 
     def _place(self) -> Location:
-        """Return the location of the table; raise Conflict if the path cannot be the folder of a table."""
         folder = self._root
         for part in self._path.parts:
             if (folder / "_delta_log").exists():

@@ -25,9 +25,10 @@ _HINT: Final = "Write hourly, daily@08:00 or weekly@mon-08:00."
 
 @dataclass(frozen=True)
 class Digest:
-    """The schedule of a digest: every hour at local minute 0, or every day or week at ``hour:minute`` local time.
+    """The schedule of a digest.
 
-    ``day`` is the day of the week, from Monday (0) to Sunday (6).
+    An hourly digest is due at minute 0 of each local hour.  A daily or weekly digest is due at ``hour:minute`` local
+    time.  ``day`` is the day of the week, from Monday (0) to Sunday (6).
     """
 
     every: Literal["hour", "day", "week"]
@@ -43,7 +44,7 @@ class Digest:
 
 
 def parse_digest(text: str) -> Digest:
-    """Parse ``hourly``, ``daily@08:00`` or ``weekly@mon-08:00``; raise Refused if ``text`` is not a digest.
+    """Parse ``hourly``, ``daily@08:00`` or ``weekly@mon-08:00``.  Raise Refused for other text.
 
     >>> str(parse_digest("Daily@8:05")), parse_digest("weekly@mon-08:00").day
     ('daily@08:05', 0)
@@ -70,7 +71,7 @@ def parse_digest(text: str) -> Digest:
 def next_digest(digest: Digest, zone: str, after: int) -> int:
     """Return the first instant after ``after`` (microseconds UTC) at which the digest is due in the time zone.
 
-    If a clock change skips the local time of a digest, the digest is later by the length of the change.  If the local
+    If a clock change skips the local time of a digest, the digest is late by the length of the change.  If the local
     time occurs twice, the digest is due the first time.
     """
     place = ZoneInfo(zone)
@@ -82,7 +83,7 @@ def next_digest(digest: Digest, zone: str, after: int) -> int:
 
 def _next_hour(place: ZoneInfo, after: int) -> int:
     minute = after // _MINUTE * _MINUTE
-    # Step by minutes, because a clock change may come before the next full hour and may not be a whole hour.
+    # Step by minutes, because a clock change may occur within an hour and may be shorter than an hour.
     for step in range(1, 121):
         if to_datetime(minute + step * _MINUTE).astimezone(place).minute == 0:
             return minute + step * _MINUTE

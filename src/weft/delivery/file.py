@@ -1,9 +1,8 @@
-"""Deliver to files: append answers as JSON lines or CSV, each once, under one folder.
+"""Deliver to files: append each answer once, as JSON lines or CSV.
 
-A message is one append at an offset that the outbox has stored; recovery truncates the file to that offset.  So a
-file belongs to one query, and nothing else should append to it.
-
-The path must lie below a root folder that the settings name.
+The outbox stores the size of the file before each message.  Recovery truncates the file to the stored size.  Each file
+therefore belongs to one query, and no other program should append to the file.  The path must lie below the root folder
+in the settings.
 """
 
 from __future__ import annotations
@@ -32,7 +31,8 @@ _TAIL_BYTES: Final = 64 * 1024
 
 
 def relative_path(text: str, root: Path) -> PurePosixPath:
-    """Return the path of the file relative to ``root``; raise Refused if it leaves ``root`` or has an unknown suffix.
+    """Return the path of the file relative to ``root``.  Raise Refused for a path outside ``root`` or an unknown
+    suffix.
 
     >>> relative_path("a/./b.jsonl", Path("/srv/files"))
     PurePosixPath('a/b.jsonl')
@@ -47,11 +47,11 @@ def relative_path(text: str, root: Path) -> PurePosixPath:
 
 
 class _Gone(DeliveryError):
-    """The file, or a folder in its path, is missing."""
+    """The error for a missing file or a missing folder in its path."""
 
 
 class FileChannel:
-    """One file under ``root``.  The channel creates missing folders and refuses symbolic links."""
+    """A file below the folder ``root``.  The channel creates missing folders and refuses symbolic links."""
 
     shown_rows: Final = None
     server: Final = None
@@ -69,7 +69,7 @@ class FileChannel:
         return f"file:{self._path}"
 
     def require(self, answers: Answers) -> None:
-        """Raise Conflict if the columns of the file differ from those of the answers."""
+        """Raise Conflict if the file and the answers have different columns."""
         try:
             with self._opened(create=False) as file:
                 if os.fstat(file).st_size:
@@ -80,9 +80,9 @@ class FileChannel:
             raise Conflict(error.message, where=error.where, hint=error.hint) from error
 
     def prepare(self) -> str:
-        """Create the file if it is missing; return its size, a digest of its last bytes, and its inode as JSON.
+        """Create the file if it is missing.  Return the size, the inode and a digest of the last bytes as JSON.
 
-        The digest identifies a copied file, which has another inode after a home is restored.
+        After a restore, the file has another inode.  Weft then recognizes the file by the digest.
         """
         with self._opened(create=True) as file:
             status = os.fstat(file)
@@ -107,13 +107,13 @@ class FileChannel:
             os.fsync(file)
 
     def test(self, message: Message) -> str:
-        """Check that the file is writable.  Add no row, because programs that read the file expect only answers."""
+        """Check that the file is writable.  Add no row, because the readers of the file expect only answers."""
         self.prepare()
         return "the file can be written; no test row was added, since the file contains answers only"
 
     def recover(self, position: str | None) -> Recovery:
-        """Truncate the file to the offset of ``position``; return ``unknown`` if the file was replaced or is
-        shorter.
+        """Truncate the file to the offset of ``position``.  Return ``unknown`` if the file was replaced or
+        shortened.
         """
         place = _read_position(position)
         try:
@@ -133,12 +133,10 @@ class FileChannel:
         else:
             head = ""
             lines = (json_line(names, row, message.columns) for row in message.rows)
-        # Complete a last line without a line end.
         joint = "\n" if offset and os.pread(file, 1, offset - 1) != b"\n" else ""
         return (joint + head + "".join(lines)).encode("utf-8", errors="surrogatepass")
 
     def _require_columns(self, file: int, names: list[str]) -> None:
-        """Raise DeliveryError if the first line of the file does not have these field names."""
         line = _first_line(file)
         if (line + b"\n" == csv_header(names).encode()) if self._csv else (_fields(line) == names):
             return
@@ -168,7 +166,7 @@ class FileChannel:
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(part, dir_fd=folder)
                     os.fsync(folder)
-            # Do not follow links: a folder may have become a link after the query was installed.
+            # Do not follow links.  A folder may have become a link after the installation of the query.
             folder = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
             stack.callback(os.close, folder)
         flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -198,8 +196,8 @@ class FileChannel:
 
 @dataclass(frozen=True)
 class _Position:
-    """A position in a file.  ``tail`` is the digest of the bytes before the position; None in positions of older
-    versions of Weft.
+    """``tail`` is the digest of the bytes before the offset.  Older versions of Weft stored positions without
+    ``tail``.
     """
 
     offset: int
@@ -207,13 +205,13 @@ class _Position:
     inode: int
 
     def is_in(self, file: int) -> bool:
-        """Return whether ``file`` is the file of this position, or a copy with the same bytes before the position."""
+        """Accept a copy of the file if the bytes before the offset are the same."""
         status = os.fstat(file)
         if status.st_size < self.offset:
             return False
         if self.tail is not None and _tail(file, self.offset) != self.tail:
             return False
-        # A position at offset 0 has no bytes to compare: do not truncate another file that has contents.
+        # At offset 0, there are no bytes to compare.  Require an empty file, so that recovery truncates no other file.
         return status.st_ino == self.inode or (self.tail is not None and (self.offset > 0 or status.st_size == 0))
 
 
@@ -225,7 +223,7 @@ def _read_position(position: str | None) -> _Position:
 
 
 def _tail(file: int, offset: int) -> str:
-    """Return a digest of the last bytes before the offset, at most 64 KiB."""
+    """Return a digest of at most 64 KiB before the offset."""
     length = min(offset, _TAIL_BYTES)
     return hashlib.sha256(os.pread(file, length, offset - length)).hexdigest()
 
@@ -238,7 +236,6 @@ def _first_line(file: int) -> bytes:
 
 
 def _fields(line: bytes) -> list[str] | None:
-    """Return the field names of the JSON object in ``line``, in order; None if the line is not a JSON object."""
     try:
         value = json.loads(line)
     except ValueError:
@@ -255,10 +252,9 @@ def _write_at(file: int, content: bytes, offset: int) -> None:
 
 
 def path_below(text: str, root: Path, *, usage: str, variable: str) -> PurePosixPath:
-    """Return the path relative to ``root``; raise Refused if it leaves ``root``.
+    """Return the path relative to ``root``.  Raise Refused for a path outside ``root``.
 
-    For the message, ``usage`` is the syntax of the channel, and ``variable`` is the environment variable that sets the
-    root folder.
+    Error messages contain ``usage`` (the syntax of the channel) and ``variable`` (the variable for the root folder).
 
     >>> path_below("a/./b", Path("/srv/files"), usage="file:NAME.csv", variable="WEFT_FILES_ROOT")
     PurePosixPath('a/b')

@@ -1,8 +1,9 @@
-"""Deliver the answers of every subscription to its channel, in order and each once (design section 6).
+"""Deliver each answer to the channels of its query, once and in order (design section 6).
 
-The outbox stores a message with its range of ordinals and the channel's position, sends the message, and then marks it
-as sent.  If the process dies in between, the next run first undoes the message through the channel.  A failed
-channel is retried after increasing pauses; the failure after the last pause parks the subscription.
+The outbox stores a message with its range of ordinals and the channel's position.  The outbox then sends the message
+and marks the message as sent.  If the process dies before the message is marked, the next run undoes the message
+through the channel.  After each failure of a channel, the outbox waits longer before the next attempt.  The failure
+after the last pause parks the subscription.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ _MESSAGE_CHARACTERS: Final = 32 * 1024 * 1024
 class Delivered:
     """The result of one run for one subscription.
 
-    ``rows`` is the number of answers sent, ``last_ordinal`` the ordinal of the last one, and ``error`` the error that
-    stopped the run, or None.
+    ``rows`` is the number of sent answers.  ``last_ordinal`` is the ordinal of the last answer sent so far.  ``error``
+    is the error that stopped the run, or None.
     """
 
     query_name: str
@@ -59,13 +60,17 @@ def deliver(
     clock: Callable[[], int] | None = None,
     wait_us: int = 0,
 ) -> list[Delivered]:
-    """Send the due answers to each subscription of ``queries`` (ids; None means all queries), and return the results.
+    """Send the due answers to the subscriptions of ``queries``, and return the results.
 
-    ``at`` is the wall clock's time at the start (microseconds UTC); ``clock`` reads the wall clock during the run
-    (None: the time stays at ``at``).  The home's clock decides which digests are due.  The run uses the lease of
-    ``sender``. Without ``sender`` it takes its own lease, for which it waits at most ``wait_us`` before LeaseBusy.
-    With ``clock``, the run renews the lease before each message.  The error of a channel is stored and returned, not
-    raised.  The results omit subscriptions that have nothing to send.
+    If ``queries`` (IDs) is None, the run includes all queries.
+
+    ``at`` is the time of the wall clock at the start (microseconds UTC).  ``clock`` reads the wall clock during the
+    run.  If ``clock`` is None, the time stays at ``at``.  The home's clock determines which digests are due.
+
+    The run uses the lease of ``sender``.  Without ``sender``, the run takes its own lease.  If another process holds
+    the lease for more than ``wait_us``, the run raises LeaseBusy.  With ``clock``, the run renews the lease before each
+    message.  The run stores and returns the errors of channels, but does not raise them.  The results omit
+    subscriptions without answers to send.
     """
     own = catalog.delivering(clock or (lambda: at), wait_us=wait_us) if sender is None else nullcontext(sender)
     with own as writer:
@@ -81,7 +86,7 @@ def deliver(
 
 
 def settle(sender: Writer, home: Path, at: int) -> None:
-    """Settle every message that was opened but not marked as sent, under the lease of ``sender``."""
+    """Settle all messages that were opened but not marked as sent.  Use the lease of ``sender``."""
     _Run(sender, home, at, None).recover()
 
 
@@ -91,15 +96,15 @@ class _Run:
         self._home = home
         self._begun = at
         self._now = sender.home().now_at(at)
-        """The time of the home's clock.  It is None if the clock was never set; then no digest is due."""
+        """The time of the home's clock.  If the clock was never set, the time is None and no digest is due."""
         self._clock = clock
         self._blocked: set[str] = set()
         self._down: set[str] = set()
 
     def recover(self) -> None:
-        """Settle every message that was opened but not marked as sent, before the run sends anything.
+        """Settle all messages that were opened but not marked as sent.
 
-        This includes messages of removed queries and parked subscriptions, because another query may soon use the same
+        Include messages of removed queries and parked subscriptions, because another query may soon use the
         destination.
         """
         for entry in self._sender.outbox.unsent():
@@ -124,17 +129,15 @@ class _Run:
         return self._begun if self._clock is None else max(self._clock(), self._begun)
 
     def waiting(self) -> tuple[tuple[Subscription, QueryRecord], ...]:
-        """Return the subscriptions with answers to send whose pause has passed, each with its query."""
         return self._sender.subscriptions.waiting(self._begun, self._now)
 
     def reschedule_empty_digests(self) -> None:
-        """Reschedule each digest that is due but has nothing to send or may not be sent."""
         if self._now is None:
             return
         for subscription, query in self._sender.subscriptions.digests_due(self._now):
             waits = subscription.is_served and subscription.delivered < query.rows
             if subscription.digest_at is None or not waits:
-                # Ignore an unknown channel here: ``send_all`` reports it.
+                # Ignore an unknown channel here.  ``send_all`` reports the error.
                 with suppress(Refused, DeliveryError):
                     with self._isolated(subscription):
                         digest_at = self._next_digest(subscription, query, self._now)
@@ -152,7 +155,7 @@ class _Run:
         return configuration(self._home).zone_of(query.user, person)
 
     def send_all(self, subscription: Subscription, query: QueryRecord) -> Delivered | None:
-        """Send the messages of a subscription until all are sent or one fails; return None if none was due."""
+        """Return None if no message was due."""
         if subscription.channel in self._blocked:
             return None
         before, error = subscription.delivered, None
@@ -184,7 +187,6 @@ class _Run:
     def _send_next(
         self, channel: Channel, subscription: Subscription, query: QueryRecord, answers: Iterator[ResultRow], end: int
     ) -> str | None:
-        """Send one message with answers up to the ordinal ``end``; return the error, or None on success."""
         if self._clock is not None:
             self._sender.renew(self._wall())
         digest_at = None
@@ -218,9 +220,9 @@ class _Run:
 
     @contextmanager
     def _isolated(self, subscription: Subscription, *, of_channel: bool = True) -> Iterator[None]:
-        """Convert errors of this subscription to DeliveryError, so that the run continues with the others.
+        """Convert errors of this subscription to DeliveryError, so that the run continues with the other subscriptions.
 
-        With ``of_channel``, also convert errors of the operating system, because the channel raises them.
+        With ``of_channel``, also convert errors of the operating system.
         """
         try:
             yield
@@ -238,7 +240,7 @@ class _Run:
         return next((entry for entry in unsent if entry.sub_id == subscription.sub_id), None)
 
     def _last(self, channel: Channel | None, subscription: Subscription, query: QueryRecord) -> int:
-        """Return the ordinal of the last answer to send.  A failed digest is sent again unchanged, as one message."""
+        """Return the ordinal of the last answer to send.  A retry of a failed digest sends the same answers."""
         unsent = self._unsent(subscription) if subscription.digest and channel and channel.shown_rows else None
         return query.rows if unsent is None else unsent.last_ordinal
 
@@ -266,8 +268,8 @@ class _Run:
     ) -> tuple[tuple[ResultRow, ...], int]:
         """Return the rows of the next message, and the ordinal of its last answer.
 
-        A failed message is repeated with the same answers.  A new message contains as many rows as the limits allow.
-        If the channel shows only some rows, the message covers all answers but contains only the first rows.
+        A retry of a failed message sends the same answers.  A new message contains as many rows as the limits allow.
+        If the channel shows a limited number of rows, the message covers all answers but contains only the first rows.
         """
         unsent = self._unsent(subscription)
         shown = channel.shown_rows
@@ -315,7 +317,6 @@ class _Run:
         self._sender.subscriptions.note_failure(entry.sub_id, reason, pause_end)
 
     def _block(self, subscription: Subscription, schedule: Schedule, error: DeliveryError | Refused) -> None:
-        """Skip the channel for the rest of the run, because one of its interrupted messages cannot be settled."""
         self._blocked.add(subscription.channel)
         again = self._next_attempt(subscription, schedule)
         self._sender.subscriptions.note_failure(subscription.sub_id, str(error), again)

@@ -1,8 +1,8 @@
-"""Deliver to a local program: ``exec:COMMAND`` receives answers as JSON lines on stdin, if the settings allow the
-command.
+"""Deliver to a local program: ``exec:COMMAND`` receives answers as JSON lines on stdin.
 
-The exit code of the program tells whether it accepted the answers.  If the program or Weft was killed, the outcome is
-unknown, and the program receives the answers again under the same id.  No shell interprets the command.
+The settings must allow the command.  The exit code of the program determines whether the program accepted the answers.
+If the program or Weft was killed, the outcome is unknown.  The program then receives the answers again with the same
+ID.  No shell interprets the command.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TAIL_LINES: Final = 5
 
 
 class ProgramChannel:
-    """A channel that runs one command; raises Refused if the settings do not list exactly this command."""
+    """A channel that runs one command.  Raises Refused if the settings do not list exactly this command."""
 
     shown_rows: Final = None
     server: Final = None
@@ -49,7 +49,7 @@ class ProgramChannel:
                 f"commands = [{_toml(written)}].",
             )
         self._may_have_gone = True
-        """Initially True, because an earlier process may have died while the command ran."""
+        """Initially True, because an earlier process may have died while running the command."""
 
     @property
     def address(self) -> str:
@@ -57,14 +57,14 @@ class ProgramChannel:
         return f"exec:{shlex.join(self._words)}"
 
     def require(self, answers: Answers) -> None:
-        """Accept any columns, because JSON lines can represent them all."""
+        """Accept all columns, because JSON lines can represent every column."""
 
     def prepare(self) -> None:
-        """Return no position, because the program recognizes a message by its id."""
+        """Return no position, because the program recognizes a message by its ID."""
         return
 
     def send(self, message: Message, position: str | None) -> str:
-        """Run the command with the rows of the message, and return the last lines that it wrote to stderr."""
+        """Run the command with the rows of the message.  Return the last lines that the command wrote to stderr."""
         self._may_have_gone = False
         names = field_names(name for name, _ in message.columns)
         rows = "".join(json_line(names, row, message.columns) for row in message.rows).encode(
@@ -81,17 +81,14 @@ class ProgramChannel:
         raise DeliveryError(f"the command {how}" + (f": {output}" if output else ""), where=self.address)
 
     def test(self, message: Message) -> str:
-        """Run the command with one row that says that the message is a test."""
+        """Run the command with one row, which says that the message is a test."""
         return f"the command accepted a test message: {self.send(message, None)}"
 
     def recover(self, position: str | None) -> Recovery:
-        """Return ``undone`` if the command did not run or its exit code gave the outcome; otherwise ``again``."""
+        """Return ``again`` if the outcome of the command is unknown, otherwise ``undone``."""
         return "again" if self._may_have_gone else "undone"
 
     def _run(self, message: Message, rows: bytes, stderr: IO[bytes]) -> int:
-        """Run the command and return its exit code; raise DeliveryError if it cannot start or exceeds the time
-        limit.
-        """
         try:
             process = subprocess.Popen(
                 self._words,
@@ -119,14 +116,12 @@ class ProgramChannel:
         return process.returncode
 
     def _environment(self, message: Message) -> dict[str, str]:
-        """Return Weft's environment without its secrets, and with the query's name and the message's id."""
         environment = {name: value for name, value in os.environ.items() if name not in self._secrets}
         key = f"{message.about.home_id}.{message.key}"
         return {**environment, "WEFT_QUERY": message.query_name, "WEFT_MESSAGE_ID": key}
 
 
 def _split(command: str) -> list[str]:
-    """Return the words of a command; raise Refused for unbalanced quotes or an empty command."""
     try:
         words = shlex.split(command)
     except ValueError as error:
@@ -141,7 +136,7 @@ def _toml(text: str) -> str:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill the process group of the command, which includes the programs that the command started."""
+    """Kill the process group of the command.  The group includes the programs that the command started."""
     if process.poll() is None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -1,7 +1,4 @@
-"""The kinds of channels by scheme; a new kind is one module and one line here.
-
-The module also sends test messages, which show whether answers would arrive.
-"""
+"""The kinds of channels by scheme.  A new kind needs one module, and one line in this module."""
 
 from __future__ import annotations
 
@@ -20,11 +17,11 @@ from weft.errors import Refused
 from weft.storage.ledger import Answers, ResultRow
 
 CURSOR: Final = "cursor"
-"""The channel that every query has.  Clients fetch its answers; the outbox skips it."""
+"""The channel from which clients fetch answers.  Every query has this channel, and the outbox skips this channel."""
 
 
 def files_root(home: Path) -> Path:
-    """Return the folder under which file channels write: the one in the settings, or ``files`` in the home."""
+    """Return the root folder of file channels.  The default is ``files`` in the home."""
     return configuration(home).files_root or layout.files_folder(home)
 
 
@@ -40,7 +37,7 @@ def _email(address: str, home: Path) -> Channel:
 
 
 def delta_root(home: Path) -> Path:
-    """Return the folder under which Delta channels write tables: the one in the settings, or ``delta`` in the home."""
+    """Return the root folder of Delta channels.  The default is ``delta`` in the home."""
     return configuration(home).delta_root or layout.delta_folder(home)
 
 
@@ -74,17 +71,14 @@ _CHANNELS: Final[Mapping[str, Callable[[str, Path], Channel]]] = {
 
 
 def canonical(text: str, home: Path) -> str:
-    """Return the canonical name of the channel that ``text`` names; raise Refused for an unknown or invalid channel."""
+    """Return the canonical name of the channel ``text``.  Raise Refused for an unknown or invalid channel."""
     if text.strip().lower() == CURSOR:
         return CURSOR
     return _parse_channel(text, home).address
 
 
 def default_channels(home: Path) -> tuple[str, ...]:
-    """Return the canonical names of the default channels of new queries.
-
-    Raises Refused, with the key ``install.to``, for an invalid channel in the settings.
-    """
+    """Return the canonical names of the default channels.  Raise Refused if ``install.to`` has an invalid channel."""
     try:
         return tuple(canonical(each, home) for each in configuration(home).install_to)
     except Refused as error:
@@ -93,7 +87,7 @@ def default_channels(home: Path) -> tuple[str, ...]:
 
 
 def require_accepted(channels: Iterable[str], home: Path, answers: Answers) -> None:
-    """Raise Refused if one of the channels cannot accept these answers."""
+    """Raise Refused if one of the channels cannot accept the answers."""
     for each in channels:
         channel = open_channel(each, home)
         if channel is not None:
@@ -101,7 +95,7 @@ def require_accepted(channels: Iterable[str], home: Path, answers: Answers) -> N
 
 
 def open_channel(text: str, home: Path) -> Channel | None:
-    """Return the channel that ``text`` names, or None for the cursor; raise Refused for an invalid name."""
+    """Return the channel ``text``, or None for the cursor.  Raise Refused for an invalid channel."""
     return None if text.strip().lower() == CURSOR else _parse_channel(text, home)
 
 
@@ -120,10 +114,11 @@ _TEXT = "This is a test message from Weft: answers sent to this address arrive. 
 
 
 def send_test(text: str, home: Path, home_id: str, user: str, at: int) -> tuple[str, str]:
-    """Send a test message to the channel ``text``; return its canonical name and a sentence about the outcome.
+    """Send a test message to the channel ``text``.
 
-    ``at`` is the time of the wall clock (microseconds UTC).  Raises Refused for an invalid channel, and DeliveryError
-    if the channel does not accept the message.
+    Return the canonical name of the channel, and a sentence about the outcome.  ``at`` is the time of the wall clock
+    (microseconds UTC).  Raises Refused for an invalid channel.  Raises DeliveryError if the channel does not accept the
+    message.
     """
     channel = open_channel(text, home)
     if channel is None:

@@ -1,8 +1,9 @@
 """Render answers as JSON lines and as CSV.
 
-The columns ``_ordinal``, ``_first_at`` and ``_tick`` come first.  Instants are RFC 3339 in UTC.  DECIMAL values are
-text and BINARY values base64, so that no digit is lost.  NaN and the infinities are text, because JSON has no such
-numbers.  A nested column is a JSON object or array with the fields of its type; CSV contains it as JSON text.
+The columns ``_ordinal``, ``_first_at`` and ``_tick`` come first.  Instants are in RFC 3339 format, in UTC.  DECIMAL
+values are text, which preserves all digits.  BINARY values are base64 text.  NaN and the infinities are text, because
+JSON has no such numbers.  A value of a nested type is a JSON object or array.  CSV contains a nested value as JSON
+text.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | Non
 
 
 def field_names(columns: Iterable[str]) -> list[str]:
-    """Return the field names of a delivered row: Weft's own names, then the columns; a repeated name gets a number.
+    """Return the field names of a delivered row: Weft's own names, then the columns.  A repeated name gets a number.
 
     >>> field_names(["a", "b", "a"])
     ['_ordinal', '_first_at', '_tick', 'a', 'b', 'a_2']
@@ -51,7 +52,7 @@ def json_values(row: ResultRow, columns: Columns) -> list[Json]:
 
 
 def json_object(columns: Columns, values: Iterable[object]) -> dict[str, Json]:
-    """Return a JSON object with one field for each column; the column names must be distinct."""
+    """Return a JSON object with one field for each column.  The column names must be distinct."""
     return {name: json_value(value, kind) for (name, kind), value in zip(columns, values, strict=True)}
 
 
@@ -77,27 +78,26 @@ def _json(value: Any) -> Json:
 
 
 def json_line(names: list[str], row: ResultRow, columns: Columns) -> str:
-    """Return one row as a line of JSON; ``names`` is the result of ``field_names``."""
+    """Return a row as a line of JSON.  ``names`` is the result of ``field_names``."""
     fields = dict(zip(names, json_values(row, columns), strict=True))
     return json.dumps(fields, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
 
 
 def csv_header(names: list[str]) -> str:
-    """Return the first line of a CSV file, which names the columns."""
+    """Return the header line of a CSV file."""
     return ",".join(_quoted(name) for name in names) + "\n"
 
 
 def csv_line(row: ResultRow) -> str:
-    """Return one row as a line of CSV.
+    """Return a row as a line of CSV.  NULL is an empty cell, and an empty text is ``""``.
 
-    NULL is an empty cell, and an empty text is ``""``.  A text that a spreadsheet would evaluate as a formula gets the
-    prefix ``'``.
+    Text that a spreadsheet would evaluate as a formula gets the prefix ``'``.
     """
     return csv_cells([row.ordinal, format_rfc3339(row.first_at), row.tick, *row.values])
 
 
 def csv_cells(values: Iterable[object]) -> str:
-    """Return the values as a line of CSV, in the notation of ``csv_line``."""
+    """Return the values as a line of CSV, in the format of ``csv_line``."""
     return ",".join(map(_cell, values)) + "\n"
 
 

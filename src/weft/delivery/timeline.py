@@ -1,7 +1,4 @@
-"""Draw periods along a time line, as text, SVG or an HTML page.
-
-Labels and titles come from data, so SVG and HTML escape them.
-"""
+"""Draw periods along a time line, as text, SVG or an HTML page.  SVG and HTML escape the text from data."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ _LETTERS: Final = 44
 
 @dataclass(frozen=True)
 class Bar:
-    """A period [begin, end) in microseconds UTC, with a label; ``end`` is None for an open period."""
+    """A period [``begin``, ``end``) in microseconds UTC, with a label.  ``end`` is None for an open period."""
 
     label: str
     begin: int
@@ -30,25 +27,25 @@ class Bar:
 
 @dataclass(frozen=True)
 class Span:
-    """The time that a drawing covers, from the first instant to the last (microseconds UTC)."""
+    """The time covered by a drawing, from ``first`` to ``last`` (microseconds UTC)."""
 
     first: int
     last: int
 
     @classmethod
     def of(cls, bars: Sequence[Bar], now: int) -> Span:
-        """Return the span of all bars, in which open bars end at ``now``."""
+        """Return the span of all bars.  Open bars end at ``now``."""
         ends = [now if bar.end is None else bar.end for bar in bars]
         first = min((bar.begin for bar in bars), default=now)
         return cls(first, max([*ends, first + 1]))
 
     def share(self, instant: int) -> float:
-        """Return the position of an instant in the span, from 0 (first) to 1 (last)."""
+        """Return the position of an instant in the span, from 0 (first instant) to 1 (last instant)."""
         return min(max((instant - self.first) / (self.last - self.first), 0.0), 1.0)
 
 
 def cells(bar: Bar, span: Span, width: int) -> str:
-    """Return a line of ``width`` characters that shows the bar; an open bar ends in an arrow.
+    """Draw a bar as a line of ``width`` characters.  An open bar ends in an arrow.
 
     >>> span = Span(0, 100)
     >>> cells(Bar("a", 0, 50), span, 8), cells(Bar("b", 50, None), span, 8), cells(Bar("c", 99, 100), span, 8)
@@ -63,7 +60,7 @@ def cells(bar: Bar, span: Span, width: int) -> str:
 
 
 def svg(title: str, bars: Sequence[Bar], now: int) -> str:
-    """Return an SVG drawing with one row for each bar; its tooltip shows the label and the period."""
+    """Return an SVG drawing with one row for each bar.  The tooltip of a bar shows its label and period."""
     span = Span.of(bars, now)
     height = _TOP + _ROW * len(bars) + 10
     parts = [
@@ -88,7 +85,7 @@ def svg(title: str, bars: Sequence[Bar], now: int) -> str:
 
 
 def html(title: str, bars: Sequence[Bar], names: Sequence[str], rows: Sequence[Sequence[str]], now: int) -> str:
-    """Return an HTML page with the drawing and a table of ``rows`` with the column headers ``names``."""
+    """Return an HTML page with the drawing and a table.  The table has the columns ``names`` and the rows ``rows``."""
     head = "".join(f"<th>{escape(name)}</th>" for name in names)
     body = "\n".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     style = (

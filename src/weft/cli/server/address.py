@@ -1,6 +1,6 @@
-"""Locate the server of a home, and decide which commands it runs.
+"""Locate the server of a home, and decide which commands run on the server.
 
-Every command imports this module, so it imports only the lightest parts of the standard library.
+The module imports only small parts of the standard library, because every command imports the module.
 """
 
 from __future__ import annotations
@@ -10,12 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 FOLDER: Final = "serve"
-"""A folder in the home that only its owner can enter.  It has the socket (unless that is elsewhere), the pointer file,
-and the server's lock.
-"""
+"""The private folder in the home for the socket, the pointer file and the lock of the server."""
 SOCKET: Final = "socket"
 POINTER: Final = "door.json"
-"""The name cannot change: a command must find a running server of an older Weft, to say that it is older."""
+"""The file that names the socket.  The file name must not change, so that commands find servers of older versions."""
 LOCK: Final = "lock"
 
 COMMANDS: Final = frozenset(
@@ -37,18 +35,18 @@ COMMANDS: Final = frozenset(
     | {"table", "tables"}
     | {"tick", "try", "unmute", "unsubscribe", "view", "views"}
 )
-"""The commands that a server runs.  Others make homes, check this machine, run forever, measure, or are interactive."""
+"""The commands that the server runs.  The client runs all other commands."""
 
 _LOCAL_OPTIONS: Final = frozenset({"--help", "--version", "--install-completion", "--show-completion"})
 _GROUPS: Final = frozenset({"channel", "ingest", "quarantine", "source", "table", "view"})
-"""Without a subcommand they print their help."""
+"""The groups of commands.  Without a subcommand, each group prints its help."""
 _DEFAULT_HOME: Final = "weft-home"
 
 
 def server_pointer(arguments: Sequence[str], variables: Mapping[str, str]) -> str | None:
-    """Return the file that names the socket of the server that could run the command, or None.
+    """Return the pointer file of the server for this command, or None.
 
-    The home comes from ``--home``, else from the variable, as in the command itself; the server checks it again.
+    The home comes from ``--home`` or from the variable ``WEFT_HOME``.  The server checks the home again.
     """
     if not runs_on_server(arguments):
         return None
@@ -57,13 +55,13 @@ def server_pointer(arguments: Sequence[str], variables: Mapping[str, str]) -> st
 
 
 def runs_on_server(arguments: Sequence[str]) -> bool:
-    """Return whether a server runs this command; a request for help is not run there."""
+    """Return whether the server runs this command.  Requests for help run in the client."""
     help_of_group = arguments[:1] and arguments[0] in _GROUPS and len(arguments) == 1
     return bool(arguments and not help_of_group and arguments[0] in COMMANDS and _LOCAL_OPTIONS.isdisjoint(arguments))
 
 
 def home_of(arguments: Sequence[str], variables: Mapping[str, str]) -> str:
-    """Return the home's folder as typed."""
+    """Return the home folder as the user typed the path."""
     home = variables.get("WEFT_HOME") or _DEFAULT_HOME
     for number, word in enumerate(arguments):
         if word == "--":
@@ -76,7 +74,7 @@ def home_of(arguments: Sequence[str], variables: Mapping[str, str]) -> str:
 
 
 def command_first(arguments: Sequence[str]) -> list[str]:
-    """Move a ``--home`` before the command behind it, where commands expect their options.
+    """Move a leading ``--home`` behind the command, because each command parses its own options.
 
     >>> command_first(["--home", "mine", "show", "--", "-x"])
     ['show', '--home', 'mine', '--', '-x']
@@ -92,21 +90,21 @@ def command_first(arguments: Sequence[str]) -> list[str]:
 
 
 def settings(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the nonempty settings of Weft in an environment, except the home."""
+    """Return the nonempty settings of Weft in an environment.  Omit ``WEFT_HOME``."""
     return {
         name: value for name, value in variables.items() if name.startswith("WEFT_") and value and name != "WEFT_HOME"
     }
 
 
 def mark(instance: str, value: str | None) -> str | None:
-    """Return a hash by which a server and a client compare a secret without revealing it; None if it is not set."""
+    """Return a hash of a secret, or None if the secret is not set.  Server and client compare only hashes."""
     import hashlib
 
     return None if not value else hashlib.sha256(f"{instance}\0{value}".encode(errors="surrogateescape")).hexdigest()
 
 
 def fingerprint() -> str:
-    """Return a hash of the names, sizes and times of Weft's source files, which identifies the running code."""
+    """Return a hash of the names, sizes and times of Weft's source files.  The hash identifies the running code."""
     import hashlib
 
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

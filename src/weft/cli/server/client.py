@@ -1,8 +1,7 @@
 """The client: send a command to the server of its home, and print the output.
 
-If the server cannot run the command, this process runs it, as if there were no server.  A note gives the reason, unless
-the server is gone.
-A command that was sent is never also run here.
+If the server cannot run the command, the client runs the command.  A note gives the reason, unless the server is gone.
+Every command runs either on the server or in the client, never in both.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from weft.cli.server import address
 from weft.errors import Refused
 
 _ANSWER_SECONDS: Final = 5.0
-"""A server that does not answer a greeting for that long is ignored."""
+"""The time limit for the reply to a greeting.  The client ignores a slower server."""
 
 _TERMINAL_VARIABLES: Final = (
     "COLUMNS",
@@ -43,7 +42,7 @@ _PAUSE_SECONDS: Final = 0.1
 
 
 class _OutputFailed(Exception):
-    """This process's own output fails; the server works."""
+    """The error for a failure to write the output of this process."""
 
     def __init__(self, reason: Exception) -> None:
         super().__init__(str(reason))
@@ -51,14 +50,12 @@ class _OutputFailed(Exception):
 
 
 class _Connection(HTTPConnection):
-    """HTTP over the Unix domain socket at ``path``."""
-
     def __init__(self, path: str, timeout: float | None) -> None:
         super().__init__("weft", timeout=timeout)
         self._path = path
 
     def connect(self) -> None:
-        """Connect; raise OSError if no process listens, or one of another user does."""
+        """Raise OSError if no process listens, or if the listening process belongs to another user."""
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
         self.sock.connect(self._path)
@@ -67,7 +64,7 @@ class _Connection(HTTPConnection):
 
 
 def peer_user(connection: socket.socket) -> int | None:
-    """Return the user id of the process at the other end, or None if the system does not report it."""
+    """Return the user ID of the process at the other end, or None if the system does not report the ID."""
     if not hasattr(socket, "SO_PEERCRED"):
         return None
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
@@ -75,9 +72,9 @@ def peer_user(connection: socket.socket) -> int | None:
 
 
 def greeting(pointer: str) -> tuple[str, dict[str, Any]]:
-    """Return the server's socket and its greeting.
+    """Return the path of the server's socket, and the server's greeting.
 
-    Raises OSError, ValueError or HTTPException if there is no server, or it does not answer.
+    Raises OSError, ValueError or HTTPException if no server responds.
     """
     with open(pointer, encoding="utf-8") as file:
         path = str(json.load(file)["socket"])
@@ -85,7 +82,7 @@ def greeting(pointer: str) -> tuple[str, dict[str, Any]]:
 
 
 def run_on_server(arguments: Sequence[str], pointer: str) -> int | None:
-    """Run the command on the server; return its exit code, or None if it must run in this process."""
+    """Run the command on the server and return its exit code.  Return None if the command must run in this process."""
     try:
         path, server = greeting(pointer)
     except TimeoutError:
@@ -105,7 +102,6 @@ def run_on_server(arguments: Sequence[str], pointer: str) -> int | None:
 
 
 def _differences(server: Mapping[str, Any], variables: Mapping[str, str]) -> list[str]:
-    """Describe the settings in which the server differs from these variables, without their values."""
     differences = []
     for name, on_server in server["differing"].items():
         here = bool(variables.get(name))
@@ -122,9 +118,10 @@ def _differences(server: Mapping[str, Any], variables: Mapping[str, str]) -> lis
 
 
 def reload_server(home: str | os.PathLike[str], variables: Mapping[str, str]) -> int:
-    """Restart the home's server with these variables after its running work has ended; return its process id.
+    """Restart the home's server with these variables, and return its process ID.
 
-    Raises NotFound if the home has no server, and ExecutionError if it cannot restart or takes too long.
+    The server first completes its running work.  Raises NotFound if the home has no server.  Raises ExecutionError if
+    the server cannot restart or takes too long.
     """
     from weft.errors import ExecutionError, NotFound
 
@@ -156,7 +153,7 @@ def reload_server(home: str | os.PathLike[str], variables: Mapping[str, str]) ->
 
 
 def server_state(home: str | os.PathLike[str]) -> tuple[bool, str, str | None]:
-    """Return, for the doctor, whether the server is in order, its state, and the fix if it is not."""
+    """Return the state of the server for the doctor: whether the server works, a description, and a remedy or None."""
     pointer = os.path.join(home, address.FOLDER, address.POINTER)
     if not os.path.exists(pointer):
         return True, "none; `weft serve` makes commands faster", None
@@ -193,7 +190,6 @@ def _send(arguments: Sequence[str], path: str, name: str) -> int | None:
 
 
 def _stream_or_fail(path: str, request: Mapping[str, Any], name: str) -> Any:
-    """Run ``_stream``; print a failure if the server ends."""
     with _forward_interrupts(path, str(request["key"])):
         try:
             return _stream(path, request)
@@ -221,7 +217,7 @@ def _print_unexpected(error: Exception) -> int:
 
 
 def _stream(path: str, request: Mapping[str, Any]) -> Any:
-    """Print the command's output; return its exit code, None if it must run here, or _STDIN if it needs stdin."""
+    """Return the exit code, None if the command must run in this process, or ``_STDIN`` if the command needs stdin."""
     connection = _Connection(path, None)
     try:
         connection.connect()
@@ -248,7 +244,6 @@ def _stream(path: str, request: Mapping[str, Any]) -> Any:
 
 
 def _request(arguments: Sequence[str]) -> dict[str, Any]:
-    """Return everything that a command depends on, except files."""
     width, height = _size()
     return {
         "arguments": list(arguments),
@@ -265,7 +260,7 @@ def _request(arguments: Sequence[str]) -> dict[str, Any]:
 
 
 def _size() -> tuple[int, int]:
-    """Return the terminal's columns and lines, as rich determines them."""
+    """Return the numbers of columns and lines of the terminal, as rich determines them."""
     width, height = 80, 25
     for descriptor in (0, 1, 2):
         with suppress(OSError, ValueError):
@@ -278,7 +273,6 @@ def _size() -> tuple[int, int]:
 
 @contextmanager
 def _forward_interrupts(path: str, key: str) -> Iterator[None]:
-    """Make Ctrl-C cancel the command on the server during the block; a second Ctrl-C raises KeyboardInterrupt."""
     interrupts: list[int] = []
 
     def forward(number: int, _frame: object) -> None:
@@ -308,7 +302,6 @@ def _post(path: str, about: str, body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _local_process() -> str:
-    """Return a note on which process runs the command instead of the server."""
     return f"this command runs in process {os.getpid()}, not on the server."
 
 

@@ -1,7 +1,7 @@
-"""Open the socket of a home's server: one server at a time, a private socket, and a file that names it.
+"""Open the socket of a home's server.  Each home has at most one server.
 
-The socket is in the home.  If that is impossible (the path is too long, or the file system has no sockets), it is in
-the user's runtime folder.  The pointer file in the home names it in both cases.
+The socket is in the home.  If the home cannot contain a socket, the socket is in the user's runtime folder.  The
+pointer file in the home names the socket.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from weft.errors import Conflict, ExecutionError, StorageError
 
 _ANSWER_SECONDS: Final = 1.0
 _LONGEST: Final = 103
-"""The longest path of a socket, in bytes, that every system accepts (Linux 107, others 103)."""
+"""The maximum length of a socket's path in bytes (Linux allows 107, other systems 103)."""
 
 
 @contextmanager
 def listening(home: Path) -> Iterator[socket.socket]:
-    """Open the home's listening socket, named in the home during the block; remove what a killed server left.
+    """Open the listening socket of the home for a ``with`` block, and name the socket in the pointer file.
 
-    Raises Conflict if the home has a server, StorageError if the home cannot be written, and ExecutionError if no
-    folder accepts a socket.
+    The function removes the socket of a killed server.  Raises Conflict if the home has a server.  Raises StorageError
+    if the home is not writable.  Raises ExecutionError if no folder accepts a socket.
     """
     try:
         folder = _private(home / address.FOLDER)
@@ -53,7 +53,7 @@ def listening(home: Path) -> Iterator[socket.socket]:
 
 @contextmanager
 def _only_server(folder: Path) -> Iterator[None]:
-    """Hold the lock of the home's server; the system releases it when the process ends."""
+    """When the process ends, the system releases the lock."""
     lock = folder / address.LOCK
     try:
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
@@ -76,7 +76,7 @@ def _only_server(folder: Path) -> Iterator[None]:
 
 
 def _private(folder: Path) -> Path:
-    """Make a folder that only this user can enter, if it is missing; raise OSError for one of another user."""
+    """Create the folder with access for this user only.  Raise OSError if the folder belongs to another user."""
     folder.mkdir(mode=0o700, exist_ok=True)
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
@@ -86,7 +86,7 @@ def _private(folder: Path) -> Path:
 
 
 def _elsewhere(home: Path) -> Iterator[Path]:
-    """Yield alternative paths of the socket outside the home, with a name that is unique to the home."""
+    """Yield alternative paths of the socket outside the home.  The file name is unique to the home."""
     name = hashlib.sha256(os.fsencode(home.resolve())).hexdigest()[:16]
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     places = [Path(runtime, "weft")] if runtime else []
@@ -96,7 +96,6 @@ def _elsewhere(home: Path) -> Iterator[Path]:
 
 
 def _bind(places: list[Path]) -> tuple[Path, socket.socket]:
-    """Bind a socket at the first path that accepts one; return the path and the socket."""
     reasons = []
     for path in places:
         if len(os.fsencode(path)) > _LONGEST:
@@ -105,7 +104,7 @@ def _bind(places: list[Path]) -> tuple[Path, socket.socket]:
         _remove_stale(path)
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            # The folder is private, so no one else can connect before chmod.  A umask would affect every thread.
+            # The folder is private, so no other user can connect before chmod.  A umask would affect every thread.
             listener.bind(str(path))
             path.chmod(0o600)
         except OSError as error:
@@ -120,7 +119,7 @@ def _bind(places: list[Path]) -> tuple[Path, socket.socket]:
 
 
 def _remove_stale(path: Path) -> None:
-    """Remove the socket of a killed server; raise Conflict for any other file, and leave it."""
+    """Raise Conflict if the file is not the socket of a killed server."""
     try:
         status = path.lstat()
     except FileNotFoundError:
@@ -151,7 +150,6 @@ def _is_listened_to(path: Path) -> bool:
 
 
 def _is_same_file(path: Path, created: os.stat_result) -> bool:
-    """Return whether a file is still the given one."""
     try:
         return os.path.samestat(path.lstat(), created)
     except OSError:
@@ -159,7 +157,6 @@ def _is_same_file(path: Path, created: os.stat_result) -> bool:
 
 
 def _write(file: Path, text: str) -> None:
-    """Write a private file atomically."""
     draft = file.with_suffix(f".{os.getpid()}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as stream:

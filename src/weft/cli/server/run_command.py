@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from weft.api.weft import Weft
 
 _WAITING_CHARACTERS: Final = 1_000_000
-"""The most characters waiting to be read; then the command waits for its reader."""
+"""The maximum number of unread characters.  At this limit, the command waits for its reader."""
 
 _CUT_SHORT: Final = (
     "failed: `weft serve` was stopped before this command ended\n"
@@ -28,11 +28,11 @@ _CUT_SHORT: Final = (
 )
 
 RUN_LOCALLY: Final[Mapping[str, object]] = {"end": None}
-"""The command must run in the client's process."""
+"""The reply for a command that must run in the client's process."""
 
 
 class OutputStream:
-    """The output of a command on its way from its thread to the server's event loop, in order and with limited size."""
+    """A bounded queue that passes the output of a command from its thread to the event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -43,10 +43,7 @@ class OutputStream:
         self._closed = self._deserted = False
 
     def put(self, kind: str, text: str) -> None:
-        """Send a text, from any thread.
-
-        In the thread of a command, raises Stopped if the reader is gone.
-        """
+        """Add a text to the queue.  In the thread of a command, raise Stopped if the reader is gone."""
         with self._changed:
             self._changed.wait_for(lambda: self._size < _WAITING_CHARACTERS or self._deserted)
             if self._deserted:
@@ -62,18 +59,18 @@ class OutputStream:
             self._loop.call_soon_threadsafe(self._news.set)
 
     def abandon(self) -> None:
-        """Discard all further output, since the reader is gone."""
+        """Discard all further output."""
         with self._changed:
             self._deserted = True
             self._changed.notify_all()
 
     def close(self) -> None:
-        """End the output; called in the event loop."""
+        """End the output.  Call this method in the event loop."""
         self._closed = True
         self._news.set()
 
     async def texts(self) -> AsyncIterator[tuple[str, str]]:
-        """Yield the output until it is closed; texts that were sent together are joined."""
+        """Yield the output until the end.  Join texts that were sent together."""
         while True:
             await self._news.wait()
             self._news.clear()
@@ -90,7 +87,7 @@ class OutputStream:
 
 @dataclass
 class Command:
-    """A running command; ``typed`` is the body of the client's request, and ``line`` runs a command line."""
+    """A running command.  ``typed`` is the body of the client's request.  ``line`` runs a command line."""
 
     typed: Mapping[str, Any]
     weft: Weft
@@ -98,17 +95,15 @@ class Command:
     line: Callable[[Sequence[str]], int]
     cancel_token: CancelToken = field(default_factory=CancelToken)
     cut_short: bool = False
-    """Whether the server stopped waiting and canceled the command."""
+    """Whether the server canceled the command because the server was stopped."""
     _had_spark: bool = field(default=False, init=False)
 
     def print_note(self, words: str) -> None:
-        """Print a message of the server on the command's terminal, if that still exists."""
+        """Print a message of the server on the terminal of the command."""
         self.outlet.put("err", words)
 
     def run(self) -> Mapping[str, object]:
-        """Run the command in this thread, and return the last line of its stream, such as its exit code under
-        ``end``.
-        """
+        """Run the command in this thread.  Return the last line for the client, such as ``{"end": exit code}``."""
         end = copy_context().run(self._run)
         if self.cut_short and end == {"end": INTERRUPTED}:
             with suppress(Stopped):  # its reader is gone
@@ -140,7 +135,7 @@ class Command:
 
     @property
     def lost_spark(self) -> bool:
-        """Whether Spark has ended since the command began, because of a cancellation."""
+        """Whether a cancellation has ended Spark during the command."""
         from weft.runtime.session import session_started
 
         return self._had_spark and not session_started()

@@ -1,13 +1,13 @@
 """The local server: HTTP with JSON over a Unix domain socket that only its owner can open.
 
 ======================  ======================================================================================
-``POST /greeting``      ``{settings}``: the server's process and code, and the client's settings that differ
-``POST /command``       one command (``client``): lines of JSON with its output, the last one its exit code
-``POST /interrupt``     ``{key}``: cancel the command that was sent with that key (Ctrl-C)
+``POST /greeting``      ``{settings}``: the server's process and code, and the settings that differ
+``POST /command``       the request of ``client``: lines of JSON with the output, then the exit code
+``POST /interrupt``     ``{key}``: cancel the command with this key (Ctrl-C)
 ``POST /reload``        ``{variables}``: finish the running work, then restart with these variables
 ======================  ======================================================================================
 
-A request that does not have the form of ``client``'s is answered with 400 and the reason.
+The reply to an invalid request has the status 400 and the reason.
 """
 
 from __future__ import annotations
@@ -48,23 +48,21 @@ if TYPE_CHECKING:
     from weft.api.weft import Weft
 
 _COMMANDS: Final = 16
-"""The most commands that run at once; others wait."""
+"""The maximum number of commands that run at the same time.  Further commands wait."""
 _INSIST_SECONDS: Final = 0.3
 _PATIENCE_SECONDS: Final = 1.5
-"""After that time a canceled command that still works prints a note."""
+"""The time for which a canceled command may run before it prints a note."""
 GRACE_SECONDS: Final = 20.0
-"""How long running commands may take to end after the server is stopped; then they are canceled."""
+"""The time that a stopped server gives running commands before it cancels them."""
 _START_SECONDS: Final = 20.0
 _PAUSE_SECONDS: Final = 0.1
-"""The pause between two checks whether the running commands have ended."""
 _FIRST_QUESTION: Final = "SELECT v.a FROM (VALUES (1), (2)) AS v(a) WHERE v.a > 1"
 
 
 class _OwnerOnly(H11Protocol):
-    """An HTTP protocol that rejects other users, in case the socket's mode did not."""
+    """An HTTP protocol that rejects other users, even if the mode of the socket lets them connect."""
 
     def connection_made(self, transport: transports.Transport) -> None:  # type: ignore[override]
-        """Check the user of the connection."""
         if peer_user(transport.get_extra_info("socket")) not in (None, os.getuid()):
             transport.abort()
             return
@@ -72,13 +70,10 @@ class _OwnerOnly(H11Protocol):
 
 
 class _CommandResponse:
-    """The response to one command, as an ASGI application that ends with the command, or when the reader leaves."""
-
     def __init__(self, server: LocalServer, typed: Mapping[str, Any]) -> None:
         self._server, self._typed = server, typed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Run the command and send its output."""
         headers = [(b"content-type", b"application/x-ndjson")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         outlet = OutputStream(asyncio.get_running_loop())
@@ -106,14 +101,14 @@ async def _send_line(send: Send, value: Mapping[str, object]) -> None:
 
 
 class LocalServer:
-    """The server of one home, with its running commands; ``line`` runs a command line and returns its exit code."""
+    """The server of one home, with its running commands.  ``line`` runs a command line and returns its exit code."""
 
     def __init__(
         self, weft: Weft, line: Callable[[Sequence[str]], int], stop: Callable[[], None] = lambda: None
     ) -> None:
         self.weft, self.line, self._stop_serving = weft, line, stop
         self.reload: Mapping[str, str] | None = None
-        """The variables with which the process restarts after it stops; None: it ends."""
+        """The variables for the restart of the process.  If the value is None, the process ends without a restart."""
         self._instance = os.urandom(8).hex()
         self._code = address.fingerprint()
         self._settings = address.settings(os.environ)
@@ -130,7 +125,7 @@ class LocalServer:
         )
 
     async def run(self, command: Command) -> Mapping[str, object]:
-        """Run the command in a thread, and return the last line of its stream."""
+        """Run the command in a thread.  Return the last line for the client."""
         if self._closing:
             return RUN_LOCALLY
         self._under_way[id(command)] = command
@@ -145,9 +140,9 @@ class LocalServer:
         self._stop(command)
 
     def close(self) -> None:
-        """Accept no more commands, and wait for the running ones; must not be called in the event loop.
+        """Accept no more commands, and wait for the running ones.  Do not call this method in the event loop.
 
-        They have ``GRACE_SECONDS`` to end.  Then they are canceled at points where no work is half done.
+        After ``GRACE_SECONDS``, the server cancels the running commands at points that leave no work incomplete.
         """
         self._closing = True
         until = time.monotonic() + GRACE_SECONDS
@@ -163,10 +158,10 @@ class LocalServer:
     def warm(
         self, rehearsal: Callable[[Path], Generator[None]] | None = None, warm: Callable[[], None] = lambda: None
     ) -> None:
-        """Start Spark in a separate thread, unless it runs, and run a first query, so that later commands are faster.
+        """Start Spark in a separate thread and run a first query, so that later commands are faster.
 
-        Then ``rehearsal`` runs in a temporary folder, in steps between which commands have priority; ``warm`` is called
-        at its end.
+        Then run ``rehearsal`` in a temporary folder, in steps.  Between two steps, the rehearsal waits for running
+        commands.  At the end, call ``warm``.
         """
         self._threads.submit(self._warm, rehearsal, warm)
 
@@ -201,7 +196,7 @@ class LocalServer:
         )
 
     def _named(self) -> list[str]:
-        """Return the variables that the settings name: the one with the mail password."""
+        """Return the names of the environment variables in the settings, such as the variable of the mail password."""
         try:
             name = configuration(self.weft.home).smtp_password_env
         except WeftError:  # each command reports the error itself
@@ -229,7 +224,7 @@ class LocalServer:
             threading.Thread(target=self._insist, args=(command,), name="weft-stop", daemon=True).start()
 
     def _insist(self, command: Command) -> None:
-        """Cancel the command until it ends: a job that starts after a cancellation needs another one."""
+        """Cancel the command repeatedly until it ends, because a cancellation does not affect jobs that start later."""
         began, noted = time.monotonic(), False
         while command in self._under_way.values():
             command.cancel_token.cancel()
@@ -244,9 +239,9 @@ class LocalServer:
 
 @contextmanager
 def serving(server: LocalServer, listening: socket.socket) -> Iterator[None]:
-    """Serve in a thread during the block; then wait for the running commands.
+    """Serve in a thread during a ``with`` block.  Raise ExecutionError if the server does not start.
 
-    Raises ExecutionError if the server does not start.
+    At the end, wait for the running commands.
     """
     _log_to(os.path.join(server.weft.home, "logs"))
     config = Config(
@@ -274,15 +269,12 @@ def serving(server: LocalServer, listening: socket.socket) -> Iterator[None]:
 
 
 class _LogFile(logging.FileHandler):
-    """A log file that is made with the first record, with the permissions of its folder."""
-
     def _open(self) -> TextIOWrapper:
         make_file(self.baseFilename)
         return super()._open()
 
 
 def _log_to(folder: str) -> None:
-    """Send the server's messages to the home's log."""
     make_folder(folder)
     handler = _LogFile(os.path.join(folder, "serve.log"), encoding="utf-8", delay=True)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
@@ -293,25 +285,25 @@ def _log_to(folder: str) -> None:
 
 
 _LARGEST: Final = 256 * 1024 * 1024
-"""The largest request in bytes; it contains the command's stdin."""
+"""The maximum size of a request in bytes, including the stdin of the command."""
 _LONGEST: Final = 1_000_000
-"""The most columns or lines of a terminal, since rich pads lines to its width."""
+"""The maximum number of columns or lines of a terminal.  The limit protects memory, because rich pads lines to the
+width.
+"""
 
 Check = Callable[[Any], bool]
 
 
 def _is_text(value: Any) -> bool:
-    """Return whether the value is text that the operating system accepts as an argument or a path."""
     return isinstance(value, str) and "\0" not in value
 
 
 def _is_size(value: Any) -> bool:
-    """Return whether the value is a number of columns or lines of a terminal."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _LONGEST
 
 
 def _is_encoding(value: Any) -> bool:
-    """Return whether the value is the name of a text encoding; other codecs, such as ``hex``, are not."""
+    """Return whether the value names a text encoding.  Other codecs, such as ``hex``, do not count."""
     if not isinstance(value, str):
         return False
     try:
@@ -326,7 +318,6 @@ def _texts(value: Any) -> bool:
 
 
 def _variables(value: Any) -> bool:
-    """Return whether the value is a dict of environment variables."""
     if not isinstance(value, dict):
         return False
     names = all(_is_text(name) and name and "=" not in name for name in value)
@@ -364,7 +355,9 @@ COMMAND: Final[Mapping[str, Check]] = {
 
 
 async def body_of(request: Request, fields: Mapping[str, Check]) -> dict[str, Any]:
-    """Return the request's body, a JSON object with these fields; raise HTTPException (400) with the problem."""
+    """Return the body of the request, a JSON object with these fields.  Raise HTTPException (400) for an invalid
+    body.
+    """
     raw = bytearray()
     try:
         async for part in request.stream():

@@ -12,8 +12,8 @@ from weft.configuration import Configuration
 from weft.errors import Refused
 
 Policy = Literal["again", "hold"]
-"""The policy for a letter that may have been sent: ``again`` sends it with the same Message-ID, ``hold`` waits for a
-person.
+"""The treatment of a letter that may have been sent.
+With ``again``, Weft repeats the letter with the same Message-ID.  With ``hold``, a person decides.
 """
 
 _LONGEST: Final = 254
@@ -23,7 +23,7 @@ _NAME: Final = re.compile(r"[^@\s,?]+")
 
 @dataclass(frozen=True)
 class Recipients:
-    """The recipients of letters: the canonical name of the channel (``text``) and the email addresses."""
+    """The email addresses of a channel.  ``text`` is the canonical name of the channel."""
 
     text: str
     addresses: tuple[str, ...]
@@ -31,7 +31,7 @@ class Recipients:
 
 
 def parse_recipients(text: str, chosen: Configuration) -> Recipients:
-    """Parse the text after ``email:``, in which a user name stands for that user's address in the settings.
+    """Parse the text after ``email:``.  Replace each user name by the address of that user in the settings.
 
     Raises Refused for an invalid address, a name without an address, and any option except ``unknown``.
     """

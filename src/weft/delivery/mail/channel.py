@@ -1,7 +1,8 @@
 """Deliver by email: ``email:ADDRESS`` receives one letter with all new answers, through the server in the settings.
 
-A letter cannot be recalled, and only the server knows whether it accepted an interrupted letter.  Weft therefore sends
-such a letter again with the same Message-ID, which mail programs show once, or holds it until a person decides.
+A letter cannot be recalled.  If the sending is interrupted, only the server knows whether it accepted the letter.  Weft
+therefore repeats the letter with the same Message-ID, or holds the letter until a person decides.  A mail program shows
+only one of several letters with the same Message-ID.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 
 class EmailChannel:
-    """A channel that sends letters to one or more addresses; raises Refused if the settings are insufficient."""
+    """A channel that sends letters to one or more addresses.  Raises Refused if the settings are incomplete."""
 
     shown_rows: Final = SHOWN_ROWS
     schedule: Final = DOUBLING
@@ -30,7 +31,7 @@ class EmailChannel:
         self._to = to
         self._server = server_of(chosen)
         self._may_have_gone = True
-        """Initially True, because an earlier process may have died while it sent a letter."""
+        """Initially True, because an earlier process may have died while sending a letter."""
 
     @property
     def address(self) -> str:
@@ -43,7 +44,7 @@ class EmailChannel:
         return str(self._server)
 
     def require(self, answers: Answers) -> None:
-        """Accept any columns."""
+        """Accept all columns."""
         return
 
     @property
@@ -56,7 +57,7 @@ class EmailChannel:
         return
 
     def send(self, message: Message, position: str | None) -> str:
-        """Write the letter, submit it to the server, and return the last reply of the server."""
+        """Send a letter to the server.  Return the last reply of the server."""
         self._may_have_gone = False
         content = letter(message, self.address, self._server.sender, self._to.addresses)
         self._may_have_gone = True
@@ -71,16 +72,14 @@ class EmailChannel:
         return f"{self._server} accepted a letter to {', '.join(self._to.addresses)}: {self.send(message, None)}"
 
     def recover(self, position: str | None) -> Recovery:
-        """Return ``undone`` only if the server refused the letter or the SMTP session failed before the end of the
-        text.
-        """
+        """Return ``undone`` if the server refused the letter, or if the session failed before the end of the text."""
         if not self._may_have_gone:
             return "undone"
         return "again" if self._to.policy == "again" else "unknown"
 
 
 def server_of(chosen: Configuration) -> Server:
-    """Return the mail server of the settings, with its password; raise Refused if the settings are insufficient."""
+    """Return the mail server of the settings, with its password.  Raise Refused if the settings are incomplete."""
     for key, value in (("smtp.host", chosen.smtp_host), ("smtp.from", chosen.smtp_from)):
         if value is None:
             raise Refused(

@@ -1,8 +1,10 @@
-"""Submit a letter over SMTP (RFC 5321), and determine whether the server accepted it if the session ends early.
+"""Submit a letter over SMTP (RFC 5321), and determine whether the server accepted the letter.
 
-The settings limit the time for each reply, and four times this limit applies to the session, so that a slow server
-cannot block the outbox.  The server cannot have accepted the letter before it receives the end of the text.  Between
-the end of the text and the reply, only the server knows the outcome.
+If the session ends before the end of the text, the server cannot have accepted the letter.  If the session ends between
+the text and the reply, only the server knows the outcome.
+
+The settings limit the time for each reply.  The limit for a whole session is four times the limit for a reply.  A slow
+server therefore cannot block the outbox.
 """
 
 from __future__ import annotations
@@ -24,13 +26,12 @@ from weft.errors import DeliveryError
 from weft.failpoint import failpoint
 
 _SESSION_FACTOR: Final = 4
-"""The time limit of a session divided by the time limit of a reply."""
 _REPLY_LENGTH: Final = 300
 
 
 @dataclass(frozen=True)
 class Server:
-    """A mail server.  ``timeout`` is in seconds.  ``ca_file`` None means the system's certificates."""
+    """A mail server.  ``timeout`` is in seconds.  If ``ca_file`` is None, Weft uses the certificates of the system."""
 
     host: str
     port: int
@@ -46,10 +47,12 @@ class Server:
 
 
 def submit(server: Server, recipients: Sequence[str], content: bytes) -> str:
-    """Submit a letter (with CRLF line ends) for all recipients or for none; return the last reply of the server.
+    """Submit a letter (with CRLF line ends) to all recipients, and return the last reply of the server.
 
-    Raises Unreachable if the session fails, Rejected if the server refuses the letter permanently, Lost if the outcome
-    is unknown, and DeliveryError if the letter was not sent but can be retried.
+    If the server refuses one recipient, no recipient receives the letter.
+
+    Raises Unreachable if the session fails.  Raises Rejected if the server refuses the letter permanently.  Raises Lost
+    if the outcome is unknown.  Raises DeliveryError if the letter was not sent but can be retried.
     """
     with _session(server) as client:
         try:
@@ -81,7 +84,6 @@ def _envelope(client: _Client, server: Server, recipients: Sequence[str], conten
 
 
 def _require(server: Server, what: str, code: int, answer: bytes) -> None:
-    """Raise Rejected if the reply is a permanent error, and DeliveryError if the reply is another error."""
     if 200 <= code < 300:
         return
     message = f"the server refused {what}: {_line(code, answer)}"
@@ -91,40 +93,37 @@ def _require(server: Server, what: str, code: int, answer: bytes) -> None:
 
 
 def _stuffed(content: bytes) -> bytes:
-    """Return the text with dots doubled at line starts, and with CRLF at the end."""
+    """Double the dots at line starts, and end the text with CRLF."""
     stuffed = re.sub(rb"(?m)^\.", b"..", content)
     return stuffed if stuffed.endswith(b"\r\n") else stuffed + b"\r\n"
 
 
 class _Lines:
-    """A reader of replies that raises an error for a truncated line; smtplib would accept ``25`` as a reply."""
+    """A reader that raises an error for a truncated line.  smtplib would accept the truncated line ``25`` as a
+    reply.
+    """
 
     def __init__(self, stream: BufferedReader) -> None:
         self._stream = stream
 
     def readline(self, most: int) -> bytes:
-        """Return the next line of at most ``most`` bytes, or no bytes at the end.
-
-        Raise ConnectionResetError for a truncated line.
-        """
         line = self._stream.readline(most)
         if line and not line.endswith(b"\n") and len(line) < most:
             raise ConnectionResetError("the reply is incomplete")
         return line
 
     def close(self) -> None:
-        """Close the stream."""
         self._stream.close()
 
 
 class _Client(smtplib.SMTP):
-    """An SMTP session.  Another thread can end the session through ``line``, which is the socket below TLS."""
+    """An SMTP session.  Another thread can end the session through ``line``, the socket below TLS."""
 
     line: socket.socket | None = None
 
     def __init__(self, server: Server, context: ssl.SSLContext | None) -> None:
         self._server, self._context = server, context
-        # Pass a local host name: otherwise smtplib would look one up in the network, which may block.
+        # Pass a local host name.  Otherwise smtplib would look up a name in the network, which may block.
         super().__init__(local_hostname=server.sender.rpartition("@")[2], timeout=server.timeout)
 
     def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
@@ -135,13 +134,12 @@ class _Client(smtplib.SMTP):
         return self._context.wrap_socket(plain, server_hostname=host)
 
     def getreply(self) -> tuple[int, bytes]:
-        """Return the server's reply."""
         if self.file is None and self.sock is not None:
             self.file = _Lines(self.sock.makefile("rb"))
         return super().getreply()
 
     def end(self) -> None:
-        """Shut down the connection, even while another thread waits for a reply."""
+        """Shut down the connection, even if another thread waits for a reply."""
         if self.line is not None:
             with suppress(OSError):
                 self.line.shutdown(socket.SHUT_RDWR)
@@ -149,7 +147,6 @@ class _Client(smtplib.SMTP):
 
 @contextmanager
 def _session(server: Server) -> Iterator[_Client]:
-    """Open a session and log in; raise Unreachable if this fails."""
     client = None
     timer = None
     try:
@@ -175,7 +172,7 @@ def _session(server: Server) -> Iterator[_Client]:
 
 
 def _begin(client: _Client, server: Server, context: ssl.SSLContext | None) -> None:
-    # Set the host name as connect() does, because TLS compares the certificate with this name.
+    # Set the host name as connect() does.  TLS compares the certificate with this name.
     client._host = server.host  # type: ignore[attr-defined]
     code, answer = client.connect(server.host, server.port)
     if code != 220:
@@ -222,7 +219,7 @@ def _tls_hint(server: Server) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """Describe an error in one line, without control characters that could manipulate a terminal."""
+    """Remove control characters, because they could manipulate a terminal."""
     if isinstance(error, TimeoutError):
         return "it did not reply in time"
     if isinstance(error, smtplib.SMTPResponseException):

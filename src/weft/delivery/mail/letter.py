@@ -1,7 +1,7 @@
-"""Write one letter: the new answers as text and HTML, with headers for identification, threading and filing.
+"""Write a letter: the new answers as text and HTML, with headers for identification, threading and filing.
 
-The texts in a letter come from data.  So the HTML escapes every text, and headers and plain text contain no control
-characters.  Every line is ASCII, so that no mail server has to change it.
+The texts in a letter come from data.  The HTML therefore escapes every text.  Headers and plain text contain no control
+characters.  Every line is ASCII, so that no mail server changes the line.
 """
 
 from __future__ import annotations
@@ -35,18 +35,16 @@ _NAME: Final = 120
 _WIDEST: Final = 100
 _JOINERS: Final = "\u200c\u200d"
 _MAILTO: Final = 900
-"""The maximum length of the URL in List-Unsubscribe.  With the header name, the line stays below the limit of 998
-characters (RFC 5322, section 2.1.1).
-"""
+"""The maximum length of the URL in List-Unsubscribe.  A header line has at most 998 characters (RFC 5322, 2.1.1)."""
 _FOLDED: Final = 78
 _TEMPLATE: Final = Path(__file__).with_name("letter.html")
 
 
 class _StructuredHeader(UnstructuredHeader):
-    """A header for programs, which contains ASCII ids and addresses separated by spaces.
+    """A header with ASCII IDs and addresses, separated by spaces.
 
-    Python's email package writes long lines as encoded words, which mail programs do not decode in structured headers
-    (RFC 2047, section 5).  This class breaks lines only at spaces.
+    Python's email package writes long lines as encoded words.  Mail programs do not decode encoded words in structured
+    headers (RFC 2047, section 5).  This class therefore breaks lines only at spaces.
     """
 
     def fold(self, *, policy: Policy) -> str:
@@ -70,9 +68,9 @@ _POLICY: Final = _policy()
 
 
 def letter(message: Message, channel: str, sender: str, recipients: Sequence[str]) -> bytes:
-    """Return the letter as MIME with CRLF line ends; the same arguments give the same bytes.
+    """Return the letter as MIME with CRLF line ends.  The same arguments give the same bytes.
 
-    ``channel`` is the channel's name, which tells the recipient why the letter arrives.
+    The letter names its ``channel``, so that the recipient knows the reason for the letter.
     """
     contents = _contents(message, channel)
     mail = EmailMessage(policy=_POLICY)
@@ -85,7 +83,7 @@ def letter(message: Message, channel: str, sender: str, recipients: Sequence[str
 
 
 def message_id(key: str, home_id: str) -> str:
-    """Return the Message-ID of a message, which is globally unique and the same at every attempt.
+    """Return the Message-ID of a message.  The ID is globally unique and the same in every attempt.
 
     >>> message_id("3-1-20", "5f0c")
     '<3-1-20@5f0c.weft>'
@@ -111,7 +109,7 @@ def _headers(message: Message, channel: str, sender: str, recipients: Sequence[s
 
 
 def _mailto(address: str, subject: str) -> str:
-    """Return an ASCII mailto URL with this address and subject (RFC 6068); a long subject is cut."""
+    """Return an ASCII mailto URL (RFC 6068).  Cut a long subject."""
     begin = f"mailto:{quote(address, safe='@')}?subject="
     rest = subject
     while len(begin) + len(quote(rest)) > _MAILTO and rest:
@@ -122,8 +120,8 @@ def _mailto(address: str, subject: str) -> str:
 def _header(text: str) -> str:
     """Return text from data as one line of a header.
 
-    Python's email package decodes an encoded word (``=?utf-8?q?a=0d=0aBcc:…?=``), including its line ends, and writes
-    the result.  So this function inserts a space into the start of every encoded word.
+    Python's email package decodes an encoded word (``=?utf-8?q?a=0d=0aBcc:…?=``), including its line ends.  The decoded
+    text could add a header.  This function therefore inserts a space into the start of every encoded word.
     """
     words = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return words.replace("=?", "= ?")[:_NAME] or "-"
@@ -134,7 +132,6 @@ def _label(text: str) -> str:
 
 
 def _contents(message: Message, channel: str) -> dict[str, Any]:
-    """Return the values that both the plain text and the HTML show."""
     about, place = message.about, ZoneInfo(message.about.zone)
     home = f" --home {shlex.quote(str(about.home))}"
     last = message.rows[-1].ordinal
@@ -188,7 +185,6 @@ def _text(contents: dict[str, Any]) -> str:
 
 
 def _rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the rows as the lines of a table, or one line per cell if the table would be too wide."""
     widths = [max(len(cells[n]) for cells in (columns, *rows)) for n in range(len(columns))]
     if sum(widths) + 2 * len(widths) <= _WIDEST:
         lines = [columns, ["-" * width for width in widths], *rows]
@@ -200,7 +196,7 @@ def _rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def cell(value: object, zone: ZoneInfo) -> str:
-    """Return one value as readable text on one line; instants are in the time zone ``zone``.
+    """Return a value as readable text on one line.  Instants are in the time zone ``zone``.
 
     >>> cell(dt.datetime(2026, 7, 1, 10, tzinfo=dt.timezone.utc), ZoneInfo("Europe/Paris")), cell(None, ZoneInfo("UTC"))
     ('2026-07-01 12:00:00+02:00', 'NULL')
@@ -227,7 +223,7 @@ def _local(value: dt.datetime, zone: ZoneInfo) -> str:
 
 
 def _line(text: str) -> str:
-    """Return text from data on one line of at most 500 characters, with control characters made visible."""
+    """Return text from data as one line of at most 500 characters.  Escape control characters."""
     return one_line(text, _CELL, allowed=_JOINERS)
 
 

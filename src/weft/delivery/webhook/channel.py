@@ -1,7 +1,7 @@
 """Deliver to ``webhook:URL``: post answers as JSON signed by Standard Webhooks, or as text for Slack or Teams.
 
-A post cannot be recalled, and only the server knows whether it accepted a request without a response.  So Weft posts
-it again with the same ``webhook-id``, by which the receiver recognizes it.
+A post cannot be recalled.  Without a response, only the server knows whether it accepted the post.  Weft then repeats
+the post with the same ``webhook-id``, by which the receiver recognizes the repetition.
 
 The JSON has the envelope of Standard Webhooks.
 """
@@ -27,11 +27,11 @@ _SECOND: Final = 1_000_000
 _HOUR: Final = 3_600 * _SECOND
 _PAUSES: Final = (5 * _SECOND, 300 * _SECOND, _HOUR // 2, *(hours * _HOUR for hours in (2, 5, 10, 14, 20, 24)))
 STANDARD: Final = Schedule(_PAUSES)
-"""The schedule that the Standard Webhooks specification proposes: nine pauses in three days."""
+"""The schedule in the specification of Standard Webhooks: nine pauses in three days."""
 
 
 class WebhookChannel:
-    """A channel that posts to one URL; raises Refused if a signature is required but no secret is set."""
+    """A channel that posts to one URL.  Raises Refused if a signature is required but no secret is set."""
 
     schedule: Final = STANDARD
     person: Final = None
@@ -46,11 +46,11 @@ class WebhookChannel:
                 "Slack and Teams need no secret: append #as=slack or #as=teams to the URL.",
             )
         self._may_have_gone = True
-        """Initially True, because an earlier process may have died while it sent a request."""
+        """Initially True, because an earlier process may have died while sending a request."""
 
     @property
     def shown_rows(self) -> int | None:
-        """The maximum number of rows in a text for Slack or Teams; None for signed JSON, which contains every row."""
+        """The maximum number of rows in a text for Slack or Teams, or None for signed JSON."""
         return None if self._to.form == "standard" else SHOWN_ROWS
 
     @property
@@ -64,10 +64,10 @@ class WebhookChannel:
         return self._to.server
 
     def require(self, answers: Answers) -> None:
-        """Accept any columns."""
+        """Accept all columns."""
 
     def prepare(self) -> None:
-        """Return no position, because the receiver recognizes a message by its id."""
+        """Return no position, because the receiver recognizes a message by its ID."""
         return
 
     def send(self, message: Message, position: str | None) -> str:
@@ -89,7 +89,7 @@ class WebhookChannel:
             raise
 
     def test(self, message: Message) -> str:
-        """Post a message of type ``weft.test``, or a text marked as a test for Slack and Teams."""
+        """Post a message of type ``weft.test``.  For Slack and Teams, post a text marked as a test."""
         return f"{self._to.server} responded {self.send(message, None)}"
 
     def recover(self, position: str | None) -> Recovery:
@@ -104,7 +104,7 @@ class WebhookChannel:
 
         key = f"{about.home_id}.{message.key}"
         body = answers_json(message)
-        # Sign with the time of the attempt, because receivers refuse a timestamp that is older than five minutes.
+        # Sign the time of the attempt, because receivers refuse a timestamp older than five minutes.
         signature = Webhook(self._chosen.webhook_secret or "").sign(key, to_datetime(message.attempt_at), body)
         stamp = str(message.attempt_at // _SECOND)
         return body.encode(), {
@@ -139,10 +139,7 @@ def answers_json(message: Message) -> str:
 
 
 def text_json(message: Message) -> str:
-    """Return JSON with the field ``text``, as Slack and Teams expect: one new answer per line.
-
-    Instants are in the time zone of the message.
-    """
+    """Return JSON with one line of text for each new answer.  Instants are in the time zone of the message."""
     place = ZoneInfo(message.about.zone)
     names = [name for name, _ in message.columns]
     lines = []
@@ -161,5 +158,5 @@ def text_json(message: Message) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Escape text from data, so that Slack and Teams show it literally, without mentions and links."""
+    """Escape text from data.  Slack and Teams then show the text without mentions and links."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("`", "'")

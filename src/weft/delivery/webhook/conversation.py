@@ -1,8 +1,8 @@
-"""Send one HTTP request, and determine whether the server received it if the connection ends early.
+"""Send an HTTP request, and determine whether the server received the request.
 
-The host name is resolved once, and each address is checked before connecting, because a second look-up may return other
-addresses.  Redirects are not followed.  The settings limit the time for a response, and four times this limit applies
-to the whole exchange.
+The module resolves the host name once and checks each address before connecting.  A second look-up might return
+addresses that were not checked.  The module does not follow redirects.  The settings limit the time for a response.
+The limit for the whole exchange is four times the limit for a response.
 """
 
 from __future__ import annotations
@@ -38,12 +38,14 @@ def post(
     private: bool,
     ca_file: Path | None,
 ) -> str:
-    """Post the body, and return the response of the server as one line.
+    """Post the body.  Return the response of the server as one line.
 
-    ``at`` is the time of the wall clock (microseconds UTC), ``timeout`` is in seconds, and ``private`` allows addresses
-    that are not public.  Raises Rejected for a forbidden private address or a server that wants no more messages, Later
-    if the server asks the sender to wait, Lost if the outcome is unknown, Unreachable if the request failed, and
-    DeliveryError for other responses.  The caller can retry after every error except Rejected.
+    ``at`` is the time of the wall clock (microseconds UTC).  ``timeout`` is in seconds.  ``private`` allows addresses
+    that are not public.
+
+    Raises Rejected for a forbidden private address, or if the server accepts no more messages.  Raises Later if the
+    server asks the sender to wait.  Raises Lost if the outcome is unknown.  Raises Unreachable if the request failed.
+    Raises DeliveryError for other responses.  The caller can retry after every error except Rejected.
     """
     with _connected(to, timeout, private=private, ca_file=ca_file) as connection:
         try:
@@ -70,7 +72,6 @@ def post(
 
 
 def _require(to: Destination, response: http.client.HTTPResponse, reply: str, at: int) -> None:
-    """Raise the error for the status of the response, unless the status means success."""
     status = response.status
     if 200 <= status < 300:
         return
@@ -87,7 +88,7 @@ def _require(to: Destination, response: http.client.HTTPResponse, reply: str, at
 
 
 def _retry_after(text: str, at: int) -> int:
-    """Return the pause that a Retry-After header (seconds or a date) requests, in microseconds and at most one day."""
+    """Convert a Retry-After header (seconds or a date) to a pause in microseconds, at most one day."""
     wait = 0
     if text.strip().isdigit():
         wait = int(text.strip()[:9]) * _SECOND
@@ -127,7 +128,6 @@ def _connected(
 
 
 def _line_to(to: Destination, timeout: float, *, private: bool) -> socket.socket:
-    """Connect to the first allowed address that accepts the connection."""
     resolved = socket.getaddrinfo(to.host, to.port, type=socket.SOCK_STREAM)
     allowed = [each for each in resolved if private or is_public(str(each[4][0]))]
     if not allowed:

@@ -1,9 +1,7 @@
 """Parse the destination of a webhook: ``webhook:URL[#as=slack|teams]``.
 
-By default, a destination must have an IP address of the public internet.
-
-An IPv6 address may contain an IPv4 address, to which a router translates or tunnels packets.  Such an IPv6 address is
-public only if the IPv4 address is public, too.
+By default, a destination must have a public IP address.  An IPv6 address may contain an IPv4 address, to which a router
+translates or tunnels packets.  The IPv6 address is then public only if the IPv4 address is public, too.
 """
 
 from __future__ import annotations
@@ -26,7 +24,9 @@ _HINT: Final = "Write webhook:https://example.com/path."
 
 @dataclass(frozen=True)
 class Destination:
-    """The parsed URL of a webhook.  ``text`` is the channel's name; ``target`` is the path and the query string."""
+    """The parsed URL of a webhook.  ``text`` is the name of the channel.  ``target`` is the path with the query
+    string.
+    """
 
     text: str
     scheme: Literal["http", "https"]
@@ -48,7 +48,7 @@ class Destination:
 
 
 def parse_destination(text: str, chosen: Configuration) -> Destination:
-    """Parse the text after ``webhook:``; raise Refused for an invalid or disallowed URL."""
+    """Parse the text after ``webhook:``.  Raise Refused for an invalid or disallowed URL."""
     url, _, option = text.strip().partition("#")
     if len(url) > _LONGEST or not url.isascii() or not url.isprintable() or " " in url:
         raise Refused("a webhook's URL is printable ASCII of 2,000 characters at most", hint=_HINT)
@@ -86,24 +86,22 @@ def _form(option: str) -> Form:
 
 
 _REFUSED_IPV4: Final = (ipaddress.IPv4Network("192.0.0.0/24"),)
-"""Not globally reachable according to the IANA registry (RFC 6890), but ``is_global`` of Python 3.11 returns True."""
+"""A network that is not globally reachable (RFC 6890).  ``is_global`` of Python 3.11 is wrong for this network."""
 
 _GLOBAL_UNICAST: Final = ipaddress.IPv6Network("2000::/3")
 _REFUSED_IPV6: Final = (ipaddress.IPv6Network("3fff::/20"),)
-"""Reserved for documentation (RFC 9637)."""
+"""A network reserved for documentation (RFC 9637)."""
 
 _MAPPED: Final = ipaddress.IPv6Network("::ffff:0:0/96")
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
-"""The well-known prefix (RFC 6052).  The local-use prefix 64:ff9b:1::/48 (RFC 8215) is outside 2000::/3, and therefore
-refused.
-"""
+"""The well-known prefix (RFC 6052).  The local-use prefix (RFC 8215) lies outside ``_GLOBAL_UNICAST``."""
 
 _ISATAP: Final = (0x0000_5EFE, 0x0200_5EFE)
 """The upper half of an interface identifier whose lower half is an IPv4 address (RFC 5214, section 6.1)."""
 
 
 def is_public(address: str) -> bool:
-    """Return whether an address is public: not private, loopback, link-local, or reserved.
+    """Return whether an address is public.  Private, loopback, link-local and reserved addresses are not public.
 
     >>> [is_public(each) for each in ("93.184.215.14", "10.0.0.1", "::1", "64:ff9b::7f00:1", "fe80::1%eth0")]
     [True, False, False, False, False]
@@ -123,9 +121,7 @@ def _is_public_ipv4(address: ipaddress.IPv4Address) -> bool:
 
 
 def _embedded(address: ipaddress.IPv6Address) -> Iterator[ipaddress.IPv4Address]:
-    """Yield the IPv4 addresses that an IPv6 address contains: mapped, NAT64, 6to4 (RFC 3056), Teredo (RFC 4380),
-    ISATAP.
-    """
+    """Yield the IPv4 addresses in an IPv6 address: mapped, NAT64, 6to4 (RFC 3056), Teredo (RFC 4380), ISATAP."""
     low = int(address) & 0xFFFF_FFFF
     if address in _MAPPED or address in _NAT64 or (int(address) >> 32) & 0xFFFF_FFFF in _ISATAP:
         yield ipaddress.IPv4Address(low)

@@ -1,4 +1,7 @@
-"""Decide whether a tick can skip a query, because no row arrived and time alone adds no row before a known instant."""
+"""Decide whether a tick can skip a query.
+
+A tick skips a query if no row arrived and time alone adds no row before a known instant.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,11 @@ if TYPE_CHECKING:
     from weft.execution.reader import Reader
 
 NEVER: Final = 253_402_300_799_000_000
-"""The end of the calendar in microseconds. As a due instant: time alone never adds a row."""
+"""The end of the calendar in microseconds. As a due instant, it means that time alone never adds a row."""
 
 
 def arrived(member: Member, shape: Shape, tables: Mapping[str, Relation]) -> bool:
-    """Return whether a table that the query reads has a row with a ts in the query's window or later."""
+    """Return whether a table of the query has a row with a ts in the query's window or later."""
     for schema in shape.tables:
         last = tables[schema.name].last_ts
         if last is not None and (member.tau is None or last >= member.tau):
@@ -30,10 +33,10 @@ def arrived(member: Member, shape: Shape, tables: Mapping[str, Relation]) -> boo
 
 
 def is_quiet(member: Member, shape: Shape, tables: Mapping[str, Relation], t0: int | None) -> bool:
-    """Return whether the query's window can contain no new answer, so that the tick can skip the query.
+    """Return whether the tick can skip the query because its window contains no new answer.
 
-    ``t0`` is the instant at which time begins (None: not known yet); constant answers begin there. ``next_due`` remains
-    valid until a row arrives. Answers that a lower stratum found in the same tick count as rows that arrived.
+    ``t0`` is the start of time, or None if not known yet. Constant answers begin at ``t0``. ``next_due`` remains valid
+    until a row arrives. Answers that a lower stratum found in the same tick count as new rows.
     """
     if member.empty:
         return True
@@ -49,7 +52,7 @@ def is_quiet(member: Member, shape: Shape, tables: Mapping[str, Relation], t0: i
 def quiet_queries(
     members: Iterable[Member], plans: Mapping[int, Plan], tables: Mapping[str, Relation], t0: int | None
 ) -> set[int]:
-    """Return the ids of the quiet queries (``is_quiet``).
+    """Return the IDs of the quiet queries (``is_quiet``).
 
     Queries with the same plan, window and ``next_due`` are tested once.
     """
@@ -79,7 +82,7 @@ def is_plan_quiet(due: DuePlan, shape: Shape, tables: Mapping[str, Relation], t:
 
 
 def time_driven_groups(members: Sequence[Member], plans: Mapping[int, Plan]) -> list[Group]:
-    """Return groups of the queries that depend on time, with the window [t, ∞), for ``next_due``."""
+    """Group the queries that depend on time. ``next_due`` runs these groups with the window [t, ∞)."""
     timely = [replace(each, tau=each.t, t=NEVER) for each in members if plans[each.query.plan_id].time_driven]
     by_plan: dict[int, list[Member]] = {}
     for member in timely:
@@ -91,11 +94,11 @@ def time_driven_groups(members: Sequence[Member], plans: Mapping[int, Plan]) -> 
 
 
 def next_due(reader: Reader, *groups: Group, small_only: bool = False) -> dict[int, int | None]:
-    """Return, for each query id, the next instant at which time alone adds a row to the query.
+    """Return the next instant at which time alone adds a row to a query, by query ID.
 
     The instant is valid until a row arrives. The incremental query runs over the window [t, ∞), where t is the end of
-    the query's window; the number of its rows is not limited. With ``small_only``, the instant is None (unknown) if the
-    driver's memory does not hold the input rows.
+    the query's window. The number of its rows is not limited. With ``small_only``, the instant is None (unknown) if the
+    input rows are not in the driver's memory.
     """
     members = [member for group in groups for member in group.members]
     try:

@@ -1,6 +1,6 @@
-"""Measure the seconds that each named phase of a tick takes.
+"""Measure the duration of each named phase of a tick.
 
-Without a listener a phase costs almost nothing; with a listener it costs two readings of a monotonic clock.
+Without a listener, a phase costs almost nothing. With a listener, it costs two reads of a monotonic clock.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _seconds: ContextVar[dict[str, float] | None] = ContextVar("seconds", default=No
 
 @contextmanager
 def measure_phases() -> Iterator[dict[str, float]]:
-    """Provide a dictionary from the names of phases to the seconds that each phase in the block took.
+    """Provide a dictionary with the duration of each phase in seconds, by name.
 
-    A phase is added when it ends.
+    A phase enters the dictionary when it ends.
     """
     seconds: dict[str, float] = {}
     token = _seconds.set(seconds)

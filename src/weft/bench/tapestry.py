@@ -2,8 +2,8 @@
 
     weft bench tapestry --messages 380000 --messages 3800000
 
-Ticks with 3,800 new messages and the five full queries over the same tables alternate in one Spark session.  The report
-has medians; absolute times depend on the machine.
+A tick with 3,800 new messages and the five full queries alternate in one Spark session, over the same tables. The
+report has medians. Absolute times depend on the machine.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def compare(
 ) -> None:
     """Measure each number of messages, print the results, and write the figures to ``out`` as JSON.
 
-    ``full`` is the number of measured rounds that also run the full queries.  Raises Refused if the disk is too small.
+    ``full`` is the number of measured rounds that also run the full queries. Raise Refused if the disk is too small.
     """
     sizes = []
     for count in messages:
@@ -101,7 +101,7 @@ class Bench(BenchHome):
     """A home with the table and the five queries."""
 
     def full(self) -> dict[str, float]:
-        """Run each full query at the current instant with Spark over the same files; return the seconds by query."""
+        """Run each full query at the current instant with Spark over the same files. Return the seconds by query."""
         tables = {table.name: table for table in self.catalog.tables.all()}
         schemas = {name: table.schema for name, table in tables.items()}
         reader = Reader(self.spark, self.catalog.data, tables)
@@ -132,7 +132,8 @@ class Bench(BenchHome):
 def measure(home: Path, count: int, rounds: tuple[int, int, int], progress: Callable[[str], Any]) -> Size:
     """Measure a home with ``count`` messages.
 
-    ``rounds`` are the numbers of uncounted rounds, of counted rounds, and of counted rounds with the full queries.
+    ``rounds`` has three numbers: of rounds that are not measured, of measured rounds, and of measured rounds with the
+    full queries.
     """
     bench, size = Bench(home), Size(count)
     warm, ticks, in_full = rounds

@@ -1,10 +1,10 @@
-"""``weft bench views``: compare refreshing temporal views after a batch of changes with recomputing the views in Spark.
+"""``weft bench views``: compare the refresh of temporal views after a batch of changes with a recomputation in Spark.
 
     weft bench views --periods 1000000 --periods 10000000
 
-A directory of employees gets a history with the given number of periods, and three views.  Then 1,000 changes arrive
-each day in one batch, and each view is refreshed after each batch.  In some rounds Spark also recomputes the views from
-the same files with the same SQL.  The homes are measured in turn in one process, and the report has medians.
+A directory of employees gets a history with the given number of periods, and three views. Then 1,000 changes arrive
+each day in one batch, and each view is refreshed after each batch. In some rounds Spark also recomputes the views from
+the same files with the same SQL. The homes are measured in turn in one process, and the report has medians.
 """
 
 from __future__ import annotations
@@ -68,18 +68,18 @@ class RefreshTimes:
 
     @property
     def batch(self) -> float:
-        """The median time of a refresh after a batch, in seconds."""
+        """The median duration of a refresh after a batch, in seconds."""
         return statistics.median(self.batches)
 
     @property
     def ratio(self) -> float | None:
-        """The median time of a refresh divided by that of a recomputation; None without recomputations."""
+        """The median duration of a refresh divided by that of a recomputation, or None without recomputations."""
         return self.batch / statistics.median(self.full) if self.full else None
 
 
 @dataclass
 class History:
-    """A history with ``periods`` periods: the seconds of recording each batch, and the times of its views."""
+    """A history with ``periods`` periods: the seconds for recording each batch, and the times of its views."""
 
     periods: int
     employees: int
@@ -97,9 +97,9 @@ def compare(
 ) -> None:
     """Measure each history, print the results, and write the figures to ``out`` as JSON.
 
-    ``rounds`` are the numbers of uncounted rounds, of counted rounds, and of counted rounds that also recompute the
-    views. Raises Refused for a history with fewer periods than the tables have rows, and ExecutionError if a view
-    differs from its recomputation.
+    ``rounds`` has three numbers: of rounds that are not measured, of measured rounds, and of measured rounds that also
+    recompute the views. Raise Refused for a history with fewer periods than the tables have rows. Raise ExecutionError
+    if a view differs from its recomputation.
     """
     _check(periods, employees)
     warm, counted, full = rounds
@@ -109,7 +109,7 @@ def compare(
         ]
         for number in range(warm + counted):
             for each in directories:
-                # The first uncounted round also recomputes the views of one home, to warm up Spark.
+                # The first round, which is not measured, also recomputes the views of one home, to warm up Spark.
                 in_full = number - warm in range(full) or (number == 0 and full > 0 and each is directories[0])
                 each.round(in_full, number >= warm)
         for each in directories:
@@ -137,7 +137,7 @@ def _check(periods: Sequence[int], employees: int) -> None:
 
 
 class _Directory:
-    """A home with the directory, its history and the views, refreshed at the end of the history."""
+    """A home with the directory, its history and the views. The views are refreshed at the end of the history."""
 
     def __init__(self, home: Path, case: History, progress: Callable[[str], None]) -> None:
         self.weft = Weft.open(home, clock="replay", create=True)
@@ -175,7 +175,7 @@ class _Directory:
         writer.loads.finish(load_id, recorded.began + recorded.ended, 0, 0, 0, self.weft.clock())
 
     def round(self, in_full: bool, counted: bool) -> None:
-        """Record one batch and refresh each view; with ``in_full``, also recompute each view."""
+        """Record one batch and refresh each view. With ``in_full``, also recompute each view."""
         self.day += 1
         recording = _timed(self._batch)
         times = [f"recording {recording:.2f} s"]
@@ -216,7 +216,7 @@ class _Directory:
     def _recompute(self, view: RefreshTimes) -> float:
         """Recompute the view's periods with Spark and return the seconds.
 
-        Raises ExecutionError if the view has another number of periods.
+        Raise ExecutionError if the view has another number of periods.
         """
         before = time.perf_counter()
         view.periods = self._count_recomputed(view.view)

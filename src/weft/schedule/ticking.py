@@ -1,4 +1,4 @@
-"""Run one tick under the lease, and check beforehand whether a tick would find anything."""
+"""Run one tick under the lease, and check beforehand whether a tick would find an answer."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from weft.runtime.session import plain_errors
 
 @dataclass(frozen=True, repr=False)
 class Ticked(Brief):
-    """The reports of one call of ``tick``, and the answers that were then delivered to channels.
+    """The reports of one call of ``tick``, and the answers that this call delivered to channels.
 
-    If an earlier tick had died, its report comes first. ``delivered`` is None if another process was delivering; that
-    process also delivers the new answers.
+    If an earlier tick was interrupted, its report comes first. ``delivered`` is None if another process was delivering.
+    That process also delivers the new answers.
     """
 
     reports: tuple[TickReport, ...]
@@ -38,10 +38,11 @@ class Ticked(Brief):
 
 
 def tick(home: OpenHome, choice: Choice, *, t: int | None, wait_us: int) -> Ticked:
-    """Run a tick of the chosen queries at ``t`` (None: the time of the home's clock), and return its result.
+    """Run a tick of the chosen queries at ``t``, and return its result.
 
-    The views that the queries read are refreshed first. Wait up to ``wait_us`` microseconds for the lease. Raise
-    LeaseBusy, ClockError, StorageError or ExecutionError (for example if the JVM ended).
+    If ``t`` is None, the tick is at the time of the home's clock. The views that the queries read are refreshed first.
+    Wait at most ``wait_us`` microseconds for the lease. Raise LeaseBusy, ClockError, StorageError or ExecutionError
+    (for example if the JVM ended).
     """
     refresh_queried(home, t)
     with (
@@ -53,10 +54,10 @@ def tick(home: OpenHome, choice: Choice, *, t: int | None, wait_us: int) -> Tick
 
 
 def all_quiet(catalog: Catalog, t: int) -> bool:
-    """Return whether a tick at ``t`` of the queries that are due would find no answer.
+    """Return whether a tick of the due queries at ``t`` would find no answer.
 
-    It finds none if no row arrived in the tables that the queries read, and no instant was reached at which time
-    alone adds an answer. The check is done once for each plan, not for each query.
+    The tick finds no answer if no row arrived in the tables of the queries, and time alone adds no answer up to ``t``.
+    The check runs once for each plan, not for each query.
     """
     if catalog.ticks.planned() is not None:
         return False

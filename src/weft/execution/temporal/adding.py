@@ -1,4 +1,4 @@
-"""Add and remove temporal views, with the auxiliary views that they need.
+"""Add and remove temporal views and their auxiliary views.
 
 An auxiliary view is a stored view with its own log. It is refreshed before the views that read it, at the same instant.
 If a process dies between the two commits, recovery is the same as between any two views.
@@ -25,10 +25,11 @@ from weft.sql.render import scalar
 
 
 def add_view(home: OpenHome, name: str, text: str, mode: Mode) -> ViewRecord:
-    """Add a view with its table, its definition and its auxiliary views, without computing its rows; return its record.
+    """Add a view with its table, its definition and its auxiliary views. Its rows are computed later. Return its
+    record.
 
-    Raise SqlError if the text does not define a view, Refused for an invalid name, an invalid column or an operation
-    that this process does not compute, Conflict if the name is in use, and LeaseBusy.
+    Raise SqlError if the text does not define a view. Raise Refused if the name or a column is invalid, or if this
+    process does not compute an operation of the view. Raise Conflict if the name is in use. Raise LeaseBusy.
     """
     with home.writing(f"add the view {name}") as writer:
         bound = bound_view(text, {table.name: table.schema for table in writer.tables.known()})
@@ -70,9 +71,9 @@ def refusal(refused: Scalar) -> str:
 
 
 def remove_view(home: OpenHome, name: str) -> ViewRecord:
-    """Remove a view with its history, and the auxiliary views that no other view reads; return the removed view.
+    """Remove a view with its history, and the auxiliary views that no other view reads. Return the removed view.
 
-    Raise NotFound, and Conflict if something reads the view.
+    Raise NotFound or LeaseBusy. Raise Conflict if another object reads the view.
     """
     with home.writing(f"remove the view {name}") as writer:
         view = writer.views.named(name)
@@ -86,9 +87,10 @@ def _clear(writer: Writer, paths: Iterable[str]) -> None:
 
 
 def over_auxiliaries(writer: Writer, bound: ViewPlan, at: int) -> ViewPlan:
-    """Return the view, changed to read an auxiliary view instead of each table of which it needs only a part.
+    """Return the view's plan over auxiliary views. An auxiliary view replaces each table that the view needs only
+    partly.
 
-    Existing auxiliary views are reused, and missing ones are added. ``at`` is the wall clock's instant, µs UTC.
+    Existing auxiliary views are reused, and missing ones are added. ``at`` is the wall clock time (µs UTC).
     """
     tables = {table.table_id: table for table in writer.tables.all()}
     keys = {key: table.keys for key, table in tables.items() if table.keys}
@@ -101,12 +103,12 @@ def over_auxiliaries(writer: Writer, bound: ViewPlan, at: int) -> ViewPlan:
 
 
 def is_worth_storing(wanted: Auxiliary) -> bool:
-    """Return whether to store an auxiliary view; true if conditions exclude some of the table's rows.
+    """Return whether to store an auxiliary view, which is true if its conditions exclude some rows of the table.
 
-    With all rows but fewer columns, its log would be nearly as long as the table's, and each refresh would need one
-    more commit. In a measurement over 20,000 rows of 12 columns, each poll made 500 changes, 7 in 10 of them in columns
-    that the view did not need. With such an auxiliary view, a join took a tenth longer than over the table's own log,
-    and a projection four tenths longer.
+    Without such a condition, the log of the auxiliary view would be nearly as long as the table's log. Each refresh
+    would also need one more commit. In a measurement, the table had 20,000 rows of 12 columns. Each poll made 500
+    changes, 70 % of them in columns that the view did not need. An auxiliary view without conditions made a join a
+    tenth slower than the table's own log, and a projection four tenths slower.
     """
     return bool(wanted.conditions)
 
@@ -127,7 +129,7 @@ def _added(writer: Writer, wanted: Auxiliary, at: int) -> TableRecord:
 
 
 def reads_of(bound: ViewPlan) -> dict[int, tuple[int, ...]]:
-    """Return the id of each table that a view reads, with the ids of the value columns that it reads."""
+    """Return the IDs of the value columns that a view reads, by table ID."""
     return {
         table.id: tuple(column.id for column in table.columns if column.name not in (VALID_FROM, VALID_TO))
         for table in bound.tables

@@ -1,4 +1,4 @@
-"""Read the logs that a refresh needs: the whole log, the log after an instant, or the log rows with given keys."""
+"""Read the logs for a refresh: the whole log, the log after an instant, or the log rows with given keys."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from weft.storage.periods import TS, values_of
 from weft.storage.temporal_sql import TemporalSql
 
 MOST_SINCE: Final = 20_000
-"""Greatest number of log rows that a look-up for periods since an instant may return. For more rows, the refresh reads
-open rows and new log rows instead.
+"""Greatest number of log rows that a look-up for periods since an instant may return.
+For more rows, the refresh reads the open rows and the new log rows.
 """
 MOST_POOLED: Final = 50_000
 """Greatest number of log rows that one refresh stores for further look-ups by the same columns."""
 GRAIN: Final = 86_400_000_000
-"""Microseconds of a day. Reads of a log since an instant start at a multiple of a day, so that one read serves all
-instants of that day.
+"""Microseconds of a day. Reads of a log since an instant start at a multiple of a day.
+One read then serves all instants of that day.
 """
 
 
 @dataclass
 class Logs:
-    """The logs of tables in a DuckDB, read from the ``files`` of each table.
+    """The logs of tables in a DuckDB database, read from the ``files`` of each table.
 
     ``present`` returns the cached open rows of a table, or None.
     """
@@ -49,18 +49,20 @@ class Logs:
     tables: dict[int, TableRecord] = field(default_factory=dict)
     wholes: set[str] = field(default_factory=set)
     changed: dict[int, str] = field(default_factory=dict)
-    """For each table id, the DuckDB view of the log for the rows that changed since the last refresh."""
+    """The log rows of the rows that changed since the last refresh: a DuckDB view by table ID."""
     recents: dict[tuple[int, int, int], str | None] = field(default_factory=dict)
     pools: dict[tuple[int, tuple[str, ...]], str] = field(default_factory=dict)
-    """For each table id and combination of columns, the DuckDB table with the log rows that look-ups found.
-    The table NAME_keys has the keys that were looked up.
+    """The log rows that look-ups found: a DuckDB table by table ID and combination of columns.
+    The table NAME_keys has the keys of these look-ups.
     """
     sizes: dict[str, int] = field(default_factory=dict)
-    """The number of rows in each of the ``pools``, by name."""
+    """The number of rows in each table of ``pools``, by table name."""
     parts: int = 0
 
     def of(self, table: TableRecord, schema: TableSchema) -> LoggedTable:
-        """Return the log of a table, limited to the columns of ``schema``; ``whole`` creates the log's DuckDB view."""
+        """Return the log of a table, limited to the columns of ``schema``. ``whole`` creates the DuckDB view of the
+        log.
+        """
         self.tables[table.table_id] = table
         return LoggedTable(self.sql, f"log_{table.table_id}", table.stored, schema)
 
@@ -95,16 +97,17 @@ class Logs:
         return replace(log, log=name)
 
     def near(self, log: LoggedTable, among: Among) -> LoggedTable:
-        """Return the log. If the log is large, return only the rows that match ``among`` in at least one column.
+        """Return the log. From a large log, return only the rows that match ``among`` in at least one column.
 
-        An arrangement finds the matching rows: by a column of the table's key if ``among`` has one, by all columns if
-        ``among`` has all of them, and otherwise by the first column of ``among``. If no look-up is possible, return the
-        whole log.
+        An arrangement finds the matching rows. If ``among`` has a column of the table's key, the look-up uses this
+        column. If ``among`` has all value columns of the log, it uses all of them. Otherwise it uses the first column
+        of ``among``. If no look-up is possible, return the whole log.
         """
         return self._look_up(log, among, self.look_ups) or self.whole(log)
 
     def since(self, log: LoggedTable, among: Among, first: int, known: int) -> LoggedTable:
-        """Return a part of the log with the periods since ``first`` of the rows in ``among``, as known at ``known``.
+        """Return the part of the log with the periods since ``first``, as known at ``known``, for the rows in
+        ``among``.
 
         Both instants are µs UTC. The part may be the whole log, as in ``near``.
         """
@@ -138,7 +141,7 @@ class Logs:
     def _pooled(self, log: LoggedTable, own: tuple[str, ...], wanted: pa.Table, rows: pa.Table) -> LoggedTable:
         """Add log rows to the pool of earlier look-ups by the same columns, and return the pool as a log.
 
-        A full pool is not extended; the result then combines the pool with the new rows.
+        A full pool is not extended. The result then combines the pool with the new rows.
         """
         new, pool = self._name(), self.pools.get((log.stored.id, own))
         self.sql.given(new, rows)
@@ -161,8 +164,9 @@ class Logs:
     def _look_up_rows(
         self, log: LoggedTable, own: Sequence[str], wanted: pa.Table, look_ups: LookUps
     ) -> pa.Table | None:
-        """Return the log rows whose values in the columns ``own`` occur in ``wanted``, or None if no look-up is
-        possible.
+        """Return the log rows whose values in the columns ``own`` occur in ``wanted``.
+
+        Return None if no look-up is possible.
         """
         schema, files = stored_schema(log.stored), self.files[log.stored.id]
         columns = [column.name for name in own if (column := log.stored.column(name)) is not None]
@@ -174,11 +178,10 @@ class Logs:
         return None if result.rows is None else conformed(result.rows, schema)
 
     def _recent(self, log: LoggedTable, first: int, known: int) -> LoggedTable | None:
-        """Return the periods since ``first`` as known at ``known``, and some earlier ones; None without cached open
-        rows.
+        """Return the periods since ``first`` as known at ``known``, and some earlier periods.
 
-        The end of a period is never later than its record. So for a period that holds since ``first``, one of three
-        cases applies:
+        Return None if the open rows are not cached. The end of a period is never later than its record. A period that
+        holds since ``first`` is therefore one of these:
 
         - The period was recorded since ``first``.
         - The period was open before ``first`` and still is.

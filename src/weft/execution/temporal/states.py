@@ -1,8 +1,8 @@
 """Query the log of a tracked table: its periods as known at an instant, and their change between two instants.
 
-The change is ∇R and ΔR, computed for the rows with log records between the two instants. ∇R has the time during which a
-row held as known at the first instant, but not as known at the second; ΔR has the reverse. All queries are SQL for
-``TemporalSql``.
+The change consists of ∇R and ΔR. It covers the rows with log records between the two instants. ∇R has the time during
+which a row held as known at the first instant, but not as known at the second. ΔR has the reverse. All queries are SQL
+for ``TemporalSql``.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class LoggedTable:
         some = f" AND {among.condition}" if among else ""
         if self.has_periods:
             return f"SELECT {listed(every, VALID_FROM, VALID_TO)} FROM {self.log} AS r WHERE TRUE{some}"
-        # The end of an open period is NULL, which aggregates would ignore, so wrap the end in a struct.
+        # Wrap the end in a struct: the end of an open period is NULL, and aggregates would ignore NULL.
         last = f"arg_max(struct_pack(at := {VALID_TO}), {TS}).at"
         return (
             f"SELECT {listed(every, VALID_FROM)}, {last} AS {VALID_TO} FROM {self.log} AS r "
@@ -110,7 +110,7 @@ class LoggedTable:
     def make_change(self, name: str, touched: str, after: int, until: int) -> tuple[str | None, str | None]:
         """Create DuckDB tables of ∇R and ΔR between two instants for the rows ``touched``, and return their names.
 
-        The names begin with ``name``. An empty table is not created; its name is None.
+        The names begin with ``name``. An empty table is not created, and None is returned in place of its name.
         """
         among = self.all_of(touched)
         old = self._created(f"{name}_old", self.known(after, among))
@@ -121,12 +121,12 @@ class LoggedTable:
         return deleted, self._created(f"{name}_inserted", without_locally(new, old, self.width))
 
     def _created(self, name: str, text: str) -> str | None:
-        """Create a DuckDB table from a query and return its name, or None if the query has no rows."""
+        """Create a DuckDB table from a query. Return its name, or None if the query has no rows."""
         return name if self.sql.table(name, text) else None
 
 
 def change_of(old: str, new: str, width: int) -> str:
-    """Return an SQL query for the rows to append to a log so that its periods change from ``old`` to ``new``.
+    """Return an SQL query for the rows to append to a log. The rows change the log's periods from ``old`` to ``new``.
 
     A period that disappears gets a row with an end equal to its start. ``old`` and ``new`` are names of relations
     ``c1 … cn, valid_from, valid_to``.
@@ -142,8 +142,6 @@ def change_of(old: str, new: str, width: int) -> str:
 
 
 def first_difference(old: str, new: str, width: int) -> str:
-    """Return an SQL query for the first instant (µs UTC) at which the coalesced relations ``old`` and ``new``
-    differ.
-    """
+    """Return an SQL query for the first instant (µs UTC) at which two relations differ. Both must be coalesced."""
     both = " UNION ALL ".join(f"SELECT * FROM ({without_locally(*pair, width)})" for pair in ((old, new), (new, old)))
     return f"SELECT UNIX_MICROS(MIN({VALID_FROM})) FROM ({both}) AS changed"

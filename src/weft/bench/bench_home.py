@@ -1,9 +1,9 @@
 """Provide a home for benchmarks. The home contains a generated NetNews, holds the lease, and measures ticks.
 
-The generated NetNews has any size, and the same seed gives the same messages. It has 3,800 messages a day, as in the
-paper's table (section 6.2.1). Six of ten messages are replies, most of them to recent messages. One group in fifty is
-comp.databases. A message's time follows from its number. The instant "four weeks ago" therefore advances through the
-table as fast as the table grows.
+The generated NetNews has any size, and the same seed gives the same messages. Each day has 3,800 messages, as in the
+paper's table (section 6.2.1). Six of ten messages are replies, mostly to recent messages. One group in fifty is
+comp.databases. The number of a message determines the time of the message. The instant "four weeks ago" therefore
+advances through the table as fast as the table grows.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _AN_HOUR = 3_600_000_000
 class Ticks:
     """Measurements of ticks: seconds, Spark jobs, new rows.
 
-    ``parts`` maps each phase of a tick (``execution.phases``) to its seconds. A further entry has the rest of the tick.
+    ``parts`` maps each phase of a tick (``execution.phases``) to seconds. A further entry has the rest of the tick.
     """
 
     ticks: list[float] = field(default_factory=list)
@@ -69,7 +69,7 @@ class Ticks:
 
 
 class BenchHome:
-    """A home with the table of messages. It is a new home, or an existing home with ``count`` messages."""
+    """A new home with the table of messages, or an existing home with ``count`` messages."""
 
     def __init__(self, home: Path, count: int = 0) -> None:
         if not count:
@@ -94,7 +94,7 @@ class BenchHome:
             self.count += size
 
     def install(self, texts: Mapping[str, str]) -> None:
-        """Install the queries ``texts``, by name."""
+        """Install the queries. ``texts`` maps names to SQL texts."""
         schemas = {table.name: table.schema for table in self.catalog.tables.all()}
         definitions = []
         for name, text in texts.items():
@@ -130,7 +130,7 @@ class BenchHome:
         return self.timed(run)
 
     def timed(self, work: Callable[[], T]) -> tuple[float, int, T]:
-        """Call ``work``, and return (seconds, Spark jobs, its result)."""
+        """Call ``work``, and return the seconds, the number of Spark jobs, and the result of ``work``."""
         context = self.spark.sparkContext
         group = f"bench-{time.monotonic_ns()}"
         context.setJobGroup(group, group)
@@ -213,9 +213,7 @@ _WORDS: Final = [f"word{number}" for number in range(997)]
 
 
 def _parent(number: int, random: Random) -> int | None:
-    """Return the number of the message to which message ``number`` replies, or None. Most replies are to recent
-    messages.
-    """
+    """Return the number of the parent of message ``number``, or None. Most messages reply to a recent message."""
     back = 1 + int(random.expovariate(1 / 2_000))
     return number - back if random.random() < 0.6 and back <= number else None
 

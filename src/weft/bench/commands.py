@@ -1,12 +1,12 @@
-"""``weft bench commands``: measure commands over the demo's home, each in its own process.
+"""``weft bench commands``: measure commands over the demo's home, each in a separate process.
 
     weft bench commands --rounds 5
 
 Each command runs over a fresh copy of one home, alternately without and with the class-data archive. The report has
-the medians of its wall time and of its processor time. The processor time includes all processes that the command
-starts, even Java and processes that outlive the command. Then each round starts a server over a fresh copy, waits for
-the end of its rehearsal, and runs each of the four commands once. For these commands, the report has the processor time
-of the client and of the server.
+the medians of the wall time and of the processor time. The processor time includes all processes that the command
+starts, even Java and processes that outlive the command. At the end, each round starts a server over a fresh copy and
+waits for the end of the rehearsal. Each of the four commands runs once in this server. For these commands, the report
+has the processor time of the client and of the server.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from weft.runtime.session import stop_session
 
 _SUBREAPER: Final = 36
 """PR_SET_CHILD_SUBREAPER of Linux.
-This process becomes the parent of orphaned processes and can then wait for them.
+With this option, a process becomes the parent of orphaned processes and can wait for them.
 """
 
 WAYS: Final[Mapping[str, Mapping[str, str]]] = {
     "cold": {"WEFT_CLASS_ARCHIVE": "off"},
     "archive": {"WEFT_CLASS_ARCHIVE": "auto"},
 }
-"""The ways to run a command, each with its environment variables."""
+"""Maps each way to run a command to environment variables."""
 
 _QUESTION: Final = (
     "SELECT m.msgid, m.subject FROM msgs m, msgs r WHERE r.inreplyto = m.msgid AND r.newsgroup = 'comp.databases'"
@@ -54,7 +54,7 @@ _QUESTION: Final = (
 
 @dataclass
 class CommandTimes:
-    """The wall and processor seconds of a command in one way, by round."""
+    """The wall and processor seconds of a command in one way. Each list has one entry per round."""
 
     command: str
     way: str
@@ -96,7 +96,7 @@ def compare(rounds: int, folder: Path | None, out: Path | None, progress: Callab
 
 
 def prepare(place: Path) -> dict[str, list[str]]:
-    """Create the demo's home without its last week in ``place/made``. Return the commands to measure, by name."""
+    """In ``place/made``, create the demo's home without the last week. Map names to the commands to measure."""
     numbers: dict[str, int] = {}
     last = WEEKS - 1
     with Weft.open(place / "made", clock="replay", create=True) as weft:
@@ -117,7 +117,7 @@ def prepare(place: Path) -> dict[str, list[str]]:
 
 
 def _beside_a_server(place: Path, commands: Mapping[str, Sequence[str]]) -> dict[str, Cost]:
-    """Run the commands next to a server after its rehearsal, and return the cost of each command.
+    """Run the commands next to a rehearsed server, and return the cost of each command.
 
     An additional tick (``tick 1``) runs before the tick that the other ways measure.
     """
@@ -144,7 +144,7 @@ def _measure(command: Sequence[str], place: Path, environ: Mapping[str, str], ti
 
 
 def run(command: Sequence[str], environ: Mapping[str, str]) -> tuple[float, float]:
-    """Run a weft command until all its processes end. Return their wall seconds and processor seconds.
+    """Run a weft command until all processes of the command end. Return the wall seconds and the processor seconds.
 
     Raise ExecutionError if the command fails.
     """
@@ -203,7 +203,7 @@ _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class Cost:
-    """The wall and processor seconds of a command, and the processor seconds of the server and its Java process."""
+    """The wall and processor seconds of a command, and the processor seconds of the server with Java."""
 
     wall: float
     client: float
@@ -212,9 +212,9 @@ class Cost:
 
 @contextmanager
 def serving(home: Path, environ: Mapping[str, str]) -> Iterator[int]:
-    """Run ``weft serve`` for the home while the block runs. After its rehearsal, yield its process ID.
+    """Run ``weft serve`` for the home while the block runs. After the rehearsal, yield the server's process ID.
 
-    Raise ExecutionError if the server does not start or ends during its rehearsal.
+    Raise ExecutionError if the server does not start or ends during the rehearsal.
     """
     command = [sys.executable, "-m", "weft", "serve", "--home", str(home)]
     with subprocess.Popen(
@@ -231,7 +231,7 @@ def serving(home: Path, environ: Mapping[str, str]) -> Iterator[int]:
 
 
 def cost(command: Sequence[str], environ: Mapping[str, str], server: int) -> Cost:
-    """Run a weft command and return its cost. Raise ExecutionError if the command fails or does not run in a server."""
+    """Run a weft command and return the cost. Raise ExecutionError if the command fails or does not run in a server."""
     server_before, before = _processor(server), time.perf_counter()
     process = subprocess.Popen(
         [sys.executable, "-m", "weft", *command],
@@ -252,7 +252,7 @@ def cost(command: Sequence[str], environ: Mapping[str, str], server: int) -> Cos
 
 
 def _processor(pid: int) -> float:
-    """Return the processor seconds of a process and its descendants."""
+    """The result includes the descendants of the process."""
     # The process name is in parentheses and may contain spaces. The times are fields 12 and 13 after the name.
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     own = (int(fields[11]) + int(fields[12])) / _TICKS_A_SECOND

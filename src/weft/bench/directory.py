@@ -1,10 +1,10 @@
-"""Generate a directory of employees with its history, reproducibly and in any size.
+"""Generate a directory of employees with a history. The directory has any size and is reproducible.
 
 The directory has four tables and 1,000 changes a day. Of 1,000 changes, 475 concern employees, 475 assignments, 49
-projects and one a department, in proportion to the rows of the tables. The keys of a table change in turn, in an order
-unrelated to their values. A change ends the open row of a key and starts the next row of the key. Change ``j`` of a
-table of n rows therefore starts version ``j // n + 1`` of a key. It ends the row that change ``j - n`` started, or a
-row of the first day.
+projects and one a department. The numbers are in proportion to the rows of the tables. The keys of a table change in
+turn, in an order unrelated to the values of the keys. A change ends the open row of a key and starts the next row of
+the key. Change ``j`` of a table of n rows therefore starts version ``j // n + 1`` of a key. Change ``j`` also ends the
+row that change ``j - n`` started, or a row of the first day.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CHANGES: Final = 1_000
 MIN_EMPLOYEES: Final = 1_000
 """The minimum number of employees. With fewer employees, some key would change twice a day."""
 _STRIDE: Final = 15_485_863
-"""A prime number. Therefore every key changes once before any key changes again."""
+"""A prime number, because every key must change once before any key changes again."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class DirectoryTable:
     def days(self, first: int, last: int, log: TableSchema) -> pa.Table:
         """Return the log rows for the changes from day ``first`` to before day ``last``.
 
-        Day 1 is the day after the first rows. Weft would append the same rows if it recorded each day separately.
+        Day 1 is the day after the first rows. Recording each day separately would give the same log rows.
         """
         before = self._day(f"j - {self.rows}")
         text = f"""WITH changes AS ({self._changes(first, last)})

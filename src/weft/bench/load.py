@@ -2,9 +2,9 @@
 
     weft bench load --rows 10000000 --rounds 3
 
-Weft loads the file into a table of a new home (``weft ingest file``). Plain Spark loads it into a Delta table, with a
-given schema. For CSV, Spark also runs with an inferred schema, because Weft infers a schema. The ways alternate in one
-process with a warm Spark session, and the report has medians.
+Weft loads the file into a table of a new home (``weft ingest file``). Plain Spark loads the file into a Delta table,
+with a given schema. For CSV, Spark also runs with an inferred schema, because Weft infers a schema. The ways alternate
+in one process with a warm Spark session, and the report has medians.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ROWS: Final = """SELECT i AS id, make_timestamp(1577836800000000 + i * 1000000 
 
 @dataclass
 class LoadTimes:
-    """The wall seconds of one way to load one file, by round."""
+    """The wall seconds of one way to load one file, with one entry per round."""
 
     rows: int
     format: str
@@ -98,7 +98,7 @@ def ways(kind: str) -> list[str]:
 
 
 def write_file(place: Path, rows: int, kind: str) -> Path:
-    """Write a file of ``rows`` rows with five columns, and return its path."""
+    """Write a file of ``rows`` rows with five columns, and return the path."""
     file = place / f"{rows}.{kind}"
     options = "FORMAT csv, HEADER" if kind == "csv" else "FORMAT parquet, COMPRESSION snappy"
     with connect() as connection:

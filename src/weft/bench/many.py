@@ -121,9 +121,9 @@ def _measure(
     warm: int,
     progress: Callable[[str], None],
 ) -> list[QuerySet]:
-    """Measure sets of queries in turn, each set in its own home.
+    """Measure sets of queries in turn, each set in a separate home.
 
-    ``sets`` has a description and the query texts of each set, by number of queries.
+    ``sets`` maps a number of queries to a description and the query texts.
     """
     prepared = [_prepared(place, messages, shape, texts, progress) for shape, texts in sets.values()]
     for number in range(warm + ticks):

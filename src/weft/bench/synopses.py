@@ -5,11 +5,11 @@
 In the generated log, managers approve documents. Users publish and open documents, and are granted and revoked access.
 The log has one event per time point, five a second, and a constant number of users and documents. Three formulas
 (once, since, an aggregation) process the log in batches of each size. At three places in the log, one batch is also
-evaluated from the whole history before it.
+evaluated from the whole earlier history.
 
-Then the formulas are installed in one home and measured end to end: load events, tick, commit the answers. Ticks of
-each size are measured near the start and near the end of the log. In between, the largest ticks process the log.
-If SQL can express a formula, the query over the stored history is also measured.
+After the batches, the formulas are installed in one home and measured end to end: load events, tick, commit the
+answers. Ticks of each size are measured near the start and near the end of the log. In between, the largest ticks
+process the log. If SQL can express a formula, the query over the stored history is also measured.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ FORMULAS: Final = {
     "aggregation": "access(u, d) AND EXISTS c. ((c <- CNT x; u ONCE[0,1h] access(u, x)) AND 10 < c)",
 }
 """The formulas of the benchmark.
-They find a document published without approval within seven days, a document opened without a grant, and more than ten
-documents opened within an hour.
+The first formula finds documents published without approval in the last seven days. The second formula finds documents
+opened without a grant. The third formula finds users who opened more than ten documents within an hour.
 """
 _USERS: Final = 100
 _DOCUMENTS: Final = 500
@@ -91,7 +91,7 @@ class FormulaRun:
 
 @dataclass
 class FromHistory:
-    """A batch that is evaluated from all events up to its end: the number of events, and the seconds."""
+    """A batch that is evaluated from all events up to the end of the batch: the number of events, and the seconds."""
 
     formula: str
     batch: int
@@ -179,7 +179,7 @@ def _from_history(
 
 @dataclass(frozen=True)
 class EventLog:
-    """A generated log with one event per time point. Its columns are ``tp, kind, c1, c2``."""
+    """A generated log with one event per time point. The columns are ``tp, kind, c1, c2``."""
 
     rows: pa.Table
 
@@ -259,13 +259,13 @@ HISTORY_QUERIES: Final = {
     ),
 }
 """Queries over the stored history, for those formulas that SQL can express efficiently.
-SQL has no count over a window at each row. SINCE needs a nested NOT EXISTS, which is very slow in Spark.
+SQL has no count over a window at each row. A query for SINCE needs a nested NOT EXISTS, and is very slow in Spark.
 """
 
 
 @dataclass
 class SynopsisTicks:
-    """Ticks of one size over a log: the seconds of ticks and loads near the log's start and near its end.
+    """Ticks of one size over a log: the seconds of ticks and loads near the start and near the end of the log.
 
     ``kept`` names the data that the queries read. ``queries`` has the names of the queries. ``processor`` has the
     processor seconds of this process in each tick.
@@ -284,12 +284,12 @@ class SynopsisTicks:
 
     @property
     def tick(self) -> float:
-        """The median duration of the ticks near the log's end, in seconds."""
+        """The median duration of the ticks near the end of the log, in seconds."""
         return statistics.median(self.last)
 
     @property
     def growth(self) -> float:
-        """The median duration of the ticks near the log's end, divided by the median duration near its start."""
+        """The median duration of the ticks near the end of the log, divided by the median duration near the start."""
         return self.tick / statistics.median(self.first)
 
     def summary(self) -> str:
@@ -329,7 +329,7 @@ def measure_ticks(
 ) -> Iterator[SynopsisTicks]:
     """Measure ticks of each size over the log ``rows`` (tp, kind, c1, c2).
 
-    ``tables`` has the kinds of events, each with its columns.
+    ``tables`` has the columns of each kind of event.
     """
     for size in sizes:
         with TemporaryDirectory(prefix="weft-bench-") as folder:

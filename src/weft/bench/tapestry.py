@@ -40,7 +40,7 @@ class Size(Ticks):
     load: float = 0.0
     first_tick: float = 0.0
     cold: list[float] = field(default_factory=list)
-    """The seconds of the first ticks, which the medians exclude."""
+    """The seconds of the first ticks. The medians exclude these ticks."""
     references: list[float] = field(default_factory=list)
     """The seconds of an empty Spark job plus a Delta commit of one row through Spark."""
     full: dict[str, list[float]] = field(default_factory=dict)
@@ -132,8 +132,7 @@ class Bench(BenchHome):
 def measure(home: Path, count: int, rounds: tuple[int, int, int], progress: Callable[[str], Any]) -> Size:
     """Measure a home with ``count`` messages.
 
-    ``rounds`` has three numbers: of rounds that are not measured, of measured rounds, and of measured rounds with the
-    full queries.
+    ``rounds`` has three numbers of rounds: not measured, measured, and measured with the full queries.
     """
     bench, size = Bench(home), Size(count)
     warm, ticks, in_full = rounds

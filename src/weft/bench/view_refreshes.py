@@ -2,9 +2,9 @@
 
     weft bench views --periods 1000000 --periods 10000000
 
-A directory of employees gets a history with the given number of periods, and three views. Then 1,000 changes arrive
-each day in one batch, and each view is refreshed after each batch. In some rounds Spark also recomputes the views from
-the same files with the same SQL. The homes are measured in turn in one process, and the report has medians.
+A directory of employees gets three views and a history with the given number of periods. Every day, 1,000 further
+changes arrive in one batch, and each view is refreshed after each batch. In some rounds Spark also recomputes the views
+from the same files with the same SQL. The homes are measured in turn in one process, and the report has medians.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ VIEWS: Final[Mapping[str, str]] = {
 }
 """The views: figure 3 of the paper, a join of four tables, and a moving window."""
 _RECORDED: Final = 500_000
-"""The maximum number of changes of the history that are recorded at once."""
+"""The maximum number of changes of the history that are recorded in one commit."""
 _AIM: Final = 0.1
 _GROWTH: Final = 1.5
 
@@ -79,7 +79,7 @@ class RefreshTimes:
 
 @dataclass
 class History:
-    """A history with ``periods`` periods: the seconds for recording each batch, and the times of its views."""
+    """A history with ``periods`` periods: the seconds for recording each batch, and the times of each view."""
 
     periods: int
     employees: int
@@ -97,9 +97,9 @@ def compare(
 ) -> None:
     """Measure each history, print the results, and write the figures to ``out`` as JSON.
 
-    ``rounds`` has three numbers: of rounds that are not measured, of measured rounds, and of measured rounds that also
-    recompute the views. Raise Refused for a history with fewer periods than the tables have rows. Raise ExecutionError
-    if a view differs from its recomputation.
+    ``rounds`` has three numbers of rounds: not measured, measured, and measured with recomputed views. Raise Refused
+    for a history with fewer periods than the tables have rows. Raise ExecutionError if a view and its recomputation
+    differ.
     """
     _check(periods, employees)
     warm, counted, full = rounds
@@ -109,7 +109,7 @@ def compare(
         ]
         for number in range(warm + counted):
             for each in directories:
-                # The first round, which is not measured, also recomputes the views of one home, to warm up Spark.
+                # To warm up Spark, the first round also recomputes the views of one home. This round is not measured.
                 in_full = number - warm in range(full) or (number == 0 and full > 0 and each is directories[0])
                 each.round(in_full, number >= warm)
         for each in directories:
@@ -156,7 +156,7 @@ class _Directory:
 
     @property
     def now(self) -> int:
-        """The last instant of the current day, after all its changes (µs UTC)."""
+        """The last instant of the current day, after all changes of the day (µs UTC)."""
         return BEGIN + (self.day + 1) * DAY - 1
 
     def _history(self, writer: Writer, table: DirectoryTable) -> None:

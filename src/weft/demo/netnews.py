@@ -1,7 +1,7 @@
 """Generate a NetNews as files of a news spool (RFC 1036). The same seed gives the same articles.
 
 The articles resemble real ones. More articles arrive by day than by night. Six of ten articles reply to a recent
-article in their group, and replies form chains. A few articles are posted to two groups.
+article in the same group, and replies form chains. A few articles are posted to two groups.
 """
 
 from __future__ import annotations
@@ -40,7 +40,11 @@ _CROSSPOSTS: Final = 0.04
 
 @dataclass(frozen=True)
 class Article:
-    """An article. ``references`` has the IDs of its thread; the last ID is the article to which it replies."""
+    """An article of the generated NetNews.
+
+    ``references`` has the IDs of the earlier articles in the thread. The last ID belongs to the article that this
+    article answers.
+    """
 
     msgid: str
     sender: str
@@ -68,7 +72,7 @@ class Article:
 
 @dataclass
 class _State:
-    """The threads generated so far, by group."""
+    """The generated threads of each group."""
 
     chance: random.Random
     recent: dict[str, list[Article]] = field(default_factory=dict)
@@ -97,7 +101,7 @@ def _article(state: _State, date: datetime) -> Article:
     msgid = f"{date:%Y%b%d}.{state.number}@example.org"
     groups: tuple[str, ...] = (group,)
     if known and chance.random() < _REPLIES:
-        # Most replies answer an article of the last hours. Some answer an article of an earlier day.
+        # Most replies answer an article of the last hours, but some replies answer an article of an earlier day.
         age = min(len(known) - 1, int(chance.expovariate(0.25)))
         parent = known[-1 - age]
         subject = parent.subject if parent.subject.startswith("Re: ") else f"Re: {parent.subject}"

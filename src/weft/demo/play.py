@@ -79,7 +79,7 @@ QUERIES: Final = (
     ("space", "ben", "SELECT msgid, subject FROM msgs WHERE newsgroup = 'sci.space'", "Q1 again, for another group"),
 )
 """The name, user, text and meaning of each query.
-The queries are the paper's five (section 6). Both users install the first query.
+The queries are the paper's five (section 6). The first query is installed by both users.
 """
 
 
@@ -113,9 +113,7 @@ class _Demo:
 
 
 def fresh_folder(wanted: Path) -> Path:
-    """Return the folder ``wanted`` if it does not exist. Otherwise, append the first number that gives an unused
-    name.
-    """
+    """Return the folder ``wanted``, with a number appended if the folder exists."""
     folder, number = wanted, 1
     while folder.exists():
         number += 1

@@ -1,6 +1,6 @@
-"""Run typical commands in a temporary home, because Java then loads and compiles their code.
+"""Run typical commands in a temporary home. During this rehearsal, Java loads and compiles the code of the commands.
 
-The class-data archive (``runtime/archiving.py``) needs one run. A server runs about twenty ticks after its start. Later
+The class-data archive (``runtime/archiving.py``) needs one run. A new server runs about twenty ticks, and later
 commands then use compiled code.
 """
 
@@ -21,7 +21,7 @@ from weft.demo.play import QUERIES, weeks, write_week
 
 _WEEKS: Final = 2
 _DAYS: Final = 21
-"""The number of daily ticks that warm up a server. Ticks become faster over about twenty ticks."""
+"""The number of daily ticks that warm up a server. The duration of a tick decreases for about twenty ticks."""
 _MORE: Final = (
     "SELECT newsgroup, sender, date FROM msgs WHERE newsgroup IN ('sci.space', 'rec.bicycles') AND subject LIKE '%o%'",
     "SELECT upper(m.sender) AS s FROM msgs m JOIN msgs n ON m.msgid = n.inreplyto WHERE n.ts > NOW() - INTERVAL 1 DAY",

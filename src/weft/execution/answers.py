@@ -1,8 +1,8 @@
 """Unite the branches of a tick into one relation of ledger rows: ``query_id, first_at, row_hash, row``.
 
-All branches produce this general form, and one union serves all plans. ``row`` is an array of strings, which represent
-every value without loss. ``row_hash`` is the hash of the row's values by position. The hash input starts with a version
-number. Each value in the hash input carries its type and its length (design section 1).
+All branches produce this general form, and one union serves all plans. ``row`` is an array of strings that represent
+the values without loss. ``row_hash`` is a hash of the row's values in column order. The hash input has a version
+number, and the type and length of each value (design section 1).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _REPEATED: Final = 100
 _UNITED: Final = 16
 
 _ROWS_OF_A_TASK: Final = 2**33
-"""MONOTONICALLY_INCREASING_ID numbers the rows of each task in its lower 33 bits."""
+"""Spark's function MONOTONICALLY_INCREASING_ID numbers the rows of a task in the lower 33 bits."""
 
 
 def ledger_select(branch: Branch, query_id: int | None) -> str:
@@ -100,11 +100,12 @@ class Candidates:
 def candidates(
     reader: Reader, groups: Sequence[Group], most: int | None, *, collected: int | None = None, small_only: bool = False
 ) -> Candidates:
-    """Register the input views of the groups, and return the union of their branches as a lazy DataFrame.
+    """Register the input views of the groups, and return the union of all branches as a lazy DataFrame.
 
-    A task with far too many rows fails with the message ``MANY`` before it fills the disk. The limit is a multiple of
-    ``most`` rows for each query. If ``most`` is None, the number of rows is not limited. If all input is small,
-    ``collected`` is a second limit. With ``small_only``, raise NotSmall if an input view is not in the driver's memory.
+    A task with far too many rows fails with the message ``MANY`` before the disk is full. The limit is a multiple of
+    ``most`` rows for each query. If ``most`` is None, the number of rows is not limited. If all input is small, a
+    multiple of ``collected`` rows is a second limit. With ``small_only``, raise NotSmall if an input view is not in the
+    driver's memory.
     """
     spark = reader.spark
     work = [(group, group.branches()) for group in groups]
@@ -130,9 +131,7 @@ def candidates(
 
 
 def _united(selects: Sequence[str]) -> str:
-    """Combine the SELECTs with UNION ALL as a balanced tree, because Spark's parser recurses once per link of a
-    chain.
-    """
+    """Combine the SELECTs as a balanced tree, because Spark's parser recurses once per link of a UNION ALL chain."""
     if len(selects) > _UNITED:
         size = -(-len(selects) // _UNITED)
         selects = [_united(selects[at : at + size]) for at in range(0, len(selects), size)]
@@ -152,7 +151,8 @@ def guarded(select: str, most: int) -> str:
 def gave_too_many(error: Exception) -> bool:
     """Return whether the condition of ``guarded`` raised this Spark error.
 
-    Only the error condition and its parameter are compared, because any error message may quote the SQL of ``guarded``.
+    The function compares the error condition and its parameter. The error message is no evidence, because other
+    messages may quote the SQL of ``guarded``.
     """
     from pyspark.errors import PySparkException
 
@@ -194,7 +194,7 @@ def union(spark: SparkSession, parts: Sequence[DataFrame]) -> DataFrame:
 
 
 def columns_by_table(branches: Iterable[Branch]) -> dict[str, set[str]]:
-    """Return the columns that the branches read, by table."""
+    """Map each table to the columns that the branches read."""
     columns: dict[str, set[str]] = {}
     for branch in branches:
         for table, names in columns_read(branch).items():

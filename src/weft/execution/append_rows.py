@@ -44,8 +44,8 @@ SEQ: Final = "_seq"
 """Batch column for a row's position in the order of arrival. The positions are unique in a batch."""
 
 OnLate = Callable[[Sequence[int], int], None]
-"""A function that ``append`` calls before it writes any row.
-Its arguments are the positions (``_seq``) of the late rows, and the watermark F.
+"""A function that ``append`` calls before any write.
+The arguments are the positions (``_seq``) of the late rows, and the watermark F.
 """
 
 
@@ -55,7 +55,7 @@ class Appended:
 
     - ``stored``: number of stored rows
     - ``known``: number of rows that the table already had
-    - ``late``: number of stored rows with an own time before the watermark F; their ts is F
+    - ``late``: number of stored rows with an own time before the watermark F
     - ``differ``: number of known rows with other values than the stored row
     - ``version``: Delta version of the commit, or None if no row was stored
     - ``first_ts``, ``last_ts``: least and greatest stored ts, or None if no row was stored
@@ -95,14 +95,14 @@ def append(
     """Store either all new rows of ``batch`` or none.
 
     ``batch`` has the table's columns except the start column, and the columns ``_own_time`` and ``_seq``. ``at`` is the
-    wall clock time in microseconds UTC. ``distinct_on`` names the columns that identify a row; two NULLs are equal. If
-    several rows of the batch are equal in these columns, only the first by ``_seq`` counts. If ``distinct_on`` is None,
-    every row is new.
+    wall clock time in microseconds UTC. ``distinct_on`` names the columns that identify a row. In these columns, two
+    NULLs are equal. If several rows of the batch are equal in these columns, only the first by ``_seq`` counts. If
+    ``distinct_on`` is None, every row is new.
 
-    A row's ts is its own time. A row without own time gets the time of the home's clock. A row whose own time is before
-    the watermark F is late; its ts is F. If ``on_late`` is given, late rows are left out.
+    The own time of a row becomes its ts. A row without own time gets the time of the home's clock. A row is late if its
+    own time is before the watermark F. The ts of a late row is F. If ``on_late`` is given, late rows are left out.
 
-    Raise LeaseLost, and store no row, if another writer took over. Raise ClockError if a row has no own time and the
+    If another writer took over, store no row and raise LeaseLost. Raise ClockError if a row has no own time and the
     clock of a replay home was never set. Raise StorageError if the table cannot be read or written. Errors that
     ``on_late`` raises pass through.
     """
@@ -180,12 +180,12 @@ def _store(
 
 
 def settle(writer: Writer) -> tuple[Settled, ...]:
-    """Settle the open reservations of dead writers, and finish an interrupted undo of a load. Spark is not needed.
+    """Settle the open reservations of dead writers without Spark. Also finish an interrupted undo of a load.
 
     The caller must have just taken the lease. If Delta has the commit of a reservation, the catalog records the
     reservation as committed. If an append to several tables has staged the rows of a reservation, the rows are
-    committed now. Any other reservation is abandoned. Before that, its number is used up in Delta, because its writer
-    may still be alive.
+    committed now. Any other reservation is abandoned. Before a reservation is abandoned, its number is used up in
+    Delta, because its writer may still be alive.
     """
     writer.loads.forget_dead(writer.lease.acquired_at)
     finish_undoing(writer)
@@ -249,7 +249,7 @@ def _rows_not_in_table(
 
 
 def properties(table: TableRecord) -> dict[str, str]:
-    """Return the Delta properties of a table. They limit the column statistics to the start column.
+    """Return the Delta properties of a table, which limit the column statistics to the start column.
 
     New rows and thresholds are found by the start column. Statistics of other columns would only lengthen the log.
     """
@@ -297,9 +297,8 @@ def _stamp(batch: pa.Table, table: TableRecord, floor: int, now: int) -> pa.Tabl
 
 
 def _rises(column: pa.ChunkedArray) -> bool:
-    """Return whether the values of the column never decrease.
-
-    This test avoids most sorts, because the rows of most files are already in order.
+    """Return whether the values of the column never decrease. The rows of most files are already in order and need no
+    sort.
     """
     flat = column.combine_chunks()
     return bool(pc.all(pc.less_equal(flat.slice(0, max(len(flat) - 1, 0)), flat.slice(1))).as_py())

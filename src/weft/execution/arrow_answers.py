@@ -1,6 +1,6 @@
 """Compute new answers in the driver's memory: remove duplicates and known answers, then number the rest.
 
-This module uses Arrow only. It runs no Spark job and reads no file. The tables have the ledger's general form:
+The module uses Arrow only, without Spark jobs and files. The tables have the ledger's general form:
 ``query_id BIGINT, first_at TIMESTAMP, row_hash BINARY, row ARRAY<STRING>``.
 """
 
@@ -34,7 +34,7 @@ def without_known(rows: pa.Table, known: pa.Table) -> pa.Table:
 
 
 def added(rows: pa.Table) -> dict[int, Added]:
-    """Return the number of rows and the last instant of each query, by query ID."""
+    """Map each query ID to the number of the query's rows and the last instant of these rows."""
     counted = _by_query(rows, [("first_at", "count"), ("first_at", "max")])
     return {
         key: Added(number, last)
@@ -48,13 +48,13 @@ def added(rows: pa.Table) -> dict[int, Added]:
 
 
 def first_instants(rows: pa.Table) -> dict[int, int]:
-    """Return the first instant of each query in microseconds, by query ID."""
+    """Map each query ID to the first instant of the query's rows in microseconds."""
     least = _by_query(rows, [("first_at", "min")])
     return dict(zip(least.column("query_id").to_pylist(), least.column("first_at_min").to_pylist(), strict=True))
 
 
 def numbered(rows: pa.Table, before: Mapping[int, int], columns: Columns, tick_id: int) -> pa.Table:
-    """Number the rows of each query in the order of ``execution.ordering``. Return them in the ledger's form.
+    """Number the rows of each query in the order of ``execution.ordering``, and return the rows in the ledger's form.
 
     ``before`` is the number of earlier answers of each query. ``columns`` has the column types of each query.
     """
@@ -72,7 +72,7 @@ def numbered(rows: pa.Table, before: Mapping[int, int], columns: Columns, tick_i
 
 
 def _begins(ordered: pa.Table, names: list[str]) -> pa.Array:
-    """Return, for each row, whether it is the first row or differs from the previous row in one of the columns."""
+    """Return, for each row, whether the row is the first or differs from the previous row in one of the columns."""
     if not ordered.num_rows:
         return pa.array([], pa.bool_())
     differs = pa.repeat(pa.scalar(False), ordered.num_rows - 1)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PARTS: Final = 60
-"""Number of equal intervals of the window for which answers are counted."""
+"""The window is divided into this number of equal intervals, and the answers of each interval are counted."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,7 +1,8 @@
 """Compact the small files of a home, and delete files that are no longer needed.
 
-Compaction writes a new file without the lease. It takes the lease for one commit only; loads and ticks wait briefly.
-Compaction changes no row, and it may stop or die at any point. The next run continues with the remaining files.
+Compaction writes a new file without the lease. Only the commit of this file needs the lease, and loads and ticks wait
+briefly. Compaction changes no row, and a process may stop at any point. The next run continues with the remaining
+files.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class StoredTable:
 
 
 def synopsis_tables(catalog: CatalogParts) -> list[StoredTable]:
-    """Return the tables of synopses. A tick compacts these tables but does not delete their old files."""
+    """Return the tables of synopses. A tick compacts these tables without deleting the old files."""
     paths = (each.path for each in catalog.tables.versions() if each.path.startswith(f"{layout.SYNOPSES}/"))
     return [StoredTable(path, path, Sorting(SINCE, (SINCE,))) for path in paths]
 

@@ -1,9 +1,9 @@
-"""Cache the open rows of a tracked table. A poll then need not read the whole history.
+"""Cache the open rows of a tracked table, because a poll should not read the whole history.
 
 The cache of a table is one Parquet file with a checksum on the driver's local disk. The file may be deleted at any
-time. It records the row count and the last instant of the log. These two numbers identify a state of the log, because
-rows are only added and their instants rise. If the file is missing, damaged or outdated, the cache is built again from
-the log.
+time. The file records the row count and the last instant of the log. The row count and the last instant identify a
+state of the log, because rows are only added and instants only rise. If the file is missing, damaged or outdated, the
+cache is built again from the log.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from weft.storage.columns import conformed, stored_schema
 from weft.storage.periods import TS, open_periods
 
 FEWEST: Final = 20_000
-"""A table has a cache if its log has at least this many rows."""
+"""Least number of log rows for which a table has a cache."""
 _MARK: Final = b"weft.log"
 _CHECKSUM: Final = 4
 """Length of the CRC-32 at the start of the file, in bytes."""

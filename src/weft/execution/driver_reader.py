@@ -1,9 +1,9 @@
 """Read the small relations of a tick in the driver, which is faster than a Spark job.
 
-Each method returns a ``Reading``: rows in the driver's memory, or the reason why Spark must read them. Only
-``ReadBounds`` decides between the two. Each relation has its own decision, because look-ups depend on each other.
+Each method returns a ``Reading``: rows in the driver's memory, or the reason why Spark must read the relation. The
+limits in ``ReadBounds`` alone decide between driver and Spark, separately for each relation.
 
-The tick makes Spark views of these readings (``temp_views``). ``explain --tick`` shows them (``forecast``).
+The tick makes Spark views of the readings (``temp_views``), and ``explain --tick`` shows the readings (``forecast``).
 """
 
 from __future__ import annotations
@@ -39,14 +39,13 @@ class ReadBounds:
     """The limits for reading in the driver.
 
     - ``whole``: rows of a table that is read whole
-    - ``filtered``: rows of a table that a look-up scans; for a larger table, the look-up uses an arrangement
+    - ``filtered``: rows of a table that a look-up scans; look-ups in larger tables use an arrangement
     - ``news``: new rows, or rows that a look-up returns
     - ``scanned``: rows in the files that are scanned for new rows
     - ``keys``: keys of one look-up
-    - ``loaded``: rows of a table that a load scans for known keys; for a larger table, the load uses an arrangement
+    - ``loaded``: rows of a table that a load scans for known keys; loads into larger tables use an arrangement
     - ``size``: bytes of a result, because a few rows with long texts could fill the JVM's memory
-    - ``passes``: if a batch exceeds ``keys``, a load scans a table with at most this many times as many rows as the
-      batch
+    - ``passes``: table rows per batch row up to which a load scans the table if a batch exceeds ``keys``
     """
 
     whole: int = 20_000
@@ -96,8 +95,8 @@ class LocalRows:
 def local_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
     """Return the rows as a Spark DataFrame with one partition. A join of two such DataFrames needs no exchange.
 
-    The DataFrame has a LIMIT for two reasons. Spark learns the row count, and Spark does not move a condition with a
-    subquery below the coalescing.
+    The DataFrame has a LIMIT for two reasons. With the LIMIT, Spark knows the row count. Without the LIMIT, Spark would
+    move a condition with a subquery below the coalescing.
     """
     if not rows.num_rows:  # pyspark needs a chunk for each column, even an empty one
         rows = pa.table([pa.array([], field.type) for field in rows.schema], rows.schema)
@@ -118,7 +117,7 @@ class Reading:
     """How to read one relation: the reader ``by``, a description ``how``, and the rows.
 
     ``rows`` is None in two cases. If ``by`` is "Spark", Spark reads the rows. If ``by`` is "arrangement", the
-    arrangement is behind its table and must be extended before the look-up.
+    arrangement is outdated and must be extended before the look-up.
     """
 
     by: Literal["driver", "arrangement", "Spark"]
@@ -259,7 +258,9 @@ class DriverReader:
 
 
 def _stored_of(relation: Relation, columns: Iterable[str]) -> set[str]:
-    """For a tracked table, return all columns of the log, because a period is computed from all of its records."""
+    """For a tracked table, return all columns of the log, because a period is computed from all records of the
+    period.
+    """
     if isinstance(relation, Results) or not relation.tracked:
         return set(columns)
     return {column.name for column in relation.stored.columns}
@@ -275,10 +276,10 @@ def _rows_for_queries(relation: Relation, rows: pa.Table, columns: Iterable[str]
 def log_slices(relation: Relation, slices: Sequence[Slice]) -> tuple[Slice, ...]:
     """Return slices of the stored rows that determine the rows in the given slices.
 
-    In a tracked table, a slice of period ends becomes the part of the log from the start of the slice on. That part has
-    every record of a period that ends in the slice, because a record is never older than its change. The recorded end
-    cannot be the filter, because a later record may change the end. All records of one period have the same values in
-    the other columns.
+    In a tracked table, a slice of period ends becomes the part of the log from the start of the slice on. This part of
+    the log has every record of a period that ends in the slice, because a record is never older than the recorded
+    change. The recorded end cannot be the filter, because a later record may change the end. All records of one period
+    have the same values in the other columns.
     """
     if isinstance(relation, Results) or not relation.tracked:
         return tuple(slices)
@@ -291,7 +292,7 @@ def log_slices(relation: Relation, slices: Sequence[Slice]) -> tuple[Slice, ...]
 def may_look_up(relation: Relation, columns: Iterable[str]) -> bool:
     """Return whether a look-up by these columns finds every stored record of the matching rows.
 
-    The end column of a tracked table does not allow look-ups, because the records of one period may have different
+    A look-up by the end column of a tracked table misses records, because the records of a period may have different
     ends.
     """
     return isinstance(relation, Results) or not relation.tracked or relation.schema.end not in set(columns)
@@ -340,9 +341,10 @@ def _instant(micros: int) -> pa.Scalar:
 
 
 def _among(column: pa.ChunkedArray, parts: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
-    """Return, for each value of ``column``, whether ``parts`` contain it.
+    """Return, for each value of ``column``, whether ``parts`` contain the value.
 
-    For floats, return true for every value except NULL. SQL considers -0.0 and 0.0 equal; Arrow's ``is_in`` does not.
+    For floats, return true for every value except NULL. SQL considers -0.0 and 0.0 equal, but Arrow's ``is_in`` does
+    not.
     """
     if pa.types.is_floating(column.type):
         return column.is_valid()
@@ -358,9 +360,9 @@ def readings(
 ) -> Iterator[tuple[list[Access], Reading]]:
     """Yield each reading with its access paths: first whole tables and new rows, then look-ups step by step.
 
-    ``columns`` has the columns to read, by table. ``slices`` has the ranges of the new rows, by table. One pass over a
-    table serves all look-ups of a step. A look-up may therefore return rows for the keys of another look-up. These
-    extra rows are harmless, because each branch tests its own equalities.
+    ``columns`` maps each table to the columns to read. ``slices`` maps each table to the ranges of the new rows. One
+    pass over a table serves all look-ups of a step. A look-up may therefore return rows for the keys of another
+    look-up. Such extra rows are harmless, because each branch tests its equalities again.
     """
     by_view: dict[str, Reading] = {}
     for same in _in_order(paths):
@@ -392,7 +394,7 @@ def _looked_up(
 
 
 def _in_order(paths: Iterable[Access]) -> list[list[Access]]:
-    """Return ``paths`` and the paths that supply keys to their look-ups. One reading covers each group of paths."""
+    """Group ``paths``, and the paths that supply keys to look-ups. One reading covers each group."""
     groups: dict[tuple[int, str], dict[Access, None]] = {}
     for path in paths:
         step: Access = path

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from weft.execution.reader import Reader
 
 NEVER: Final = 253_402_300_799_000_000
-"""The end of the calendar in microseconds. As a due instant, it means that time alone never adds a row."""
+"""The end of the calendar in microseconds. The due instant ``NEVER`` means that time alone never adds a row."""
 
 
 def arrived(member: Member, shape: Shape, tables: Mapping[str, Relation]) -> bool:
@@ -33,10 +33,10 @@ def arrived(member: Member, shape: Shape, tables: Mapping[str, Relation]) -> boo
 
 
 def is_quiet(member: Member, shape: Shape, tables: Mapping[str, Relation], t0: int | None) -> bool:
-    """Return whether the tick can skip the query because its window contains no new answer.
+    """Return whether the tick can skip the query because the query's window contains no new answer.
 
-    ``t0`` is the start of time, or None if not known yet. Constant answers begin at ``t0``. ``next_due`` remains valid
-    until a row arrives. Answers that a lower stratum found in the same tick count as new rows.
+    ``t0`` is the start of time, or None if time has not started. Constant answers begin at ``t0``. ``next_due`` remains
+    valid until a row arrives. Answers that a lower stratum found in the same tick count as new rows.
     """
     if member.empty:
         return True
@@ -94,10 +94,10 @@ def time_driven_groups(members: Sequence[Member], plans: Mapping[int, Plan]) -> 
 
 
 def next_due(reader: Reader, *groups: Group, small_only: bool = False) -> dict[int, int | None]:
-    """Return the next instant at which time alone adds a row to a query, by query ID.
+    """Map each query ID to the next instant at which time alone adds a row to the query.
 
     The instant is valid until a row arrives. The incremental query runs over the window [t, ∞), where t is the end of
-    the query's window. The number of its rows is not limited. With ``small_only``, the instant is None (unknown) if the
+    the query's window. The number of rows is not limited. With ``small_only``, the instant is None (unknown) if the
     input rows are not in the driver's memory.
     """
     members = [member for group in groups for member in group.members]
@@ -109,7 +109,7 @@ def next_due(reader: Reader, *groups: Group, small_only: bool = False) -> dict[i
 
 
 def earliest_due(dues: Iterable[int | None]) -> int | None:
-    """Return the least of the instants ``dues``, or None if one of them is None (unknown).
+    """Return the least of the instants, or None if one instant is None (unknown).
 
     >>> earliest_due([NEVER, 7]), earliest_due([7, None])
     (7, None)

@@ -1,7 +1,6 @@
-"""Describe how the next tick of one query would read its input (``weft explain --tick``), without Spark.
+"""Describe how the next tick of one query would read the query's input (``weft explain --tick``), without Spark.
 
-The tick's own code makes all decisions, but nothing is written. If an arrangement is behind its table, the description
-says so.
+The tick's own code makes all decisions, but nothing is written. The description names outdated arrangements.
 """
 
 from __future__ import annotations
@@ -59,8 +58,8 @@ class Forecast(Brief):
     """The next tick of ``query``, over the window [tau, t) in microseconds UTC.
 
     ``tau`` is None for the first tick of the query. ``known`` describes how the tick finds the answers in the ledger.
-    If the tick can skip the query, ``quiet`` explains the reason. ``lower`` names the queries that run first because
-    ``query`` reads their results.
+    If the tick can skip the query, ``quiet`` explains the reason. ``lower`` names the queries whose results ``query``
+    reads. These lower queries run first.
     """
 
     query: QueryRecord

@@ -1,7 +1,7 @@
 """Compile the plans of installed queries, and group the queries of a tick.
 
-Each process compiles a plan once. Queries of one plan run together if their windows have similar length. A query with a
-long window therefore never widens the window of another query (design section 5).
+Each process compiles a plan once. Queries of one plan run together if the lengths of their windows are similar. A query
+with a long window therefore never widens the window of another query (design section 5).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from weft.planning.warnings import REPLACE_WITH_DEFINITION, reads_periods
 
 Shape: TypeAlias = "Plan | SynopsisPlan"
 """The plan of a query, either for Spark or for a synopsis.
-Both kinds of plan name the tables of the query and state whether the query depends on time.
+Plans of either kind name the tables of the query and state whether the query depends on time.
 """
 _compiled: dict[tuple[str, str, tuple[TableSchema, ...]], Shape] = {}
 
@@ -79,7 +79,7 @@ def shape_of(record: PlanRecord, tables: Mapping[str, TableSchema]) -> Shape:
 def window_start(query: QueryRecord, tau: int | None) -> int | None:
     """Return the instant at which a query's window begins, or None for the start of time.
 
-    If ``tau`` is None, a query with ``--from now`` begins at its installation.
+    If ``tau`` is None, the window of a query with ``--from now`` begins at the installation.
     """
     return query.from_instant if tau is None and query.from_mode == "now" else tau
 
@@ -112,7 +112,7 @@ class Group:
     """Queries of one plan that run together.
 
     ``t0`` is the start of time, or None if time does not start before ``t``. Constant answers begin at ``t0``. With
-    ``time_driven_only``, only branches with a threshold as driver run.
+    ``time_driven_only``, a branch runs only if its driver is a threshold.
     """
 
     plan_id: int
@@ -124,16 +124,13 @@ class Group:
 
     @property
     def first(self) -> bool:
-        """Whether the windows of the group start at the start of time. Then the branches of the first delivery (Q^M)
-        run.
-        """
+        """Whether the windows of the group begin at the start of time, which selects the first delivery (Q^M)."""
         return self.members[0].tau is None
 
     def branches(self) -> tuple[Branch, ...]:
         """Return the branches to run.
 
-        For a single query, the SQL contains its constants. For several queries, the SQL reads them from a parameter
-        table.
+        The SQL for a single query contains the query's constants. The SQL for several queries reads a parameter table.
         """
         events = self.shape.first if self.first else self.shape.branches
         if self.time_driven_only:
@@ -141,7 +138,7 @@ class Group:
         begun = self.t if self.t0 is None else self.t0
         window: dict[str, Scalar] = {"t": instant(self.t), "t0": instant(begun)}
         if self.first:
-            # Constant answers begin at the start of time, even if NOW reached one of their thresholds earlier.
+            # Constant answers begin at the start of time, even if NOW reached a threshold earlier.
             window["tau"] = instant(begun) if self.shape.has_constants else BEGINNING
         events = tuple(event for event in events if self._may_fire(event, window))
         if len(self.members) == 1:
@@ -158,8 +155,8 @@ class Group:
 
         Law: a branch with the instant s requires tau <= s < t, besides other conditions (``derivation.incremental``).
         The branch cannot yield a row if s is the same constant for all rows and lies outside every member's window. If
-        s is NULL, the branch yields no row. The closed form can always yield a row: its instant is the greatest of
-        several instants, with another condition.
+        s is NULL, the branch yields no row. Return True for the closed form, because the instant of the closed form is
+        the greatest of several instants.
         """
         if event.driver.kind == "greatest":
             return True

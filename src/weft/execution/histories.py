@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class Stretch(Brief):
     """A row and a period [begin, end) in which the source had this row.
 
-    Both bounds are µs UTC. If the source still has the row, ``end`` is None.
+    ``begin`` and ``end`` are µs UTC. If the source still has the row, ``end`` is None.
     """
 
     values: tuple[Value, ...]
@@ -47,8 +47,8 @@ class Stretch(Brief):
 class History(Tabular):
     """Periods of the tracked table ``name``, sorted by key, then by time.
 
-    ``count`` is the number of matching periods before the limit. ``columns`` are the columns of the source; the first
-    ``keys`` of them form the key. ``at`` is the instant of the query (µs UTC).
+    ``count`` is the number of matching periods before the limit. ``columns`` are the columns of the source. The first
+    ``keys`` columns form the key. ``at`` is the instant of the query (µs UTC).
     """
 
     name: str
@@ -78,9 +78,9 @@ class History(Tabular):
 def history(home: OpenHome, name: str, where: str | None, limit: int | None, known: int | None = None) -> History:
     """Return at most ``limit`` periods that satisfy the SQL condition ``where``.
 
-    If ``limit`` or ``where`` is None, there is no limit or no condition. The condition may use the table's columns,
-    valid_from, valid_to and NOW(). Spark starts only for a condition. With ``known`` (µs UTC), return the periods as
-    the log recorded them at this instant.
+    If ``limit`` is None, return all matching periods. If ``where`` is None, all periods match. The condition may use
+    the table's columns, valid_from, valid_to and NOW(). Spark starts only for a condition. With ``known`` (µs UTC),
+    return the periods that the log recorded up to the instant ``known``.
 
     Raise NotFound, SqlError, ExecutionError or StorageError. Raise Refused if the table is not tracked, or if both
     ``where`` and ``known`` are given.
@@ -128,9 +128,9 @@ def _all(
 def _matching(
     home: OpenHome, table: TableRecord, ordered: list[str], where: str, limit: int | None, at: int
 ) -> tuple[tuple[Stretch, ...], int]:
-    """Run ``where`` as a query in Spark. Return the matching periods and their number.
+    """Run ``where`` as a query in Spark. Return the matching periods and the number of matching periods.
 
-    The query treats the table as a table without an end column, because it must also see ended rows.
+    The query treats the table as a table without an end column, because the query must also see ended rows.
     """
     lasting = replace(table, schema=replace(table.schema, end=None))
     keys, others = ordered[: len(table.keys)], ordered[len(table.keys) :]

@@ -1,8 +1,8 @@
 """Append changes to the logs of tracked tables.
 
-The protocol is that of ``execution.append_rows``. If a writer dies in between, the next writer settles its reservation.
-That also completes an append to several tables. The instants of a table's changes rise from commit to commit, and the
-last record of a period is therefore well defined.
+The protocol is that of ``execution.append_rows``. If a writer dies, the next writer settles the open reservation and
+completes an append to several tables. The instants of a table's changes rise from commit to commit. The last record of
+a period is therefore well defined.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Recorded:
     """The result of appending changes to a log.
 
     ``began`` is the number of new periods, and ``ended`` the number of ended periods. ``first`` and ``last`` are the
-    instants of the first and the last change (µs UTC). They are None if nothing changed. ``rows`` has the stored log
-    rows, or None.
+    instants of the first and the last change (µs UTC), or None if nothing changed. ``rows`` has the stored log rows, or
+    None.
     """
 
     began: int
@@ -79,11 +79,11 @@ def record(
 
 
 def record_together(writer: Writer, parts: Sequence[ChangesToRecord], at_least: int) -> list[Recorded]:
-    """Store either the log rows of all given tables or none. A tick never sees a part of them.
+    """Store either the log rows of all given tables or none. A tick also sees either all of these rows or none.
 
-    All tables have the same earliest instant for changes: the greatest of ``at_least``, the watermark F, and the first
-    instant after the recorded changes of these tables. No row has an earlier ``ts``. Raise LeaseLost or StorageError.
-    If ``changes`` raises an error, nothing is stored and the error passes through.
+    All tables have the same earliest instant for changes. This instant is at least ``at_least`` and the watermark F,
+    and is after the recorded changes of these tables. No row has an earlier ``ts``. Raise LeaseLost or StorageError. If
+    ``changes`` raises an error, nothing is stored and the error passes through.
     """
     writer.check()
     for part in parts:

@@ -51,15 +51,14 @@ class OpenHome:
         return any("topic" in source.options for source in self.catalog.sources.all())
 
     def schemas(self, *texts: str) -> Mapping[str, TableSchema]:
-        """Return the schemas of the home's tables, by name, and of all query results that the queries ``texts``
-        mention.
+        """Return the schemas of the home's tables, and of the query results that the queries ``texts`` mention.
 
         If a query mentions a view that depends on NOW, the schema of the view includes the view's definition.
         """
         return schemas(self.catalog, *texts)
 
     def now(self) -> int:
-        """Return the time of the home's clock, by default the wall clock.
+        """Return the time of the home's clock, by default the wall clock time.
 
         A replay home's clock shows the last ``--now``, or the last ts if ``--now`` was never given. Raise ClockError if
         a replay home has neither.
@@ -84,8 +83,7 @@ class OpenHome:
 
     @contextmanager
     def writing(self, purpose: str, wait_us: int = LEASE_WAIT_US) -> Iterator[Writer]:
-        """Hold the write lease while the block runs. Before the block, settle the reservations and ticks of dead
-        writers.
+        """Hold the write lease while the block runs, after settling reservations and ticks of dead writers.
 
         Wait at most ``wait_us`` microseconds for the lease. Raise LeaseBusy.
         """
@@ -102,9 +100,7 @@ class OpenHome:
             yield writer
 
     def close(self) -> None:
-        """Close the catalog and release the home's Spark session. The JVM continues, because other homes may share
-        it.
-        """
+        """Close the catalog and release the Spark session. Other homes may share the JVM, which therefore continues."""
         from weft.runtime.session import release_session
 
         release_session(self.folder)
@@ -138,7 +134,7 @@ def renewing_lease(writer: Writer, clock: Callable[[], int]) -> Iterator[None]:
 
     def renew() -> None:
         while not over.wait(_RENEW_SECONDS):
-            # If the lease is lost, the next transaction raises an error that its caller can handle.
+            # If the lease is lost, the next transaction raises an error that the caller can handle.
             with suppress(LeaseLost, CatalogError):
                 writer.renew(clock())
 

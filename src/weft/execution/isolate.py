@@ -1,8 +1,8 @@
-"""Find the queries that fail, set them aside, and compute the other queries without them.
+"""Find the queries that fail, set them aside, and compute the other queries.
 
-``isolated`` is for computations in this process. ``failing_queries`` is for computations in Spark, which may take long
-and end the JVM. A failure counts against a query only if the query ran alone. ``weft.faults`` defines the errors that
-belong to a query.
+``isolated`` is for computations in this process. ``failing_queries`` is for computations in Spark. Such a computation
+may take long and end the JVM. A failure counts against a query only if the query ran alone. ``weft.faults`` defines the
+errors that belong to a query.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from weft.execution.spark_runner import SparkRunner
 from weft.faults import FAULTS, query_faults
 
 Trial: TypeAlias = Callable[[Reader, Group], object]
-"""A function that runs a group of queries like a tick. It raises an error if the queries fail."""
+"""A function that runs a group of queries like a tick. If a query fails, the function raises an error."""
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _LEAST_SECONDS: Final = 15.0
 _PATIENCE: Final = 4
-"""If the first half of a group succeeds, the second half may run this many times as long before it is split."""
+"""After a first half without failures, the second half may take this many times as long before it is split."""
 
 
 def isolated(
@@ -35,8 +35,9 @@ def isolated(
 ) -> list[Result]:
     """Return the results of ``compute`` for the items (by query ID), and set aside the items that fail alone.
 
-    If ``compute`` fails for several items, call it for each half of them. The list has one result for each part that
-    succeeded. A failed call of ``compute`` must have no lasting effect. Errors of the home pass through (``faults``).
+    If ``compute`` fails for several items, call ``compute`` for each half of the items. The list has one result for
+    each part that succeeded. A failed call of ``compute`` must have no lasting effect. Errors of the home pass through
+    (``faults``).
     """
     failed: dict[int, ExecutionError] = {}
     results = list(_parts(items, compute, failed)) if items else []
@@ -66,7 +67,7 @@ def _parts(
 def failing_queries(runner: SparkRunner, groups: Sequence[Group], trial: Trial) -> Iterator[tuple[int, ExecutionError]]:
     """Yield the ID and the error (one of FAULTS) of each query that fails when Spark runs the query alone.
 
-    Each query is yielded immediately, because the whole search may take long.
+    The whole search may take long, and each failing query is therefore yielded immediately.
     """
     for group in groups:
         yield from _failing(runner, group, trial, runner.limits.seconds)
@@ -85,7 +86,7 @@ def _failing(runner: SparkRunner, group: Group, trial: Trial, seconds: float) ->
     """Find the failing queries of a group by halving the group.
 
     Queries of one plan may differ in a constant that Spark rejects. If several queries together exceed ``seconds``,
-    possibly no single query is slow. Therefore each half gets half the time, and a single query gets the full time
+    possibly no single query is slow. Each half therefore gets half the time, but a single query gets the full time
     limit.
     """
     alone, limit = len(group.members) == 1, runner.limits.seconds
@@ -108,7 +109,7 @@ def _failing(runner: SparkRunner, group: Group, trial: Trial, seconds: float) ->
 
 
 def _tried(runner: SparkRunner, group: Group, trial: Trial, seconds: float) -> ExecutionError | None:
-    """Run the group's queries. Return their error (one of FAULTS), or None if they succeed."""
+    """Run the group's queries. Return the error (one of FAULTS), or None if all queries succeed."""
     try:
         runner.run(lambda reader: trial(reader, group), seconds)
     except FAULTS as error:

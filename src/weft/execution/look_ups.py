@@ -1,8 +1,8 @@
-"""Look up rows by key in the driver. Each look-up first extends an arrangement that is behind its table.
+"""Look up rows by key in the driver. Before a look-up, an outdated arrangement is extended to its whole table.
 
-Extending an arrangement writes files, and only the holder of the home's lease may do it. Without the lease, a look-up
-scans a small table or only describes its method. If an arrangement is damaged, the result says so and the caller reads
-the table.
+Extending an arrangement writes files, and only the holder of the home's lease may write. Without the lease, a look-up
+scans a small table or only describes its method. If an arrangement is damaged, the look-up reports the damage, and the
+caller reads the table.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def moved_since(arrangement: Arrangement, files: Sequence[DataFile]) -> list[Com
 class LookUpResult:
     """The result of a look-up: the reader ``by``, a description ``how``, and the rows.
 
-    If ``by`` is "Spark", the caller must read the table and ``rows`` is None. ``rows`` is also None if the arrangement
-    is behind, may not be extended, and the table is too large to scan.
+    ``rows`` is None in two cases. If ``by`` is "Spark", the caller must read the table. Otherwise the arrangement is
+    outdated and may not be extended, and the table is too large to scan.
     """
 
     by: Literal["driver", "arrangement", "Spark"]
@@ -63,9 +63,9 @@ class LookUpResult:
 class LookUps:
     """The arrangements of a home, in ``folder``.
 
-    A look-up ignores an arrangement that lacks more than ``most_behind`` rows of its table. A look-up with more than
-    ``most_found`` results fails. If ``catching_up`` is false, nothing is written. A look-up then scans a table of at
-    most ``most_read`` rows if the arrangement is behind.
+    A look-up ignores an arrangement that lacks more than ``most_behind`` rows of the table. A look-up with more than
+    ``most_found`` results fails. If ``catching_up`` is false, nothing is written. A look-up without an up-to-date
+    arrangement then scans a table of at most ``most_read`` rows.
     """
 
     folder: Path
@@ -89,7 +89,7 @@ class LookUps:
         return self._look_up(folder, (key_column.name,), schema, files, keys)
 
     def answers(self, files: Sequence[DataFile], keys: pa.Table) -> LookUpResult:
-        """Look up which of the answers ``keys`` (query ID and hash) are in the ledger."""
+        """Return the answers among ``keys`` (query ID and hash) that are in the ledger."""
         return self._look_up(self.folder / layout.LEDGER, ANSWER.names, ANSWER, files, keys)
 
     def whole_rows(

@@ -1,9 +1,9 @@
 """Maintain the arrangements and data files of a home (`weft maintain`).
 
-Maintenance consists of small steps. Each step takes and releases the lease.
+Maintenance consists of small steps, and the lease is free between two steps.
 
-- Build missing or outdated arrangements that installed plans need. No tick then has to build them.
-- Merge the runs of arrangements. Look-ups then read fewer runs.
+- Build the arrangements that installed plans need, because a tick should not have to build an arrangement.
+- Merge the runs of arrangements, because look-ups are faster with fewer runs.
 - Delete arrangements that neither a plan nor a view needs.
 - Compact small files, and delete files that are no longer needed (``compacting``).
 """
@@ -51,7 +51,7 @@ from weft.storage.delta_log import delta_snapshot, has_commits
 _FOLDER: Final = re.compile(r"(\d+)-(key-|row-)?(\d+(?:-\d+)*)")
 
 LookedUp = dict[tuple[str, str], set[str]]
-"""The columns that plans read by look-up. The key (table, column) has the column by which a plan looks up rows."""
+"""Maps (table, look-up column) to the columns that plans read through this look-up."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def _path(home: OpenHome, table: TableSchema) -> str:
 
 
 def look_ups_of_plans(catalog: CatalogParts) -> LookedUp:
-    """Return the columns that installed plans read by look-up. The keys are pairs (table, look-up column)."""
+    """Map each (table, look-up column) of installed plans to the columns that the plans read through this look-up."""
     records = catalog.queries.plans()
     lower = catalog.queries.read_by_plans([record.plan_id for record in records])
     tables = relations(catalog, [query.query_id for query in lower])

@@ -1,8 +1,8 @@
 """Find the new answers among the rows of branches.
 
 Each new row occurs once, with its first instant, and is not in the ledger. If all input rows are in the driver's
-memory, Spark runs one job and ``arrow_answers`` does the rest. Otherwise Spark does everything, but the driver looks up
-known answers if possible.
+memory, Spark runs one job and ``arrow_answers`` does the rest. In this case, the driver also looks up known answers if
+possible. If Spark must read files, Spark does everything.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ class NewAnswers:
         return replace(self, rows=_without(self.rows, queries), added=added, first=first)
 
     def numbered(self, members: Sequence[Member], tick_id: int) -> DataFrame | pa.Table:
-        """Number the rows of each query in the order of ``execution.ordering``. Return them in the ledger's form."""
+        """Number the rows of each query in the order of ``execution.ordering``, and return the rows in the ledger's
+        form.
+        """
         queries = [member.query for member in members if member.query.query_id in self.added]
         before = {query.query_id: query.rows for query in queries}
         columns = {query.query_id: query.types for query in queries}
@@ -190,7 +192,7 @@ def _numbered(
 def known_answers(
     ledger: Sequence[DataFile], queries: Sequence[int], keys: pa.Table, bounds: ReadBounds, look_ups: LookUps | None
 ) -> LookUpResult:
-    """Look up which of the answers ``keys`` (query ID and hash) are in the ledger's files.
+    """Return the answers among ``keys`` (query ID and hash) that are in the ledger's files.
 
     All ``keys`` belong to ``queries``. The result may contain other answers.
     """

@@ -1,11 +1,11 @@
 """Sort the new answers of a query by first instant, then by the columns of the select list, then by hash.
 
-Columns are compared by value: numbers as numbers, instants and dates by time, texts by code points, binary values byte
-by byte, and false before true. NULL comes first. NaN comes after all other numbers. -0.0 equals 0.0. Values of other
-types are compared by their stored text. Arrow sorts answers in the driver's memory, and Spark sorts the others. Both
-produce the same order.
+Columns are compared by value: numbers as numbers, instants and dates by time, texts by code points. Binary values are
+compared byte by byte, and false comes before true. NULL comes first. NaN comes after all other numbers. -0.0 equals
+0.0. Values of other types are compared as stored text. Arrow sorts answers in the driver's memory, and Spark sorts the
+others. The order is the same in Arrow and in Spark.
 
-Answers have the ledger's general form, in which ``row`` is an array of strings (``storage.values``).
+Answers have the ledger's general form. In this form, ``row`` is an array of strings (``storage.values``).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ import pyarrow.compute as pc
 from weft.algebra.schema import DataType
 
 Columns: TypeAlias = Mapping[int, Sequence[DataType]]
-"""The column types of each query, by query ID."""
+"""Maps each query ID to the types of the query's columns."""
 Kinds: TypeAlias = tuple[str, ...]
-"""Spark's names for the column types of a query in comparisons."""
+"""Spark's names for the types of a query's columns. Values are compared as values of these types."""
 
 _COMPARED: Final = {
     **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "BIGINT", "TIMESTAMP", "DATE"), "BIGINT"),

@@ -2,7 +2,7 @@
 
 An *output* has a name, a path and the rows that this tick adds. The commit of an output carries ``txnAppId`` weft-NAME
 and the tick's ID as ``txnVersion``. Delta refuses a repeated or fenced commit (design section 6). The catalog records
-an output before and after its commit. If a tick dies and runs again, it computes only the outputs that Delta lacks.
+an output before and after the commit. If a dead tick runs again, the tick computes only the outputs that Delta lacks.
 
 Outputs are the answers of each stratum, the answers of synopses, and the states of synopses.
 """
@@ -38,8 +38,9 @@ class Output:
     """Rows that a tick adds to the Delta table at ``path`` (relative to the home's data).
 
     ``name`` is unique among the outputs of a tick, and stays the same if the tick runs again. ``rows`` is a Spark
-    DataFrame or a small Arrow table. An Arrow table may have its columns in any order, and its commit needs no Spark
-    job. If ``replaced_at`` (the wall clock time, µs UTC) is given, the Arrow rows replace all rows of the table.
+    DataFrame or a small Arrow table. The columns of an Arrow table may be in any order. The commit of an Arrow table
+    needs no Spark job. If ``replaced_at`` (the wall clock time, µs UTC) is given, the Arrow rows replace all rows of
+    the table.
     """
 
     name: str
@@ -52,7 +53,7 @@ class Output:
 class Outputs:
     """The outputs of one tick. ``again`` is true if the tick died and runs again.
 
-    ``stored`` has the path, the Delta version and the row count of each written table, by path.
+    ``stored`` maps the path of each written table to the table's path, Delta version and row count.
     """
 
     writer: Writer
@@ -82,8 +83,8 @@ class Outputs:
         """Commit outputs to different tables in parallel, and return the versions of the tables.
 
         The catalog records all outputs before the first write and again after the last commit. Raise LeaseLost as
-        ``write`` does. Other errors are raised after all writes have ended. If the tick runs again, it finds the
-        committed outputs.
+        ``write`` does. Other errors are raised after all writes have ended. A repeated tick finds the committed
+        outputs.
         """
         self.writer.ticks.open_outputs(self.tick_id, [(each.name, each.path) for each in outputs])
         if any(each.path == layout.LEDGER for each in outputs):
@@ -124,10 +125,11 @@ class Outputs:
             return replace_rows(table, output.rows, app, self.tick_id, output.replaced_at)
         if isinstance(output.rows, pa.Table):
             return append_rows(table, output.rows, app, self.tick_id)
-        # Spark writes the files, and this process commits them. Delta's own commit through Spark takes several jobs and
-        # ignores a repeated transaction silently.
+        # Spark writes the files, and this process makes the commit. Delta's own commit through Spark takes several jobs
+        # and ignores a repeated transaction silently.
         parent = self.writer.data / layout.WRITING
-        # Use one folder for each lease, because a writer without a lease may still write files and clear its folder.
+        # Use one folder for each lease, because a writer that lost the lease may still write files and clear its
+        # folder.
         folder = parent / str(self.writer.lease.token)
         try:
             _clear_earlier(parent, self.writer.lease.token)
@@ -158,9 +160,9 @@ class Outputs:
 
 
 def _clear_earlier(parent: Location, token: int) -> None:
-    """Remove the folders of earlier writers, which can no longer commit.
+    """Remove the folders of earlier writers, because earlier writers can no longer commit.
 
-    The folder of a later writer stays, because this writer may have lost its lease.
+    The folder of a later writer stays, because the current writer may have lost the lease.
     """
     for name in parent.names():
         if name.isdigit() and int(name) <= token:

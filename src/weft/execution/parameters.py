@@ -1,5 +1,4 @@
-"""Build the parameter table of a plan: the query IDs, window starts and constants of several queries (design section
-5).
+"""Build the parameter table of a plan with the IDs, window starts and constants of several queries (design section 5).
 
 The new rows of a tick often concern few queries. A branch may compare a constant with a column for equality. If that
 column is in the driver's memory, Spark receives only the queries whose constants occur in the column.
@@ -28,17 +27,17 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FEW: Final = 1_000
-"""Up to this number of queries, Spark receives all of them without a check whether a query may get a row."""
+"""Up to this number of queries, Spark receives all queries of a group, even queries that cannot get a row."""
 _JOINED: Final = 1_000_000
 """Greatest number of rows in the join of a branch's relations in the driver."""
 _COMPARED: Final = (*INTEGRAL, "STRING")
-"""Types for which Arrow and Spark agree about the equality of values."""
+"""Arrow and Spark agree about the equality of values of these types."""
 
 
 def register_parameters(
     spark: SparkSession, group: Group, branches: Sequence[Branch], local: Mapping[str, LocalRows]
 ) -> None:
-    """Register the view with the parameters of a group. ``local`` has the rows in the driver's memory, by view."""
+    """Register the view with the parameters of a group. ``local`` maps view names to rows in the driver's memory."""
     if len(group.members) == 1:
         return
     table = parameter_table(group.plan_id, group.shape)
@@ -48,9 +47,10 @@ def register_parameters(
 
 
 def parameters(group: Group, table: TableSchema) -> pa.Table:
-    """Return the parameters of all queries of a group, in the order of its members.
+    """Return the parameters of all queries of a group, in the order of the group's members.
 
-    Instants and intervals are numbers, because a conversion between Arrow and Spark could shift or round them.
+    Instants and intervals are sent as numbers, because a conversion between Arrow and Spark could shift or round a
+    value.
     """
     columns: list[Sequence[object]] = [
         [member.query.query_id for member in group.members],
@@ -67,10 +67,10 @@ def parameters(group: Group, table: TableSchema) -> pa.Table:
 
 
 def relevant_parameters(rows: pa.Table, branches: Sequence[Branch], local: Mapping[str, LocalRows]) -> pa.Table:
-    """Return the parameters of the queries for which a branch may yield a row. The result may contain further queries.
+    """Return the parameters of the queries that may get a row from a branch. The result may contain further queries.
 
-    Law: a branch yields a row for a parameter row only if each key (``keys_of``) of the parameter row equals the
-    corresponding column in some row of a view.
+    Law: a branch yields a row for a parameter row only if the parameter row has a match in some view. In a match, each
+    key (``keys_of``) of the parameter row equals the corresponding column of the view's row.
     """
     if rows.num_rows <= FEW or not branches:
         return rows
@@ -108,14 +108,14 @@ def _met(rows: pa.Table, branch: Branch, local: Mapping[str, LocalRows]) -> pa.A
 
 
 def _comparable(ties: Sequence[Tie], alias: str) -> dict[str, ColumnRef]:
-    """Return the columns of the range variable ``alias`` that must equal a parameter, by parameter."""
+    """Map each parameter to the column of the range variable ``alias`` that must equal the parameter."""
     return {own.column: other for own, other in ties if other.scan == alias and other.type.name in _COMPARED}
 
 
 def _add(
     together: list[pa.Table], there: LocalRows, tied: Mapping[str, ColumnRef], linked: Sequence[Tie], types: pa.Schema
 ) -> None:
-    """Add the parameter values of a relation to ``together``. If possible, join them with one of its tables."""
+    """Add the parameter values of a relation to ``together``, if possible by a join with a table in ``together``."""
     columns = {name: there.column(ref.column).cast(types.field(name).type) for name, ref in tied.items()}
     columns |= {_label(own): there.column(own.column) for own, _ in linked}
     mine = pa.table(columns)

@@ -1,6 +1,6 @@
 """Measure the duration of each named phase of a tick.
 
-Without a listener, a phase costs almost nothing. With a listener, it costs two reads of a monotonic clock.
+Without a listener, a phase costs almost nothing. With a listener, a phase costs two reads of a monotonic clock.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _seconds: ContextVar[dict[str, float] | None] = ContextVar("seconds", default=No
 
 @contextmanager
 def measure_phases() -> Iterator[dict[str, float]]:
-    """Provide a dictionary with the duration of each phase in seconds, by name.
+    """Provide a dictionary that maps the name of each phase to the duration in seconds.
 
-    A phase enters the dictionary when it ends.
+    A phase enters the dictionary at the end of the phase.
     """
     seconds: dict[str, float] = {}
     token = _seconds.set(seconds)

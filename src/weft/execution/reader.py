@@ -1,8 +1,9 @@
 """Read the tables of one tick as Spark relations. The reader lists the files of each table once.
 
 ``storage`` reads the Delta log without a Spark job, and Spark reads the files directly. A Delta scan would cost one job
-per filter, which is most of the time of a small tick (design section 5). Weft's own tables have no deletion vectors, no
-column mapping and no partitions. If a file is older than a column, the column reads as NULL in this file.
+per filter. These jobs would take most of the time of a small tick (design section 5). Weft's own tables have no
+deletion vectors, no column mapping and no partitions. If a file is older than a column, the column reads as NULL in
+this file.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def _empty(spark: SparkSession, schema: StructType) -> DataFrame:
 def stored_files(data: Location, path: str, snapshots: dict[str, DeltaSnapshot | None]) -> tuple[DataFile, ...]:
     """Return the files of the Delta table at ``path``, or an empty tuple if the table has no commit.
 
-    Use the snapshot in ``snapshots`` (by path). If it is missing, add the current snapshot.
+    ``snapshots`` maps paths to snapshots. If the snapshot of ``path`` is missing, add the current snapshot.
     """
     if path not in snapshots:
         place = data / path
@@ -74,8 +75,9 @@ def files_of(data: Location, table: Relation, snapshots: dict[str, DeltaSnapshot
 
 @contextmanager
 def pinned(data: Location, paths: Iterable[str]) -> Iterator[None]:
-    """Protect the files of these Delta tables from deletion while the block runs. Readers without the lease need
-    this.
+    """Protect the files of these Delta tables from deletion while the block runs.
+
+    Only a reader without the lease needs this protection.
     """
     with ExitStack() as stack:
         for place in dict.fromkeys(data / path for path in paths):
@@ -86,7 +88,7 @@ def pinned(data: Location, paths: Iterable[str]) -> Iterator[None]:
 
 @dataclass
 class Reader:
-    """A reader that sees each table at one version: the table's version on first use."""
+    """A reader that reads each table at one version. The first use of a table fixes the version."""
 
     spark: SparkSession
     data: Location
@@ -99,7 +101,7 @@ class Reader:
 
     @cached_property
     def driver(self) -> DriverReader:
-        """The reader of small relations in the driver, over the same files."""
+        """The driver's reader of small relations, over the same files."""
         return DriverReader(self.tables, self.files, self.bounds, self.look_ups)
 
     def advanced(self, tables: Mapping[str, Relation]) -> Reader:
@@ -111,7 +113,7 @@ class Reader:
         return replace(self, tables=tables, snapshots=snapshots, frames=frames)
 
     def again(self, spark: SparkSession) -> Reader:
-        """Return a reader of the same versions in another session. It replaces a reader whose JVM ended."""
+        """Return a reader of the same versions in another session, for use after the JVM of this reader ended."""
         return replace(self, spark=spark, cached=[], frames={})
 
     def files(self, name: str) -> tuple[DataFile, ...]:
@@ -179,7 +181,9 @@ class Reader:
             return rows.localCheckpoint(eager=False)
 
     def release(self) -> None:
-        """Release the cached relations. Ignore Spark's errors: if the JVM has ended, the cache no longer exists."""
+        """Release the cached relations. Spark's errors are ignored, because a JVM that ended has no cache to
+        release.
+        """
         with suppress(*spark_errors()):
             for data in self.cached:
                 data.unpersist()

@@ -1,6 +1,6 @@
 """The relations that a query reads by name: the home's tables, and the results of other queries.
 
-The results of a query are its answers in the ledger, as a Spark DataFrame.
+The results of a query are the query's answers in the ledger, as a Spark DataFrame.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Results:
         return self.query.results
 
     def extended(self, rows: int, last_ts: int | None) -> Results:
-        """Return the results after ``rows`` further answers. ``last_ts`` is the greatest first instant of the new
+        """Return the results after ``rows`` further answers. ``last_ts`` is the greatest first instant of these
         answers.
         """
         known = [each for each in (self.last_ts, last_ts) if each is not None]
@@ -49,7 +49,7 @@ Relation: TypeAlias = "TableRecord | Results"
 
 
 def relations(catalog: CatalogParts, read: Iterable[int]) -> dict[str, Relation]:
-    """Return the home's tables and the results of the queries with the IDs ``read``, by name."""
+    """Map the names of relations to the home's tables and to the results of the queries with the IDs ``read``."""
     by_name: dict[str, Relation] = {table.name: table for table in catalog.tables.all()}
     for query in catalog.queries.by_ids(read):
         results = Results(query, query.rows, query.last_first_at)
@@ -59,7 +59,7 @@ def relations(catalog: CatalogParts, read: Iterable[int]) -> dict[str, Relation]
 
 _LEDGER_SCHEMA: Final = "query_id BIGINT, ordinal BIGINT, first_at TIMESTAMP, row ARRAY<STRING>"
 LEDGER_COLUMNS: Final = {FIRST_AT: "first_at", ORDINAL: "ordinal"}
-"""The ledger's names for those columns of results that the query itself does not have."""
+"""Maps each additional column of query results to the name of the column in the ledger."""
 
 
 def typed_answers(spark: SparkSession, files: Sequence[DataFile], results: Results) -> DataFrame:
@@ -112,10 +112,10 @@ _OWN: Final = ((ORDINAL, "ordinal"), (FIRST_AT, "first_at"), ("_tick", "tick"))
 def answer_frame(
     session: Callable[[], SparkSession], data: Location, query: QueryRecord, after: int, last: int
 ) -> DataFrame | None:
-    """Return the answers with ordinals from ``after`` + 1 to ``last``, in any order, or None if no file has them.
+    """Return the answers with ordinals from ``after`` + 1 to ``last``, in any order.
 
-    The columns are ``_ordinal``, ``_first_at``, ``_tick`` and the query's columns. A repeated column name gets a
-    number.
+    Return None if no file has these answers. The columns are ``_ordinal``, ``_first_at``, ``_tick`` and the query's
+    columns. A repeated column name gets a number.
     """
     ledger = data / layout.LEDGER
     files = delta_snapshot(ledger, check_files=False).files if has_commits(ledger) else ()

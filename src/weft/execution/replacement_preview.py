@@ -25,8 +25,8 @@ class Replacement(Brief):
     """The effect of replacing the text of ``query`` if the next tick were at ``until`` (µs UTC).
 
     ``new`` is the number of answers that the new text would deliver at once. ``known`` is the number of present answers
-    that the new text also yields. The other ``only_old`` answers remain delivered. The new text applies from ``since``
-    on, or from the start of time if ``since`` is None.
+    that the new text also yields. ``only_old`` is the number of other present answers, which remain delivered. The new
+    text applies from ``since`` on. If ``since`` is None, the new text applies from the start of time.
     """
 
     query: QueryRecord
@@ -55,7 +55,7 @@ def preview_replacement(
     until: int,
     t0: int | None,
 ) -> Replacement:
-    """Run the first tick of the new text at ``until`` without storing anything, and return its effect.
+    """Run the first tick of the new text at ``until`` without storing anything, and return the effect.
 
     ``t0`` is the start of time, or None. Raise LimitExceeded if the new text exceeds the limits of a query in a tick.
     Raise ExecutionError or StorageError.
@@ -67,8 +67,7 @@ def preview_replacement(
             raise too_many(new, allowed.rows)
         total = new
         if old.rows:
-            # For a query without answers, no known answers are subtracted. The difference is the number of known
-            # answers.
+            # A query without answers has no known answers to subtract. The difference is the number of known answers.
             without_answers = replace(query, next_ordinal=1)
             total = _answers(reader, plan, without_answers, definition.from_instant, until, t0, None)
     return Replacement(old, new, total - new, definition.from_instant, until)

@@ -1,4 +1,4 @@
-"""Complete the undo of a load: remove its rows from Delta, and subtract them from the catalog's counts.
+"""Complete the undo of a load: remove the load's rows from Delta, and subtract the rows from the catalog's counts.
 
 The process that marked a load for undo may have died. The next holder of the lease therefore completes the undo.
 """
@@ -27,7 +27,7 @@ def finish_undoing(writer: Writer) -> None:
 
 
 def remove_quarantined(writer: Writer, digests: Sequence[str]) -> None:
-    """Delete the quarantined contents with these digests, unless a record refers to them.
+    """Delete the quarantined contents with these digests, except contents that a record still uses.
 
     The quarantine is locked during the deletion, because a load reuses stored content with the same digest. If the lock
     is not free within ``_PATIENCE_SECONDS``, the content stays.

@@ -1,7 +1,7 @@
-"""Run the computations of a tick within a time limit. If the JVM ends, repeat them in a new JVM.
+"""Run the computations of a tick within a time limit. If the JVM ends, repeat the computation in a new JVM.
 
-A session, its views and its relations belong to one JVM. A computation is therefore a function of a reader. It may be
-called again with a reader of another JVM.
+Sessions, views and relations belong to one JVM. A computation is therefore a function of a reader, and may be called
+again with a reader of another JVM.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _FEWER: Final = "Restrict the query, or raise WEFT_QUERY_ROWS."
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of one query in one tick: its time in seconds and the number of rows that it may add."""
+    """The limits of one query in one tick: a time in seconds and a number of new rows."""
 
     seconds: float
     rows: int
@@ -111,7 +111,7 @@ def spark_faults() -> Iterator[None]:
 
 @dataclass
 class SparkRunner:
-    """A runner for the computations of a tick. It has the home's session and a reader over the tick's tables."""
+    """A runner for the computations of a tick, with the home's session and a reader over the tick's tables."""
 
     session: Callable[[], SparkSession]
     data: Location
@@ -129,10 +129,10 @@ class SparkRunner:
         self._small = small
 
     def run(self, compute: Callable[[Reader], Result], seconds: float) -> Result:
-        """Return the result of ``compute``, which may take ``seconds``.
+        """Return the result of ``compute``. The time limit is ``seconds``.
 
         If the JVM ended for an unknown reason, try a second time, because another process may have killed the JVM.
-        Raise the errors of ``compute`` as one of FAULTS. Errors of the home pass through unchanged; a session that does
+        Raise the errors of ``compute`` as one of FAULTS. Errors of the home pass through unchanged. A session that does
         not start is an error of the home.
         """
         for last in (False, True):

@@ -1,14 +1,14 @@
 """Order the queries of a tick and limit their windows.
 
-A query runs after the queries that it reads. The *stratum* of a query is 0 if it reads no query. Otherwise it is one
-more than the greatest stratum of the queries that it reads. A query can read only queries installed earlier, and
-therefore no cycle can exist. The answers of one stratum are committed before the next stratum reads them. A query never
-passes the τ of the queries that it reads. A paused or failed query therefore delays its readers. The outcome of each
-reader names the delaying query.
+A query runs after the queries that it reads. The *stratum* of a query is 0 if the query reads no query. The stratum of
+any other query is one more than the greatest stratum of the queries that it reads. A query can read only queries
+installed earlier, and therefore no cycle can exist. The answers of one stratum are committed before the next stratum
+starts. A query never passes the τ of the queries that it reads. A paused or failed query therefore delays its readers.
+The outcome of each reader names the delaying query.
 
-A query's window normally begins at its τ. If a correction changed rows of a source before τ, the window begins at the
-first changed instant. The query then runs Q^I again from that instant on. Delivered answers stay delivered, and the
-ledger excludes them as always. Only rows that became answers are new (design section 2).
+A query's window normally begins at the query's τ. If a correction changed rows of a source before τ, the window begins
+at the first changed instant. The query then runs Q^I again from the first changed instant on. Delivered answers stay
+delivered, and the ledger excludes known answers as always. Only rows that became answers are new (design section 2).
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def member(
 ) -> Member:
     """Return the query as a member of a tick at ``t``.
 
-    ``lower`` has the queries that are read by other queries. ``reached`` has the instant up to which each of their
-    answers are complete, or None if the query has not run yet. The window ends at ``t``, or at the least of these
-    instants for the queries that this query reads.
+    ``lower`` has the queries that other queries read. ``reached`` maps each lower query to the instant up to which its
+    answers are complete, or to None if the query has not run yet. The window ends at ``t``, or earlier if a query that
+    this query reads is complete only up to an earlier instant.
     """
     begin = window_start(query, tau)
     if not query.reads:
@@ -57,8 +57,8 @@ def member(
 class WindowStarts:
     """A calculator for the window starts of a tick's queries.
 
-    ``plans`` has the plans by ID. ``lower`` has the queries whose results other queries read. ``taus`` has the instant
-    up to which each query ran (µs UTC), by query ID. The instant is None for a query that never ran.
+    ``plans`` maps plan IDs to plans. ``lower`` has the queries whose results other queries read. ``taus`` maps each
+    query ID to the instant up to which the query ran (µs UTC), or to None for a query that never ran.
     """
 
     catalog: CatalogParts

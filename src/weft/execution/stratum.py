@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 
 def extend(run: TickRun, runner: SparkRunner, members: Sequence[Member], name: str) -> Mapping[int, Added]:
-    """Compute the new answers of the queries and commit them as the output ``name``. Return the additions by query ID.
+    """Compute the new answers of the queries, and commit these answers as the output ``name``.
 
-    Failing queries are set aside. Raise errors of the home. Raise ExecutionError if the computation fails but every
-    query succeeds alone.
+    Return the additions of each query. Failing queries are set aside. Raise errors of the home. Raise ExecutionError if
+    the computation fails but every query succeeds alone.
     """
     judged = isolated(
         by_query(members), lambda some: due.quiet_queries(some, run.plans, run.tables, run.t0), run.set_aside
@@ -51,7 +51,7 @@ def extend(run: TickRun, runner: SparkRunner, members: Sequence[Member], name: s
 
 
 def by_query(members: Sequence[Member]) -> dict[int, Member]:
-    """Return the members by query ID."""
+    """Map query IDs to members."""
     return {each.query.query_id: each for each in members}
 
 
@@ -106,7 +106,7 @@ def _write(
         try:
             return _commit(run, new, members, name, None)
         except spark_errors() as error:
-            # Spark numbers rows only while it writes them. If the numbering failed, no row was committed.
+            # Spark numbers rows only during a write. If the numbering failed, no row was committed.
             if disk_is_full(error) or not session_started():
                 raise
         return _commit(run, new, members, name, reader)
@@ -115,9 +115,9 @@ def _write(
 def _commit(
     run: TickRun, new: NewAnswers, members: Sequence[Member], name: str, reader: Reader | None
 ) -> Mapping[int, Added]:
-    """Number and commit the answers. Return the additions by query ID.
+    """Number and commit the answers. Return the additions of each query.
 
-    With a ``reader``, Spark computes the rows before it writes them. A failure then shows which query caused it.
+    With a ``reader``, Spark computes the rows before the write. If this computation fails, the failing query is known.
     """
 
     def numbered(some: list[Member]) -> DataFrame | pa.Table:
@@ -143,11 +143,11 @@ def _joined(new: NewAnswers, parts: Sequence[DataFrame | pa.Table]) -> DataFrame
 
 
 def _foresee(run: TickRun, runner: SparkRunner, members: Sequence[Member]) -> None:
-    """For each query without new rows, record the instant at which time alone adds its next row.
+    """For each query without new rows, record the instant at which time alone adds the next row.
 
-    The instant is computed only if the input rows are in the driver's memory: while rows arrive, the next tick runs
-    these queries anyway. If Spark cannot compute the instant, the next tick runs the query. A query that exceeds its
-    limits or hits a defect here is set aside, because each tick would have the same problem.
+    The instant is computed only if the input rows are in the driver's memory. Otherwise, the next tick runs the query
+    anyway if more rows arrive. If Spark cannot compute the instant, the next tick runs the query. A query that exceeds
+    its limits or hits a defect here is set aside, because each tick would have the same problem.
     """
     arrived = isolated(
         by_query(members),

@@ -1,7 +1,7 @@
 """Convert rows with typed columns to Arrow, pandas, dicts and Spark, and to HTML for notebooks.
 
-To stream the rows of a DataFrame, Spark writes them to files, and this module reads one file after the other. A collect
-would need memory for all rows.
+To stream the rows of a DataFrame, Spark writes the rows to files, and this module reads one file after the other. A
+collect would need memory for all rows.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _LONGEST: Final = 200
 class Tabular(Brief):
     """Ordered rows, each a tuple of values (``storage.values.Value``).
 
-    The columns have the query's names; a repeated name gets a number. Instants are datetimes in UTC. If an instant or a
-    date is beyond the range of Python's datetime, it is a number: of microseconds since 1970 for an instant, of days
-    for a date. A nested value is JSON text in a tuple, and nested in dicts and in other libraries.
+    The columns have the query's names. A repeated column name gets a number. Instants are datetimes in UTC. An instant
+    beyond the range of Python's datetime is a number of microseconds since 1970. A date beyond this range is a number
+    of days. A nested value is JSON text in a tuple, but a nested object in dicts and in other libraries.
     """
 
     @abstractmethod
@@ -75,7 +75,7 @@ class Tabular(Brief):
     def to_pandas(self) -> Any:
         """Return the rows as a pandas DataFrame.
 
-        Columns of integers or BOOLEAN with a NULL get pandas' nullable types (``Int64``, ``boolean``), which lose no
+        An INTEGER or BOOLEAN column with a NULL gets one of pandas' nullable types (``Int64``, ``boolean``), to lose no
         digit. Values of nested columns are dicts and lists. Raise Refused if pandas is not installed.
         """
         try:

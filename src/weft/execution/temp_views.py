@@ -40,7 +40,7 @@ class TempViews:
 
     @property
     def small(self) -> bool:
-        """Whether the rows of all registered views are in the driver's memory. Then Spark reads no file."""
+        """Whether the rows of all registered views are in the driver's memory and Spark therefore reads no file."""
         return len(self.local) == len(self.frames)
 
     def register(self, paths: Iterable[Access], slices: Mapping[str, Sequence[Slice]]) -> None:

@@ -1,10 +1,10 @@
-"""Run one tick: find every answer that begins in the window, commit it once, and count it (design sections 1, 5, 6).
+"""Run one tick: find, commit and count every answer that begins in the window (design sections 1, 5, 6).
 
     plan (catalog) -> for each stratum: news and look-ups -> branches -> an output (Delta) -> count (catalog)
 
-The catalog records the instant of the tick before the tick reads anything. If a tick dies, it runs again at the same
-instant, and finds its committed outputs by their Delta transactions. The tick ends when the catalog records its end.
-The caller holds the lease.
+The catalog records the instant of the tick before the tick reads anything. A tick that died runs again at the same
+instant, and finds committed outputs by their Delta transactions. The tick ends when the catalog records the end. The
+caller holds the lease.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def run_tick(
     t: int | None,
     at: int,
 ) -> tuple[TickReport, ...]:
-    """Finish an interrupted tick. Then advance the chosen queries, and the queries that they read, to ``t``.
+    """Finish an interrupted tick, then advance the chosen queries to ``t``, with the queries that they read.
 
     If ``t`` is None, the tick is at the time of the home's clock. ``at`` is the wall clock time. ``session`` is called
     only if a query must be computed. Return the report of each tick. Raise ClockError for a ``t`` that the clock does
@@ -83,10 +83,10 @@ def run_tick(
 
 
 def settle_tick(writer: Writer, at: int) -> TickReport | None:
-    """End an interrupted tick without computing anything. Return its report, or None if the tick left no output.
+    """End an interrupted tick without computing anything. Return the tick's report, or None if the tick left no output.
 
     The outputs of the tick that are in Delta are counted. A query without an output keeps its τ, and the next tick
-    finds its answers. Call this function before any other change to the queries and tables of the tick.
+    finds the missing answers. Call this function before any other change to the queries and tables of the tick.
     """
     died = writer.ticks.planned()
     if died is None:
@@ -105,7 +105,7 @@ def settle_tick(writer: Writer, at: int) -> TickReport | None:
 
 
 def tick_instant(catalog: CatalogParts, t: int | None, at: int) -> int:
-    """Return the instant of a tick, which is at most the first instant of an open reservation.
+    """Return the instant of a tick. It is at most the first instant of an open reservation.
 
     If ``t`` is None, start from the time of the home's clock. ``at`` is the wall clock time. Raise ClockError if the
     clock of a replay home is not set. Raise ClockError if a load with --hold runs in a home that never ticked.
@@ -160,9 +160,7 @@ def _run(
 
 
 def _each(run: TickRun, items: Mapping[int, Item], compute: Callable[[Item], Result]) -> list[Result]:
-    """Return the results of ``compute`` for the items (by query ID). Set aside the queries for which ``compute``
-    fails.
-    """
+    """Return the results of ``compute``, and set aside the queries that fail. The keys of ``items`` are query IDs."""
     parts = isolated(items, lambda some: [compute(each) for each in some], run.set_aside)
     return [each for part in parts for each in part]
 
@@ -201,8 +199,7 @@ def _compile(run: TickRun, queries: Sequence[QueryRecord]) -> list[QueryRecord]:
 def _over_views_that_failed(run: TickRun, queries: Sequence[QueryRecord]) -> dict[int, ExecutionError]:
     """Return an error for each query that reads a view whose last refresh failed.
 
-    The view lacks the latest changes. If the query advanced to this tick's t, it would miss answers that begin before
-    t.
+    Such a view lacks the latest changes. A query that advanced to this tick's t would miss answers that begin before t.
     """
     troubled = {view.table_id: view for view in run.writer.views.all() if view.trouble is not None}
     errors: dict[int, ExecutionError] = {}

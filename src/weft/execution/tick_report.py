@@ -29,8 +29,8 @@ from weft.storage.ledger import Added
 class QueryOutcome(Brief):
     """The result of a tick for one query with the window [tau, t). Instants are in microseconds UTC.
 
-    ``reason`` explains why the query got no rows or why its window ended before the tick's t. ``next_due`` is the next
-    instant at which time alone can add a row. It is None if no such instant exists or if it was not computed.
+    ``reason`` explains why the query got no rows or why the window ended before the tick's t. ``next_due`` is the next
+    instant at which time alone can add a row. ``next_due`` is None if no such instant exists or was computed.
     """
 
     query: QueryRecord
@@ -48,7 +48,7 @@ class QueryOutcome(Brief):
 
 @dataclass(frozen=True, repr=False)
 class TickReport(Brief):
-    """The report of one tick: its ID, its instant, and the outcome of each query, sorted by query ID."""
+    """The report of one tick: the tick's ID and instant, and the outcome of each query, sorted by query ID."""
 
     tick_id: int
     t: int
@@ -62,11 +62,11 @@ class TickReport(Brief):
 
 @dataclass
 class TickRun:
-    """The inputs of one tick and its results so far, by query ID.
+    """The inputs and the results so far of one tick.
 
-    If the tick must not compute anything, ``runner`` is None, and later ticks find the answers. ``reached`` has the
-    instant up to which the answers of each query are complete. ``lower`` has the queries whose results other queries
-    read.
+    Most results are keyed by query ID. If the tick must not compute anything, ``runner`` is None, and later ticks find
+    the answers. ``reached`` maps each query to the instant up to which its answers are complete. ``lower`` has the
+    queries whose results other queries read.
     """
 
     writer: Writer
@@ -87,7 +87,7 @@ class TickRun:
     def set_aside(self, failed: Mapping[int, WeftError]) -> None:
         """Mark queries as failed, and remove them from the tick before their answers are committed.
 
-        Without the mark, a recovery of the tick from the ledger would count them as queries without answers.
+        Without the mark, a recovery of the tick from the ledger would assume that a failed query has no answers.
         """
         names = {query.query_id: query.name for query in self.writer.queries.by_ids(failed)}
         reasons = {key: reason(names[key], error) for key, error in failed.items()}
@@ -110,7 +110,7 @@ class TickRun:
             self.writer.queries.set_state(names[key], "failed", self.failed[key])
 
     def _log_defects(self, names: Mapping[int, str], failed: Mapping[int, WeftError]) -> None:
-        """Write only those errors to the home's log that are defects of Weft, with their tracebacks."""
+        """Write the errors that are defects of Weft to the home's log, with tracebacks."""
         logs = layout.logs_folder(self.writer.path)
         for key, error in failed.items():
             if isinstance(error, QueryFault) and error.defect:
@@ -128,7 +128,7 @@ class TickRun:
 
 
 def commit_tick(run: TickRun) -> TickReport:
-    """Count the answers, close the tick, and return its report."""
+    """Count the answers, close the tick, and return the tick's report."""
     with phase(COUNTING):
         outcomes, failed = _outcomes(run)
         counts = {key: _count(run, each) for key, each in outcomes.items()}
@@ -185,10 +185,7 @@ def _outcome(run: TickRun, member: Member, reasons: dict[tuple[int, int | None, 
 
 
 def _next_due(run: TickRun, query: QueryRecord) -> int | None:
-    """Return the next instant at which time alone adds a row to the query or to a query that it reads.
-
-    Return None if the instant is unknown.
-    """
+    """Return the next instant at which time alone adds a row to the query or to its inputs, or None if unknown."""
     shape = run.plans.get(query.plan_id) or run.synopses.get(query.plan_id)
     own = due.NEVER if shape is not None and not shape.time_driven else run.nexts.get(query.query_id)
     # A query outside this tick does not advance and therefore adds no row.

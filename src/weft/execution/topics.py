@@ -1,7 +1,7 @@
 """Read the offsets of Kafka topics, and the records between two offsets, through Spark's connector.
 
-The Kafka client in the connector asks the brokers for the offsets, because Spark would read the whole topic for them.
-Records of aborted or open transactions are not read.
+The Kafka client in the connector asks the brokers for the offsets. Spark would read the whole topic to find the
+offsets. Records of aborted or open transactions are not read.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ RECORDS: Final = pa.schema([(PARTITION, pa.int32()), (OFFSET, pa.int64()), (VALU
 _PATIENCE_MS: Final = 20_000
 
 Offsets = Mapping[int, int]
-"""The offset of the next record to read, by partition."""
+"""Maps each partition to the offset of the next record to read."""
 
 
 @dataclass(frozen=True)
 class Topic:
-    """A Kafka topic: its brokers as comma-separated ``host:port``, and its name."""
+    """A Kafka topic: the brokers as comma-separated ``host:port``, and the topic's name."""
 
     servers: str
     name: str
@@ -107,7 +107,7 @@ def records_between(session: SparkSession, topic: Topic, begin: Offsets, end: Of
 
 @contextmanager
 def _answers(topic: Topic) -> Iterator[None]:
-    """Turn a broker's refusal into an error that explains it."""
+    """Turn a broker's refusal into an error with an explanation."""
     from py4j.protocol import Py4JJavaError
 
     try:

@@ -27,7 +27,7 @@ _PATIENCE_SECONDS: Final = 2.0
 
 @dataclass(frozen=True, repr=False)
 class Undone(Brief):
-    """A load that was undone, its earlier state, and the later loads that may have skipped rows because of this
+    """A load that was undone, the load's earlier state, and later loads that may have skipped rows because of this
     load.
     """
 
@@ -41,9 +41,11 @@ class Undone(Brief):
 def undo_load(home: OpenHome, load_id: int) -> Undone:
     """Remove the rows and records of a load from its table and from quarantine.
 
-    The table and its columns stay. Raise NotFound, LeaseBusy or StorageError. Raise Conflict in four cases: the load is
-    running, was undone before, or belongs to a tracked table; its rows can no longer be distinguished from others; or
-    this home has delivered answers up to an instant after the load's first row.
+    The table and its columns stay. Raise NotFound, LeaseBusy or StorageError. Raise Conflict in these cases:
+
+    - The load is running, was undone before, or belongs to a tracked table.
+    - The rows of the load can no longer be distinguished from others.
+    - This home has delivered answers up to an instant after the load's first row.
     """
     with home.writing(f"undo the load {load_id}") as writer:
         load = writer.load_history.one(load_id)

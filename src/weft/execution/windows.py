@@ -1,6 +1,6 @@
 """Compute which rows of a table are new in a tick, by arithmetic on microseconds, without Spark.
 
-A row is new if a column value, shifted by a branch's threshold, lies in a query's window.
+A row is new if the sum of a column value and a branch's threshold lies in a query's window.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from weft.planning.plan import PARAMETERS, Branch
 from weft.storage.delta_log import DataFile
 
 MOST_SLICES: Final = 16
-"""Greatest number of ranges of one column. It limits the length of the filter.
-If a column has more ranges, ranges with the smallest gaps between them are joined.
+"""Greatest number of ranges of one column, which limits the length of the filter.
+Further ranges are merged, beginning with those that have the smallest gap between them.
 """
 _LATEST: Final = 253_402_300_799_000_000
 
@@ -43,7 +43,7 @@ def may_hold(file: DataFile, part: Slice, names: Mapping[str, str] | None) -> bo
 
 
 def slices_of(work: Iterable[tuple[Group, tuple[Branch, ...]]]) -> dict[str, tuple[Slice, ...]]:
-    """Return the ranges of the new rows that any branch reads for any query, by table."""
+    """Map each table to the ranges of the new rows that any branch reads for any query."""
     ranges: dict[tuple[str, str], set[tuple[int | None, int]]] = {}
     for group, branches in work:
         for branch in branches:

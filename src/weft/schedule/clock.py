@@ -1,4 +1,4 @@
-"""Read the wall clock. No other module reads the time; all other code receives the time as an argument."""
+"""Read the wall clock. All other modules receive the time as an argument."""
 
 from __future__ import annotations
 

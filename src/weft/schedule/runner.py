@@ -2,7 +2,7 @@
 
 The runner holds the lease for one tick at a time. If another process also ticks the home, the runner reports that
 process. Two such processes are safe, because each tick holds the lease. While no query is due, the runner maintains the
-home step by step, in at most one round every ten minutes.
+home step by step. At most one round of maintenance starts every ten minutes.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ _REST_US: Final = 200_000
 _FIRST_PAUSE_US: Final = 5 * 1_000_000
 _LONGEST_PAUSE_US: Final = 300 * 1_000_000
 _CARRIER_SECONDS: Final = 5.0
-"""At its end, the runner waits this many seconds for a message that is being sent."""
+"""At the end, the runner waits at most this many seconds for a message that is being sent."""
 _GIVE_UP: Final = 3
 """If Spark has never succeeded, the runner raises Spark's error after this many failures.
-Such failures mean that Spark is not installed correctly.
+In this case, the installation of Spark is at fault.
 """
 
 
@@ -139,8 +139,7 @@ class Runner:
         finally:
             over.set()
             self._news.set()
-            # If the channel is stalled, its next delivery undoes or resends the messages that the channel has not
-            # accepted.
+            # The next delivery undoes or resends messages that a stalled channel has not accepted.
             carrier.join(_CARRIER_SECONDS)
 
     def _step(self) -> int:
@@ -150,7 +149,7 @@ class Runner:
     def _poll_due(self) -> int:
         """Poll the sources that are due. Return the microseconds until the next source is due.
 
-        If a source fails, report its error and poll the other sources. The eager views are refreshed once, after all
+        If a source fails, report the error and poll the other sources. The eager views are refreshed once, after all
         polls.
         """
         changed = False
@@ -242,8 +241,8 @@ class Runner:
 def ticking_alone(home: Path) -> Iterator[int | None]:
     """Register this process as the process that ticks the home while the block runs.
 
-    If another process is already registered, provide its process ID, otherwise None. The operating system removes the
-    registration when the process ends. On a file system without locks, the result is always None.
+    Provide the process ID of another registered process, or None. The operating system removes the registration when
+    the process ends. On a file system without locks, the result is always None.
     """
     make_file(layout.runner_file(home))
     with layout.runner_file(home).open("a+", encoding="utf-8") as file:

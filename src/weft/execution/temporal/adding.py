@@ -1,7 +1,7 @@
 """Add and remove temporal views and their auxiliary views.
 
-An auxiliary view is a stored view with its own log. It is refreshed before the views that read it, at the same instant.
-If a process dies between the two commits, recovery is the same as between any two views.
+An auxiliary view is a stored view with its own log. The refresh of an auxiliary view comes before the refresh of its
+readers, at the same instant. If a process dies between the two commits, recovery is the same as between any two views.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from weft.sql.render import scalar
 
 
 def add_view(home: OpenHome, name: str, text: str, mode: Mode) -> ViewRecord:
-    """Add a view with its table, its definition and its auxiliary views. Its rows are computed later. Return its
-    record.
+    """Add a view with a table, a definition and auxiliary views, without computing its rows. Return the view's record.
 
     Raise SqlError if the text does not define a view. Raise Refused if the name or a column is invalid, or if this
     process does not compute an operation of the view. Raise Conflict if the name is in use. Raise LeaseBusy.
@@ -58,7 +57,7 @@ def _refused(part: Scalar) -> Refused:
 
 
 def refusal(refused: Scalar) -> str:
-    """Return a phrase that names a function, an operator or a conversion by its SQL text."""
+    """Return a phrase with the SQL text of a function, an operator or a conversion."""
     match refused:
         case Call(name="/" | "%" | "*" as operator, args=args):
             return f"{operator} of {' and '.join(str(arg.type) for arg in args)}"
@@ -87,8 +86,7 @@ def _clear(writer: Writer, paths: Iterable[str]) -> None:
 
 
 def over_auxiliaries(writer: Writer, bound: ViewPlan, at: int) -> ViewPlan:
-    """Return the view's plan over auxiliary views. An auxiliary view replaces each table that the view needs only
-    partly.
+    """Replace each table that the view needs only partly by an auxiliary view. Return the changed plan.
 
     Existing auxiliary views are reused, and missing ones are added. ``at`` is the wall clock time (µs UTC).
     """
@@ -103,12 +101,12 @@ def over_auxiliaries(writer: Writer, bound: ViewPlan, at: int) -> ViewPlan:
 
 
 def is_worth_storing(wanted: Auxiliary) -> bool:
-    """Return whether to store an auxiliary view, which is true if its conditions exclude some rows of the table.
+    """Return whether an auxiliary view is worth storing: whether its conditions exclude some rows of the table.
 
     Without such a condition, the log of the auxiliary view would be nearly as long as the table's log. Each refresh
     would also need one more commit. In a measurement, the table had 20,000 rows of 12 columns. Each poll made 500
-    changes, 70 % of them in columns that the view did not need. An auxiliary view without conditions made a join a
-    tenth slower than the table's own log, and a projection four tenths slower.
+    changes, and 70 % of the changes concerned columns that the view did not need. An auxiliary view without conditions
+    made a join a tenth slower than the table's own log, and a projection four tenths slower.
     """
     return bool(wanted.conditions)
 
@@ -129,7 +127,7 @@ def _added(writer: Writer, wanted: Auxiliary, at: int) -> TableRecord:
 
 
 def reads_of(bound: ViewPlan) -> dict[int, tuple[int, ...]]:
-    """Return the IDs of the value columns that a view reads, by table ID."""
+    """Map the ID of each table that a view reads to the IDs of the value columns that the view reads."""
     return {
         table.id: tuple(column.id for column in table.columns if column.name not in (VALID_FROM, VALID_TO))
         for table in bound.tables

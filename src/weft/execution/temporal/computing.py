@@ -1,6 +1,6 @@
 """Compute the change of a view in this process.
 
-The delta comes from the logs of the view's inputs. It becomes rows for the view's log.
+The logs of the view's inputs give the delta, and the delta gives the new rows of the view's log.
 """
 
 from __future__ import annotations
@@ -98,20 +98,19 @@ class _Refresh:
     reading: RefreshInput
     logs: Logs
     changes: dict[tuple[str, int], Value] = field(default_factory=dict)
-    """The values of ∇R and ΔR, by kind of change and table ID."""
+    """Maps each kind of change and table ID to the value of ∇R or ΔR."""
     there: set[str] = field(default_factory=set)
     """Names of the DuckDB views whose columns already have the types of the view's columns."""
 
     def whole(self, view: TableRecord) -> tuple[str, str]:
-        """Return two DuckDB tables: the view's periods before and after its first refresh."""
+        """Return two DuckDB tables: the view's periods before and after the first refresh."""
         values = self._values(self.reading.t, {})
         value = self._typed(values.table_of(self.view_plan.plan.view))
         values.drop_all_but(self.view_plan.plan.view)
         return self._own(view, f"SELECT {listed(columns_of(self.width))} FROM {value}"), value
 
     def refreshed(self, view: TableRecord, tau: int) -> tuple[str, str] | None:
-        """Return two DuckDB tables with the periods before and after the refresh. Rows outside the view's delta are
-        left out.
+        """Return two DuckDB tables: the periods before and after the refresh, limited to the rows in the view's delta.
 
         Return None if the delta certainly changes no row.
         """
@@ -148,7 +147,6 @@ class _Refresh:
 
     @property
     def width(self) -> int:
-        """The number of columns of the view."""
         return len(self.view_plan.columns)
 
     def _own(self, view: TableRecord, touched: str) -> str:

@@ -24,14 +24,14 @@ from weft.storage.periods import TS, values_of
 from weft.storage.temporal_sql import TemporalSql
 
 MOST_SINCE: Final = 20_000
-"""Greatest number of log rows that a look-up for periods since an instant may return.
+"""Greatest number of log rows that a look-up may return for periods since an instant.
 For more rows, the refresh reads the open rows and the new log rows.
 """
 MOST_POOLED: Final = 50_000
 """Greatest number of log rows that one refresh stores for further look-ups by the same columns."""
 GRAIN: Final = 86_400_000_000
-"""Microseconds of a day. Reads of a log since an instant start at a multiple of a day.
-One read then serves all instants of that day.
+"""Microseconds of a day.
+A read of a log since an instant starts at a multiple of a day, and therefore serves all instants of that day.
 """
 
 
@@ -49,19 +49,19 @@ class Logs:
     tables: dict[int, TableRecord] = field(default_factory=dict)
     wholes: set[str] = field(default_factory=set)
     changed: dict[int, str] = field(default_factory=dict)
-    """The log rows of the rows that changed since the last refresh: a DuckDB view by table ID."""
+    """Maps a table ID to a DuckDB view of the log, limited to the rows that changed since the last refresh."""
     recents: dict[tuple[int, int, int], str | None] = field(default_factory=dict)
     pools: dict[tuple[int, tuple[str, ...]], str] = field(default_factory=dict)
-    """The log rows that look-ups found: a DuckDB table by table ID and combination of columns.
+    """Maps a table ID and a combination of columns to a DuckDB table with the log rows that look-ups found.
     The table NAME_keys has the keys of these look-ups.
     """
     sizes: dict[str, int] = field(default_factory=dict)
-    """The number of rows in each table of ``pools``, by table name."""
+    """Maps the name of each table in ``pools`` to the number of rows."""
     parts: int = 0
 
     def of(self, table: TableRecord, schema: TableSchema) -> LoggedTable:
-        """Return the log of a table, limited to the columns of ``schema``. ``whole`` creates the DuckDB view of the
-        log.
+        """Return the log of a table, limited to the columns of ``schema``. Only ``whole`` creates the DuckDB view of
+        the log.
         """
         self.tables[table.table_id] = table
         return LoggedTable(self.sql, f"log_{table.table_id}", table.stored, schema)
@@ -100,16 +100,16 @@ class Logs:
         """Return the log. From a large log, return only the rows that match ``among`` in at least one column.
 
         An arrangement finds the matching rows. If ``among`` has a column of the table's key, the look-up uses this
-        column. If ``among`` has all value columns of the log, it uses all of them. Otherwise it uses the first column
-        of ``among``. If no look-up is possible, return the whole log.
+        column. If ``among`` has all value columns of the log, the look-up uses all of them. In all other cases, the
+        look-up uses the first column of ``among``. If no look-up is possible, return the whole log.
         """
         return self._look_up(log, among, self.look_ups) or self.whole(log)
 
     def since(self, log: LoggedTable, among: Among, first: int, known: int) -> LoggedTable:
-        """Return the part of the log with the periods since ``first``, as known at ``known``, for the rows in
-        ``among``.
+        """Return the periods of the rows in ``among``, since the instant ``first`` and as known at the instant
+        ``known``.
 
-        Both instants are µs UTC. The part may be the whole log, as in ``near``.
+        ``first`` and ``known`` are µs UTC. The result may be the whole log, as in ``near``.
         """
         few = replace(self.look_ups, most_found=min(MOST_SINCE, self.look_ups.most_found))
         return self._look_up(log, among, few) or self._recent(log, first, known) or self.near(log, among)
@@ -180,8 +180,8 @@ class Logs:
     def _recent(self, log: LoggedTable, first: int, known: int) -> LoggedTable | None:
         """Return the periods since ``first`` as known at ``known``, and some earlier periods.
 
-        Return None if the open rows are not cached. The end of a period is never later than its record. A period that
-        holds since ``first`` is therefore one of these:
+        Return None if the open rows are not cached. The end of a period is never recorded before the
+        end. A period that holds since ``first`` is therefore in one of these classes:
 
         - The period was recorded since ``first``.
         - The period was open before ``first`` and still is.

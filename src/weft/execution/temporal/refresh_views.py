@@ -1,8 +1,8 @@
 """Refresh temporal views.
 
-Each view is refreshed after its inputs, at one instant t, and its change is recorded in one commit. A refresh at t
-reads the records up to t. Changes of its inputs that arrive after the start of the refresh are recorded after t. An
-interrupted refresh is repeated, unless its commit is found in Delta (design law 6).
+A view is refreshed at one instant t, after the inputs of the view. One commit records the change. A refresh at t reads
+the records up to t. If an input changes after the start of the refresh, the change is recorded after t. An interrupted
+refresh is repeated, unless the commit is found in Delta (design law 6).
 
 A poll refreshes the eager views. A tick first refreshes the views that standing queries read.
 """
@@ -66,7 +66,7 @@ def view_plan_of(view: ViewRecord, tables: Iterable[TableRecord]) -> ViewPlan:
 
 
 def with_read(views: Sequence[ViewRecord], wanted: Iterable[int]) -> tuple[ViewRecord, ...]:
-    """Return the views with the IDs ``wanted`` and the views that they read, inputs first."""
+    """Return the views with the IDs ``wanted`` and the views that they read. Inputs come first."""
     by_id = {view.table_id: view for view in views}
     ids: set[int] = set()
     for key in sorted(set(wanted) & by_id.keys(), reverse=True):
@@ -82,7 +82,7 @@ def with_read(views: Sequence[ViewRecord], wanted: Iterable[int]) -> tuple[ViewR
 def is_current(view: ViewRecord, tables: dict[int, TableRecord], t: int) -> bool:
     """Return whether the view is up to date at ``t``.
 
-    A view is up to date if its last refresh was at t - 1 or later, and its inputs have not changed since the refresh.
+    An up-to-date view was refreshed at t - 1 or later, and no input has changed since the refresh.
     """
     if view.tau is None or view.tau + 1 < t:
         return False
@@ -99,11 +99,11 @@ def _not_current(views: Iterable[ViewRecord], tables: dict[int, TableRecord], t:
 
 
 def refresh_views(home: OpenHome, wanted: Iterable[int], *, now: int | None = None) -> tuple[Refreshed, ...]:
-    """Refresh the views with the IDs ``wanted``, each after its inputs, all at the same instant. Return the results.
+    """Refresh the views with the IDs ``wanted`` at one instant, each view after its inputs. Return the results.
 
-    If ``now`` is None, the instant is the time of the home's clock, and a current view is skipped. If a view fails, its
-    record has the reason, and the views that read it are not refreshed. Raise ClockError if ``now`` is past and a view
-    was not refreshed up to ``now``. Raise LeaseBusy, LeaseLost or StorageError.
+    If ``now`` is None, the instant is the time of the home's clock, and an up-to-date view is skipped. If a view fails,
+    the record of the view has the reason, and its readers are not refreshed. Raise ClockError if ``now`` is past and a
+    view was not refreshed up to ``now``. Raise LeaseBusy, LeaseLost or StorageError.
     """
     ids = tuple(wanted)
     if not ids or not with_read(home.catalog.views.all(), ids):
@@ -125,11 +125,11 @@ def refresh_views(home: OpenHome, wanted: Iterable[int], *, now: int | None = No
 
 
 def refresh_up_to(home: OpenHome, views: Sequence[ViewRecord], at: int, *, exact: bool) -> int:
-    """Refresh views for reading at ``at`` (µs UTC). Return the instant at which to read them.
+    """Refresh views for reading at ``at`` (µs UTC). Return the instant at which to read the views.
 
     If ``exact`` is true, return ``at``, otherwise the instant of the last refresh. No view can be refreshed at an
-    instant before the watermark F. In this case, the views are refreshed at the time of the home's clock, and their
-    periods contain the past. Raise the error of a failed refresh, LeaseBusy or StorageError.
+    instant before the watermark F. If ``at`` is before F, the views are refreshed at the time of the home's clock. The
+    periods of the views still contain the past. Raise the error of a failed refresh, LeaseBusy or StorageError.
     """
     later = exact and at >= home.catalog.home().watermark
     if not exact or later or any(view.tau is None or view.tau < at for view in views):
@@ -168,7 +168,7 @@ def _instant(home: OpenHome, writer: Writer, now: int | None) -> int:
 def _each(home: OpenHome, writer: Writer, views: Sequence[ViewRecord], t: int) -> Iterable[Refreshed]:
     """Refresh the views in order, and yield the result of each view except auxiliary views.
 
-    If a view fails, the views that read it fail as well.
+    If a view fails, all readers of the view fail as well.
     """
     failed: dict[int, tuple[ViewRecord, WeftError]] = {}
     for view in views:
@@ -178,7 +178,7 @@ def _each(home: OpenHome, writer: Writer, views: Sequence[ViewRecord], t: int) -
                 raise _because_of(*below)
             done = refresh_view(writer, view, t, home.clock())
         except Exception as raised:
-            # Continue with the other views: a damaged file belongs to this view or to one of its inputs.
+            # Continue with the other views. The damaged file belongs to this view or to one of its inputs.
             if is_of_the_home(raised) and not isinstance(raised, StorageError):
                 raise
             logs = layout.logs_folder(writer.path)
@@ -238,11 +238,11 @@ def refresh_view(writer: Writer, view: ViewRecord, t: int, at: int) -> Refreshed
 
 
 def refresh_eager(home: OpenHome, *, now: int | None = None) -> tuple[Refreshed, ...]:
-    """Refresh the eager views whose inputs have changed since their last refresh, all at the same instant.
+    """Refresh the eager views whose inputs have changed since the last refresh, all at the same instant.
 
-    The instant is ``now`` (µs UTC), or the instant of the last change if it is later. If ``now`` is None, the instant
-    is the time of the home's clock. If a poll dies before the refresh, the next poll refreshes the views. Raise
-    LeaseBusy, LeaseLost, ClockError or StorageError.
+    The instant is the later of ``now`` (µs UTC) and the last change. If ``now`` is None, the instant is the time of the
+    home's clock. If a poll dies before the refresh, the next poll refreshes the views. Raise LeaseBusy, LeaseLost,
+    ClockError or StorageError.
     """
     catalog = home.catalog
     views = catalog.views.all()
@@ -263,10 +263,10 @@ def refresh_eager(home: OpenHome, *, now: int | None = None) -> tuple[Refreshed,
 def refresh_queried(home: OpenHome, t: int | None = None) -> tuple[Refreshed, ...]:
     """Refresh the views that standing queries read, for a tick at ``t`` (µs UTC).
 
-    If ``t`` is None, the tick is at the time of the home's clock. The views are refreshed at the instant before the
-    tick, because the tick must see their rows. If that instant is past, do nothing. Skip views whose inputs have not
-    changed. Time alone never changes these views: a query inlines the definition of a view that depends on NOW. Raise
-    LeaseBusy or StorageError.
+    If ``t`` is None, the tick is at the time of the home's clock. The refresh is at the instant before the tick,
+    because the tick must see the new rows of the views. If that instant is past, do nothing. Skip views whose inputs
+    have not changed. Time alone never changes these views: a query inlines the definition of a view that depends on
+    NOW. Raise LeaseBusy or StorageError.
     """
     catalog = home.catalog
     queried = {view.table_id for view in catalog.views.queried()}

@@ -24,7 +24,7 @@ from weft.storage.periods import periods, read_log
 
 
 def storage_counts(catalog: CatalogParts, table: TableRecord) -> tuple[int, int, int]:
-    """Return three numbers for a tracked table: its periods, its open periods, and its size in bytes.
+    """Return three numbers for a tracked table: all periods, open periods, and the size in bytes.
 
     Raise StorageError.
     """
@@ -39,9 +39,9 @@ def storage_counts(catalog: CatalogParts, table: TableRecord) -> tuple[int, int,
 
 @dataclass(frozen=True)
 class ShownAuxiliary:
-    """An auxiliary view: its name, its query, its base table ``of``, and its storage (``storage_counts``).
+    """An auxiliary view: the name, the query, the base table ``of``, and the storage (``storage_counts``).
 
-    ``recorded`` is the number of rows in its log. ``shared`` has the names of other views that read the auxiliary view.
+    ``recorded`` is the number of log rows. ``shared`` has the names of other views that read the auxiliary view.
     """
 
     name: str
@@ -70,7 +70,9 @@ def auxiliaries_of(catalog: CatalogParts, view: ViewRecord) -> tuple[ShownAuxili
 def input_names(
     view: ViewRecord, views: Mapping[int, ViewRecord], tables: Mapping[int, TableRecord]
 ) -> tuple[str, ...]:
-    """Return the names of the tables and views that a view reads. An auxiliary view is replaced by its table."""
+    """Return the names of the tables and views that a view reads. The name of an auxiliary view is replaced by that of
+    its table.
+    """
     names: dict[str, None] = {}
     for key in view.reads:
         part = views.get(key)

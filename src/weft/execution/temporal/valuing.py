@@ -1,6 +1,6 @@
 """Compute the values of a refresh's expressions, each as a DuckDB table.
 
-A batch changes little, and many values are therefore empty. If the inputs of an operator show that its value is empty,
+A batch changes little, and many values are therefore empty. If the inputs of an operator show that the value is empty,
 no statement runs. Common subexpressions are computed once.
 """
 
@@ -50,7 +50,7 @@ On: TypeAlias = "tuple[tuple[ColumnRef, ColumnRef], ...]"
 class RefreshValues:
     """A calculator for expressions at ``asked.now`` over the tables as known at ``known`` (µs UTC).
 
-    ``changes`` has the values of ∇R and ΔR, by kind of change and table ID.
+    ``changes`` maps each kind of change and table ID to the value of ∇R or ΔR.
     """
 
     sql: TemporalSql
@@ -61,9 +61,9 @@ class RefreshValues:
     known: int
     values: dict[Temporal, Value] = field(default_factory=dict)
     texts: dict[object, Value] = field(default_factory=dict)
-    """The tables by the SQL text or key that defines them. Equal expressions with other names share a table."""
+    """Maps SQL texts and keys to the tables that they define. Equal expressions with other names share a table."""
     instants: dict[Scalar, int] = field(default_factory=dict)
-    """The instants (µs UTC) of scalars over NOW and parameters."""
+    """Maps scalars over NOW and parameters to instants (µs UTC)."""
     paired: int = 0
     """The number of completed steps on pairs of tuples (``Chain.paired``)."""
 
@@ -81,7 +81,7 @@ class RefreshValues:
         return self.of(relation) or self._empty(relation)
 
     def drop_all_but(self, relation: Temporal) -> None:
-        """Drop the tables of all other values. Over a whole history these tables are large."""
+        """Drop the tables of all other values, because tables over a whole history are large."""
         for name in {name for name in self.texts.values() if name is not None} - {self.values[relation]}:
             self.sql.drop(name)
         self.texts.clear()
@@ -137,7 +137,7 @@ class RefreshValues:
         return self._table(sql, lambda: sql)
 
     def _table(self, key: object, text: Callable[[], str]) -> Value:
-        """Return the table with this key, or None if the table is empty. If it is missing, create it from the query
+        """Return the table with this key, or None if the table is empty. Create a missing table from the query
         ``text``.
         """
         if key not in self.texts:
@@ -219,7 +219,7 @@ def _cheapest_first(relation: Temporal) -> list[Temporal]:
 
 
 def _below(projection: Projection, on: On) -> On | None:
-    """Replace each projection output in the pairs of ``on`` by its column below the projection.
+    """Replace each output of the projection in ``on`` by the column that the output selects.
 
     Return None if an output is not a plain column.
     """

@@ -188,7 +188,7 @@ def arrival(number: int) -> int:
 
 
 def messages(first: int, count: int, seed: int = 1992) -> pa.Table:
-    """Return the ``count`` messages from number ``first`` on, with the table's columns, _own_time and _seq."""
+    """Return ``count`` messages, starting at number ``first``, with the table's columns, _own_time and _seq."""
     random = Random(seed * 1_000_003 + first)
     numbers = range(first, first + count)
     parents = [_parent(number, random) for number in numbers]

@@ -1,4 +1,4 @@
-"""``weft bench many``: compare a tick of one query with a tick of many queries, with the same shape or many shapes.
+"""``weft bench many``: compare a tick of one query with a tick of many queries, of one shape or of many shapes.
 
     weft bench many --queries 1 --queries 100000
 
@@ -99,7 +99,6 @@ def _queries_of_shape(text: str) -> Iterator[str]:
 
 
 def _queries_of_many_shapes() -> Iterator[str]:
-    """Yield queries of different shapes: combinations of conditions and columns, over messages and replies."""
     conditions = (
         "m.newsgroup = 'comp.databases'",
         "m.sender = 'user42'",
@@ -144,7 +143,6 @@ def _measure(
 def _prepared(
     place: Path, messages: int, shape: str, texts: Sequence[str], progress: Callable[[str], None]
 ) -> tuple[BenchHome, QuerySet]:
-    """Return a home with the messages and the queries, after the first delivery."""
     home = place / f"home-{len(texts)}"
     shutil.copytree(place / "loaded", home)
     case = QuerySet(shape, len(texts))

@@ -1,11 +1,11 @@
-"""``weft bench synopses``: measure how many events a second synopses process, and compare with the stored history.
+"""``weft bench synopses``: measure the events that synopses process per second, and compare with the stored history.
 
     weft bench synopses --events 1000000 --batch 1000 --batch 100000
 
 In the generated log, managers approve documents. Users publish and open documents, and are granted and revoked access.
-The log has one event per time point, five a second, and a constant number of users and documents. Three formulas
-(once, since, an aggregation) process the log in batches of each size. At three places in the log, one batch is also
-evaluated from the whole earlier history.
+The log has one event per time point and five events per second. The number of users and documents is constant. Three
+formulas (once, since, an aggregation) process the log in batches of each size. At three places in the log, one batch is
+also evaluated from the whole earlier history.
 
 After the batches, the formulas are installed in one home and measured end to end: load events, tick, commit the
 answers. Ticks of each size are measured near the start and near the end of the log. In between, the largest ticks
@@ -208,7 +208,7 @@ class EventLog:
         return (self.batch(first, first + size) for first in range(0, self.events - size + 1, size))
 
     def batch(self, first: int, end: int) -> Batch:
-        """Return the events from the time point ``first`` to before ``end``."""
+        """Return the events at the time points in [``first``, ``end``)."""
         rows = self.rows.slice(first, end - first)
         seconds = pc.divide(rows.column("tp"), _A_SECOND)
         points = pa.table({"tp": rows.column("tp"), "at": pc.multiply(seconds, 1_000_000)})
@@ -386,7 +386,6 @@ class _Home:
                 self.ticks.parts.setdefault(name, []).append(part)
 
     def _load(self, weft: Weft, size: int) -> None:
-        """Load the next ``size`` events, one Parquet file per table."""
         rows = self.rows.slice(self.done, size)
         micros = pc.add(pc.multiply(rows.column("tp"), pa.scalar(_STEP)), pa.scalar(_BEGIN))
         ts = micros.cast(pa.timestamp("us", "UTC"))

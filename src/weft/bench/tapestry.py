@@ -2,8 +2,8 @@
 
     weft bench tapestry --messages 380000 --messages 3800000
 
-A tick with 3,800 new messages and the five full queries alternate in one Spark session, over the same tables. The
-report has medians. Absolute times depend on the machine.
+Ticks and full queries alternate in one Spark session over the same tables. Each tick has 3,800 new messages. The report
+has medians. Absolute times depend on the machine.
 """
 
 from __future__ import annotations

@@ -137,8 +137,6 @@ def _check(periods: Sequence[int], employees: int) -> None:
 
 
 class _Directory:
-    """A home with the directory, its history and the views. The views are refreshed at the end of the history."""
-
     def __init__(self, home: Path, case: History, progress: Callable[[str], None]) -> None:
         self.weft = Weft.open(home, clock="replay", create=True)
         self.case, self.say = case, progress
@@ -160,7 +158,6 @@ class _Directory:
         return BEGIN + (self.day + 1) * DAY - 1
 
     def _history(self, writer: Writer, table: DirectoryTable) -> None:
-        """Record a table's history, many days at once."""
         step = max(_RECORDED // table.daily, 1)
         log = writer.tables.named(table.name).stored
         self._record(writer, table, BEGIN, table.first(log))
@@ -194,7 +191,7 @@ class _Directory:
         self.say(f"  {self.case.periods:,}: {', '.join(times)}")
 
     def _batch(self) -> None:
-        """Record the changes of one day in the four tables, in the same way as a poll."""
+        """The changes are recorded in the same way as by a poll."""
         home, at = self.weft.opened, BEGIN + self.day * DAY
         for table in self.tables:
             with home.writing("bench") as writer:
@@ -254,7 +251,7 @@ def _timed(work: Callable[[], object]) -> float:
 def report(cases: Sequence[History]) -> str:
     """Return the medians of each history and view, their ratio, and their growth relative to the shortest history.
 
-    Each figure with an aim is followed by the aim.
+    If a figure has an aim, the aim follows the figure.
 
     >>> few = History(10, 5, [0.5], [RefreshTimes("v", 3.0, [1.0, 2.0, 9.0], [40.0], 7)])
     >>> many = History(100, 5, [0.5], [RefreshTimes("v", 9.0, [3.0])])

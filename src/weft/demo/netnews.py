@@ -72,8 +72,6 @@ class Article:
 
 @dataclass
 class _State:
-    """The generated threads of each group."""
-
     chance: random.Random
     recent: dict[str, list[Article]] = field(default_factory=dict)
     number: int = 0

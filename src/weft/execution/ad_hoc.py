@@ -130,7 +130,6 @@ def _from_files(reader: Reader, request: _Request) -> tuple[list[list[str | None
 
 
 def _text(query: Query, branches: Sequence[Branch], most: int) -> str:
-    """Return SQL with the UNION ALL of the branches. The result may contain duplicates."""
     names = ", ".join(f"q.{output.name}" for output in query.outputs)
     texts = [f"SELECT {names}\nFROM ({branch.sql}) AS q" for branch in branches]
     return guarded("\nUNION ALL ".join(texts) or _nothing(query), most)

@@ -43,7 +43,7 @@ COLLECTED: Final = 5_000
 """
 
 _TOO_LARGE: Final = "spark.driver.maxResultSize"
-"""Setting that Spark's error names if a result is too large for the driver."""
+"""If a result is too large for the driver, Spark's error message contains this name."""
 
 _REPEATED: Final = 100
 """Number of rows that a branch may produce for each answer. A branch may produce duplicates of a row."""
@@ -139,7 +139,7 @@ def _united(selects: Sequence[str]) -> str:
 
 
 def guarded(select: str, most: int) -> str:
-    """Add a condition to the SELECT that makes a Spark task fail after ``_REPEATED`` times ``most`` rows."""
+    """Make the Spark tasks of the SELECT fail after ``_REPEATED`` times ``most`` rows."""
     allowed = min(most * _REPEATED, _ROWS_OF_A_TASK - 1)
     return (
         f"SELECT * FROM (\n{select}\n) AS g\n"
@@ -151,8 +151,7 @@ def guarded(select: str, most: int) -> str:
 def gave_too_many(error: Exception) -> bool:
     """Return whether the condition of ``guarded`` raised this Spark error.
 
-    The function compares the error condition and its parameter. The error message is no evidence, because other
-    messages may quote the SQL of ``guarded``.
+    The message text is not compared, because any message may quote the SQL of ``guarded``.
     """
     from pyspark.errors import PySparkException
 

@@ -216,7 +216,7 @@ def _settle_one(writer: Writer, reservation: Reservation) -> Settled:
 def _new_rows(
     writer: Writer, place: Location, table: TableRecord, batch: pa.Table, distinct_on: tuple[str, ...] | None
 ) -> pa.Table:
-    """Return the new rows of the batch in order of arrival, without duplicates."""
+    """Return the new rows in order of arrival, without duplicates."""
     if not distinct_on:
         return batch if _rises(batch.column(SEQ)) else batch.sort_by(SEQ)
     first = first_per_key(batch, distinct_on, SEQ)
@@ -249,9 +249,9 @@ def _rows_not_in_table(
 
 
 def properties(table: TableRecord) -> dict[str, str]:
-    """Return the Delta properties of a table, which limit the column statistics to the start column.
+    """Return the Delta properties of a table. The properties limit column statistics to the start column.
 
-    New rows and thresholds are found by the start column. Statistics of other columns would only lengthen the log.
+    Reads of new rows and thresholds use only these statistics. Statistics of other columns would only lengthen the log.
     """
     with_statistics = instants([table.stored.start], stored_schema(table.stored))
     return {"delta.appendOnly": "true", COLUMNS_PROPERTY: named_columns(with_statistics)}
@@ -305,6 +305,6 @@ def _rises(column: pa.ChunkedArray) -> bool:
 
 
 def commit_rows(writer: Writer, place: Location, rows: pa.Table, reservation: Reservation) -> int:
-    """Commit the rows with the reservation's number, and return the Delta version."""
+    """Commit the rows with the number of the reservation, and return the Delta version."""
     writer.check()
     return append_rows(place, rows, table_app_id(reservation.table_id), reservation.reservation_id)

@@ -105,7 +105,6 @@ def backtest(
 
 
 def _as_standing(plan: Plan) -> QueryRecord:
-    """Return the catalog record of a newly installed query with this plan."""
     return QueryRecord(
         query_id=0,
         name="",

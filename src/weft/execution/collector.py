@@ -11,7 +11,6 @@ from typing import Final
 _OBJECTS: Final = 200_000
 _lock: Final = threading.Lock()
 _running: Final[list[None]] = []
-"""One entry for each thread inside a block of ``fewer_collections``."""
 _before: Final[list[int]] = []
 
 

@@ -32,7 +32,7 @@ _PATIENCE_SECONDS: Final = 2.0
 
 @dataclass(frozen=True)
 class Compacted:
-    """The replacement of ``files`` small files of the table or ledger ``name`` by one file.
+    """The result of a compaction: one file replaces ``files`` small files of the table or ledger ``name``.
 
     ``size`` is the total size of the old files in bytes. ``new_size`` is the size of the new file, or None in a dry
     run. ``before`` and ``after`` are the table's file counts before and after the compaction.
@@ -49,7 +49,7 @@ class Compacted:
 
 @dataclass(frozen=True)
 class Cleaned:
-    """The deletion of data files and log files that a table or the ledger no longer needs.
+    """The deletion of unneeded data files and log files of a table or the ledger.
 
     ``size`` is the total size of these files in bytes. If the files were not deleted, ``problem`` explains the reason.
     """
@@ -64,7 +64,7 @@ class Cleaned:
 
 @dataclass(frozen=True)
 class StoredTable:
-    """A Delta table of a home: its display name, its path, and the order of its rows and files."""
+    """A Delta table of a home with a display name, a path, and the order of rows and files."""
 
     name: str
     path: str
@@ -119,7 +119,7 @@ def compact(home: OpenHome, table: StoredTable, group: Sequence[DataFile]) -> It
 
 
 def _committed(home: OpenHome, table: StoredTable, place: Location, rewritten: Rewritten) -> tuple[int, int] | None:
-    """Return the table's file counts before and after the commit, or None if the table no longer has the old files."""
+    """Return the table's file counts before and after the commit, or None if an old file is missing."""
     with home.writing("maintain") as writer:
         require_undamaged(writer)
         version = commit_rewritten(place, rewritten, writer.lease.token, home.clock())

@@ -25,7 +25,7 @@ from weft.storage.columns import conformed, stored_schema
 from weft.storage.periods import TS, open_periods
 
 FEWEST: Final = 20_000
-"""Least number of log rows for which a table has a cache."""
+"""The least number of log rows for which a table has a cache."""
 _MARK: Final = b"weft.log"
 _CHECKSUM: Final = 4
 """Length of the CRC-32 at the start of the file, in bytes."""
@@ -75,7 +75,6 @@ def _mark(table: TableRecord) -> bytes:
 
 
 def _cached(file: Path, table: TableRecord) -> pa.Table | None:
-    """Return the cached rows, or None if the file is missing, damaged or outdated."""
     if table.rows < FEWEST or not file.exists():
         return None
     try:

@@ -45,7 +45,7 @@ class ReadBounds:
     - ``keys``: keys of one look-up
     - ``loaded``: rows of a table that a load scans for known keys; loads into larger tables use an arrangement
     - ``size``: bytes of a result, because a few rows with long texts could fill the JVM's memory
-    - ``passes``: table rows per batch row up to which a load scans the table if a batch exceeds ``keys``
+    - ``passes``: ratio of table rows to batch rows; up to this ratio, a load of more than ``keys`` rows scans the table
     """
 
     whole: int = 20_000
@@ -267,7 +267,6 @@ def _stored_of(relation: Relation, columns: Iterable[str]) -> set[str]:
 
 
 def _rows_for_queries(relation: Relation, rows: pa.Table, columns: Iterable[str]) -> pa.Table:
-    """For a tracked table, compute the periods from the log rows."""
     if isinstance(relation, Results) or not relation.tracked:
         return rows
     return periods(rows).select(stored_schema(relation.schema, columns).names)
@@ -277,9 +276,9 @@ def log_slices(relation: Relation, slices: Sequence[Slice]) -> tuple[Slice, ...]
     """Return slices of the stored rows that determine the rows in the given slices.
 
     In a tracked table, a slice of period ends becomes the part of the log from the start of the slice on. This part of
-    the log has every record of a period that ends in the slice, because a record is never older than the recorded
-    change. The recorded end cannot be the filter, because a later record may change the end. All records of one period
-    have the same values in the other columns.
+    the log has every record of a period that ends in the slice, because no record is older than the recorded change.
+    The recorded end cannot be the filter, because a later record may change the end. All records of one period have the
+    same values in the other columns.
     """
     if isinstance(relation, Results) or not relation.tracked:
         return tuple(slices)
@@ -299,7 +298,7 @@ def may_look_up(relation: Relation, columns: Iterable[str]) -> bool:
 
 
 def news_files(relation: Relation, files: Iterable[DataFile], slices: Sequence[Slice]) -> list[DataFile]:
-    """Return the files of the relation whose statistics allow rows in any of the slices."""
+    """Return the files of the relation that may have rows in a slice, according to the file statistics."""
     names = LEDGER_COLUMNS if isinstance(relation, Results) else None
     return [file for file in files if any(may_hold(file, part, names) for part in slices)]
 
@@ -341,9 +340,7 @@ def _instant(micros: int) -> pa.Scalar:
 
 
 def _among(column: pa.ChunkedArray, parts: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
-    """Return, for each value of ``column``, whether ``parts`` contain the value.
-
-    For floats, return true for every value except NULL. SQL considers -0.0 and 0.0 equal, but Arrow's ``is_in`` does
+    """For floats, return true for every value except NULL. SQL considers -0.0 and 0.0 equal, but Arrow's ``is_in`` does
     not.
     """
     if pa.types.is_floating(column.type):

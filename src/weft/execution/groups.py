@@ -124,14 +124,11 @@ class Group:
 
     @property
     def first(self) -> bool:
-        """Whether the windows of the group begin at the start of time, which selects the first delivery (Q^M)."""
+        """Whether the windows of the group begin at the start of time. Such a group runs the first delivery (Q^M)."""
         return self.members[0].tau is None
 
     def branches(self) -> tuple[Branch, ...]:
-        """Return the branches to run.
-
-        The SQL for a single query contains the query's constants. The SQL for several queries reads a parameter table.
-        """
+        """Return the branches to run. Only the SQL for several queries reads a parameter table."""
         events = self.shape.first if self.first else self.shape.branches
         if self.time_driven_only:
             events = tuple(event for event in events if event.driver.kind in ("now_from", "now_before"))

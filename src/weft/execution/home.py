@@ -1,4 +1,4 @@
-"""Open a home: its folder, catalog and clock, and a Spark session that starts on first use."""
+"""Provide an open home with a folder, a catalog, a clock, and a Spark session that starts on first use."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class OpenHome:
         """Return the time of the home's clock, by default the wall clock time.
 
         A replay home's clock shows the last ``--now``, or the last ts if ``--now`` was never given. Raise ClockError if
-        a replay home has neither.
+        a replay home has neither ``--now`` nor a ts.
         """
         known = self.catalog.home().now_at(self.clock())
         if known is None:
@@ -72,7 +72,7 @@ class OpenHome:
         return known
 
     def open_instant(self) -> int:
-        """Return the instant of ``from now``, which is the time of the home's clock.
+        """Return the time of the home's clock as the instant of ``from now``.
 
         For a replay home without ``--now``, return the first instant after the last ts.
         """

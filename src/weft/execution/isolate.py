@@ -25,7 +25,9 @@ Result = TypeVar("Result")
 
 _LEAST_SECONDS: Final = 15.0
 _PATIENCE: Final = 4
-"""After a first half without failures, the second half may take this many times as long before it is split."""
+"""If the first half of a group succeeds, the second half gets at most this many times the duration of the first
+half.
+"""
 
 
 def isolated(
@@ -109,7 +111,6 @@ def _failing(runner: SparkRunner, group: Group, trial: Trial, seconds: float) ->
 
 
 def _tried(runner: SparkRunner, group: Group, trial: Trial, seconds: float) -> ExecutionError | None:
-    """Run the group's queries. Return the error (one of FAULTS), or None if all queries succeed."""
     try:
         runner.run(lambda reader: trial(reader, group), seconds)
     except FAULTS as error:

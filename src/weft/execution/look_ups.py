@@ -50,8 +50,8 @@ def moved_since(arrangement: Arrangement, files: Sequence[DataFile]) -> list[Com
 class LookUpResult:
     """The result of a look-up: the reader ``by``, a description ``how``, and the rows.
 
-    ``rows`` is None in two cases. If ``by`` is "Spark", the caller must read the table. Otherwise the arrangement is
-    outdated and may not be extended, and the table is too large to scan.
+    ``rows`` is None in two cases. If ``by`` is "Spark", the caller must read the table. If ``by`` is "arrangement", the
+    arrangement is outdated and may not be extended, and the table is too large to scan.
     """
 
     by: Literal["driver", "arrangement", "Spark"]
@@ -64,8 +64,8 @@ class LookUps:
     """The arrangements of a home, in ``folder``.
 
     A look-up ignores an arrangement that lacks more than ``most_behind`` rows of the table. A look-up with more than
-    ``most_found`` results fails. If ``catching_up`` is false, nothing is written. A look-up without an up-to-date
-    arrangement then scans a table of at most ``most_read`` rows.
+    ``most_found`` results fails. If ``catching_up`` is false, nothing is written. If an arrangement is outdated in this
+    case, a look-up scans a table of at most ``most_read`` rows.
     """
 
     folder: Path

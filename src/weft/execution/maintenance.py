@@ -111,7 +111,7 @@ def _folders(home: OpenHome) -> list[str]:
 
 
 def _catch_up(home: OpenHome, stored: StoredTable, wanted: LookedUp) -> None:
-    """Extend the arrangements of a table to all files of the table before compaction.
+    """Before compaction, extend the arrangements of a table to all files of the table.
 
     An arrangement that covers only some of the compacted files would have to be built again.
     """
@@ -223,9 +223,9 @@ def _merged_or_deleted(home: OpenHome, name: str, wanted: LookedUp, *, dry_run: 
 
 
 def _key(catalog: CatalogParts, name: str, wanted: LookedUp) -> tuple[list[str], TableSchema | None] | None:
-    """Return the key columns and the table of the arrangement in the folder ``name``.
+    """Return the key columns and the table of the arrangement in the folder ``name``, or None if it is not needed.
 
-    The table is None for the ledger's arrangement. Return None if the arrangement is not needed.
+    The table is None for the ledger's arrangement.
     """
     if name == layout.LEDGER:
         return ANSWER.names, None

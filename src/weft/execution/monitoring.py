@@ -60,9 +60,9 @@ def monitor(
 def _evaluated(
     constructed: Synopsis, before: State, points: Sequence[TimePoint], types: dict[str, tuple[DataType, ...]]
 ) -> tuple[State, pa.Table, DivisionByZero | None]:
-    """Return the state after the time points, the answers at these time points, and None.
+    """Return the state after the time points, the answers, and an error or None.
 
-    If a term divides by 0, stop before that time point and return the error as the third value.
+    If a term divides by 0 at a time point, stop before this time point and return the error.
     """
     failure: DivisionByZero | None = None
     while True:
@@ -74,7 +74,7 @@ def _evaluated(
 
 
 def predicate_types(formula: Formula) -> dict[str, tuple[DataType, ...]]:
-    """Return the column types of each predicate of a formula in the log.
+    """Map each predicate of a formula to the types of the predicate's columns in the log.
 
     The log of a dated predicate has no column for the time point.
     """

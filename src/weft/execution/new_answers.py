@@ -38,7 +38,8 @@ _NONE: Final = ledger_schema("query_id", "first_at", "row_hash", "row").empty_ta
 class NewAnswers:
     """The new rows of several queries.
 
-    ``added`` has the number of new rows of each query. ``first`` has the first instant of these rows in microseconds.
+    ``added`` has the number of new rows of each query. ``first`` has the first instant of each query's new rows, in
+    microseconds.
     """
 
     spark: SparkSession
@@ -93,7 +94,6 @@ def new_answers(
 
 
 def _collected(spark: SparkSession, parts: Sequence[DataFrame], *, apart: bool) -> pa.Table | None:
-    """Return None if the rows are too large for the driver's memory."""
     with phase(COMPUTING):
         results = [in_memory(spark, part) for part in (parts if apart and parts else [union(spark, parts)])]
     tables = [each for each in results if each is not None]
@@ -101,7 +101,7 @@ def _collected(spark: SparkSession, parts: Sequence[DataFrame], *, apart: bool) 
 
 
 def _known_locally(reader: Reader, rows: pa.Table, queries: Sequence[int]) -> pa.Table:
-    """Return the query ID and hash of each row that the ledger has. The result may contain other answers."""
+    """The result may contain other answers of the ledger."""
     keys = rows.select(ANSWER.names)
     look_up = known_answers(reader.ledger, queries, keys, reader.bounds, reader.look_ups)
     if look_up.rows is not None:
@@ -136,10 +136,9 @@ def _without(rows: DataFrame | pa.Table, queries: Collection[int]) -> DataFrame 
 
 
 def _fresh(reader: Reader, candidate_rows: DataFrame, known_to: Sequence[int]) -> DataFrame:
-    """Return the candidate rows that are not in the ledger. Each row occurs once, with its first instant."""
     from pyspark.sql import functions as F
 
-    # Most rows occur once. With the repartitioning first, Spark sorts the rows once instead of twice.
+    # Most rows occur once. After a repartitioning, Spark sorts the rows once instead of twice.
     once = (
         candidate_rows.repartition("query_id", "row_hash")
         .groupBy("query_id", "row_hash")
@@ -157,7 +156,6 @@ def _fresh(reader: Reader, candidate_rows: DataFrame, known_to: Sequence[int]) -
 
 
 def _known(reader: Reader, queries: Sequence[int]) -> DataFrame | None:
-    """Return the known answers of ``queries`` as (query_id, row_hash), or None if there are none."""
     from pyspark.sql import functions as F
 
     files = answer_files(reader.ledger, queries)

@@ -22,7 +22,7 @@ from weft.algebra.schema import DataType
 Columns: TypeAlias = Mapping[int, Sequence[DataType]]
 """Maps each query ID to the types of the query's columns."""
 Kinds: TypeAlias = tuple[str, ...]
-"""Spark's names for the types of a query's columns. Values are compared as values of these types."""
+"""Spark's names for the types of a query's columns. Values are compared as these types."""
 
 _COMPARED: Final = {
     **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "BIGINT", "TIMESTAMP", "DATE"), "BIGINT"),
@@ -33,7 +33,7 @@ _HERE: Final = ["query_id", "first_at"]
 
 
 def kinds_of(columns: Columns) -> dict[Kinds, list[int]]:
-    """Return the IDs of the queries for each combination of column types (``Kinds``)."""
+    """Map each combination of column types (``Kinds``) to the IDs of the queries with these types."""
     by_kinds: dict[Kinds, list[int]] = {}
     for query_id, types in columns.items():
         by_kinds.setdefault(tuple(map(_kind, types)), []).append(query_id)
@@ -47,7 +47,7 @@ def _kind(type_: DataType) -> str:
 
 
 def in_order(rows: pa.Table, columns: Columns) -> pa.Table:
-    """Sort the rows by query ID, and the rows of each query in the order of this module."""
+    """Sort the rows by query ID, then in the order that the module docstring describes."""
     by_hash = [(name, "ascending") for name in (*_HERE, "row_hash")]
     ordered = rows.sort_by(by_hash).combine_chunks()
     tied = _tied(ordered)
@@ -82,7 +82,6 @@ def _tied(ordered: pa.Table) -> pa.Array:
 
 
 def _sorted_places(rows: pa.Table, kinds: Kinds) -> pa.Array:
-    """Return the positions of the rows in sorted order."""
     keys = {name: rows.column(name) for name in _HERE}
     texts = rows.column("row").combine_chunks()
     for number, kind in enumerate(kinds):
@@ -96,7 +95,6 @@ def _sorted_places(rows: pa.Table, kinds: Kinds) -> pa.Array:
 
 
 def _keys(texts: pa.Array, kind: str) -> dict[str, pa.Array]:
-    """Return Arrow's sort keys for the values ``texts`` of the type ``kind``."""
     if kind == "DOUBLE":
         # Arrow sorts NaN next to NULL, and -0.0 before 0.0. Adding 0.0 turns -0.0 into 0.0.
         numbers = pc.add(pc.cast(texts, pa.float64()), 0.0)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 FEW: Final = 1_000
 """Up to this number of queries, Spark receives all queries of a group, even queries that cannot get a row."""
 _JOINED: Final = 1_000_000
-"""Greatest number of rows in the join of a branch's relations in the driver."""
+"""Greatest number of rows in a join that the driver computes."""
 _COMPARED: Final = (*INTEGRAL, "STRING")
 """Arrow and Spark agree about the equality of values of these types."""
 
@@ -108,14 +108,16 @@ def _met(rows: pa.Table, branch: Branch, local: Mapping[str, LocalRows]) -> pa.A
 
 
 def _comparable(ties: Sequence[Tie], alias: str) -> dict[str, ColumnRef]:
-    """Map each parameter to the column of the range variable ``alias`` that must equal the parameter."""
+    """Map each parameter to the column that must equal the parameter. The columns belong to the range variable
+    ``alias``.
+    """
     return {own.column: other for own, other in ties if other.scan == alias and other.type.name in _COMPARED}
 
 
 def _add(
     together: list[pa.Table], there: LocalRows, tied: Mapping[str, ColumnRef], linked: Sequence[Tie], types: pa.Schema
 ) -> None:
-    """Add the parameter values of a relation to ``together``, if possible by a join with a table in ``together``."""
+    """Add the parameter values of a relation to ``together``. If possible, join them with a table in ``together``."""
     columns = {name: there.column(ref.column).cast(types.field(name).type) for name, ref in tied.items()}
     columns |= {_label(own): there.column(own.column) for own, _ in linked}
     mine = pa.table(columns)

@@ -38,7 +38,7 @@ class Results:
         return self.query.results
 
     def extended(self, rows: int, last_ts: int | None) -> Results:
-        """Return the results after ``rows`` further answers. ``last_ts`` is the greatest first instant of these
+        """Return the results after ``rows`` further answers. ``last_ts`` is the greatest first instant of the further
         answers.
         """
         known = [each for each in (self.last_ts, last_ts) if each is not None]

@@ -76,7 +76,6 @@ def preview_replacement(
 def _answers(
     reader: Reader, plan: Plan, query: QueryRecord, since: int | None, until: int, t0: int | None, most: int | None
 ) -> int:
-    """Return the number of answers of the plan that the ledger does not have for the query."""
     member = Member(query, since, until)
     group = Group(query.plan_id, plan.with_numbered_columns, (member,), until, t0)
     added = new_answers(reader, [group], most=most).added.get(query.query_id)

@@ -37,8 +37,8 @@ def member(
     """Return the query as a member of a tick at ``t``.
 
     ``lower`` has the queries that other queries read. ``reached`` maps each lower query to the instant up to which its
-    answers are complete, or to None if the query has not run yet. The window ends at ``t``, or earlier if a query that
-    this query reads is complete only up to an earlier instant.
+    answers are complete. The instant is None if a lower query has not run yet. The window normally ends at ``t``. If a
+    lower query is complete only up to an earlier instant, the windows of its readers end at this instant.
     """
     begin = window_start(query, tau)
     if not query.reads:
@@ -58,7 +58,7 @@ class WindowStarts:
     """A calculator for the window starts of a tick's queries.
 
     ``plans`` maps plan IDs to plans. ``lower`` has the queries whose results other queries read. ``taus`` maps each
-    query ID to the instant up to which the query ran (µs UTC), or to None for a query that never ran.
+    query ID to the instant up to which the query ran (µs UTC). The instant is None for a query that never ran.
     """
 
     catalog: CatalogParts

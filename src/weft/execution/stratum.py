@@ -1,6 +1,7 @@
-"""Compute and commit the answers of one stratum's Spark queries. Find when time alone adds the next answer.
+"""Compute and commit the answers of one stratum's Spark queries. Find the instant at which time alone adds an answer.
 
-All queries run together. If that fails, the failing queries are set aside one by one, and the others continue.
+All queries run together. If the common run fails, the failing queries are set aside one by one, and the others
+continue.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def _failed(error: ExecutionError) -> ExecutionError:
 def _together(
     run: TickRun, runner: SparkRunner, members: Sequence[Member], seconds: float, *, apart: bool
 ) -> NewAnswers:
-    """Return the new rows of the queries. Set aside the queries that would add too many rows."""
+    """Set aside the queries that would add too many rows."""
     windows, most = grouped(members, run.plans, run.t0), runner.limits.rows
     new = runner.run(lambda reader: new_answers(reader, *windows, most=most, apart=apart), seconds)
     many = {key: too_many(each.rows, most) for key, each in new.added.items() if each.rows > most}
@@ -115,9 +116,8 @@ def _write(
 def _commit(
     run: TickRun, new: NewAnswers, members: Sequence[Member], name: str, reader: Reader | None
 ) -> Mapping[int, Added]:
-    """Number and commit the answers. Return the additions of each query.
-
-    With a ``reader``, Spark computes the rows before the write. If this computation fails, the failing query is known.
+    """With a ``reader``, Spark computes the rows before the write. If this computation fails, the failing query is
+    known.
     """
 
     def numbered(some: list[Member]) -> DataFrame | pa.Table:
@@ -145,9 +145,9 @@ def _joined(new: NewAnswers, parts: Sequence[DataFrame | pa.Table]) -> DataFrame
 def _foresee(run: TickRun, runner: SparkRunner, members: Sequence[Member]) -> None:
     """For each query without new rows, record the instant at which time alone adds the next row.
 
-    The instant is computed only if the input rows are in the driver's memory. Otherwise, the next tick runs the query
-    anyway if more rows arrive. If Spark cannot compute the instant, the next tick runs the query. A query that exceeds
-    its limits or hits a defect here is set aside, because each tick would have the same problem.
+    If a row arrived in this tick, the instant is computed only from rows in the driver's memory. While rows arrive,
+    each tick runs the query anyway. If Spark cannot compute the instant, the next tick runs the query. A query that
+    exceeds its limits or hits a defect here is set aside, because each tick would have the same problem.
     """
     arrived = isolated(
         by_query(members),

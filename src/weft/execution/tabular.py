@@ -75,7 +75,7 @@ class Tabular(Brief):
     def to_pandas(self) -> Any:
         """Return the rows as a pandas DataFrame.
 
-        An INTEGER or BOOLEAN column with a NULL gets one of pandas' nullable types (``Int64``, ``boolean``), to lose no
+        If a column of integers or BOOLEAN contains NULL, pandas' nullable types (``Int64``, ``boolean``) keep every
         digit. Values of nested columns are dicts and lists. Raise Refused if pandas is not installed.
         """
         try:
@@ -144,7 +144,7 @@ _NULLABLE: Final = {"int8": "Int8", "int16": "Int16", "int32": "Int32", "int64":
 
 
 def _far(column: pa.ChunkedArray) -> list[dt.date | int | None] | None:
-    """Return the values of a date column that has a date beyond the range of Python's ``date``, else None.
+    """Return the values of a date column if a date is beyond the range of Python's ``date``, else None.
 
     pandas represents dates as Python's dates and fails for such a date.
     """

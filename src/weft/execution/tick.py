@@ -105,7 +105,7 @@ def settle_tick(writer: Writer, at: int) -> TickReport | None:
 
 
 def tick_instant(catalog: CatalogParts, t: int | None, at: int) -> int:
-    """Return the instant of a tick. It is at most the first instant of an open reservation.
+    """Return the instant of a tick. No tick passes the first instant of an open reservation.
 
     If ``t`` is None, start from the time of the home's clock. ``at`` is the wall clock time. Raise ClockError if the
     clock of a replay home is not set. Raise ClockError if a load with --hold runs in a home that never ticked.
@@ -160,7 +160,6 @@ def _run(
 
 
 def _each(run: TickRun, items: Mapping[int, Item], compute: Callable[[Item], Result]) -> list[Result]:
-    """Return the results of ``compute``, and set aside the queries that fail. The keys of ``items`` are query IDs."""
     parts = isolated(items, lambda some: [compute(each) for each in some], run.set_aside)
     return [each for part in parts for each in part]
 
@@ -221,7 +220,6 @@ def _written(run: TickRun, stratum: int) -> int | None:
 
 
 def _run_stratum(run: TickRun, number: int, members: Sequence[Member]) -> None:
-    """Write a stratum's answers, unless they are already written, and make them visible to the next stratum."""
     version = _written(run, number)
     if version is not None:
         added: Mapping[int, Added] = added_by_query(run.writer.data, version)

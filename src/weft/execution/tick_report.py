@@ -30,7 +30,7 @@ class QueryOutcome(Brief):
     """The result of a tick for one query with the window [tau, t). Instants are in microseconds UTC.
 
     ``reason`` explains why the query got no rows or why the window ended before the tick's t. ``next_due`` is the next
-    instant at which time alone can add a row. ``next_due`` is None if no such instant exists or was computed.
+    instant at which time alone can add a row. If this instant does not exist or was not computed, ``next_due`` is None.
     """
 
     query: QueryRecord
@@ -62,11 +62,11 @@ class TickReport(Brief):
 
 @dataclass
 class TickRun:
-    """The inputs and the results so far of one tick.
+    """The inputs of one tick, and its results so far. Most results are keyed by query ID.
 
-    Most results are keyed by query ID. If the tick must not compute anything, ``runner`` is None, and later ticks find
-    the answers. ``reached`` maps each query to the instant up to which its answers are complete. ``lower`` has the
-    queries whose results other queries read.
+    If the tick must not compute anything, ``runner`` is None, and later ticks find the answers. ``reached`` maps each
+    query to the instant up to which its answers are complete. ``lower`` has the queries whose results other queries
+    read.
     """
 
     writer: Writer
@@ -97,7 +97,7 @@ class TickRun:
         self.lower = {key: replace(q, state="failed") if key in failed else q for key, q in self.lower.items()}
 
     def fail_counted(self, failed: Mapping[int, WeftError]) -> None:
-        """Mark queries as failed after their answers of this tick are counted.
+        """Mark queries as failed whose answers of this tick are already counted.
 
         A resumed query continues at the end of this tick.
         """
@@ -110,7 +110,6 @@ class TickRun:
             self.writer.queries.set_state(names[key], "failed", self.failed[key])
 
     def _log_defects(self, names: Mapping[int, str], failed: Mapping[int, WeftError]) -> None:
-        """Write the errors that are defects of Weft to the home's log, with tracebacks."""
         logs = layout.logs_folder(self.writer.path)
         for key, error in failed.items():
             if isinstance(error, QueryFault) and error.defect:
@@ -165,10 +164,7 @@ def _rows(run: TickRun, query: QueryRecord) -> int:
 
 
 def _reason(run: TickRun, member: Member, reasons: dict[tuple[int, int | None, int], str | None]) -> str | None:
-    """Return a sentence that explains why a query got no row.
-
-    ``reasons`` caches the sentences by plan and window.
-    """
+    """``reasons`` caches the sentences by plan and window."""
     like = (member.query.plan_id, member.tau, member.t)
     if like not in reasons:
         shape = run.plans.get(member.query.plan_id) or run.synopses.get(member.query.plan_id)
@@ -201,9 +197,6 @@ def _count(run: TickRun, outcome: QueryOutcome) -> Count:
 
 
 def _versions(run: TickRun) -> list[tuple[str, int, int]]:
-    """Return (path, version, rows) of each table that the tick read or wrote.
-
-    The catalog compares these versions with Delta at the next start.
-    """
+    """The catalog compares these versions with Delta at the next start."""
     read = [t for t in run.tables.values() if not isinstance(t, Results) and t.version >= 0]
     return [*((table.path, table.version, table.rows) for table in read), *run.outputs.stored.values()]

@@ -57,7 +57,6 @@ def slices_of(work: Iterable[tuple[Group, tuple[Branch, ...]]]) -> dict[str, tup
 
 
 def _ranges(path: DeltaScan, group: Group) -> set[tuple[int | None, int]]:
-    """Return the ranges of the path's column that the queries of a group read. Compute each window once."""
     members: Iterable[Member] = group.members
     if not path.shift.intervals:
         members = {member.tau: member for member in members}.values()

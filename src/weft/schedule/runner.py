@@ -260,7 +260,7 @@ def ticking_alone(home: Path) -> Iterator[int | None]:
 
 
 EVERY_US: Final = 10 * 60 * 1_000_000
-"""Time before the first round of maintenance, and between rounds, in microseconds."""
+"""Time before each round of maintenance, in microseconds."""
 
 
 @dataclass

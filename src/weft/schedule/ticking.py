@@ -1,4 +1,4 @@
-"""Run one tick under the lease, and check beforehand whether a tick would find an answer."""
+"""Run one tick under the lease, and check beforehand whether the tick would find an answer."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Ticked(Brief):
 
 
 def tick(home: OpenHome, choice: Choice, *, t: int | None, wait_us: int) -> Ticked:
-    """Run a tick of the chosen queries at ``t``, and return its result.
+    """Run a tick of the chosen queries at ``t``, and return the result.
 
     If ``t`` is None, the tick is at the time of the home's clock. The views that the queries read are refreshed first.
     Wait at most ``wait_us`` microseconds for the lease. Raise LeaseBusy, ClockError, StorageError or ExecutionError
@@ -56,7 +56,7 @@ def tick(home: OpenHome, choice: Choice, *, t: int | None, wait_us: int) -> Tick
 def all_quiet(catalog: Catalog, t: int) -> bool:
     """Return whether a tick of the due queries at ``t`` would find no answer.
 
-    Such a tick finds no answer if no row arrived in its tables and time alone adds no answer. The check runs once for
+    This is true if no row arrived in the tables of the queries and time alone adds no answer. The check runs once for
     each plan, not for each query.
     """
     if catalog.ticks.planned() is not None:

@@ -150,7 +150,6 @@ class _Refresh:
         return len(self.view_plan.columns)
 
     def _own(self, view: TableRecord, touched: str) -> str:
-        """Return a DuckDB table of the view's stored periods for the rows of the query ``touched``."""
         log = self.logs.of(view, view.schema)
         among = log.all_of(self._table("touched", touched))
         return self._table("kept", self.logs.near(log, among).known(self.reading.t, among))
@@ -169,12 +168,11 @@ class _Refresh:
         return deleted is not None or inserted is not None
 
     def _kinds(self, changed: list[TableSchema]) -> list[Kind]:
-        """Return the kinds of change in these tables: deletions, insertions, or both."""
         kinds: tuple[tuple[str, Kind], ...] = (("deleted", "deletions"), ("inserted", "insertions"))
         return [kind for key, kind in kinds if any(self.changes[key, table.id] for table in changed)]
 
     def _begin(self, changed: list[TableSchema]) -> int:
-        """Return the first changed instant of these tables (µs UTC)."""
+        """Return the earliest instant that the changes of these tables affect (µs UTC)."""
         names = [self.changes[kind, table.id] for table in changed for kind in ("deleted", "inserted")]
         every = " UNION ALL ".join(f"SELECT {VALID_FROM} FROM {name}" for name in names if name is not None)
         return int(self.sql.one(f"SELECT UNIX_MICROS(MIN({VALID_FROM})) FROM ({every}) AS given"))

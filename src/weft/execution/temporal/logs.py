@@ -180,8 +180,8 @@ class Logs:
     def _recent(self, log: LoggedTable, first: int, known: int) -> LoggedTable | None:
         """Return the periods since ``first`` as known at ``known``, and some earlier periods.
 
-        Return None if the open rows are not cached. The end of a period is never recorded before the
-        end. A period that holds since ``first`` is therefore in one of these classes:
+        Return None if the open rows are not cached. The record of an end is never earlier than the end. A period that
+        holds at ``first`` or later is therefore in one of these classes:
 
         - The period was recorded since ``first``.
         - The period was open before ``first`` and still is.

@@ -102,8 +102,8 @@ def refresh_views(home: OpenHome, wanted: Iterable[int], *, now: int | None = No
     """Refresh the views with the IDs ``wanted`` at one instant, each view after its inputs. Return the results.
 
     If ``now`` is None, the instant is the time of the home's clock, and an up-to-date view is skipped. If a view fails,
-    the record of the view has the reason, and its readers are not refreshed. Raise ClockError if ``now`` is past and a
-    view was not refreshed up to ``now``. Raise LeaseBusy, LeaseLost or StorageError.
+    its record states the reason, and the readers of the view are not refreshed. Raise ClockError if ``now`` is past and
+    a view was not refreshed up to ``now``. Raise LeaseBusy, LeaseLost or StorageError.
     """
     ids = tuple(wanted)
     if not ids or not with_read(home.catalog.views.all(), ids):
@@ -154,8 +154,8 @@ def refresh_named(home: OpenHome, name: str) -> None:
 def _instant(home: OpenHome, writer: Writer, now: int | None) -> int:
     """Return the instant of a refresh: ``now`` if given, otherwise the time of the home's clock.
 
-    On a replay home without ``now``, the instant is at least the instant of the last arrival. While no row arrives, the
-    instant remains that of the last refresh of views.
+    On a replay home without ``now``, the instant is at least the instant of the last arrival. If no row has arrived
+    since the last refresh of views, the instant is that of the last refresh.
     """
     if now is not None:
         return now
@@ -238,7 +238,7 @@ def refresh_view(writer: Writer, view: ViewRecord, t: int, at: int) -> Refreshed
 
 
 def refresh_eager(home: OpenHome, *, now: int | None = None) -> tuple[Refreshed, ...]:
-    """Refresh the eager views whose inputs have changed since the last refresh, all at the same instant.
+    """Refresh at one instant the eager views whose inputs have changed since the last refresh.
 
     The instant is the later of ``now`` (µs UTC) and the last change. If ``now`` is None, the instant is the time of the
     home's clock. If a poll dies before the refresh, the next poll refreshes the views. Raise LeaseBusy, LeaseLost,

@@ -70,9 +70,7 @@ def auxiliaries_of(catalog: CatalogParts, view: ViewRecord) -> tuple[ShownAuxili
 def input_names(
     view: ViewRecord, views: Mapping[int, ViewRecord], tables: Mapping[int, TableRecord]
 ) -> tuple[str, ...]:
-    """Return the names of the tables and views that a view reads. The name of an auxiliary view is replaced by that of
-    its table.
-    """
+    """Return the names of the tables and views that a view reads. The base table replaces an auxiliary view."""
     names: dict[str, None] = {}
     for key in view.reads:
         part = views.get(key)
@@ -97,7 +95,7 @@ def running_totals(catalog: CatalogParts, view: ViewRecord) -> tuple[str, ...]:
 
 
 def _windows(relation: Temporal) -> Iterator[tuple[int, list[Base]]]:
-    """Yield the length (µs) and the tables of each moving window whose rows end only if a row of a table ends."""
+    """Yield the length (µs) and the tables of each moving window over rows that end only with a table's rows."""
     for part in subexpressions(relation):
         if isinstance(part, Extension) and isinstance(part.window, Literal) and isinstance(part.window.value, int):
             below = list(subexpressions(part.input))

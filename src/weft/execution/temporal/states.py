@@ -76,7 +76,8 @@ class LoggedTable:
     def known(self, until: int, among: Among | None = None, since: int | None = None) -> str:
         """Return an SQL query for the periods ``c1 … cn, valid_from, valid_to`` known at ``until`` (µs UTC).
 
-        ``among`` limits the query to matching rows. ``since`` cuts off the parts of periods before that instant.
+        ``among`` limits the query to matching rows. ``since`` cuts off the parts of periods before the instant
+        ``since``.
         """
         text = self.periods(until, among)
         heads = (f"{name} AS c{number}" for number, name in enumerate(self.names, 1))
@@ -122,7 +123,6 @@ class LoggedTable:
         return deleted, self._created(f"{name}_inserted", without_locally(new, old, self.width))
 
     def _created(self, name: str, text: str) -> str | None:
-        """Create a DuckDB table from a query. Return the table's name, or None if the query has no rows."""
         return name if self.sql.table(name, text) else None
 
 

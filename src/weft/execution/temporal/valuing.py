@@ -137,9 +137,6 @@ class RefreshValues:
         return self._table(sql, lambda: sql)
 
     def _table(self, key: object, text: Callable[[], str]) -> Value:
-        """Return the table with this key, or None if the table is empty. Create a missing table from the query
-        ``text``.
-        """
         if key not in self.texts:
             name = f"value_{len(self.texts) + 1}"
             self.texts[key] = name if self.sql.table(name, text()) else None
@@ -156,7 +153,7 @@ class RefreshValues:
     def _looked_up(self, base: Base, semijoin: Semijoin, since: Scalar | None) -> Value:
         """Return the tuples of a table that match tuples of another relation.
 
-        ``since`` cuts off the parts of periods before that instant.
+        ``since`` cuts off the parts of periods before the instant ``since``.
         """
         keys, on = semijoin.right, semijoin.on
         while isinstance(keys, Projection) and keys not in self.values and (below := _below(keys, on)) is not None:
@@ -194,9 +191,7 @@ class RefreshValues:
         return self._table(sql, lambda: sql)
 
     def _bounds(self, within: Within) -> Slice | None:
-        """Return the slice of start or end times for a window, or None if the window may contain an open period's
-        end.
-        """
+        """Return the slice of start or end times for a window, or None if an open period may end in the window."""
         low, high = max(map(self.instant, within.lows)), min(map(self.instant, within.highs))
         if within.column == VALID_FROM:
             return Slice(VALID_FROM, low, high + 1)
@@ -214,7 +209,9 @@ class RefreshValues:
 
 
 def _cheapest_first(relation: Temporal) -> list[Temporal]:
-    """Return the inputs of a relation, changes first: after an empty change, the others need not be computed."""
+    """Return the inputs of a relation. Changes come first, because an empty change makes the other inputs
+    unnecessary.
+    """
     return sorted(inputs(relation), key=lambda part: not isinstance(part, (Deleted, Inserted)))
 
 

@@ -89,9 +89,7 @@ class DirectoryTable:
         return f"SELECT j, {key} AS k, j // {self.rows} + 1 AS v, {self._day('j')} AS stamp FROM {numbers}"
 
     def _day(self, number: str) -> str:
-        """Return an SQL expression for the instant of change ``number``. Rows of the first day have negative
-        numbers.
-        """
+        """Return SQL for the instant of change ``number``. Rows of the first day have negative numbers."""
         return f"{BEGIN} + CASE WHEN {number} < 0 THEN 0 ELSE ({number}) // {self.daily} + 1 END * {DAY}"
 
     def _logged(self, rows: str) -> str:

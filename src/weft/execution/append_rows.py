@@ -297,9 +297,7 @@ def _stamp(batch: pa.Table, table: TableRecord, floor: int, now: int) -> pa.Tabl
 
 
 def _rises(column: pa.ChunkedArray) -> bool:
-    """Return whether the values of the column never decrease. The rows of most files are already in order and need no
-    sort.
-    """
+    """Return whether the values of the column never decrease. Most files are already in order and need no sort."""
     flat = column.combine_chunks()
     return bool(pc.all(pc.less_equal(flat.slice(0, max(len(flat) - 1, 0)), flat.slice(1))).as_py())
 

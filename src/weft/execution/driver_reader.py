@@ -258,9 +258,7 @@ class DriverReader:
 
 
 def _stored_of(relation: Relation, columns: Iterable[str]) -> set[str]:
-    """For a tracked table, return all columns of the log, because a period is computed from all records of the
-    period.
-    """
+    """For a tracked table, return all columns of the log, because a period is computed from all its records."""
     if isinstance(relation, Results) or not relation.tracked:
         return set(columns)
     return {column.name for column in relation.stored.columns}
@@ -340,9 +338,7 @@ def _instant(micros: int) -> pa.Scalar:
 
 
 def _among(column: pa.ChunkedArray, parts: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
-    """For floats, return true for every value except NULL. SQL considers -0.0 and 0.0 equal, but Arrow's ``is_in`` does
-    not.
-    """
+    """For floats, return true for every value except NULL, because Arrow's ``is_in`` distinguishes -0.0 and 0.0."""
     if pa.types.is_floating(column.type):
         return column.is_valid()
     wanted = pa.concat_arrays([chunk for part in parts for chunk in part.chunks] or [pa.array([], column.type)])

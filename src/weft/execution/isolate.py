@@ -25,9 +25,7 @@ Result = TypeVar("Result")
 
 _LEAST_SECONDS: Final = 15.0
 _PATIENCE: Final = 4
-"""If the first half of a group succeeds, the second half gets at most this many times the duration of the first
-half.
-"""
+"""If the first half of a group succeeds, this factor times its duration is the time limit of the second half."""
 
 
 def isolated(

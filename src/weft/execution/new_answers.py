@@ -54,8 +54,8 @@ class NewAnswers:
         return replace(self, rows=_without(self.rows, queries), added=added, first=first)
 
     def numbered(self, members: Sequence[Member], tick_id: int) -> DataFrame | pa.Table:
-        """Number the rows of each query in the order of ``execution.ordering``, and return the rows in the ledger's
-        form.
+        """Number the rows of each query in the order of ``execution.ordering``. Return the ledger's form of the
+        rows.
         """
         queries = [member.query for member in members if member.query.query_id in self.added]
         before = {query.query_id: query.rows for query in queries}

@@ -181,9 +181,7 @@ class Reader:
             return rows.localCheckpoint(eager=False)
 
     def release(self) -> None:
-        """Release the cached relations. Spark's errors are ignored, because a JVM that ended has no cache to
-        release.
-        """
+        """Release the cached relations. Ignore Spark's errors, because a JVM that ended has no cache."""
         with suppress(*spark_errors()):
             for data in self.cached:
                 data.unpersist()

@@ -116,9 +116,7 @@ def _write(
 def _commit(
     run: TickRun, new: NewAnswers, members: Sequence[Member], name: str, reader: Reader | None
 ) -> Mapping[int, Added]:
-    """With a ``reader``, Spark computes the rows before the write. If this computation fails, the failing query is
-    known.
-    """
+    """With a ``reader``, Spark computes the rows before the write. A failure then shows the failing query."""
 
     def numbered(some: list[Member]) -> DataFrame | pa.Table:
         rows = new.without(new.added.keys() - by_query(some).keys()).numbered(some, run.tick.tick_id)

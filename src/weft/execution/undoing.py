@@ -27,9 +27,7 @@ _PATIENCE_SECONDS: Final = 2.0
 
 @dataclass(frozen=True, repr=False)
 class Undone(Brief):
-    """A load that was undone, the load's earlier state, and later loads that may have skipped rows because of this
-    load.
-    """
+    """A load that was undone, its earlier state, and later loads that may have skipped rows because of this load."""
 
     load: LoadSummary
     again: tuple[LoadSummary, ...]

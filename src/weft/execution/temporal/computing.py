@@ -65,8 +65,7 @@ class ViewChange:
 def view_change(
     view_plan: ViewPlan, view: TableRecord, reading: RefreshInput, look_ups: LookUps, *, dated: bool
 ) -> ViewChange:
-    """Return the rows that a refresh appends to the view's log. With ``dated``, also return the first instant of a
-    change.
+    """Return the rows that a refresh appends to the view's log. With ``dated``, add the first instant of a change.
 
     The caller must hold the lease. Raise StorageError for unreadable data, and ExecutionError for a failed computation.
     """

@@ -60,9 +60,7 @@ class Logs:
     parts: int = 0
 
     def of(self, table: TableRecord, schema: TableSchema) -> LoggedTable:
-        """Return the log of a table, limited to the columns of ``schema``. Only ``whole`` creates the DuckDB view of
-        the log.
-        """
+        """Return the log of a table, limited to the columns of ``schema``, without creating a DuckDB view."""
         self.tables[table.table_id] = table
         return LoggedTable(self.sql, f"log_{table.table_id}", table.stored, schema)
 
@@ -106,10 +104,9 @@ class Logs:
         return self._look_up(log, among, self.look_ups) or self.whole(log)
 
     def since(self, log: LoggedTable, among: Among, first: int, known: int) -> LoggedTable:
-        """Return the periods of the rows in ``among``, since the instant ``first`` and as known at the instant
-        ``known``.
+        """Return the periods of the rows in ``among``, since ``first`` and as known at ``known`` (both µs UTC).
 
-        ``first`` and ``known`` are µs UTC. The result may be the whole log, as in ``near``.
+        The result may be the whole log, as in ``near``.
         """
         few = replace(self.look_ups, most_found=min(MOST_SINCE, self.look_ups.most_found))
         return self._look_up(log, among, few) or self._recent(log, first, known) or self.near(log, among)

@@ -109,8 +109,7 @@ class LoggedTable:
         return Among(relation, tuple((name, f"c{number}") for number, name in enumerate(columns, 1)))
 
     def make_change(self, name: str, touched: str, after: int, until: int) -> tuple[str | None, str | None]:
-        """Create DuckDB tables of ∇R and ΔR between two instants for the rows ``touched``. Return the names of both
-        tables.
+        """Create DuckDB tables of ∇R and ΔR between two instants for the rows ``touched``. Return both names.
 
         The names begin with ``name``. An empty table is not created, and has None in place of a name.
         """

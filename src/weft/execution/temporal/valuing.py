@@ -209,9 +209,7 @@ class RefreshValues:
 
 
 def _cheapest_first(relation: Temporal) -> list[Temporal]:
-    """Return the inputs of a relation. Changes come first, because an empty change makes the other inputs
-    unnecessary.
-    """
+    """Return the inputs of a relation, changes first. After an empty change, the other inputs are not needed."""
     return sorted(inputs(relation), key=lambda part: not isinstance(part, (Deleted, Inserted)))
 
 

@@ -37,9 +37,7 @@ from weft.runtime.archiving import make_archive
 from weft.runtime.session import stop_session
 
 _SUBREAPER: Final = 36
-"""PR_SET_CHILD_SUBREAPER of Linux.
-With this option, a process becomes the parent of orphaned processes and can wait for them.
-"""
+"""PR_SET_CHILD_SUBREAPER of Linux: the process becomes the parent of orphaned processes and can wait for them."""
 
 WAYS: Final[Mapping[str, Mapping[str, str]]] = {
     "cold": {"WEFT_CLASS_ARCHIVE": "off"},
@@ -117,10 +115,7 @@ def prepare(place: Path) -> dict[str, list[str]]:
 
 
 def _beside_a_server(place: Path, commands: Mapping[str, Sequence[str]]) -> dict[str, Cost]:
-    """Run the commands next to a rehearsed server, and return the cost of each command.
-
-    An additional tick (``tick 1``) runs before the tick that the other ways measure.
-    """
+    """An additional tick (``tick 1``) runs before the tick that the other ways measure."""
     home = _fresh_home(place)
     environ = {**os.environ, **WAYS["archive"], "WEFT_HOME": str(home)}
     before = ["tick", "--now", f"{BEGIN + timedelta(days=7 * WEEKS - 1):%Y-%m-%d}"]

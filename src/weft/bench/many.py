@@ -120,10 +120,7 @@ def _measure(
     warm: int,
     progress: Callable[[str], None],
 ) -> list[QuerySet]:
-    """Measure sets of queries in turn, each set in a separate home.
-
-    ``sets`` maps a number of queries to a description and the query texts.
-    """
+    """``sets`` maps a number of queries to a description and the query texts."""
     prepared = [_prepared(place, messages, shape, texts, progress) for shape, texts in sets.values()]
     for number in range(warm + ticks):
         for bench, case in prepared:

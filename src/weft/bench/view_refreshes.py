@@ -109,7 +109,7 @@ def compare(
         ]
         for number in range(warm + counted):
             for each in directories:
-                # To warm up Spark, the first round also recomputes the views of one home. This round is not measured.
+                # To warm up Spark, the first unmeasured round also recomputes the views of one home.
                 in_full = number - warm in range(full) or (number == 0 and full > 0 and each is directories[0])
                 each.round(in_full, number >= warm)
         for each in directories:
@@ -211,10 +211,7 @@ class _Directory:
         return _timed(work)
 
     def _recompute(self, view: RefreshTimes) -> float:
-        """Recompute the view's periods with Spark and return the seconds.
-
-        Raise ExecutionError if the view has another number of periods.
-        """
+        """Return the seconds. Raise ExecutionError if the view has another number of periods."""
         before = time.perf_counter()
         view.periods = self._count_recomputed(view.view)
         seconds = time.perf_counter() - before

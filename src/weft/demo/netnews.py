@@ -40,11 +40,7 @@ _CROSSPOSTS: Final = 0.04
 
 @dataclass(frozen=True)
 class Article:
-    """An article of the generated NetNews.
-
-    ``references`` has the IDs of the earlier articles in the thread. The last ID belongs to the article that this
-    article answers.
-    """
+    """An article. The last ID in ``references`` belongs to the article that this article answers."""
 
     msgid: str
     sender: str

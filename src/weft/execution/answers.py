@@ -38,9 +38,7 @@ _RAISED: Final = "USER_RAISED_EXCEPTION"
 """Spark's error condition for RAISE_ERROR. Queries cannot call RAISE_ERROR."""
 
 COLLECTED: Final = 5_000
-"""Number of answers that a branch may return to the driver.
-``guarded`` multiplies this number by ``_REPEATED``: a task fails after half a million rows.
-"""
+"""Number of answers that a branch may return to the driver, before the factor ``_REPEATED``."""
 
 _TOO_LARGE: Final = "spark.driver.maxResultSize"
 """If a result is too large for the driver, Spark's error message contains this name."""

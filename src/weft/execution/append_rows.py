@@ -44,9 +44,7 @@ SEQ: Final = "_seq"
 """Batch column for a row's position in the order of arrival. The positions are unique in a batch."""
 
 OnLate = Callable[[Sequence[int], int], None]
-"""A function that ``append`` calls before any write.
-The arguments are the positions (``_seq``) of the late rows, and the watermark F.
-"""
+"""``append`` calls this function before any write, with the positions of the late rows and the watermark F."""
 
 
 @dataclass(frozen=True)

@@ -180,10 +180,7 @@ class DriverReader:
         return Reading("driver", how, LocalRows(relation, data))
 
     def lookup(self, name: str, keys: Mapping[str, Sequence[pa.ChunkedArray]], columns: Iterable[str]) -> Reading:
-        """Read the rows that match a key in at least one column of ``keys``.
-
-        The result may contain further rows.
-        """
+        """Read the rows that match a key in at least one column of ``keys``, and possibly further rows."""
         count = sum(len(part) for parts in keys.values() for part in parts)
         if count > self.bounds.keys:
             return Reading("Spark", over_bound(count, self.bounds.keys, "key"))
@@ -273,10 +270,10 @@ def _rows_for_queries(relation: Relation, rows: pa.Table, columns: Iterable[str]
 def log_slices(relation: Relation, slices: Sequence[Slice]) -> tuple[Slice, ...]:
     """Return slices of the stored rows that determine the rows in the given slices.
 
-    In a tracked table, a slice of period ends becomes the part of the log from the start of the slice on. This part of
-    the log has every record of a period that ends in the slice, because no record is older than the recorded change.
-    The recorded end cannot be the filter, because a later record may change the end. All records of one period have the
-    same values in the other columns.
+    In a tracked table, a slice of period ends becomes the part of the log from the start of the slice on. If a period
+    ends in the slice, this part of the log has every record of the end, because no record is older than the recorded
+    change. The recorded end cannot be the filter, because a later record may change the end. All records of one period
+    have the same values in the other columns.
     """
     if isinstance(relation, Results) or not relation.tracked:
         return tuple(slices)
@@ -355,7 +352,7 @@ def readings(
 
     ``columns`` maps each table to the columns to read. ``slices`` maps each table to the ranges of the new rows. One
     pass over a table serves all look-ups of a step. A look-up may therefore return rows for the keys of another
-    look-up. Such extra rows are harmless, because each branch tests its equalities again.
+    look-up. Extra rows are harmless, because each branch tests its equalities again.
     """
     by_view: dict[str, Reading] = {}
     for same in _in_order(paths):

@@ -52,10 +52,7 @@ def is_quiet(member: Member, shape: Shape, tables: Mapping[str, Relation], t0: i
 def quiet_queries(
     members: Iterable[Member], plans: Mapping[int, Plan], tables: Mapping[str, Relation], t0: int | None
 ) -> set[int]:
-    """Return the IDs of the quiet queries (``is_quiet``).
-
-    Queries with the same plan, window and ``next_due`` are tested once.
-    """
+    """Return the IDs of the quiet queries (``is_quiet``)."""
     verdicts: dict[tuple[int, int | None, int, int | None], bool] = {}
     ids = set()
     for member in members:

@@ -59,7 +59,7 @@ class Forecast(Brief):
 
     ``tau`` is None for the first tick of the query. ``known`` describes how the tick finds the answers in the ledger.
     If the tick can skip the query, ``quiet`` explains the reason. ``lower`` names the queries whose results ``query``
-    reads. These lower queries run first.
+    reads.
     """
 
     query: QueryRecord
@@ -113,10 +113,7 @@ def forecast(catalog: CatalogParts, name: str, at: int) -> Forecast:
 
 
 def _replay_instant(catalog: CatalogParts) -> int | None:
-    """Return the first instant after all loaded rows of a replay home.
-
-    Return None if the home has a wall clock or no loaded rows.
-    """
+    """Return the first instant after all loaded rows of a replay home, or None."""
     home = catalog.home()
     if home.clock == "wall" or home.last_ts == MIN_INSTANT:
         return None

@@ -25,17 +25,12 @@ from weft.planning.synopsis_plan import SynopsisPlan, is_synopsis, restored_syno
 from weft.planning.warnings import REPLACE_WITH_DEFINITION, reads_periods
 
 Shape: TypeAlias = "Plan | SynopsisPlan"
-"""The plan of a query, either for Spark or for a synopsis.
-Plans of either kind name the tables of the query and state whether the query depends on time.
-"""
+"""The plan of a query, either for Spark or for a synopsis."""
 _compiled: dict[tuple[str, str, tuple[TableSchema, ...]], Shape] = {}
 
 
 def from_now_form(record: PlanRecord, tables: Mapping[str, TableSchema]) -> StoredForm:
-    """Return the stored form of the record's plan with ``--from now``.
-
-    Raise PlanMismatch as ``compiled`` does.
-    """
+    """Return the stored form of the record's plan with ``--from now``. Raise PlanMismatch like ``compiled``."""
     return stored_form(replace(compiled(record, tables), from_now=True))
 
 
@@ -124,7 +119,7 @@ class Group:
 
     @property
     def first(self) -> bool:
-        """Whether the windows of the group begin at the start of time. Such a group runs the first delivery (Q^M)."""
+        """Whether the windows of the group begin at the start of time. A first delivery (Q^M) is then necessary."""
         return self.members[0].tau is None
 
     def branches(self) -> tuple[Branch, ...]:

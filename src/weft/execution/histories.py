@@ -29,10 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Stretch(Brief):
-    """A row and a period [begin, end) in which the source had this row.
-
-    ``begin`` and ``end`` are µs UTC. If the source still has the row, ``end`` is None.
-    """
+    """A row and the period [begin, end) of the row in the source (µs UTC). The end of an open period is None."""
 
     values: tuple[Value, ...]
     begin: int
@@ -128,10 +125,7 @@ def _all(
 def _matching(
     home: OpenHome, table: TableRecord, ordered: list[str], where: str, limit: int | None, at: int
 ) -> tuple[tuple[Stretch, ...], int]:
-    """Run ``where`` as a query in Spark. Return the matching periods and the number of matching periods.
-
-    The query treats the table as a table without an end column, because the query must also see ended rows.
-    """
+    """Treat the table as a table without an end column, because the condition must also apply to ended rows."""
     lasting = replace(table, schema=replace(table.schema, end=None))
     keys, others = ordered[: len(table.keys)], ordered[len(table.keys) :]
     listed = ", ".join(quoted(each) for each in (*keys, VALID_FROM, *others, VALID_TO))

@@ -37,10 +37,7 @@ class OpenHome:
         return spark_session(self.folder, kafka=self._follows_topics)
 
     def kafka_session(self) -> SparkSession:
-        """Return this home's Spark session with the Kafka connector.
-
-        Raise ExecutionError if Spark was started without the connector.
-        """
+        """Return this home's Spark session. Raise ExecutionError if Spark was started without the Kafka connector."""
         from weft.runtime.session import require_connector, spark_session
 
         session = spark_session(self.folder, kafka=lambda: True)
@@ -108,10 +105,7 @@ class OpenHome:
 
 
 def finish_purges(writer: Writer, at: int) -> None:
-    """Remove the answers of removed queries from the ledger.
-
-    If another process is reading a file, the file stays until the next call.
-    """
+    """Remove the answers of removed queries from the ledger. Files in use stay until the next call."""
     going = [each.query_id for each in writer.queries.purging()]
     if going:
         from weft.storage.purge import purge as take_out
@@ -126,10 +120,7 @@ def finish_purges(writer: Writer, at: int) -> None:
 
 @contextmanager
 def renewing_lease(writer: Writer, clock: Callable[[], int]) -> Iterator[None]:
-    """Renew the lease every minute while the block runs.
-
-    A tick or the build of an arrangement may last longer than a lease.
-    """
+    """Renew the lease every minute while the block runs, because a tick may last longer than a lease."""
     over = threading.Event()
 
     def renew() -> None:

@@ -1,8 +1,8 @@
 """Find the queries that fail, set them aside, and compute the other queries.
 
-``isolated`` is for computations in this process. ``failing_queries`` is for computations in Spark. Such a computation
-may take long and end the JVM. A failure counts against a query only if the query ran alone. ``weft.faults`` defines the
-errors that belong to a query.
+``isolated`` is for computations in this process. ``failing_queries`` is for computations in Spark, which may take long
+and may end the JVM. A failure counts against a query only if the query ran alone. ``weft.faults`` defines the errors
+that belong to a query.
 """
 
 from __future__ import annotations
@@ -65,10 +65,7 @@ def _parts(
 
 
 def failing_queries(runner: SparkRunner, groups: Sequence[Group], trial: Trial) -> Iterator[tuple[int, ExecutionError]]:
-    """Yield the ID and the error (one of FAULTS) of each query that fails when Spark runs the query alone.
-
-    The whole search may take long, and each failing query is therefore yielded immediately.
-    """
+    """Yield the ID and the error (one of FAULTS) of each query that fails when Spark runs the query alone."""
     for group in groups:
         yield from _failing(runner, group, trial, runner.limits.seconds)
 

@@ -77,10 +77,7 @@ class LookUps:
     def rows(
         self, table: TableSchema, files: Sequence[DataFile], column: str, columns: Iterable[str], keys: pa.Table
     ) -> LookUpResult:
-        """Return the given ``columns`` of the rows whose ``column`` equals a key.
-
-        ``keys`` is a table of one column.
-        """
+        """Return ``columns`` of the rows whose ``column`` equals a key. ``keys`` is a table of one column."""
         key_column = table.column(column)
         assert key_column is not None
         folder = self.folder / f"{table.id}-{key_column.id}"
@@ -142,10 +139,7 @@ class LookUps:
     def _scanned(
         self, files: Sequence[DataFile], schema: pa.Schema, key: Sequence[str], keys: pa.Table
     ) -> pa.Table | None:
-        """Read the rows that match ``keys`` in each key column separately.
-
-        Return None if the files have more than ``most_read`` rows.
-        """
+        """Return None if the files have more than ``most_read`` rows."""
         if sum(file.rows or 0 for file in files) > self.most_read:
             return None
         conditions = (

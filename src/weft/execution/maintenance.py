@@ -111,10 +111,7 @@ def _folders(home: OpenHome) -> list[str]:
 
 
 def _catch_up(home: OpenHome, stored: StoredTable, wanted: LookedUp) -> None:
-    """Before compaction, extend the arrangements of a table to all files of the table.
-
-    An arrangement that covers only some of the compacted files would have to be built again.
-    """
+    """An arrangement that covers only some of the compacted files would have to be built again."""
     look_ups = LookUps(layout.arrangements_folder(home.folder))
     for name in _folders(home):
         known = _key(home.catalog, name, wanted)
@@ -223,7 +220,7 @@ def _merged_or_deleted(home: OpenHome, name: str, wanted: LookedUp, *, dry_run: 
 
 
 def _key(catalog: CatalogParts, name: str, wanted: LookedUp) -> tuple[list[str], TableSchema | None] | None:
-    """Return the key columns and the table of the arrangement in the folder ``name``, or None if it is not needed.
+    """Return the key columns and the table of an arrangement, or None if no plan or view needs the arrangement.
 
     The table is None for the ledger's arrangement.
     """
@@ -243,10 +240,7 @@ def _key(catalog: CatalogParts, name: str, wanted: LookedUp) -> tuple[list[str],
 
 
 def _is_read_by_views(catalog: CatalogParts, table_id: int) -> bool:
-    """Return whether the table is the log or an input of a view.
-
-    A refresh may look up rows of such a table by any column.
-    """
+    """A refresh may look up rows of a view's log and inputs by any column."""
     return any(table_id == view.table_id or table_id in view.reads for view in catalog.views.all())
 
 

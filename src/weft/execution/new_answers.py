@@ -1,8 +1,7 @@
 """Find the new answers among the rows of branches.
 
 Each new row occurs once, with its first instant, and is not in the ledger. If all input rows are in the driver's
-memory, Spark runs one job and ``arrow_answers`` does the rest. In this case, the driver also looks up known answers if
-possible. If Spark must read files, Spark does everything.
+memory, Spark runs one job and ``arrow_answers`` does the rest. If Spark must read files, Spark does everything.
 """
 
 from __future__ import annotations
@@ -190,9 +189,9 @@ def _numbered(
 def known_answers(
     ledger: Sequence[DataFile], queries: Sequence[int], keys: pa.Table, bounds: ReadBounds, look_ups: LookUps | None
 ) -> LookUpResult:
-    """Return the answers among ``keys`` (query ID and hash) that are in the ledger's files.
+    """Return the answers among ``keys`` (query ID and hash) that are in the ledger's files, and possibly others.
 
-    All ``keys`` belong to ``queries``. The result may contain other answers.
+    All ``keys`` belong to ``queries``.
     """
     files = answer_files(ledger, queries)
     rows = rows_of(files)

@@ -73,10 +73,7 @@ class Outputs:
         return version
 
     def write(self, output: Output) -> int:
-        """Commit an output and return the new version of its table.
-
-        Raise LeaseLost if another writer has committed in between.
-        """
+        """Commit an output and return the table's new version. Raise LeaseLost if another writer was faster."""
         return self.write_all([output])[0]
 
     def write_all(self, outputs: Sequence[Output]) -> list[int]:
@@ -160,10 +157,7 @@ class Outputs:
 
 
 def _clear_earlier(parent: Location, token: int) -> None:
-    """Remove the folders of earlier writers, because earlier writers can no longer commit.
-
-    The folder of a later writer stays, because the current writer may have lost the lease.
-    """
+    """The folder of a later writer stays, because the current writer may have lost the lease."""
     for name in parent.names():
         if name.isdigit() and int(name) <= token:
             with suppress(OSError):  # the earlier writer may still write there

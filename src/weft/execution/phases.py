@@ -25,10 +25,7 @@ _seconds: ContextVar[dict[str, float] | None] = ContextVar("seconds", default=No
 
 @contextmanager
 def measure_phases() -> Iterator[dict[str, float]]:
-    """Provide a dictionary that maps the name of each phase to the duration in seconds.
-
-    A phase enters the dictionary at the end of the phase.
-    """
+    """Provide a dictionary with the duration of each completed phase in seconds."""
     seconds: dict[str, float] = {}
     token = _seconds.set(seconds)
     try:

@@ -1,7 +1,7 @@
 """Read the tables of one tick as Spark relations. The reader lists the files of each table once.
 
 ``storage`` reads the Delta log without a Spark job, and Spark reads the files directly. A Delta scan would cost one job
-per filter. These jobs would take most of the time of a small tick (design section 5). Weft's own tables have no
+per filter, and such jobs would take most of the time of a small tick (design section 5). Weft's own tables have no
 deletion vectors, no column mapping and no partitions. If a file is older than a column, the column reads as NULL in
 this file.
 """
@@ -75,10 +75,7 @@ def files_of(data: Location, table: Relation, snapshots: dict[str, DeltaSnapshot
 
 @contextmanager
 def pinned(data: Location, paths: Iterable[str]) -> Iterator[None]:
-    """Protect the files of these Delta tables from deletion while the block runs.
-
-    Only a reader without the lease needs this protection.
-    """
+    """Protect the files of these Delta tables from deletion while the block runs, even without the lease."""
     with ExitStack() as stack:
         for place in dict.fromkeys(data / path for path in paths):
             if has_commits(place):
@@ -133,10 +130,7 @@ class Reader:
         return self.frames[name].select(*map(quoted, spark_schema(table, {*columns, table.start}).names))
 
     def news(self, name: str, slices: Sequence[Slice], columns: Iterable[str]) -> DataFrame:
-        """Return the rows of a relation that lie in any of the slices.
-
-        The rows are cached, because the new rows of a tick are few.
-        """
+        """Return the rows of a relation that lie in any of the slices, and cache these rows."""
         from pyspark.sql import functions as F
 
         table = self.tables[name]

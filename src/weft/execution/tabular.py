@@ -112,10 +112,7 @@ class Tabular(Brief):
         return [dict(zip(names, map(_opened, row, kinds), strict=True)) for row in self._values()]
 
     def spark(self) -> DataFrame:
-        """Return the rows as a Spark DataFrame. If necessary, start the home's session.
-
-        Raise ExecutionError if Spark cannot be started.
-        """
+        """Return the rows as a Spark DataFrame. Start the home's session if necessary. Raise ExecutionError."""
         from weft.execution.driver_reader import local_frame
 
         return local_frame(self._session(), self.to_arrow())
@@ -144,10 +141,7 @@ _NULLABLE: Final = {"int8": "Int8", "int16": "Int16", "int32": "Int32", "int64":
 
 
 def _far(column: pa.ChunkedArray) -> list[dt.date | int | None] | None:
-    """Return the values of a date column if a date is beyond the range of Python's ``date``, else None.
-
-    pandas represents dates as Python's dates and fails for such a date.
-    """
+    """Return the values of a column with a date that Python, and therefore pandas, cannot represent, else None."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -165,9 +165,7 @@ def _each(run: TickRun, items: Mapping[int, Item], compute: Callable[[Item], Res
 
 
 def _compile(run: TickRun, queries: Sequence[QueryRecord]) -> list[QueryRecord]:
-    """Compile the plans of the queries, and return the queries that were not set aside.
-
-    A query is set aside if its plan cannot be restored or does not match the tables. A Spark query needs no plan if
+    """A query is set aside if its plan cannot be restored or does not match the tables. A Spark query needs no plan if
     nothing is computed or if its answers are already written. A query with written answers is never set aside, because
     its answers must be counted.
     """
@@ -198,7 +196,7 @@ def _compile(run: TickRun, queries: Sequence[QueryRecord]) -> list[QueryRecord]:
 def _over_views_that_failed(run: TickRun, queries: Sequence[QueryRecord]) -> dict[int, ExecutionError]:
     """Return an error for each query that reads a view whose last refresh failed.
 
-    Such a view lacks the latest changes. A query that advanced to this tick's t would miss answers that begin before t.
+    A view with a failed refresh lacks the latest changes. A query that advanced to this tick's t would miss answers.
     """
     troubled = {view.table_id: view for view in run.writer.views.all() if view.trouble is not None}
     errors: dict[int, ExecutionError] = {}

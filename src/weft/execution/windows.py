@@ -16,9 +16,7 @@ from weft.planning.plan import PARAMETERS, Branch
 from weft.storage.delta_log import DataFile
 
 MOST_SLICES: Final = 16
-"""Greatest number of ranges of one column, which limits the length of the filter.
-Further ranges are merged, beginning with those that have the smallest gap between them.
-"""
+"""Greatest number of ranges of one column. Ranges with the smallest gaps between them are merged."""
 _LATEST: Final = 253_402_300_799_000_000
 
 

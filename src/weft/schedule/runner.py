@@ -46,9 +46,7 @@ _LONGEST_PAUSE_US: Final = 300 * 1_000_000
 _CARRIER_SECONDS: Final = 5.0
 """At the end, the runner waits at most this many seconds for a message that is being sent."""
 _GIVE_UP: Final = 3
-"""If Spark has never succeeded, the runner raises Spark's error after this many failures.
-In this case, the installation of Spark is at fault.
-"""
+"""If Spark has never succeeded, the runner raises Spark's error after this many failures."""
 
 
 @dataclass

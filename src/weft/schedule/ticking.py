@@ -24,8 +24,8 @@ from weft.runtime.session import plain_errors
 class Ticked(Brief):
     """The reports of one call of ``tick``, and the answers that this call delivered to channels.
 
-    The report of an interrupted earlier tick comes first. ``delivered`` is None if another process was delivering. The
-    other process then also delivers the new answers.
+    The report of an interrupted earlier tick comes first. If another process was delivering, ``delivered`` is None, and
+    the other process also delivers the new answers.
     """
 
     reports: tuple[TickReport, ...]
@@ -56,8 +56,8 @@ def tick(home: OpenHome, choice: Choice, *, t: int | None, wait_us: int) -> Tick
 def all_quiet(catalog: Catalog, t: int) -> bool:
     """Return whether a tick of the due queries at ``t`` would find no answer.
 
-    This is true if no row arrived in the tables of the queries and time alone adds no answer. The check runs once for
-    each plan, not for each query.
+    A tick finds no answer if no row arrived in the tables of the queries and time alone adds no answer. The check runs
+    once for each plan, not for each query.
     """
     if catalog.ticks.planned() is not None:
         return False

@@ -101,7 +101,7 @@ def over_auxiliaries(writer: Writer, bound: ViewPlan, at: int) -> ViewPlan:
 
 
 def is_worth_storing(wanted: Auxiliary) -> bool:
-    """Return whether an auxiliary view is worth storing. Its conditions must exclude some rows of the table.
+    """Return whether an auxiliary view has a condition that excludes rows. Others are not worth storing.
 
     Without such a condition, the log of the auxiliary view would be nearly as long as the table's log. Each refresh
     would also need one more commit. In a measurement, the table had 20,000 rows of 12 columns. Each poll made 500

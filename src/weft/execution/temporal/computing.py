@@ -80,7 +80,6 @@ def view_change(
 
 
 def _as_log(rows: pa.Table, view: TableRecord, t: int) -> pa.Table:
-    """Return the rows ``c1 … cn, valid_from, valid_to`` as rows of the view's log, recorded at ``t``."""
     schema = stored_schema(view.stored)
     values = [name for name in schema.names if name not in (VALID_FROM, VALID_TO, TS)]
     named = rows.rename_columns([*values, VALID_FROM, VALID_TO])

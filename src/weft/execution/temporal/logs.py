@@ -24,15 +24,11 @@ from weft.storage.periods import TS, values_of
 from weft.storage.temporal_sql import TemporalSql
 
 MOST_SINCE: Final = 20_000
-"""Greatest number of log rows that a look-up may return for periods since an instant.
-For more rows, the refresh reads the open rows and the new log rows.
-"""
+"""Greatest number of log rows that a look-up may return for periods since an instant."""
 MOST_POOLED: Final = 50_000
 """Greatest number of log rows that one refresh stores for further look-ups by the same columns."""
 GRAIN: Final = 86_400_000_000
-"""Microseconds of a day.
-A read of a log since an instant starts at a multiple of a day, and therefore serves all instants of that day.
-"""
+"""Microseconds of a day. To serve many instants, reads of a log start at a multiple of a day."""
 
 
 @dataclass
@@ -65,9 +61,8 @@ class Logs:
         return LoggedTable(self.sql, f"log_{table.table_id}", table.stored, schema)
 
     def whole(self, log: LoggedTable) -> LoggedTable:
-        """Create the DuckDB view of the whole log, and return the log.
-
-        Raise StorageError if a file is missing or damaged.
+        """Create the DuckDB view of the whole log, and return the log. Raise StorageError for a missing or damaged
+        file.
         """
         if log.log not in self.wholes:
             self.wholes.add(log.log)
@@ -138,7 +133,7 @@ class Logs:
     def _pooled(self, log: LoggedTable, own: tuple[str, ...], wanted: pa.Table, rows: pa.Table) -> LoggedTable:
         """Add log rows to the pool of earlier look-ups by the same columns, and return the pool as a log.
 
-        A full pool is not extended. The result then combines the pool with the new rows.
+        A full pool is not extended. In this case, the result combines the pool with the new rows.
         """
         new, pool = self._name(), self.pools.get((log.stored.id, own))
         self.sql.given(new, rows)
@@ -161,10 +156,7 @@ class Logs:
     def _look_up_rows(
         self, log: LoggedTable, own: Sequence[str], wanted: pa.Table, look_ups: LookUps
     ) -> pa.Table | None:
-        """Return the log rows whose values in the columns ``own`` occur in ``wanted``.
-
-        Return None if no look-up is possible.
-        """
+        """Return the log rows whose ``own`` columns occur in ``wanted``, or None if no look-up is possible."""
         schema, files = stored_schema(log.stored), self.files[log.stored.id]
         columns = [column.name for name in own if (column := log.stored.column(name)) is not None]
         keys = conformed(wanted.rename_columns(columns), pa.schema([schema.field(name) for name in columns]))

@@ -24,10 +24,7 @@ from weft.storage.periods import periods, read_log
 
 
 def storage_counts(catalog: CatalogParts, table: TableRecord) -> tuple[int, int, int]:
-    """Return three numbers for a tracked table: all periods, open periods, and the size in bytes.
-
-    Raise StorageError.
-    """
+    """Return the numbers of periods and open periods of a table, and its size in bytes. Raise StorageError."""
     place = catalog.data / table.path
     if not has_commits(place):
         return 0, 0, 0

@@ -1,8 +1,8 @@
 """Query the log of a tracked table: the periods known at an instant, and the change between two instants.
 
-The change consists of ∇R and ΔR, and is limited to the rows with log records between the two instants. ∇R has the
-periods, or parts of periods, that are known at the first instant but not at the second. ΔR has the periods, or parts of
-periods, that are known at the second instant but not at the first. All queries are SQL for ``TemporalSql``.
+The change consists of ∇R and ΔR, and is limited to the rows with log records between the two instants. Deletions (∇R)
+are the times of rows that are known at the first instant but not at the second. Insertions (ΔR) are the times of rows
+that are known at the second instant but not at the first. All queries are SQL for ``TemporalSql``.
 """
 
 from __future__ import annotations

@@ -151,10 +151,7 @@ class RefreshValues:
         return name
 
     def _looked_up(self, base: Base, semijoin: Semijoin, since: Scalar | None) -> Value:
-        """Return the tuples of a table that match tuples of another relation.
-
-        ``since`` cuts off the parts of periods before the instant ``since``.
-        """
+        """``since`` cuts off the parts of periods before the instant ``since``."""
         keys, on = semijoin.right, semijoin.on
         while isinstance(keys, Projection) and keys not in self.values and (below := _below(keys, on)) is not None:
             keys, on = keys.input, below  # only the rows of the keys matter, not their periods

@@ -43,7 +43,7 @@ WAYS: Final[Mapping[str, Mapping[str, str]]] = {
     "cold": {"WEFT_CLASS_ARCHIVE": "off"},
     "archive": {"WEFT_CLASS_ARCHIVE": "auto"},
 }
-"""Maps each way to run a command to environment variables."""
+"""Maps each method of running a command to environment variables."""
 
 _QUESTION: Final = (
     "SELECT m.msgid, m.subject FROM msgs m, msgs r WHERE r.inreplyto = m.msgid AND r.newsgroup = 'comp.databases'"
@@ -52,18 +52,18 @@ _QUESTION: Final = (
 
 @dataclass
 class CommandTimes:
-    """The wall and processor seconds of a command in one way. Each list has one entry per round."""
+    """The wall and processor seconds of a command with one method. Each list has one entry per round."""
 
     command: str
     way: str
     wall: list[float] = field(default_factory=list)
     processor: list[float] = field(default_factory=list)
     server: list[float] = field(default_factory=list)
-    """The processor seconds of the server, if the way uses a server."""
+    """The processor seconds of the server, if the method uses a server."""
 
 
 def compare(rounds: int, folder: Path | None, out: Path | None, progress: Callable[[str], None]) -> None:
-    """Measure each command in each way, print the results, and write the figures to ``out`` as JSON.
+    """Measure each command with each method, print the results, and write the figures to ``out`` as JSON.
 
     Raise Refused if the system is not Linux or has no class-data archive. Raise ExecutionError if a command fails.
     """
@@ -115,7 +115,7 @@ def prepare(place: Path) -> dict[str, list[str]]:
 
 
 def _beside_a_server(place: Path, commands: Mapping[str, Sequence[str]]) -> dict[str, Cost]:
-    """An additional tick (``tick 1``) runs before the tick that the other ways measure."""
+    """An additional tick (``tick 1``) runs before the tick that the other methods measure."""
     home = _fresh_home(place)
     environ = {**os.environ, **WAYS["archive"], "WEFT_HOME": str(home)}
     before = ["tick", "--now", f"{BEGIN + timedelta(days=7 * WEEKS - 1):%Y-%m-%d}"]
@@ -169,7 +169,7 @@ def run(command: Sequence[str], environ: Mapping[str, str]) -> tuple[float, floa
 
 
 def report(times: Sequence[CommandTimes]) -> str:
-    """Return a table with one row per command: the median wall, processor and server seconds of each way.
+    """Return a table with one row per command: the median wall, processor and server seconds of each method.
 
     >>> print(report([CommandTimes("try", "cold", [2.0, 9.0, 4.0], [5.0, 6.0, 7.0])]))
     seconds     cold: wall  processors
@@ -198,7 +198,7 @@ _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class Cost:
-    """The wall and processor seconds of a command, and the processor seconds of the server with Java."""
+    """The wall and processor seconds of a command, and the processor seconds of the server, including Java."""
 
     wall: float
     client: float

@@ -62,7 +62,7 @@ _PLACES: Final = 3
 
 @dataclass
 class FormulaRun:
-    """The run of a formula over the log in batches of one size: seconds, answers and stored tuples by batch."""
+    """The run of a formula in batches of one size: the seconds, answers and stored tuples of each batch."""
 
     formula: str
     batch: int
@@ -91,7 +91,7 @@ class FormulaRun:
 
 @dataclass
 class FromHistory:
-    """A batch that is evaluated from all events up to the end of the batch: the number of events, and the seconds."""
+    """The evaluation of a batch from all events up to its end: the number of events, and the seconds."""
 
     formula: str
     batch: int
@@ -126,7 +126,9 @@ def compare(
 
 
 def _ticked(log: EventLog, sizes: Sequence[int], progress: Callable[[str], None]) -> Iterator[dict[str, object]]:
-    """Measure the ticks of homes. Synopses run with each tick size, the stored history with the largest size only."""
+    """Measure the ticks of homes. Only synopses run with every tick size. The stored history runs with the largest
+    size.
+    """
     tables = [(name, ("m" if name == "approve" else "u", "d")) for name in _NAMES]
     answers: dict[str, int] = {}
     for ticks in measure_ticks(log.rows, tables, FORMULAS, sizes, "synopsis"):

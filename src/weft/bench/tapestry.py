@@ -42,7 +42,7 @@ class Size(Ticks):
     cold: list[float] = field(default_factory=list)
     """The seconds of the first ticks. The medians exclude these ticks."""
     references: list[float] = field(default_factory=list)
-    """The seconds of an empty Spark job plus a Delta commit of one row through Spark."""
+    """The durations of an empty Spark job plus a Delta commit of one row, in seconds."""
     full: dict[str, list[float]] = field(default_factory=dict)
     disk: int = 0
 
@@ -118,7 +118,7 @@ class Bench(BenchHome):
         return 0
 
     def reference(self) -> float:
-        """Return the seconds of an empty Spark job and a Delta commit of one row through Spark."""
+        """Return the duration of an empty Spark job plus a Delta commit of one row, in seconds."""
         place = str(self.folder / "reference")
 
         def run() -> int:
@@ -132,7 +132,7 @@ class Bench(BenchHome):
 def measure(home: Path, count: int, rounds: tuple[int, int, int], progress: Callable[[str], Any]) -> Size:
     """Measure a home with ``count`` messages.
 
-    ``rounds`` has three numbers of rounds: not measured, measured, and measured with the full queries.
+    ``rounds`` has the numbers of unmeasured rounds, of measured rounds, and of measured rounds with the full queries.
     """
     bench, size = Bench(home), Size(count)
     warm, ticks, in_full = rounds

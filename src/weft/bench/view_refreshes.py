@@ -48,7 +48,7 @@ VIEWS: Final[Mapping[str, str]] = {
 }
 """The views: figure 3 of the paper, a join of four tables, and a moving window."""
 _RECORDED: Final = 500_000
-"""The maximum number of changes of the history that are recorded in one commit."""
+"""The maximum number of changes that one commit of the history records."""
 _AIM: Final = 0.1
 _GROWTH: Final = 1.5
 
@@ -97,9 +97,9 @@ def compare(
 ) -> None:
     """Measure each history, print the results, and write the figures to ``out`` as JSON.
 
-    ``rounds`` has three numbers of rounds: not measured, measured, and measured with recomputed views. Raise Refused
-    for a history with fewer periods than the tables have rows. Raise ExecutionError if a view and its recomputation
-    differ.
+    ``rounds`` has the numbers of unmeasured rounds, of measured rounds, and of measured rounds with recomputed views.
+    Raise Refused if a history has fewer periods than the tables have rows. Raise ExecutionError if a view and its
+    recomputation differ.
     """
     _check(periods, employees)
     warm, counted, full = rounds
@@ -246,9 +246,9 @@ def _timed(work: Callable[[], object]) -> float:
 
 
 def report(cases: Sequence[History]) -> str:
-    """Return the medians of each history and view, their ratio, and their growth relative to the shortest history.
+    """Return a table with the medians, ratios and growth of each history and view.
 
-    If a figure has an aim, the aim follows the figure.
+    The growth is relative to the shortest history. If a figure has an aim, the aim follows the figure.
 
     >>> few = History(10, 5, [0.5], [RefreshTimes("v", 3.0, [1.0, 2.0, 9.0], [40.0], 7)])
     >>> many = History(100, 5, [0.5], [RefreshTimes("v", 9.0, [3.0])])

@@ -1,8 +1,8 @@
 """Unite the branches of a tick into one relation of ledger rows: ``query_id, first_at, row_hash, row``.
 
 All branches produce this general form, and one union serves all plans. ``row`` is an array of strings that represent
-the values without loss. ``row_hash`` is a hash of the row's values in column order. The hash input has a version
-number, and the type and length of each value (design section 1).
+the values without loss. ``row_hash`` is a hash of the row's values in column order. The hash input contains a version
+number and the type, length and text of each value (design section 1).
 """
 
 from __future__ import annotations

@@ -249,7 +249,7 @@ def _rows_not_in_table(
 def properties(table: TableRecord) -> dict[str, str]:
     """Return the Delta properties of a table. The properties limit column statistics to the start column.
 
-    Reads of new rows and thresholds use only these statistics. Statistics of other columns would only lengthen the log.
+    Reads of new rows and thresholds use only statistics of the start column. Other statistics would lengthen the log.
     """
     with_statistics = instants([table.stored.start], stored_schema(table.stored))
     return {"delta.appendOnly": "true", COLUMNS_PROPERTY: named_columns(with_statistics)}

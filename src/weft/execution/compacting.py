@@ -1,8 +1,8 @@
 """Compact the small files of a home, and delete files that are no longer needed.
 
-Compaction writes a new file without the lease. Only the commit of this file needs the lease, and loads and ticks wait
-briefly. Compaction changes no row, and a process may stop at any point. The next run continues with the remaining
-files.
+Compaction writes a new file without the lease. Only the commit of this file needs the lease. Loads and ticks therefore
+wait only briefly. Compaction changes no row, and a process may stop at any point. The next run continues with the
+remaining files.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def arrived(member: Member, shape: Shape, tables: Mapping[str, Relation]) -> boo
 
 
 def is_quiet(member: Member, shape: Shape, tables: Mapping[str, Relation], t0: int | None) -> bool:
-    """Return whether the query's window certainly contains no new answer. A tick skips such a query.
+    """Return whether the query's window certainly contains no new answer. A tick skips a quiet query.
 
     ``t0`` is the start of time, or None if time has not started. Constant answers begin at ``t0``. ``next_due`` remains
     valid until a row arrives. Answers that a lower stratum found in the same tick count as new rows.

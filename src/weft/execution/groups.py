@@ -119,7 +119,7 @@ class Group:
 
     @property
     def first(self) -> bool:
-        """Whether the windows of the group begin at the start of time. A first delivery (Q^M) is then necessary."""
+        """Whether the windows of the group begin at the start of time, and the group runs the first delivery (Q^M)."""
         return self.members[0].tau is None
 
     def branches(self) -> tuple[Branch, ...]:

@@ -64,8 +64,8 @@ class LookUps:
     """The arrangements of a home, in ``folder``.
 
     A look-up ignores an arrangement that lacks more than ``most_behind`` rows of the table. A look-up with more than
-    ``most_found`` results fails. If ``catching_up`` is false, nothing is written. If an arrangement is outdated in this
-    case, a look-up scans a table of at most ``most_read`` rows.
+    ``most_found`` results fails. If ``catching_up`` is false, no arrangement is extended. A table of at most
+    ``most_read`` rows is scanned if its outdated arrangement cannot be extended.
     """
 
     folder: Path
@@ -86,7 +86,7 @@ class LookUps:
         return self._look_up(folder, (key_column.name,), schema, files, keys)
 
     def answers(self, files: Sequence[DataFile], keys: pa.Table) -> LookUpResult:
-        """Return the answers among ``keys`` (query ID and hash) that are in the ledger."""
+        """Return those ``keys`` (query ID and hash) that are in the ledger."""
         return self._look_up(self.folder / layout.LEDGER, ANSWER.names, ANSWER, files, keys)
 
     def whole_rows(

@@ -189,9 +189,9 @@ def _numbered(
 def known_answers(
     ledger: Sequence[DataFile], queries: Sequence[int], keys: pa.Table, bounds: ReadBounds, look_ups: LookUps | None
 ) -> LookUpResult:
-    """Return the answers among ``keys`` (query ID and hash) that are in the ledger's files, and possibly others.
+    """Return those ``keys`` (query ID and hash) that are in the ledger's files.
 
-    All ``keys`` belong to ``queries``.
+    All ``keys`` belong to ``queries``. The result may contain other answers.
     """
     files = answer_files(ledger, queries)
     rows = rows_of(files)

@@ -22,7 +22,7 @@ from weft.algebra.schema import DataType
 Columns: TypeAlias = Mapping[int, Sequence[DataType]]
 """Maps each query ID to the types of the query's columns."""
 Kinds: TypeAlias = tuple[str, ...]
-"""Spark's names for the types of a query's columns. Values are compared as these types."""
+"""Spark's names for the types of a query's columns."""
 
 _COMPARED: Final = {
     **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "BIGINT", "TIMESTAMP", "DATE"), "BIGINT"),
@@ -113,7 +113,7 @@ def _keys(texts: pa.Array, kind: str) -> dict[str, pa.Array]:
 def spark_order(kinds: Iterable[Kinds], kind: str | None = None) -> list[str]:
     """Return SQL sort expressions over ``row`` for rows with the same first instant. Spark puts NULL first.
 
-    With several ``kinds``, the column ``kind`` has the number of each row's entry in ``kinds``.
+    If there are several ``kinds``, the column ``kind`` of a row is an index into ``kinds``.
     """
     known = list(kinds)
     order = []

@@ -108,7 +108,7 @@ def _met(rows: pa.Table, branch: Branch, local: Mapping[str, LocalRows]) -> pa.A
 
 
 def _comparable(ties: Sequence[Tie], alias: str) -> dict[str, ColumnRef]:
-    """Map each parameter to the column of the range variable ``alias`` that must be equal."""
+    """Map each parameter to the equal column of the range variable ``alias``."""
     return {own.column: other for own, other in ties if other.scan == alias and other.type.name in _COMPARED}
 
 

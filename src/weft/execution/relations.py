@@ -38,7 +38,7 @@ class Results:
         return self.query.results
 
     def extended(self, rows: int, last_ts: int | None) -> Results:
-        """Return the results after ``rows`` further answers, whose greatest first instant is ``last_ts``."""
+        """Return the results with ``rows`` more answers. ``last_ts`` is the greatest first instant of the new ones."""
         known = [each for each in (self.last_ts, last_ts) if each is not None]
         return replace(self, rows=self.rows + rows, last_ts=max(known, default=None))
 

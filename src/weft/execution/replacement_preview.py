@@ -67,7 +67,7 @@ def preview_replacement(
             raise too_many(new, allowed.rows)
         total = new
         if old.rows:
-            # A query without answers has no known answers to subtract. The difference is the number of known answers.
+            # The count for a query without answers includes known answers.
             without_answers = replace(query, next_ordinal=1)
             total = _answers(reader, plan, without_answers, definition.from_instant, until, t0, None)
     return Replacement(old, new, total - new, definition.from_instant, until)

@@ -45,7 +45,7 @@ class Limits:
 
 
 def limits(data: Location) -> Limits:
-    """Read the limits from the settings of the home with the data ``data``. Raise Refused for invalid settings."""
+    """Read the limits from the settings of a home. Raise Refused for invalid settings."""
     chosen = configuration(layout.home_of(data))
     return Limits(chosen.query_seconds, chosen.query_rows)
 

@@ -8,7 +8,7 @@ The outcome of each reader names the delaying query.
 
 A query's window normally begins at the query's τ. If a correction changed rows of a source before τ, the window begins
 at the first changed instant. The query then runs Q^I again from the first changed instant on. Delivered answers stay
-delivered, and the ledger excludes known answers as always. Only rows that became answers are new (design section 2).
+delivered, and the ledger prevents a second delivery. Only rows that became answers are new (design section 2).
 """
 
 from __future__ import annotations

@@ -168,5 +168,5 @@ def _foresee(run: TickRun, runner: SparkRunner, members: Sequence[Member]) -> No
 
 
 def _counts(error: ExecutionError) -> bool:
-    """Return whether an error in computing the next instant sets the query aside."""
+    """Return whether this error of ``due.next_due`` sets a query aside."""
     return error.defect if isinstance(error, QueryFault) else True

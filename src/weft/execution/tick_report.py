@@ -97,7 +97,7 @@ class TickRun:
         self.lower = {key: replace(q, state="failed") if key in failed else q for key, q in self.lower.items()}
 
     def fail_counted(self, failed: Mapping[int, WeftError]) -> None:
-        """Mark queries as failed whose answers of this tick are already counted.
+        """Mark queries as failed after this tick has counted their answers.
 
         A resumed query continues at the end of this tick.
         """
@@ -161,7 +161,7 @@ def _rows(run: TickRun, query: QueryRecord) -> int:
 
 
 def _reason(run: TickRun, member: Member, reasons: dict[tuple[int, int | None, int], str | None]) -> str | None:
-    """``reasons`` caches the sentences by plan and window."""
+    """``reasons`` caches the results of this function by plan and window."""
     like = (member.query.plan_id, member.tau, member.t)
     if like not in reasons:
         shape = run.plans.get(member.query.plan_id) or run.synopses.get(member.query.plan_id)

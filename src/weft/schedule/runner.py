@@ -237,7 +237,7 @@ class Runner:
 
 @contextmanager
 def ticking_alone(home: Path) -> Iterator[int | None]:
-    """Register this process as the process that ticks the home while the block runs.
+    """While the block runs, register this process as the process that ticks the home.
 
     Provide the process ID of another registered process, or None. The operating system removes the registration when
     the process ends. On a file system without locks, the result is always None.

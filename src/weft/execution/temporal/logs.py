@@ -28,7 +28,7 @@ MOST_SINCE: Final = 20_000
 MOST_POOLED: Final = 50_000
 """Greatest number of log rows that one refresh stores for further look-ups by the same columns."""
 GRAIN: Final = 86_400_000_000
-"""Microseconds of a day. To serve many instants, reads of a log start at a multiple of a day."""
+"""Microseconds of a day. A read of a log starts at a multiple of a day and therefore serves many instants."""
 
 
 @dataclass
@@ -99,9 +99,9 @@ class Logs:
         return self._look_up(log, among, self.look_ups) or self.whole(log)
 
     def since(self, log: LoggedTable, among: Among, first: int, known: int) -> LoggedTable:
-        """Return the periods of the rows in ``among``, since ``first`` and as known at ``known`` (both µs UTC).
+        """Return the periods since ``first`` of the rows that match ``among``, as known at ``known``.
 
-        The result may be the whole log, as in ``near``.
+        Both instants are µs UTC. The result may be the whole log, as in ``near``.
         """
         few = replace(self.look_ups, most_found=min(MOST_SINCE, self.look_ups.most_found))
         return self._look_up(log, among, few) or self._recent(log, first, known) or self.near(log, among)

@@ -111,7 +111,7 @@ class LoggedTable:
     def make_change(self, name: str, touched: str, after: int, until: int) -> tuple[str | None, str | None]:
         """Create DuckDB tables of ∇R and ΔR between two instants for the rows ``touched``. Return both names.
 
-        The names begin with ``name``. An empty table is not created, and has None in place of a name.
+        The names begin with ``name``. If a table would be empty, the table is not created and its name is None.
         """
         among = self.all_of(touched)
         old = self._created(f"{name}_old", self.known(after, among))

@@ -1,10 +1,10 @@
 """Generate a directory of employees with a history. The directory has any size and is reproducible.
 
-The directory has four tables and 1,000 changes a day, in proportion to the row counts of the tables. 475 changes
-concern employees, 475 assignments, 49 projects, and one a department. The keys of a table change in turn, in an order
-unrelated to the values of the keys. A change ends the open row of a key and starts the next row of the key. Change
-``j`` of a table of n rows therefore starts version ``j // n + 1`` of a key. Change ``j`` also ends the row that change
-``j - n`` started, or a row of the first day.
+The directory has four tables and 1,000 changes a day, in proportion to the row counts of the tables. Each day, 475
+changes concern employees, 475 concern assignments, 49 concern projects, and one concerns a department. The keys of a
+table change in turn, in an order unrelated to the values of the keys. A change ends the open row of a key and starts
+the next row of the key. Change ``j`` of a table of n rows therefore starts version ``j // n + 1`` of a key. Change
+``j`` also ends the row that change ``j - n`` started, or a row of the first day.
 """
 
 from __future__ import annotations

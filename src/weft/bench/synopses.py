@@ -126,9 +126,7 @@ def compare(
 
 
 def _ticked(log: EventLog, sizes: Sequence[int], progress: Callable[[str], None]) -> Iterator[dict[str, object]]:
-    """Measure the ticks of homes. Only synopses run with every tick size. The stored history runs with the largest
-    size.
-    """
+    """Synopses are measured with each tick size, queries over the stored history only with the largest size."""
     tables = [(name, ("m" if name == "approve" else "u", "d")) for name in _NAMES]
     answers: dict[str, int] = {}
     for ticks in measure_ticks(log.rows, tables, FORMULAS, sizes, "synopsis"):

@@ -1,4 +1,4 @@
-"""Read the small relations of a tick in the driver, which is faster than a Spark job.
+"""Read the small relations of a tick in the driver, because a Spark job would be slower.
 
 Each method returns a ``Reading``: rows in the driver's memory, or the reason why Spark must read the relation. The
 limits in ``ReadBounds`` alone decide between driver and Spark, separately for each relation.
@@ -271,9 +271,9 @@ def log_slices(relation: Relation, slices: Sequence[Slice]) -> tuple[Slice, ...]
     """Return slices of the stored rows that determine the rows in the given slices.
 
     In a tracked table, a slice of period ends becomes the part of the log from the start of the slice on. If a period
-    ends in the slice, this part of the log has every record of the end, because no record is older than the recorded
-    change. The recorded end cannot be the filter, because a later record may change the end. All records of one period
-    have the same values in the other columns.
+    ends in the slice, this part of the log has every record of the end. No record is older than the recorded change.
+    The recorded end cannot be the filter, because a later record may change the end. All records of one period have the
+    same values in the other columns.
     """
     if isinstance(relation, Results) or not relation.tracked:
         return tuple(slices)

@@ -1,8 +1,8 @@
 """Find the queries that fail, set them aside, and compute the other queries.
 
-``isolated`` is for computations in this process. ``failing_queries`` is for computations in Spark, which may take long
-and may end the JVM. A failure counts against a query only if the query ran alone. ``weft.faults`` defines the errors
-that belong to a query.
+``isolated`` is for computations in this process. ``failing_queries`` is for computations in Spark. A computation in
+Spark may take long or end the JVM. A failure counts against a query only if the query ran alone. ``weft.faults``
+defines the errors that belong to a query.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Read the tables of one tick as Spark relations. The reader lists the files of each table once.
 
 ``storage`` reads the Delta log without a Spark job, and Spark reads the files directly. A Delta scan would cost one job
-per filter, and such jobs would take most of the time of a small tick (design section 5). Weft's own tables have no
-deletion vectors, no column mapping and no partitions. If a file is older than a column, the column reads as NULL in
-this file.
+per filter. The jobs of Delta scans would take most of the time of a small tick (design section 5). Weft's own tables
+have no deletion vectors, no column mapping and no partitions. If a file is older than a column, the column reads as
+NULL in this file.
 """
 
 from __future__ import annotations

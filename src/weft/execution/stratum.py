@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 def extend(run: TickRun, runner: SparkRunner, members: Sequence[Member], name: str) -> Mapping[int, Added]:
     """Compute the new answers of the queries, and commit these answers as the output ``name``.
 
-    Return the additions of each query. Failing queries are set aside. Raise errors of the home. Raise ExecutionError if
-    the computation fails but every query succeeds alone.
+    Return the number and the last instant of each query's new answers. Failing queries are set aside. Raise errors of
+    the home. Raise ExecutionError if the computation fails but every query succeeds alone.
     """
     judged = isolated(
         by_query(members), lambda some: due.quiet_queries(some, run.plans, run.tables, run.t0), run.set_aside

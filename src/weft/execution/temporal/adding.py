@@ -86,7 +86,7 @@ def _clear(writer: Writer, paths: Iterable[str]) -> None:
 
 
 def over_auxiliaries(writer: Writer, bound: ViewPlan, at: int) -> ViewPlan:
-    """Replace each table that the view needs only partly by an auxiliary view. Return the changed plan.
+    """If the view needs only part of a table, replace the table by an auxiliary view. Return the changed plan.
 
     Missing auxiliary views are added. ``at`` is the wall clock time (µs UTC).
     """
@@ -101,7 +101,7 @@ def over_auxiliaries(writer: Writer, bound: ViewPlan, at: int) -> ViewPlan:
 
 
 def is_worth_storing(wanted: Auxiliary) -> bool:
-    """Return whether an auxiliary view has a condition that excludes rows. Others are not worth storing.
+    """Return whether an auxiliary view has a condition that excludes rows. Only such a view is worth storing.
 
     Without such a condition, the log of the auxiliary view would be nearly as long as the table's log. Each refresh
     would also need one more commit. In a measurement, the table had 20,000 rows of 12 columns. Each poll made 500

@@ -101,7 +101,7 @@ class Logs:
     def since(self, log: LoggedTable, among: Among, first: int, known: int) -> LoggedTable:
         """Return the periods since ``first`` of the rows that match ``among``, as known at ``known``.
 
-        Both instants are µs UTC. The result may be the whole log, as in ``near``.
+        ``first`` and ``known`` are µs UTC. The result may be the whole log, as in ``near``.
         """
         few = replace(self.look_ups, most_found=min(MOST_SINCE, self.look_ups.most_found))
         return self._look_up(log, among, few) or self._recent(log, first, known) or self.near(log, among)

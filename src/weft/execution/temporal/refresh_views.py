@@ -238,7 +238,7 @@ def refresh_view(writer: Writer, view: ViewRecord, t: int, at: int) -> Refreshed
 
 
 def refresh_eager(home: OpenHome, *, now: int | None = None) -> tuple[Refreshed, ...]:
-    """Refresh at one instant the eager views whose inputs have changed since the last refresh.
+    """Refresh the eager views whose inputs have changed since the last refresh. All refreshes are at one instant.
 
     The instant is the later of ``now`` (µs UTC) and the last change. If ``now`` is None, the instant is the time of the
     home's clock. If a poll dies before the refresh, the next poll refreshes the views. Raise LeaseBusy, LeaseLost,

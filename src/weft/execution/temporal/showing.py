@@ -92,7 +92,7 @@ def running_totals(catalog: CatalogParts, view: ViewRecord) -> tuple[str, ...]:
 
 
 def _windows(relation: Temporal) -> Iterator[tuple[int, list[Base]]]:
-    """Yield the length (µs) and the tables of each moving window over rows that end only with a table's rows."""
+    """Yield the length (µs) and the tables of each moving window whose rows end only if a table row ends."""
     for part in subexpressions(relation):
         if isinstance(part, Extension) and isinstance(part.window, Literal) and isinstance(part.window.value, int):
             below = list(subexpressions(part.input))

@@ -1,8 +1,9 @@
-"""Provide a home for benchmarks that contains a generated NetNews, holds the lease, and measures ticks.
+"""Provide a home for benchmarks. The home contains a generated NetNews, holds the lease, and measures ticks.
 
-The generated NetNews has any size and is the same for the same seed: 3,800 messages a day, the paper's table (section
-6.2.1).  Six of ten messages are replies, most of them to recent messages.  One group in fifty is comp.databases.  A
-message's time follows from its number, so "four weeks old" advances through the table as fast as the table grows.
+The generated NetNews has any size, and the same seed gives the same messages. Each day has 3,800 messages, as in the
+paper's table (section 6.2.1). Six of ten messages are replies, mostly to recent messages. One group in fifty is
+comp.databases. The number of a message determines the time of the message. The instant "four weeks ago" therefore
+advances through the table as fast as the table grows.
 """
 
 from __future__ import annotations
@@ -44,8 +45,7 @@ _AN_HOUR = 3_600_000_000
 class Ticks:
     """Measurements of ticks: seconds, Spark jobs, new rows.
 
-    ``parts`` maps each phase of a tick (``execution.phases``) to its seconds, and has an entry for the rest of the
-    tick.
+    ``parts`` maps each phase of a tick (``execution.phases``) to seconds. A further entry has the rest of the tick.
     """
 
     ticks: list[float] = field(default_factory=list)
@@ -55,7 +55,7 @@ class Ticks:
 
     @property
     def tick(self) -> float:
-        """The median time of a tick in seconds."""
+        """The median duration of a tick in seconds."""
         return statistics.median(self.ticks)
 
     def count(self, measured: tuple[float, int, int], parts: Mapping[str, float]) -> None:
@@ -69,9 +69,7 @@ class Ticks:
 
 
 class BenchHome:
-    """A home with the table of messages: a new home in the folder ``home``, or an existing one with ``count``
-    messages.
-    """
+    """A new home with the table of messages, or an existing home with ``count`` messages."""
 
     def __init__(self, home: Path, count: int = 0) -> None:
         if not count:
@@ -96,7 +94,7 @@ class BenchHome:
             self.count += size
 
     def install(self, texts: Mapping[str, str]) -> None:
-        """Install the queries ``texts``, keyed by name."""
+        """Install the queries. ``texts`` maps names to SQL texts."""
         schemas = {table.name: table.schema for table in self.catalog.tables.all()}
         definitions = []
         for name, text in texts.items():
@@ -117,7 +115,7 @@ class BenchHome:
         self.writer.queries.install_all(definitions, now_us())
 
     def tick(self) -> tuple[float, int, int]:
-        """Tick up to the last message, and return (seconds, Spark jobs, new rows)."""
+        """Run a tick at the last message, and return (seconds, Spark jobs, new rows)."""
 
         def run() -> int:
             reports = run_tick(
@@ -132,7 +130,7 @@ class BenchHome:
         return self.timed(run)
 
     def timed(self, work: Callable[[], T]) -> tuple[float, int, T]:
-        """Call ``work``, and return (seconds, Spark jobs, its result)."""
+        """Call ``work``, and return the seconds, the number of Spark jobs, and the result of ``work``."""
         context = self.spark.sparkContext
         group = f"bench-{time.monotonic_ns()}"
         context.setJobGroup(group, group)
@@ -181,16 +179,16 @@ QUERIES: Final = {
         "WHERE m.inreplyto IS NULL AND m1.inreplyto = m.msgid AND m2.inreplyto = m1.msgid"
     ),
 }
-"""The paper's test queries (figure 4); a missing inreplyto is NULL in this table."""
+"""The paper's test queries (figure 4). In this table, a missing inreplyto is NULL."""
 
 
 def arrival(number: int) -> int:
-    """Return the ts of message ``number``, microseconds UTC."""
+    """Return the ts of message ``number`` in microseconds UTC."""
     return BEGIN + number * DAY // PER_DAY
 
 
 def messages(first: int, count: int, seed: int = 1992) -> pa.Table:
-    """Return ``count`` messages from number ``first`` on, with the table's columns, _own_time and _seq."""
+    """Return ``count`` messages, starting at number ``first``, with the table's columns, _own_time and _seq."""
     random = Random(seed * 1_000_003 + first)
     numbers = range(first, first + count)
     parents = [_parent(number, random) for number in numbers]
@@ -215,11 +213,11 @@ _WORDS: Final = [f"word{number}" for number in range(997)]
 
 
 def _parent(number: int, random: Random) -> int | None:
-    """Return the number of the message that message ``number`` answers, usually a recent one, or None."""
+    """Return the number of the parent of message ``number``, or None. Most messages reply to a recent message."""
     back = 1 + int(random.expovariate(1 / 2_000))
     return number - back if random.random() < 0.6 and back <= number else None
 
 
 def _id(number: int) -> str:
-    # The multiplication spreads the ids like real ids; sorted ids would compress and prune better.
+    # The multiplication spreads the IDs like real IDs. Sorted IDs would compress and prune better.
     return f"{number * 0x9E3779B97F4A7C15 % 2**64}.{number}@news.example"

@@ -1,13 +1,12 @@
-"""``weft bench commands``: measure commands, each in its own process, over the demo's home.
+"""``weft bench commands``: measure commands over the demo's home, each in a separate process.
 
     weft bench commands --rounds 5
 
-Each command runs over a fresh copy of one home, alternately without and with the class-data archive.  The report has
-the medians of its wall time and of the processor time of all processes that it starts, including Java and processes
-that outlive the command.  Then each round starts a server over a fresh copy, waits for the end of its rehearsal, and
-runs each of the four commands once.  The report has the processor time of these commands and of the server meanwhile.
-
-For commands that run through ``weft serve``, the report has the processor time of client and server.
+Each command runs over a fresh copy of one home, alternately without and with the class-data archive. The report has
+the medians of the wall time and of the processor time. The processor time includes all processes that the command
+starts, even Java and processes that outlive the command. In addition, each round starts a server over a fresh copy and
+waits for the end of the rehearsal. Each of the four commands runs once in this server. For these commands, the report
+has the processor time of the client and of the server.
 """
 
 from __future__ import annotations
@@ -38,16 +37,13 @@ from weft.runtime.archiving import make_archive
 from weft.runtime.session import stop_session
 
 _SUBREAPER: Final = 36
-"""PR_SET_CHILD_SUBREAPER of Linux.
-
-This process becomes the parent of orphaned processes, so that it can wait for them.
-"""
+"""PR_SET_CHILD_SUBREAPER of Linux: the process becomes the parent of orphaned processes and can wait for them."""
 
 WAYS: Final[Mapping[str, Mapping[str, str]]] = {
     "cold": {"WEFT_CLASS_ARCHIVE": "off"},
     "archive": {"WEFT_CLASS_ARCHIVE": "auto"},
 }
-"""The ways to run a command, each with its environment variables."""
+"""Maps each method of running a command to environment variables."""
 
 _QUESTION: Final = (
     "SELECT m.msgid, m.subject FROM msgs m, msgs r WHERE r.inreplyto = m.msgid AND r.newsgroup = 'comp.databases'"
@@ -56,20 +52,20 @@ _QUESTION: Final = (
 
 @dataclass
 class CommandTimes:
-    """The wall and processor seconds of one command run in one way, in the order of the rounds."""
+    """The wall and processor seconds of a command with one method. Each list has one entry per round."""
 
     command: str
     way: str
     wall: list[float] = field(default_factory=list)
     processor: list[float] = field(default_factory=list)
     server: list[float] = field(default_factory=list)
-    """The processor seconds of the server, if the way uses a server."""
+    """The processor seconds of the server, if the method uses a server."""
 
 
 def compare(rounds: int, folder: Path | None, out: Path | None, progress: Callable[[str], None]) -> None:
-    """Measure each command in each way, print the results, and write the figures to ``out`` as JSON.
+    """Measure each command with each method, print the results, and write the figures to ``out`` as JSON.
 
-    Raises Refused if the system is not Linux or has no class-data archive, and ExecutionError if a command fails.
+    Raise Refused if the system is not Linux or has no class-data archive. Raise ExecutionError if a command fails.
     """
     if sys.platform != "linux":
         raise Refused("weft bench commands runs on Linux only: it measures the processor time of processes")
@@ -98,7 +94,7 @@ def compare(rounds: int, folder: Path | None, out: Path | None, progress: Callab
 
 
 def prepare(place: Path) -> dict[str, list[str]]:
-    """Create the demo's home without its last week in ``place/made``; return the commands to measure, by name."""
+    """In ``place/made``, create the demo's home without the last week. Map names to the commands to measure."""
     numbers: dict[str, int] = {}
     last = WEEKS - 1
     with Weft.open(place / "made", clock="replay", create=True) as weft:
@@ -119,10 +115,7 @@ def prepare(place: Path) -> dict[str, list[str]]:
 
 
 def _beside_a_server(place: Path, commands: Mapping[str, Sequence[str]]) -> dict[str, Cost]:
-    """Run the commands with a server that has only rehearsed, and return the cost of each command.
-
-    An additional tick (``tick 1``) runs before the tick that the other ways measure.
-    """
+    """An additional tick (``tick 1``) runs before the tick that the other methods measure."""
     home = _fresh_home(place)
     environ = {**os.environ, **WAYS["archive"], "WEFT_HOME": str(home)}
     before = ["tick", "--now", f"{BEGIN + timedelta(days=7 * WEEKS - 1):%Y-%m-%d}"]
@@ -146,9 +139,9 @@ def _measure(command: Sequence[str], place: Path, environ: Mapping[str, str], ti
 
 
 def run(command: Sequence[str], environ: Mapping[str, str]) -> tuple[float, float]:
-    """Run a weft command until all its processes end; return their wall seconds and processor seconds.
+    """Run a weft command until all processes of the command end. Return the wall seconds and the processor seconds.
 
-    Raises ExecutionError if the command fails.
+    Raise ExecutionError if the command fails.
     """
     before = time.perf_counter()
     process = subprocess.Popen(
@@ -176,7 +169,7 @@ def run(command: Sequence[str], environ: Mapping[str, str]) -> tuple[float, floa
 
 
 def report(times: Sequence[CommandTimes]) -> str:
-    """Return a table with one row per command: for each way, the median wall, processor and server seconds.
+    """Return a table with one row per command: the median wall, processor and server seconds of each method.
 
     >>> print(report([CommandTimes("try", "cold", [2.0, 9.0, 4.0], [5.0, 6.0, 7.0])]))
     seconds     cold: wall  processors
@@ -205,7 +198,7 @@ _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class Cost:
-    """The wall and processor seconds of a command, and the processor seconds of the server and its Java meanwhile."""
+    """The wall and processor seconds of a command, and the processor seconds of the server, including Java."""
 
     wall: float
     client: float
@@ -214,9 +207,9 @@ class Cost:
 
 @contextmanager
 def serving(home: Path, environ: Mapping[str, str]) -> Iterator[int]:
-    """Run ``weft serve`` for the home during the ``with`` block; after its rehearsal, yield its process id.
+    """Run ``weft serve`` for the home while the block runs. After the rehearsal, yield the server's process ID.
 
-    Raises ExecutionError if the server does not start, or if it ends during its rehearsal.
+    Raise ExecutionError if the server does not start or ends during the rehearsal.
     """
     command = [sys.executable, "-m", "weft", "serve", "--home", str(home)]
     with subprocess.Popen(
@@ -233,7 +226,7 @@ def serving(home: Path, environ: Mapping[str, str]) -> Iterator[int]:
 
 
 def cost(command: Sequence[str], environ: Mapping[str, str], server: int) -> Cost:
-    """Run a weft command and return its cost; raise ExecutionError if the command fails or does not run in a server."""
+    """Run a weft command and return the cost. Raise ExecutionError if the command fails or does not run in a server."""
     server_before, before = _processor(server), time.perf_counter()
     process = subprocess.Popen(
         [sys.executable, "-m", "weft", *command],
@@ -254,8 +247,8 @@ def cost(command: Sequence[str], environ: Mapping[str, str], server: int) -> Cos
 
 
 def _processor(pid: int) -> float:
-    """Return the processor seconds of a process and its descendants."""
-    # The process name is in parentheses and may contain spaces; the times are fields 12 and 13 after the name.
+    """The result includes the descendants of the process."""
+    # The process name is in parentheses and may contain spaces. The times are fields 12 and 13 after the name.
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     own = (int(fields[11]) + int(fields[12])) / _TICKS_A_SECOND
     threads = Path(f"/proc/{pid}/task").iterdir()  # a process is a child of the thread that started it

@@ -1,9 +1,10 @@
-"""Generate a directory of employees of any size with its history: four tables, 1,000 changes a day, reproducible.
+"""Generate a directory of employees with a history. The directory has any size and is reproducible.
 
-Of 1,000 changes, 475 are of employees, 475 of assignments, 49 of projects and one of a department, in proportion to the
-rows of the tables.  The keys of a table change in turn, in an order unrelated to their values.  A change ends the open
-row of a key and starts the next row of the key.  Change ``j`` of a table of n rows therefore starts version
-``j // n + 1`` of a key.  It ends the row that change ``j - n`` started, or a row of the first day.
+The directory has four tables and 1,000 changes a day, in proportion to the row counts of the tables. Each day, 475
+changes concern employees, 475 concern assignments, 49 concern projects, and one concerns a department. The keys of a
+table change in turn, in an order unrelated to the values of the keys. A change ends the open row of a key and starts
+the next row of the key. Change ``j`` of a table of n rows therefore starts version ``j // n + 1`` of a key. Change
+``j`` also ends the row that change ``j - n`` started, or a row of the first day.
 """
 
 from __future__ import annotations
@@ -22,20 +23,21 @@ from weft.storage.periods import TS
 
 DAY: Final = 86_400_000_000
 BEGIN: Final = 631_152_000_000_000
-"""1990-01-01 00:00 UTC, when the first rows of every table begin."""
+"""1990-01-01 00:00 UTC, when the first rows of every table start."""
 CHANGES: Final = 1_000
-"""The number of changes a day, which are one batch."""
+"""The number of changes a day. The changes of a day form one batch."""
 MIN_EMPLOYEES: Final = 1_000
-"""The minimum number of employees; with fewer, some key would change twice a day."""
+"""The minimum number of employees. With fewer employees, some key would change twice a day."""
 _STRIDE: Final = 15_485_863
-"""A prime number, so that every key changes once before any key changes again."""
+"""A prime number, because every key must change once before any key changes again."""
 
 
 @dataclass(frozen=True)
 class DirectoryTable:
-    """A table whose columns are SQL expressions over the key ``k`` and the version ``v``; the first column is the key.
+    """A table of the directory.
 
-    ``rows`` rows are open at any time, and ``daily`` rows change every day.
+    The columns are SQL expressions over the key ``k`` and the version ``v``. The first column is the key. At any time,
+    ``rows`` rows are open. Every day, ``daily`` rows change.
     """
 
     name: str
@@ -61,10 +63,9 @@ class DirectoryTable:
         return conformed(_arrow(self._logged(rows)), stored_schema(log))
 
     def days(self, first: int, last: int, log: TableSchema) -> pa.Table:
-        """Return the log rows for the changes from day ``first`` to before day ``last``.
+        """Return the log rows for the changes of the days in [``first``, ``last``).
 
-        Day 1 is the day after the first rows.  The rows equal those that Weft would append if it recorded each day's
-        changes separately.
+        Day 1 is the day after the first rows. Recording each day separately would give the same log rows.
         """
         before = self._day(f"j - {self.rows}")
         text = f"""WITH changes AS ({self._changes(first, last)})
@@ -82,13 +83,13 @@ class DirectoryTable:
         return ", ".join(f"CAST({value} AS {_DUCK[kind]}) AS {name}" for name, kind, value in self.columns)
 
     def _changes(self, first: int, last: int) -> str:
-        """Return an SQL query for the changes of some days: number ``j``, instant, key and new version."""
+        """The query returns the number ``j``, the instant, the key and the new version of each change."""
         numbers = f"range({(first - 1) * self.daily}, {(last - 1) * self.daily}) AS t(j)"
         key = f"(j * {_STRIDE}) % {self.rows}"
         return f"SELECT j, {key} AS k, j // {self.rows} + 1 AS v, {self._day('j')} AS stamp FROM {numbers}"
 
     def _day(self, number: str) -> str:
-        """Return an SQL expression for the instant of change ``number``; the first day's rows have negative numbers."""
+        """Return SQL for the instant of change ``number``. Rows of the first day have negative numbers."""
         return f"{BEGIN} + CASE WHEN {number} < 0 THEN 0 ELSE ({number}) // {self.daily} + 1 END * {DAY}"
 
     def _logged(self, rows: str) -> str:
@@ -145,7 +146,7 @@ def tables(employees: int) -> tuple[DirectoryTable, ...]:
 
 
 def days_of(periods: int, employees: int) -> int:
-    """Return the number of days in which the directory records about ``periods`` periods."""
+    """Return the number of days after which the directory has about ``periods`` periods."""
     return (periods - sum(table.rows for table in tables(employees))) // CHANGES
 
 

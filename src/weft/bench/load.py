@@ -2,9 +2,9 @@
 
     weft bench load --rows 10000000 --rounds 3
 
-Weft loads the file into a table of a new home (``weft ingest file``), plain Spark into a Delta table.  Spark uses a
-given schema and, for CSV, also an inferred schema, because Weft infers a schema.  The ways alternate in one process
-with a warm Spark session, and the report has medians.
+Weft loads the file into a table of a new home (``weft ingest file``). Plain Spark loads the file into a Delta table,
+with a given schema. For CSV, Spark also runs with an inferred schema, because Weft infers a schema. The methods
+alternate in one process with a warm Spark session, and the report has medians.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ROWS: Final = """SELECT i AS id, make_timestamp(1577836800000000 + i * 1000000 
 
 @dataclass
 class LoadTimes:
-    """The wall seconds of one way to load one file, in the order of the rounds."""
+    """The wall seconds of one method for one file, with one entry per round."""
 
     rows: int
     format: str
@@ -49,7 +49,7 @@ class LoadTimes:
 
     @property
     def median(self) -> float:
-        """The median time of the rounds in seconds."""
+        """The median duration of the rounds in seconds."""
         return statistics.median(self.seconds)
 
 
@@ -61,9 +61,9 @@ def compare(
     out: Path | None,
     progress: Callable[[str], None],
 ) -> None:
-    """Measure each way for each format, print the results, and write the figures to ``out`` as JSON.
+    """Measure each method for each format, print the results, and write the figures to ``out`` as JSON.
 
-    Raises Refused for a format not in FORMATS, and ExecutionError if a way did not store every row.
+    Raise Refused for a format not in FORMATS. Raise ExecutionError if a method did not store every row.
     """
     other = next((kind for kind in formats if kind not in FORMATS), None)
     if other is not None:
@@ -93,12 +93,12 @@ def compare(
 
 
 def ways(kind: str) -> list[str]:
-    """Return the names of the ways to load a file of the format ``kind``."""
+    """Return the names of the methods for loading a file of the format ``kind``."""
     return [WEFT, GIVEN, INFERRED] if kind == "csv" else [WEFT, GIVEN]
 
 
 def write_file(place: Path, rows: int, kind: str) -> Path:
-    """Write a file of ``rows`` rows with five columns, and return its path."""
+    """Write a file of ``rows`` rows with five columns, and return the path."""
     file = place / f"{rows}.{kind}"
     options = "FORMAT csv, HEADER" if kind == "csv" else "FORMAT parquet, COMPRESSION snappy"
     with connect() as connection:
@@ -107,7 +107,7 @@ def write_file(place: Path, rows: int, kind: str) -> Path:
 
 
 def load(place: Path, file: Path, rows: int, kind: str, way: str, spark: SparkSession) -> float:
-    """Load the file in one way into a temporary folder, and return the elapsed seconds."""
+    """Load the file with the method ``way`` into a temporary folder, and return the elapsed seconds."""
     with TemporaryDirectory(prefix="loaded-", dir=place) as text:
         target = Path(text) / "target"
         before = time.perf_counter()
@@ -128,7 +128,7 @@ def load(place: Path, file: Path, rows: int, kind: str, way: str, spark: SparkSe
 
 
 def report(times: Sequence[LoadTimes]) -> str:
-    """Return a table with one row per way, compared with Weft's time.
+    """Return a table with one row per method. Each row compares the method with Weft.
 
     >>> print(report([LoadTimes(4000000, "csv", 1, WEFT, [3.0, 4.0, 9.0]), LoadTimes(4000000, "csv", 1, GIVEN, [5.0])]))
     file      way                       seconds  rows a second  Weft / it

@@ -1,10 +1,10 @@
-"""``weft bench many``: compare a tick of one query with ticks of many queries of one shape, and of many shapes.
+"""``weft bench many``: compare a tick of one query with a tick of many queries, of one shape or of many shapes.
 
     weft bench many --queries 1 --queries 100000
 
-The benchmark loads a table of messages once and copies the home for each number of queries.  The queries of a home
-differ only in their constants.  The homes are ticked in turn, with 3,800 new messages at a time.  Finally, the
-benchmark measures a hundred queries of different shapes.  The report has medians; absolute times depend on the machine.
+The benchmark loads a table of messages once and copies the home for each number of queries. The queries of a home
+differ only in their constants. The homes are ticked in turn, with 3,800 new messages per tick. Finally, the benchmark
+measures a hundred queries of different shapes. The report has medians. Absolute times depend on the machine.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from weft.runtime.session import stop_session
 
 _SENDERS: Final = 5_000
 _ONE_BY_ONE: Final = 100
-"""The maximum number of queries that are installed one at a time; more are installed together."""
+"""Up to this number, queries are installed one at a time. More queries are installed together."""
 _SHAPES: Final = 100
 
 SHAPES: Final[Mapping[str, str]] = {
@@ -41,8 +41,7 @@ SHAPES: Final[Mapping[str, str]] = {
     ),
 }
 """The template of each shape.
-
-Authors and groups yield up to a quarter of a million queries of each shape.
+With all authors and groups, each shape has up to a quarter of a million queries.
 """
 
 
@@ -93,14 +92,13 @@ def _load(home: Path, messages: int) -> None:
 
 
 def _queries_of_shape(text: str) -> Iterator[str]:
-    """Yield distinct queries of one shape; each group is combined with authors from the entire range."""
+    """Yield distinct queries of one shape. Each group is combined with authors from the entire range."""
     for number in range(_SENDERS * len(GROUPS)):
         sender = (number * 37 + number // _SENDERS) % _SENDERS
         yield text.format(sender=sender, group=GROUPS[(number // _SENDERS + sender) % len(GROUPS)])
 
 
 def _queries_of_many_shapes() -> Iterator[str]:
-    """Yield queries of different shapes: combinations of conditions and columns, over messages and replies."""
     conditions = (
         "m.newsgroup = 'comp.databases'",
         "m.sender = 'user42'",
@@ -122,10 +120,7 @@ def _measure(
     warm: int,
     progress: Callable[[str], None],
 ) -> list[QuerySet]:
-    """Measure sets of queries in turn, each set in its own home.
-
-    A set has a number of queries, a description and the texts.
-    """
+    """``sets`` maps a number of queries to a description and the query texts."""
     prepared = [_prepared(place, messages, shape, texts, progress) for shape, texts in sets.values()]
     for number in range(warm + ticks):
         for bench, case in prepared:
@@ -145,7 +140,6 @@ def _measure(
 def _prepared(
     place: Path, messages: int, shape: str, texts: Sequence[str], progress: Callable[[str], None]
 ) -> tuple[BenchHome, QuerySet]:
-    """Return a home with the messages and the queries, after the first delivery."""
     home = place / f"home-{len(texts)}"
     shutil.copytree(place / "loaded", home)
     case = QuerySet(shape, len(texts))
@@ -175,7 +169,7 @@ def _install(home: Path, texts: Sequence[str]) -> float:
 def report(cases: Sequence[QuerySet]) -> str:
     """Return two lines per set of queries: the tick and its phases.
 
-    The tick is compared with the tick of the fewest queries of the same shape.
+    Each tick is compared with the tick for the smallest set of the same shape.
 
     >>> few = QuerySet("of an author", 1, ticks=[0.5], jobs=[1], rows=[2], parts={"commit": [0.1]})
     >>> many = QuerySet("of an author", 9_000, ticks=[2.0], jobs=[1], rows=[40], parts={"commit": [0.1]})

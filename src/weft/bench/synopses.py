@@ -1,15 +1,15 @@
-"""``weft bench synopses``: measure how many events a second synopses process, compared with the stored history.
+"""``weft bench synopses``: measure the events that synopses process per second, and compare with the stored history.
 
     weft bench synopses --events 1000000 --batch 1000 --batch 100000
 
-In the generated log, managers approve documents, and users publish them, are granted and revoked access, and open them.
-The log has one event per time point, five a second, and a constant number of users and documents.  Three formulas
-(once, since, an aggregation) process it in batches of each size.  At three places in the log, one batch is also
-evaluated from the whole history before it.
+In the generated log, managers approve documents. Users publish and open documents, and are granted and revoked access.
+The log has one event per time point and five events per second. The number of users and documents is constant. Three
+formulas (once, since, an aggregation) process the log in batches of each size. At three places in the log, one batch is
+also evaluated from the whole earlier history.
 
-Then the formulas are installed in one home and measured end to end: load events, tick, commit the answers.  Ticks of
-each size are measured near the start and near the end of the log; in between, the largest ticks process the log.
-If SQL can express a formula, the query over the stored history is also measured.
+After the batches, the formulas are installed in one home and measured end to end: load events, tick, commit the
+answers. Ticks of each size are measured near the start and near the end of the log. In between, the largest ticks
+process the log. If SQL can express a formula, the query over the stored history is also measured.
 """
 
 from __future__ import annotations
@@ -46,8 +46,9 @@ FORMULAS: Final = {
     "since": "access(u, d) AND NOT (NOT revoke(u, d) SINCE grant(u, d))",
     "aggregation": "access(u, d) AND EXISTS c. ((c <- CNT x; u ONCE[0,1h] access(u, x)) AND 10 < c)",
 }
-"""The formulas: a document published without approval within seven days, a document opened without a grant, and more
-than ten documents opened within an hour.
+"""The formulas of the benchmark.
+The first formula finds documents published without approval in the last seven days. The second formula finds documents
+opened without a grant. The third formula finds users who opened more than ten documents within an hour.
 """
 _USERS: Final = 100
 _DOCUMENTS: Final = 500
@@ -61,7 +62,7 @@ _PLACES: Final = 3
 
 @dataclass
 class FormulaRun:
-    """The run of a formula over the log in batches of one size: seconds, answers and stored tuples by batch."""
+    """The run of a formula in batches of one size: the seconds, answers and stored tuples of each batch."""
 
     formula: str
     batch: int
@@ -90,7 +91,7 @@ class FormulaRun:
 
 @dataclass
 class FromHistory:
-    """A batch evaluated from all events up to its end: the number of events, and the seconds."""
+    """The evaluation of a batch from all events up to its end: the number of events, and the seconds."""
 
     formula: str
     batch: int
@@ -104,7 +105,7 @@ def compare(
     """Measure each formula with each batch size, print the results, and write the figures to ``out`` as JSON lines.
 
     With ``ticks``, also measure the ticks of homes with these formulas, and with queries over the stored history.
-    Raises ExecutionError if the answers from the history differ from those of the synopses.
+    Raise ExecutionError if the answers from the history differ from those of the synopses.
     """
     log = EventLog.generated(events)
     runs, from_history = [], []
@@ -125,7 +126,7 @@ def compare(
 
 
 def _ticked(log: EventLog, sizes: Sequence[int], progress: Callable[[str], None]) -> Iterator[dict[str, object]]:
-    """Measure the ticks of homes: synopses with each tick size, and the stored history with the largest size."""
+    """Synopses are measured with each tick size, queries over the stored history only with the largest size."""
     tables = [(name, ("m" if name == "approve" else "u", "d")) for name in _NAMES]
     answers: dict[str, int] = {}
     for ticks in measure_ticks(log.rows, tables, FORMULAS, sizes, "synopsis"):
@@ -146,7 +147,7 @@ def _ticked(log: EventLog, sizes: Sequence[int], progress: Callable[[str], None]
 def _run_formula(
     name: str, of_formula: Synopsis, log: EventLog, size: int, *, largest: bool
 ) -> tuple[FormulaRun, list[FromHistory]]:
-    """Process the log with a formula; with ``largest``, also evaluate some batches from the history."""
+    """Process the log with a formula. With ``largest``, also evaluate some batches from the history."""
     run, compared, state = FormulaRun(name, size), [], EMPTY
     number = log.events // size
     places = {(number * place) // _PLACES - 1 for place in range(1, _PLACES + 1)} if largest else set()
@@ -178,7 +179,7 @@ def _from_history(
 
 @dataclass(frozen=True)
 class EventLog:
-    """A generated log, one event per time point, with the columns ``tp, kind, c1, c2``."""
+    """A generated log with one event per time point. The columns are ``tp, kind, c1, c2``."""
 
     rows: pa.Table
 
@@ -189,7 +190,7 @@ class EventLog:
 
     @classmethod
     def generated(cls, events: int) -> EventLog:
-        """Generate a log; the same number of events gives the same log."""
+        """Generate a log. The same number of events gives the same log."""
         from weft.storage.local_sql import connect
 
         kinds = [kind for kind, share in enumerate(_SHARES) for _ in range(share)]
@@ -207,7 +208,7 @@ class EventLog:
         return (self.batch(first, first + size) for first in range(0, self.events - size + 1, size))
 
     def batch(self, first: int, end: int) -> Batch:
-        """Return the events from the time point ``first`` to before ``end``."""
+        """Return the events at the time points in [``first``, ``end``)."""
         rows = self.rows.slice(first, end - first)
         seconds = pc.divide(rows.column("tp"), _A_SECOND)
         points = pa.table({"tp": rows.column("tp"), "at": pc.multiply(seconds, 1_000_000)})
@@ -233,7 +234,6 @@ def _line(run: FormulaRun) -> str:
 
 
 def _json(run: FormulaRun) -> dict[str, object]:
-    """Return the figures of a run as a whole."""
     rates = {"rate": round(run.rate), "growth": round(run.growth, 2), "batches": len(run.seconds)}
     median = {"seconds": round(statistics.median(run.seconds), 4), "tuples": run.tuples[-1]}
     return {
@@ -248,9 +248,9 @@ def _json(run: FormulaRun) -> dict[str, object]:
 
 _BEGIN: Final = 1_600_000_000_000_000
 _STEP: Final = 200_000
-"""The time between two events (µs), five events per second; the first event is at ``_BEGIN``."""
+"""The time between two events (µs). The log has five events per second. The first event is at ``_BEGIN``."""
 _ROUNDS: Final = 12
-"""The number of ticks of each size that are measured at each end of the log."""
+"""The number of measured ticks of each size at each end of the log."""
 
 HISTORY_QUERIES: Final = {
     "once": (
@@ -258,18 +258,17 @@ HISTORY_QUERIES: Final = {
         "a.ts <= p.ts AND a.ts >= p.ts - INTERVAL 7 DAYS)"
     ),
 }
-"""The formulas that SQL can express efficiently, as queries over the stored history.
-
-SQL has no count over a window at each row, and SINCE needs a nested NOT EXISTS, which is very slow in Spark.
+"""Queries over the stored history, for those formulas that SQL can express efficiently.
+SQL has no count over a window at each row. A query for SINCE needs a nested NOT EXISTS, and is very slow in Spark.
 """
 
 
 @dataclass
 class SynopsisTicks:
-    """Ticks of one size over a log: the seconds of ticks and loads near the log's start and near its end.
+    """Ticks of one size over a log: the seconds of ticks and loads near the start and near the end of the log.
 
-    ``kept`` names the data from which the queries are evaluated, ``queries`` are the names of the queries.
-    ``processor`` has the processor seconds of this process in each tick.
+    ``kept`` names the data that the queries read. ``queries`` has the names of the queries. ``processor`` has the
+    processor seconds of this process in each tick.
     """
 
     kept: Keep
@@ -285,12 +284,12 @@ class SynopsisTicks:
 
     @property
     def tick(self) -> float:
-        """The median time of the ticks near the log's end, in seconds."""
+        """The median duration of the ticks near the end of the log, in seconds."""
         return statistics.median(self.last)
 
     @property
     def growth(self) -> float:
-        """The median time of the ticks near the log's end, divided by the median time near its start."""
+        """The median duration of the ticks near the end of the log, divided by the median duration near the start."""
         return self.tick / statistics.median(self.first)
 
     def summary(self) -> str:
@@ -330,7 +329,7 @@ def measure_ticks(
 ) -> Iterator[SynopsisTicks]:
     """Measure ticks of each size over the log ``rows`` (tp, kind, c1, c2).
 
-    ``tables`` are the kinds of events, each with its columns.
+    ``tables`` has the columns of each kind of event.
     """
     for size in sizes:
         with TemporaryDirectory(prefix="weft-bench-") as folder:
@@ -372,7 +371,7 @@ class _Home:
         return _BEGIN + (self.done - 1) * _STEP + 1
 
     def _taken_in(self, weft: Weft, size: int, seconds: list[float]) -> None:
-        """Load ``size`` events and tick; append the duration of the tick to ``seconds``."""
+        """Load ``size`` events and run a tick. Append the duration of the tick to ``seconds``."""
         began = time.perf_counter()
         self._load(weft, size)
         loaded = time.perf_counter() - began
@@ -387,7 +386,6 @@ class _Home:
                 self.ticks.parts.setdefault(name, []).append(part)
 
     def _load(self, weft: Weft, size: int) -> None:
-        """Load the next ``size`` events, one Parquet file per table."""
         rows = self.rows.slice(self.done, size)
         micros = pc.add(pc.multiply(rows.column("tp"), pa.scalar(_STEP)), pa.scalar(_BEGIN))
         ts = micros.cast(pa.timestamp("us", "UTC"))

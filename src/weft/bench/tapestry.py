@@ -2,8 +2,8 @@
 
     weft bench tapestry --messages 380000 --messages 3800000
 
-Ticks with 3,800 new messages and the five full queries over the same tables alternate in one Spark session.  The report
-has medians; absolute times depend on the machine.
+Ticks and full queries alternate in one Spark session over the same tables. Each tick has 3,800 new messages. The report
+has medians. Absolute times depend on the machine.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class Size(Ticks):
     load: float = 0.0
     first_tick: float = 0.0
     cold: list[float] = field(default_factory=list)
-    """The seconds of the first ticks, which the medians exclude."""
+    """The seconds of the first ticks. The medians exclude these ticks."""
     references: list[float] = field(default_factory=list)
-    """The seconds of an empty Spark job plus a Delta commit of one row through Spark."""
+    """The durations of an empty Spark job plus a Delta commit of one row, in seconds."""
     full: dict[str, list[float]] = field(default_factory=dict)
     disk: int = 0
 
@@ -68,7 +68,7 @@ def compare(
 ) -> None:
     """Measure each number of messages, print the results, and write the figures to ``out`` as JSON.
 
-    ``full`` is the number of measured rounds that also run the full queries.  Raises Refused if the disk is too small.
+    ``full`` is the number of measured rounds that also run the full queries. Raise Refused if the disk is too small.
     """
     sizes = []
     for count in messages:
@@ -101,7 +101,7 @@ class Bench(BenchHome):
     """A home with the table and the five queries."""
 
     def full(self) -> dict[str, float]:
-        """Run each full query at the current instant with Spark over the same files; return the seconds by query."""
+        """Run each full query at the current instant with Spark over the same files. Return the seconds by query."""
         tables = {table.name: table for table in self.catalog.tables.all()}
         schemas = {name: table.schema for name, table in tables.items()}
         reader = Reader(self.spark, self.catalog.data, tables)
@@ -118,7 +118,7 @@ class Bench(BenchHome):
         return 0
 
     def reference(self) -> float:
-        """Return the seconds of an empty Spark job and a Delta commit of one row through Spark."""
+        """Return the duration of an empty Spark job plus a Delta commit of one row, in seconds."""
         place = str(self.folder / "reference")
 
         def run() -> int:
@@ -132,7 +132,7 @@ class Bench(BenchHome):
 def measure(home: Path, count: int, rounds: tuple[int, int, int], progress: Callable[[str], Any]) -> Size:
     """Measure a home with ``count`` messages.
 
-    ``rounds`` are the numbers of uncounted rounds, of counted rounds, and of counted rounds with the full queries.
+    ``rounds`` has the numbers of unmeasured rounds, of measured rounds, and of measured rounds with the full queries.
     """
     bench, size = Bench(home), Size(count)
     warm, ticks, in_full = rounds

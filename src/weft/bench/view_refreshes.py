@@ -1,10 +1,10 @@
-"""``weft bench views``: compare refreshing temporal views after a batch of changes with recomputing the views in Spark.
+"""``weft bench views``: compare the refresh of temporal views after a batch of changes with a recomputation in Spark.
 
     weft bench views --periods 1000000 --periods 10000000
 
-A directory of employees gets a history with the given number of periods, and three views.  Then 1,000 changes arrive
-each day in one batch, and each view is refreshed after each batch.  In some rounds Spark also recomputes the views from
-the same files with the same SQL.  The homes are measured in turn in one process, and the report has medians.
+A directory of employees gets three views and a history with the given number of periods. Every day, 1,000 further
+changes arrive in one batch, and each view is refreshed after each batch. In some rounds Spark also recomputes the views
+from the same files with the same SQL. The homes are measured in turn in one process, and the report has medians.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ VIEWS: Final[Mapping[str, str]] = {
 }
 """The views: figure 3 of the paper, a join of four tables, and a moving window."""
 _RECORDED: Final = 500_000
-"""The maximum number of changes of the history that are recorded at once."""
+"""The maximum number of changes that one commit of the history records."""
 _AIM: Final = 0.1
 _GROWTH: Final = 1.5
 
@@ -68,18 +68,18 @@ class RefreshTimes:
 
     @property
     def batch(self) -> float:
-        """The median time of a refresh after a batch, in seconds."""
+        """The median duration of a refresh after a batch, in seconds."""
         return statistics.median(self.batches)
 
     @property
     def ratio(self) -> float | None:
-        """The median time of a refresh divided by that of a recomputation; None without recomputations."""
+        """The median duration of a refresh divided by that of a recomputation, or None without recomputations."""
         return self.batch / statistics.median(self.full) if self.full else None
 
 
 @dataclass
 class History:
-    """A history with ``periods`` periods: the seconds of recording each batch, and the times of its views."""
+    """A history with ``periods`` periods: the seconds for recording each batch, and the times of each view."""
 
     periods: int
     employees: int
@@ -97,9 +97,9 @@ def compare(
 ) -> None:
     """Measure each history, print the results, and write the figures to ``out`` as JSON.
 
-    ``rounds`` are the numbers of uncounted rounds, of counted rounds, and of counted rounds that also recompute the
-    views. Raises Refused for a history with fewer periods than the tables have rows, and ExecutionError if a view
-    differs from its recomputation.
+    ``rounds`` has the numbers of unmeasured rounds, of measured rounds, and of measured rounds with recomputed views.
+    Raise Refused if a history has fewer periods than the tables have rows. Raise ExecutionError if a view and its
+    recomputation differ.
     """
     _check(periods, employees)
     warm, counted, full = rounds
@@ -109,7 +109,7 @@ def compare(
         ]
         for number in range(warm + counted):
             for each in directories:
-                # The first uncounted round also recomputes the views of one home, to warm up Spark.
+                # To warm up Spark, the first unmeasured round also recomputes the views of one home.
                 in_full = number - warm in range(full) or (number == 0 and full > 0 and each is directories[0])
                 each.round(in_full, number >= warm)
         for each in directories:
@@ -137,8 +137,6 @@ def _check(periods: Sequence[int], employees: int) -> None:
 
 
 class _Directory:
-    """A home with the directory, its history and the views, refreshed at the end of the history."""
-
     def __init__(self, home: Path, case: History, progress: Callable[[str], None]) -> None:
         self.weft = Weft.open(home, clock="replay", create=True)
         self.case, self.say = case, progress
@@ -156,11 +154,10 @@ class _Directory:
 
     @property
     def now(self) -> int:
-        """The last instant of the current day, after all its changes (µs UTC)."""
+        """The last instant of the current day, after all changes of the day (µs UTC)."""
         return BEGIN + (self.day + 1) * DAY - 1
 
     def _history(self, writer: Writer, table: DirectoryTable) -> None:
-        """Record a table's history, many days at once."""
         step = max(_RECORDED // table.daily, 1)
         log = writer.tables.named(table.name).stored
         self._record(writer, table, BEGIN, table.first(log))
@@ -175,7 +172,7 @@ class _Directory:
         writer.loads.finish(load_id, recorded.began + recorded.ended, 0, 0, 0, self.weft.clock())
 
     def round(self, in_full: bool, counted: bool) -> None:
-        """Record one batch and refresh each view; with ``in_full``, also recompute each view."""
+        """Record one batch and refresh each view. With ``in_full``, also recompute each view."""
         self.day += 1
         recording = _timed(self._batch)
         times = [f"recording {recording:.2f} s"]
@@ -194,7 +191,7 @@ class _Directory:
         self.say(f"  {self.case.periods:,}: {', '.join(times)}")
 
     def _batch(self) -> None:
-        """Record the changes of one day in the four tables, in the same way as a poll."""
+        """The changes are recorded in the same way as by a poll."""
         home, at = self.weft.opened, BEGIN + self.day * DAY
         for table in self.tables:
             with home.writing("bench") as writer:
@@ -214,10 +211,7 @@ class _Directory:
         return _timed(work)
 
     def _recompute(self, view: RefreshTimes) -> float:
-        """Recompute the view's periods with Spark and return the seconds.
-
-        Raises ExecutionError if the view has another number of periods.
-        """
+        """Return the seconds. Raise ExecutionError if the view has another number of periods."""
         before = time.perf_counter()
         view.periods = self._count_recomputed(view.view)
         seconds = time.perf_counter() - before
@@ -252,9 +246,9 @@ def _timed(work: Callable[[], object]) -> float:
 
 
 def report(cases: Sequence[History]) -> str:
-    """Return the medians of each history and view, their ratio, and their growth relative to the shortest history.
+    """Return a table with the medians, ratios and growth of each history and view.
 
-    Each figure with an aim is followed by the aim.
+    The growth is relative to the shortest history. If a figure has an aim, the aim follows the figure.
 
     >>> few = History(10, 5, [0.5], [RefreshTimes("v", 3.0, [1.0, 2.0, 9.0], [40.0], 7)])
     >>> many = History(100, 5, [0.5], [RefreshTimes("v", 9.0, [3.0])])

@@ -1,1 +1,1 @@
-"""The demo: a small generated NetNews, and a tour of Weft with it."""
+"""A tour of Weft with a small generated NetNews."""

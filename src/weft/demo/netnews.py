@@ -1,7 +1,7 @@
-"""Generate a NetNews as files of a news spool (RFC 1036); the same seed gives the same articles.
+"""Generate a NetNews as files of a news spool (RFC 1036). The same seed gives the same articles.
 
-The articles resemble real ones: more articles arrive by day than by night, six of ten reply to a recent article in
-their group, replies form chains, and a few articles are posted to two groups.
+The articles resemble real ones. More articles arrive by day than by night. Six of ten articles reply to a recent
+article in the same group, and replies form chains. A few articles are posted to two groups.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _CROSSPOSTS: Final = 0.04
 
 @dataclass(frozen=True)
 class Article:
-    """An article; ``references`` are the ids of its thread, ending with the article to which it replies."""
+    """An article. The last ID in ``references`` belongs to the article that this article answers."""
 
     msgid: str
     sender: str
@@ -68,15 +68,13 @@ class Article:
 
 @dataclass
 class _State:
-    """The threads generated so far, by group."""
-
     chance: random.Random
     recent: dict[str, list[Article]] = field(default_factory=dict)
     number: int = 0
 
 
 def articles(days: int, per_day: int, seed: int = 1992) -> Iterator[Article]:
-    """Yield the articles of ``days`` days, about ``per_day`` articles a day, in the order of their dates."""
+    """Yield the articles of ``days`` days in the order of their dates. Each day has about ``per_day`` articles."""
     state = _State(random.Random(seed))
     for day in range(days):
         for second in sorted(_seconds(state.chance, per_day)):
@@ -97,7 +95,7 @@ def _article(state: _State, date: datetime) -> Article:
     msgid = f"{date:%Y%b%d}.{state.number}@example.org"
     groups: tuple[str, ...] = (group,)
     if known and chance.random() < _REPLIES:
-        # Most replies go to articles of the last hours, some to articles of earlier days.
+        # Most replies answer an article of the last hours, but some replies answer an article of an earlier day.
         age = min(len(known) - 1, int(chance.expovariate(0.25)))
         parent = known[-1 - age]
         subject = parent.subject if parent.subject.startswith("Re: ") else f"Re: {parent.subject}"
@@ -114,9 +112,9 @@ def _article(state: _State, date: datetime) -> Article:
 
 
 def write_spool(articles: Iterable[Article], folder: Path, numbers: dict[str, int]) -> int:
-    """Write articles as a news spool, with files such as ``folder/comp/databases/17``; return the number of files.
+    """Write articles as a news spool, with files such as ``folder/comp/databases/17``. Return the number of files.
 
-    ``numbers`` maps each group to its last article number; the function updates the mapping.
+    ``numbers`` maps each group to its last article number. The function updates this mapping.
     """
     files = 0
     for article in articles:

@@ -1,4 +1,4 @@
-"""Run the demo: six weeks of a small NetNews, with six standing queries of two users, through the Python API."""
+"""Run the demo through the Python API: six weeks of a small NetNews, and six standing queries of two users."""
 
 from __future__ import annotations
 
@@ -79,8 +79,7 @@ QUERIES: Final = (
     ("space", "ben", "SELECT msgid, subject FROM msgs WHERE newsgroup = 'sci.space'", "Q1 again, for another group"),
 )
 """The name, user, text and meaning of each query.
-
-The queries are the paper's five (section 6); both users install the first one.
+The queries are the paper's five (section 6). The first query is installed by both users.
 """
 
 
@@ -105,8 +104,6 @@ class Stage(Protocol):
 
 @dataclass
 class _Demo:
-    """The state of a running demo."""
-
     weft: Weft
     home: Path
     stage: Stage
@@ -116,7 +113,7 @@ class _Demo:
 
 
 def fresh_folder(wanted: Path) -> Path:
-    """Return the folder ``wanted``; if it exists, return the first unused folder name with a number appended."""
+    """Return the folder ``wanted``, with a number appended if the folder exists."""
     folder, number = wanted, 1
     while folder.exists():
         number += 1
@@ -125,7 +122,7 @@ def fresh_folder(wanted: Path) -> Path:
 
 
 def play(home: Path, stage: Stage) -> None:
-    """Run the demo in a new home in the folder ``home``; raise Conflict if the folder exists."""
+    """Run the demo in a new home in the folder ``home``. Raise Conflict if the folder exists."""
     if home.exists():
         raise Conflict(
             f"{home} already exists",
@@ -141,7 +138,7 @@ def play(home: Path, stage: Stage) -> None:
 
 
 def weeks() -> list[list[Article]]:
-    """Return the demo's articles, one list per week."""
+    """Return the demo's articles as one list per week."""
     everything = sorted([*articles(WEEKS * 7, _PER_DAY), QUESTION, ANSWER], key=lambda each: each.date)
     weekly: list[list[Article]] = [[] for _ in range(WEEKS)]
     for article in everything:
@@ -152,8 +149,8 @@ def weeks() -> list[list[Article]]:
 def write_week(news: Path, week: int, articles: Sequence[Article], numbers: dict[str, int]) -> Path:
     """Write one week's articles as a news spool and return the week's folder.
 
-    The second week has a broken article.  ``news`` is the parent folder.  ``numbers`` maps each group to its last
-    article number; the function updates the mapping.
+    The second week has a broken article. ``news`` is the parent folder. ``numbers`` maps each group to its last article
+    number. The function updates this mapping.
     """
     folder = news / f"week-{week + 1}"
     write_spool(articles, folder, numbers)
@@ -219,7 +216,6 @@ def _why_none(outcome: QueryOutcome) -> str:
 
 
 def _remark(demo: _Demo, end: datetime) -> None:
-    """Print a remark on the unanswered question and its late reply."""
     if QUESTION.date + timedelta(weeks=4) < end <= QUESTION.date + timedelta(weeks=5):
         row = _find(demo, "unanswered")
         demo.stage.line(

@@ -1,7 +1,7 @@
-"""Run typical commands in a temporary home, so that Java loads and compiles their code.
+"""Run typical commands in a temporary home. During this rehearsal, Java loads and compiles the code of the commands.
 
-The class-data archive (``runtime/archiving.py``) needs one run.  A server runs some twenty ticks after its start, so
-that later commands use compiled code.
+The class-data archive (``runtime/archiving.py``) needs one run. A new server runs about twenty ticks, and later
+commands then use compiled code.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from weft.demo.play import QUERIES, weeks, write_week
 
 _WEEKS: Final = 2
 _DAYS: Final = 21
-"""The number of daily ticks that warm up a server; the time of a tick decreases over some twenty ticks."""
+"""The number of daily ticks that warm up a server. The duration of a tick decreases for about twenty ticks."""
 _MORE: Final = (
     "SELECT newsgroup, sender, date FROM msgs WHERE newsgroup IN ('sci.space', 'rec.bicycles') AND subject LIKE '%o%'",
     "SELECT upper(m.sender) AS s FROM msgs m JOIN msgs n ON m.msgid = n.inreplyto WHERE n.ts > NOW() - INTERVAL 1 DAY",
@@ -46,9 +46,9 @@ def rehearse() -> None:
 
 
 def days(place: Path) -> Generator[None]:
-    """Load three weeks of the demo into a home in ``place``; then tick and try a query for each day.
+    """Load three weeks of the demo into a home in ``place``. For each day, run a tick and try a query.
 
-    The generator yields after each tick and after each query.  Raises WeftError if a step fails.
+    The generator yields after each tick and after each query. Raise WeftError if a step fails.
     """
     tried = cycle((*(each[2] for each in QUERIES), *_MORE))
     with Weft.open(place / "home", clock="replay", create=True) as weft:
@@ -74,7 +74,7 @@ def _large(weft: Weft, table: Path) -> None:
 
 @contextmanager
 def _defaults() -> Iterator[None]:
-    """Remove the user's limits and folders from the environment during the ``with`` block."""
+    """Remove the user's limits and folders from the environment while the block runs."""
     names = ("WEFT_QUERY_SECONDS", "WEFT_QUERY_ROWS", "WEFT_FILES_ROOT", "WEFT_DELTA_ROOT")
     before = {name: os.environ.pop(name) for name in names if name in os.environ}
     try:

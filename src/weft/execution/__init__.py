@@ -1,1 +1,1 @@
-"""Execution of queries, loads and ticks with Spark, Delta and Arrow."""
+"""Run queries, loads and ticks with Spark, Delta Lake and Arrow."""

@@ -1,4 +1,4 @@
-"""Run a query once, at one instant s, without installing it (``weft try``). The answer is Q(s)."""
+"""Run a query once at one instant, without installing it (``weft try``)."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Answer(Tabular):
-    """The answer Q(s) of a query: distinct, sorted rows.
+    """The answer of a query at one instant: distinct, sorted rows.
 
-    ``rows`` has at most ``limit`` rows; ``count`` is the number of all rows. ``at`` is the instant s (µs UTC).
+    ``rows`` has at most ``limit`` rows; ``count`` is the number of all rows. ``at`` is the instant (µs UTC).
     ``session`` is the Spark session that ran the query.
     """
 
@@ -66,13 +66,13 @@ def ask(
     limit: int | None,
     order: Sequence[Key] = (),
 ) -> Answer:
-    """Run the query over the rows alive at ``s`` (microseconds UTC), with NOW = s, and return the answer.
+    """Run the query at the instant ``s`` (microseconds UTC) and return its answer.
 
-    If ``limit`` is None, the answer contains every row. The rows are sorted by the keys of ``order``, then by all
-    columns.
+    NOW equals ``s``. The query reads the rows that are alive at ``s``. If ``limit`` is None, the answer contains all
+    rows. The rows are sorted by the keys of ``order``, then by all columns.
 
-    Raise ExecutionError if Spark cannot run the query, LimitExceeded (a subclass) if the query exceeds the limits of a
-    tick, and StorageError if a table is damaged.
+    Raise ExecutionError if Spark cannot run the query. Raise LimitExceeded (a subclass) if the query exceeds the limits
+    of a tick. Raise StorageError if a table is damaged.
     """
     columns = columns_of(query)
     named = Query(query.input, tuple(Output(f"c{n}", output.value) for n, output in enumerate(query.outputs, 1)))
@@ -89,10 +89,7 @@ def ask(
 
 @dataclass(frozen=True)
 class _Request:
-    """A query with its branches at one instant.
-
-    ``limit`` is the number of rows to return. The query fails if it has more than ``most`` rows.
-    """
+    """``limit`` is the number of rows to return. A query with more than ``most`` rows fails."""
 
     query: Query
     branches: Sequence[Branch]
@@ -112,10 +109,7 @@ def _sorting(rows: DataFrame, key: Key) -> Column:
 
 
 def _from_memory(reader: Reader, request: _Request) -> tuple[list[list[str | None]], int] | None:
-    """Return the first rows and the row count of the query, computed by one Spark job over rows in memory.
-
-    Return None if the result is too large for the driver.
-    """
+    """Return None if the result is too large for the driver."""
     distinct = reader.spark.sql(_text(request.query, request.branches, min(request.most, COLLECTED))).distinct()
     result = in_memory(reader.spark, _encoded(request.query, request.sorted(distinct)))
     if result is None:
@@ -126,7 +120,6 @@ def _from_memory(reader: Reader, request: _Request) -> tuple[list[list[str | Non
 
 
 def _from_files(reader: Reader, request: _Request) -> tuple[list[list[str | None]], int]:
-    """Return the first rows and the row count of a query for which Spark reads files."""
     result = reader.keep(reader.spark.sql(_text(request.query, request.branches, request.most)).distinct())
     count = result.count()
     if count > request.most:
@@ -137,7 +130,6 @@ def _from_files(reader: Reader, request: _Request) -> tuple[list[list[str | None
 
 
 def _text(query: Query, branches: Sequence[Branch], most: int) -> str:
-    """Return SQL with the UNION ALL of the branches, guarded by ``most``; a row may occur more than once."""
     names = ", ".join(f"q.{output.name}" for output in query.outputs)
     texts = [f"SELECT {names}\nFROM ({branch.sql}) AS q" for branch in branches]
     return guarded("\nUNION ALL ".join(texts) or _nothing(query), most)
@@ -149,6 +141,5 @@ def _encoded(query: Query, rows: DataFrame) -> DataFrame:
 
 
 def _nothing(query: Query) -> str:
-    """Return SQL that yields the query's columns and no rows."""
     columns = (f"CAST(NULL AS {output.value.type}) AS {output.name}" for output in query.outputs)
     return f"SELECT {', '.join(columns)} WHERE FALSE"

@@ -1,8 +1,8 @@
 """Unite the branches of a tick into one relation of ledger rows: ``query_id, first_at, row_hash, row``.
 
-Every branch produces the same general form, so that one union serves all plans. In this form a row is an array of
-strings, which represent every value without loss. The hash of a row covers a versioned, type-tagged, length-prefixed
-encoding of the row's values by position (design section 1).
+All branches produce this general form, and one union serves all plans. ``row`` is an array of strings that represent
+the values without loss. ``row_hash`` is a hash of the row's values in column order. The hash input contains a version
+number and the type, length and text of each value (design section 1).
 """
 
 from __future__ import annotations
@@ -28,38 +28,35 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _VERSION = "1"
-"""Version of the hashed encoding. A new version would deliver every old answer again."""
+"""Version of the hash input. With a new version, a tick would deliver every old answer again."""
 
 
 MANY: Final = "a task of Weft gave too many rows"
-"""Error message of a Spark task that stops because its branch produces too many rows."""
+"""Error message of a Spark task that produces too many rows."""
 
 _RAISED: Final = "USER_RAISED_EXCEPTION"
 """Spark's error condition for RAISE_ERROR. Queries cannot call RAISE_ERROR."""
 
 COLLECTED: Final = 5_000
-"""Number of rows that the queries of a branch may return to the driver.
-Since ``guarded`` multiplies it by ``_REPEATED``, a task fails after half a million rows.
-"""
+"""Number of answers that a branch may return to the driver, before the factor ``_REPEATED``."""
 
 _TOO_LARGE: Final = "spark.driver.maxResultSize"
-"""Name of the setting that Spark's error quotes if a result has too many bytes for the driver."""
+"""If a result is too large for the driver, Spark's error message contains this name."""
 
 _REPEATED: Final = 100
-"""Number of rows that a branch may produce for each answer. A branch may produce the same row many times."""
+"""Number of rows that a branch may produce for each answer. A branch may produce duplicates of a row."""
 
 
 _UNITED: Final = 16
-"""Greatest number of SELECTs in one UNION ALL chain."""
 
 _ROWS_OF_A_TASK: Final = 2**33
-"""Spark's monotonically_increasing_id numbers the rows of each task in its lower 33 bits."""
+"""Spark's function MONOTONICALLY_INCREASING_ID numbers the rows of a task in the lower 33 bits."""
 
 
 def ledger_select(branch: Branch, query_id: int | None) -> str:
     """Return SQL that selects the rows of a branch in the ledger's general form.
 
-    If ``query_id`` is None, the branch has a column ``_query_id``.
+    If ``query_id`` is None, the query ID comes from the branch's column ``_query_id``.
     """
     refs = [ColumnRef("b", output.name, output.value.type) for output in branch.outputs if output.name != "_query_id"]
     key = "b._query_id" if query_id is None else f"CAST({query_id} AS BIGINT)"
@@ -80,7 +77,7 @@ def _hash(refs: Sequence[ColumnRef]) -> str:
 
 
 def _identity(ref: ColumnRef) -> str:
-    """Return SQL for the stored form of a column's value, in which -0.0 and 0.0 are equal."""
+    """Return SQL for the stored form of a value. -0.0 and 0.0 have the same form."""
     if ref.type.name in ("DOUBLE", "FLOAT"):
         return f"IF({ref.scan}.{ref.column} = 0, '0.0', {encoded(ref)})"
     return encoded(ref)
@@ -88,7 +85,7 @@ def _identity(ref: ColumnRef) -> str:
 
 @dataclass(frozen=True)
 class Candidates:
-    """The rows that the branches of some groups produce, in the ledger's general form; a row may occur more than once.
+    """The rows of several groups in the ledger's general form, possibly with duplicates.
 
     ``small`` is true if all input rows are in the driver's memory.
     """
@@ -101,11 +98,12 @@ class Candidates:
 def candidates(
     reader: Reader, groups: Sequence[Group], most: int | None, *, collected: int | None = None, small_only: bool = False
 ) -> Candidates:
-    """Register the views that the groups' branches read, and return the union of the branches without computing it.
+    """Register the input views of the groups, and return the union of all branches as a lazy DataFrame.
 
-    A task that produces far too many rows fails with the message ``MANY`` before it fills the disk. The limit is a
-    multiple of ``most`` rows for each query (None: no limit), and of ``collected`` rows if all input is small. With
-    ``small_only``, raise NotSmall if a view needs rows that are not in the driver's memory.
+    A task with far too many rows fails with the message ``MANY`` before the disk is full. The limit is a multiple of
+    ``most`` rows for each query. If ``most`` is None, the number of rows is not limited. If all input is small, a
+    multiple of ``collected`` rows is a second limit. With ``small_only``, raise NotSmall if an input view is not in the
+    driver's memory.
     """
     spark = reader.spark
     work = [(group, group.branches()) for group in groups]
@@ -124,17 +122,14 @@ def candidates(
         bounds += [collected] if collected is not None and views.small else []
         selects = [ledger_select(branch, single) for branch in branches_of_group]
         parts += [guarded(each, min(bounds)) for each in selects] if bounds else selects
-    # Spark would analyse a DataFrame composed of other DataFrames from scratch, so use one SQL text.
+    # Use one SQL text, because Spark would analyze a union of DataFrames again for each part.
     with phase(ANALYSIS):
         rows = spark.sql(_united(parts)) if parts else union(spark, [])
     return Candidates(rows, views.small, len(parts))
 
 
 def _united(selects: Sequence[str]) -> str:
-    """Return SQL with the UNION ALL of the SELECTs.
-
-    Many SELECTs form a tree, since Spark's parser recurses along a chain.
-    """
+    """Combine the SELECTs as a balanced tree, because Spark's parser recurses once per link of a UNION ALL chain."""
     if len(selects) > _UNITED:
         size = -(-len(selects) // _UNITED)
         selects = [_united(selects[at : at + size]) for at in range(0, len(selects), size)]
@@ -142,7 +137,7 @@ def _united(selects: Sequence[str]) -> str:
 
 
 def guarded(select: str, most: int) -> str:
-    """Return the SELECT with a condition that makes a Spark task fail after ``_REPEATED`` times ``most`` rows."""
+    """Make the Spark tasks of the SELECT fail after ``_REPEATED`` times ``most`` rows."""
     allowed = min(most * _REPEATED, _ROWS_OF_A_TASK - 1)
     return (
         f"SELECT * FROM (\n{select}\n) AS g\n"
@@ -154,7 +149,7 @@ def guarded(select: str, most: int) -> str:
 def gave_too_many(error: Exception) -> bool:
     """Return whether the condition of ``guarded`` raised this Spark error.
 
-    The error's condition and parameter decide, since the text of another error may quote the SQL of ``guarded``.
+    The message text is not compared, because any message may quote the SQL of ``guarded``.
     """
     from pyspark.errors import PySparkException
 
@@ -168,13 +163,13 @@ def gave_too_many(error: Exception) -> bool:
 
 
 def in_memory(spark: SparkSession, rows: DataFrame) -> pa.Table | None:
-    """Return the rows, computed by one Spark job that reads no file, or None if the result is too large for the driver.
+    """Compute the rows with one Spark job that reads no files. Return None if the result is too large for the driver.
 
-    ``rows`` must be ``guarded`` by ``COLLECTED``.
+    ``rows`` must have the condition of ``guarded`` with ``COLLECTED``.
     """
     try:
         with rows_only(spark):
-            # Every task receives the whole union, so use only as many tasks as run in parallel.
+            # Every task receives the whole union. Use only as many tasks as run in parallel.
             table: pa.Table = rows.coalesce(spark.sparkContext.defaultParallelism).toArrow()
             return table
     except spark_errors() as error:
@@ -184,7 +179,7 @@ def in_memory(spark: SparkSession, rows: DataFrame) -> pa.Table | None:
 
 
 def union(spark: SparkSession, parts: Sequence[DataFrame]) -> DataFrame:
-    """Return the UNION ALL of the relations in the general form; if ``parts`` is empty, return an empty relation."""
+    """Return the UNION ALL of relations in the general form. If ``parts`` is empty, return an empty relation."""
     if parts:
         return reduce(lambda a, b: a.unionAll(b), parts)
     return spark.range(0).selectExpr(
@@ -196,7 +191,7 @@ def union(spark: SparkSession, parts: Sequence[DataFrame]) -> DataFrame:
 
 
 def columns_by_table(branches: Iterable[Branch]) -> dict[str, set[str]]:
-    """Return, for each table, the columns that any of the branches reads."""
+    """Map each table to the columns that the branches read."""
     columns: dict[str, set[str]] = {}
     for branch in branches:
         for table, names in columns_read(branch).items():

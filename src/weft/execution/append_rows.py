@@ -1,14 +1,14 @@
-"""Append rows to tables: reserve in the catalog, commit to Delta behind a fence, record in the catalog.
+"""Append rows to tables.
 
 A batch goes through four states (design sections 1 and 6):
 
-1. The catalog *reserves* the batch's instants, so that no tick passes them.
-2. The writer *writes* the rows in one Delta commit that carries the number of the reservation.
-3. The writer finds the commit in Delta's log and forces it to disk.
+1. The catalog *reserves* the batch's instants. No tick passes reserved instants.
+2. The writer *writes* the rows in one Delta commit with the number of the reservation.
+3. The writer finds the commit in Delta's log and forces the commit to disk.
 4. The catalog *commits* the reservation.
 
-A writer that dies in between leaves an open reservation. The next writer settles this reservation by looking for the
-commit in Delta.
+If a writer dies in between, its reservation stays open. The next writer looks for the commit in Delta and settles the
+reservation.
 """
 
 from __future__ import annotations
@@ -39,26 +39,24 @@ from weft.storage.local_sql import count_differing, first_per_key, without_keys_
 from weft.storage.statistics import COLUMNS_PROPERTY, named_columns
 
 OWN_TIME: Final = "_own_time"
-"""Batch column with the ts that the row asks for (microseconds UTC), or NULL."""
+"""Batch column for a row's own time (microseconds UTC), or NULL."""
 SEQ: Final = "_seq"
-"""Batch column with the row's position in the order of arrival, unique in a batch."""
+"""Batch column for a row's position in the order of arrival. The positions are unique in a batch."""
 
 OnLate = Callable[[Sequence[int], int], None]
-"""A function that ``append`` calls before it writes anything.
-Its arguments are the positions (``_seq``) of the late rows, and F (the watermark).
-"""
+"""``append`` calls this function before any write, with the positions of the late rows and the watermark F."""
 
 
 @dataclass(frozen=True)
 class Appended:
     """The result of appending a batch.
 
-    ``stored`` is the number of stored rows, ``known`` the number of rows that the table had already. ``late`` counts
-    the stored rows with an own time before F; their ts is F. ``differ`` counts the known rows whose other values differ
-    from the stored values.
-
-    ``version`` is the Delta version of the commit. ``first_ts`` and ``last_ts`` are the least and greatest stored ts.
-    All three are None if nothing was stored.
+    - ``stored``: number of stored rows
+    - ``known``: number of rows that the table already had
+    - ``late``: number of stored rows with an own time before the watermark F
+    - ``differ``: number of known rows with other values than the stored row
+    - ``version``: Delta version of the commit, or None if no row was stored
+    - ``first_ts``, ``last_ts``: least and greatest stored ts, or None if no row was stored
     """
 
     stored: int
@@ -72,14 +70,14 @@ class Appended:
 
 @dataclass(frozen=True)
 class Settled:
-    """The settled reservation of a dead writer; ``rows`` is 0 if no row had reached Delta."""
+    """The settled reservation of a dead writer. ``rows`` is 0 if the writer committed no row to Delta."""
 
     reservation: Reservation
     rows: int
 
 
 def table_app_id(table_id: int) -> str:
-    """Return the ``txnAppId`` that the Delta commits of a table carry."""
+    """Return the ``txnAppId`` of a table's Delta commits."""
     return f"weft-table-{table_id}"
 
 
@@ -92,18 +90,19 @@ def append(
     distinct_on: tuple[str, ...] | None,
     on_late: OnLate | None = None,
 ) -> Appended:
-    """Store the rows of ``batch`` that the table does not have yet: all of them or none.
+    """Store either all new rows of ``batch`` or none.
 
     ``batch`` has the table's columns except the start column, and the columns ``_own_time`` and ``_seq``. ``at`` is the
-    wall clock's instant in microseconds UTC. ``distinct_on`` names the columns that identify a row; two NULLs are
-    equal. If the batch has equal rows, only the first by ``_seq`` counts. If ``distinct_on`` is None, every row is new.
+    wall clock time in microseconds UTC. ``distinct_on`` names the columns that identify a row. In these columns, two
+    NULLs are equal. If several rows of the batch are equal in these columns, only the first by ``_seq`` counts. If
+    ``distinct_on`` is None, every row is new.
 
-    The ts of a row is its own time, or else the time of the home's clock, but at least F. A row with an own time before
-    F is late. If ``on_late`` is given, late rows are left out.
+    The own time of a row becomes its ts. A row without own time gets the time of the home's clock. A row is late if its
+    own time is before the watermark F. The ts of a late row is F. If ``on_late`` is given, late rows are left out.
 
-    Raise LeaseLost if another writer took over; then no row of the batch is in the table. Raise ClockError if a row has
-    no own time and the clock of a replay home was never set. Raise StorageError if the table cannot be read or written.
-    Errors that ``on_late`` raises pass through.
+    If another writer took over, store no row and raise LeaseLost. Raise ClockError if a row has no own time and the
+    clock of a replay home was never set. Raise StorageError if the table cannot be read or written. Errors that
+    ``on_late`` raises pass through.
     """
     settle(writer)
     place = writer.data / table.path
@@ -136,7 +135,7 @@ def append(
 def _differing(
     place: Location, table: TableRecord, batch: pa.Table, fresh: pa.Table, distinct_on: tuple[str, ...]
 ) -> int:
-    """Return how many known rows of the batch differ from the stored row, or from an earlier row of the batch."""
+    """Return the number of known rows that differ from the stored row or from an earlier row of the batch."""
     names = [*(name for name in stored_schema(table.schema).names if name != table.schema.start), SEQ]
     known = batch.filter(pc.invert(pc.is_in(batch.column(SEQ), value_set=fresh.column(SEQ).combine_chunks())))
     files = [file.location for file in delta_snapshot(place, check_files=False).files] if has_commits(place) else []
@@ -146,9 +145,9 @@ def _differing(
 def late_beforehand(
     catalog: CatalogParts, table: TableRecord | None, batch: pa.Table, floor: int, distinct_on: tuple[str, ...]
 ) -> int:
-    """Return how many new rows of a batch would be late if F were ``floor``; change nothing.
+    """Return the number of new rows that would be late if the watermark F were ``floor``.
 
-    ``table`` is None if the table does not exist yet. A late row that occurs twice in the batch counts twice.
+    If the table does not exist yet, ``table`` is None. A late row that occurs twice in the batch counts twice.
     """
     late = batch.filter(pc.fill_null(pc.less(batch.column(OWN_TIME), floor), False))
     place = None if table is None else catalog.data / table.path
@@ -165,10 +164,7 @@ def _store(
     reservation: Reservation,
     counted: tuple[int, int],
 ) -> Appended:
-    """Commit the rows to Delta and record them in the catalog.
-
-    ``counted`` has the number of known rows and the number of late rows.
-    """
+    """``counted`` has the number of known rows and the number of late rows."""
     version = commit_rows(writer, place, stamped, reservation)
     failpoint("ingest.written")
     start = writer.tables.by_id(reservation.table_id).schema.start
@@ -182,11 +178,12 @@ def _store(
 
 
 def settle(writer: Writer) -> tuple[Settled, ...]:
-    """Close the reservations that dead writers left open, and finish an interrupted undo of a load, without Spark.
+    """Settle the open reservations of dead writers without Spark. Also finish an interrupted undo of a load.
 
-    The caller must have just taken the lease. If Delta has the commit of a reservation, the reservation is recorded as
-    committed. If the rows of a reservation are staged (an append to several tables), they are committed now. Any other
-    reservation is abandoned; its number is first used up in Delta, so that a writer which still lives cannot commit.
+    The caller must have just taken the lease. If Delta has the commit of a reservation, the catalog records the
+    reservation as committed. If an append to several tables has staged the rows of a reservation, the rows are
+    committed now. Any other reservation is abandoned. Before a reservation is abandoned, its number is used up in
+    Delta, because its writer may still be alive.
     """
     writer.loads.forget_dead(writer.lease.acquired_at)
     finish_undoing(writer)
@@ -217,7 +214,7 @@ def _settle_one(writer: Writer, reservation: Reservation) -> Settled:
 def _new_rows(
     writer: Writer, place: Location, table: TableRecord, batch: pa.Table, distinct_on: tuple[str, ...] | None
 ) -> pa.Table:
-    """Return the rows of the batch that the table does not have, in order of arrival and without duplicates."""
+    """Return the new rows in order of arrival, without duplicates."""
     if not distinct_on:
         return batch if _rises(batch.column(SEQ)) else batch.sort_by(SEQ)
     first = first_per_key(batch, distinct_on, SEQ)
@@ -235,7 +232,7 @@ def _new_rows(
 def _rows_not_in_table(
     look_ups: LookUps, table: TableRecord, files: Sequence[DataFile], rows: pa.Table, keys: tuple[str, ...]
 ) -> pa.Table | None:
-    """Return the ``rows`` whose keys are not in the table's arrangement, or None if the arrangement cannot be used."""
+    """Return None if the table's arrangement cannot be used."""
     new = []
     for at in range(0, rows.num_rows, driver_reader.BOUNDS.keys):
         piece = rows.slice(at, driver_reader.BOUNDS.keys)
@@ -250,19 +247,15 @@ def _rows_not_in_table(
 
 
 def properties(table: TableRecord) -> dict[str, str]:
-    """Return the Delta properties of a table. They limit the statistics in the log to the start column.
+    """Return the Delta properties of a table. The properties limit column statistics to the start column.
 
-    These statistics locate new rows and thresholds. Other statistics would only lengthen the log.
+    Reads of new rows and thresholds use only statistics of the start column. Other statistics would lengthen the log.
     """
     with_statistics = instants([table.stored.start], stored_schema(table.stored))
     return {"delta.appendOnly": "true", COLUMNS_PROPERTY: named_columns(with_statistics)}
 
 
 def _clock(home: HomeRecord, at: int, batch: pa.Table) -> int:
-    """Return the time of the home's clock.
-
-    Raise ClockError if a row has no own time and the clock of a replay home was never set.
-    """
     if home.clock == "wall":
         return at
     if replay_without_clock(home) and batch.column(OWN_TIME).null_count:
@@ -276,7 +269,7 @@ def replay_without_clock(home: HomeRecord) -> bool:
 
 
 def clock_not_set() -> ClockError:
-    """Return the error for rows without own time in a replay home whose clock was never set."""
+    """Return the error for a row without own time if the clock of a replay home was never set."""
     return ClockError(
         "these rows have no time of their own, and the clock of this replay home is not set yet",
         hint="Name the column with their time (--ts-from), or set the clock: weft tick --now T.",
@@ -284,13 +277,12 @@ def clock_not_set() -> ClockError:
 
 
 def _least(batch: pa.Table, now: int) -> int:
-    """Return the least ts that a row asks for; a row without own time asks for ``now``."""
     least: int = pc.min(pc.fill_null(batch.column(OWN_TIME), now)).as_py()
     return least
 
 
 def _stamp(batch: pa.Table, table: TableRecord, floor: int, now: int) -> pa.Table:
-    """Return the rows with their ts, in the table's columns, sorted by ts. ``batch`` is in order of arrival."""
+    """Return the rows with their ts, in the table's columns, sorted by ts. ``batch`` must be in order of arrival."""
     ts = pc.max_element_wise(pc.fill_null(batch.column(OWN_TIME), now), pa.scalar(floor, pa.int64()))
     arrays = {name: batch.column(name) for name in batch.column_names}
     arrays[table.schema.start] = ts.cast(pa.timestamp("us", "UTC"))
@@ -303,15 +295,12 @@ def _stamp(batch: pa.Table, table: TableRecord, floor: int, now: int) -> pa.Tabl
 
 
 def _rises(column: pa.ChunkedArray) -> bool:
-    """Return whether the values of the column never decrease.
-
-    The rows of most files are in order, and sorting would take much of the time of a load.
-    """
+    """Return whether the values of the column never decrease. Most files are already in order and need no sort."""
     flat = column.combine_chunks()
     return bool(pc.all(pc.less_equal(flat.slice(0, max(len(flat) - 1, 0)), flat.slice(1))).as_py())
 
 
 def commit_rows(writer: Writer, place: Location, rows: pa.Table, reservation: Reservation) -> int:
-    """Commit the rows with the reservation's number, and return the Delta version."""
+    """Commit the rows with the number of the reservation, and return the Delta version."""
     writer.check()
     return append_rows(place, rows, table_app_id(reservation.table_id), reservation.reservation_id)

@@ -1,6 +1,6 @@
-"""Compute new answers in the driver's memory: remove duplicates, subtract known answers, number the rest.
+"""Compute new answers in the driver's memory: remove duplicates and known answers, then number the rest.
 
-This module uses Arrow only; it runs no Spark job and reads no file. The tables have the ledger's general form:
+The module uses Arrow only, without Spark jobs and files. The tables have the ledger's general form:
 ``query_id BIGINT, first_at TIMESTAMP, row_hash BINARY, row ARRAY<STRING>``.
 """
 
@@ -18,7 +18,7 @@ _KEY = ["query_id", "row_hash"]
 
 
 def each_once(rows: pa.Table) -> pa.Table:
-    """Return each row of each query once, with the least instant at which it occurs."""
+    """Remove duplicate rows of each query, and give each row its earliest instant."""
     ordered = rows.sort_by([("query_id", "ascending"), ("row_hash", "ascending"), ("first_at", "ascending")])
     return ordered.filter(_begins(ordered, _KEY)).combine_chunks()
 
@@ -27,14 +27,14 @@ def without_known(rows: pa.Table, known: pa.Table) -> pa.Table:
     """Return the rows whose (query_id, row_hash) is not in ``known``."""
     if not rows.num_rows or not known.num_rows:
         return rows
-    # Arrow cannot join tables that have list columns, so join the positions of the rows.
+    # Join row positions, because Arrow cannot join tables that have list columns.
     places = rows.select(_KEY).append_column("place", pa.array(range(rows.num_rows), pa.int64()))
     new = places.join(known.select(_KEY), keys=_KEY, join_type="left anti").column("place")
     return rows.take(new)
 
 
 def added(rows: pa.Table) -> dict[int, Added]:
-    """Return, for each query id, the number of the query's rows and the greatest instant of these rows."""
+    """Map each query ID to the number of the query's rows and the last instant of these rows."""
     counted = _by_query(rows, [("first_at", "count"), ("first_at", "max")])
     return {
         key: Added(number, last)
@@ -48,15 +48,15 @@ def added(rows: pa.Table) -> dict[int, Added]:
 
 
 def first_instants(rows: pa.Table) -> dict[int, int]:
-    """Return, for each query id, the least instant of the query's rows in microseconds."""
+    """Map each query ID to the first instant of the query's rows in microseconds."""
     least = _by_query(rows, [("first_at", "min")])
     return dict(zip(least.column("query_id").to_pylist(), least.column("first_at_min").to_pylist(), strict=True))
 
 
 def numbered(rows: pa.Table, before: Mapping[int, int], columns: Columns, tick_id: int) -> pa.Table:
-    """Return the rows in the ledger's form, numbered within each query in the order of ``execution.ordering``.
+    """Number the rows of each query in the order of ``execution.ordering``, and return the rows in the ledger's form.
 
-    ``before`` is the number of answers that each query has already, ``columns`` the types of each query's columns.
+    ``before`` is the number of earlier answers of each query. ``columns`` has the column types of each query.
     """
     ordered = in_order(rows, columns)
     places = pa.array(range(ordered.num_rows), pa.int64())
@@ -72,7 +72,7 @@ def numbered(rows: pa.Table, before: Mapping[int, int], columns: Columns, tick_i
 
 
 def _begins(ordered: pa.Table, names: list[str]) -> pa.Array:
-    """Return, for each row, whether it differs from the previous row in one of the columns; true for the first row."""
+    """Return, for each row, whether the row is the first or differs from the previous row in one of the columns."""
     if not ordered.num_rows:
         return pa.array([], pa.bool_())
     differs = pa.repeat(pa.scalar(False), ordered.num_rows - 1)

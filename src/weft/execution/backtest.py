@@ -1,4 +1,4 @@
-"""Compute what a query would have delivered over a window in the past; store nothing.
+"""Compute the answers that a query would have delivered in a past window. Nothing is stored.
 
 The incremental query runs once over the whole window, not once for each tick.
 """
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PARTS: Final = 60
-"""Number of equal intervals into which the window is divided to count answers."""
+"""The window is divided into this number of equal intervals, and the answers of each interval are counted."""
 
 
 @dataclass(frozen=True, repr=False)
 class Backtest(Tabular):
     """The answers that a query would have delivered, in ordinal order (``execution.ordering``).
 
-    All instants are microseconds UTC. ``answers`` are the first answers, each with its first instant; ``count`` is the
-    number of all answers. The window begins at ``since`` (None: at the start of time) and ends before ``until``.
-    ``counts`` is the number of new answers in each of ``PARTS`` equal intervals between ``begin`` and ``until``.
-    ``nothing`` explains why the query has no answer, or is None if it has answers.
+    All instants are microseconds UTC. ``answers`` has the first answers, each with its first instant. ``count`` is the
+    number of all answers. The window begins at ``since`` and ends before ``until``. If ``since`` is None, the window
+    begins at the start of time. ``counts`` is the number of new answers in each of ``PARTS`` equal intervals between
+    ``begin`` and ``until``. If the query has no answer, ``nothing`` explains the reason.
     """
 
     columns: tuple[tuple[str, DataType], ...]
@@ -76,7 +76,7 @@ class Backtest(Tabular):
 class Window:
     """The window [since, until) in microseconds UTC. If ``since`` is None, the window begins at the start of time.
 
-    ``t0`` is the instant at which time begins, or None if time has not begun.
+    ``t0`` is the start of time, or None if time has not started.
     """
 
     since: int | None
@@ -92,10 +92,10 @@ def backtest(
     window: Window,
     limit: int | None,
 ) -> Backtest:
-    """Return the answers that the query would have delivered in the window; if ``limit`` is None, return all of them.
+    """Return the answers that the query would have delivered in the window. If ``limit`` is None, return all answers.
 
-    Raise ExecutionError if Spark cannot run the query, LimitExceeded if the query exceeds the limits of a tick, and
-    StorageError if a table is damaged.
+    Raise ExecutionError if Spark cannot run the query. Raise LimitExceeded if the query exceeds the limits of a tick.
+    Raise StorageError if a table is damaged.
     """
     member = Member(_as_standing(plan), window.since, window.until)
     group = Group(member.query.plan_id, plan.with_numbered_columns, (member,), window.until, window.t0)
@@ -105,7 +105,6 @@ def backtest(
 
 
 def _as_standing(plan: Plan) -> QueryRecord:
-    """Return the catalog record that a query with this plan would have if it were installed and had no answers."""
     return QueryRecord(
         query_id=0,
         name="",

@@ -1,4 +1,4 @@
-"""Run Python's garbage collector less often while many long-lived objects are created."""
+"""Run Python's garbage collector less often while a tick creates many long-lived objects."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from typing import Final
 _OBJECTS: Final = 200_000
 _lock: Final = threading.Lock()
 _running: Final[list[None]] = []
-"""List with one entry for each thread that is inside a block of ``fewer_collections``."""
 _before: Final[list[int]] = []
 
 
 @contextmanager
 def fewer_collections() -> Iterator[None]:
-    """Let Python's garbage collector run only once in 200,000 new objects while the block runs.
+    """Run Python's garbage collector only once per 200,000 new objects while the block runs.
 
     A tick creates some objects for each query. With Python's default threshold (700), collections took half of the
     tick's time.

@@ -1,7 +1,8 @@
-"""Compact the small files of a home's tables and ledger, and delete the files that are no longer needed.
+"""Compact the small files of a home, and delete files that are no longer needed.
 
-Compaction writes a new file without the lease and takes the lease for one commit only, so loads and ticks wait briefly.
-Compaction changes no row, so it may stop or die at any point; the next run finds the files that remain.
+Compaction writes a new file without the lease. Only the commit of this file needs the lease. Loads and ticks therefore
+wait only briefly. Compaction changes no row, and a process may stop at any point. The next run continues with the
+remaining files.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ _PATIENCE_SECONDS: Final = 2.0
 
 @dataclass(frozen=True)
 class Compacted:
-    """The replacement of ``files`` small files of the table or ledger ``name`` by one file.
+    """The result of a compaction: one file replaces ``files`` small files of the table or ledger ``name``.
 
-    The old files had ``size`` bytes; the new file has ``new_size`` bytes (None in a dry run). The table had ``before``
-    files before the compaction and has ``after`` files now.
+    ``size`` is the total size of the old files in bytes. ``new_size`` is the size of the new file, or None in a dry
+    run. ``before`` and ``after`` are the table's file counts before and after the compaction.
     """
 
     name: str
@@ -48,9 +49,9 @@ class Compacted:
 
 @dataclass(frozen=True)
 class Cleaned:
-    """The deletion of data files and log files that a table or the ledger no longer needs.
+    """The deletion of unneeded data files and log files of a table or the ledger.
 
-    ``size`` is the total size of these files in bytes. ``problem`` says why the files were not deleted, or is None.
+    ``size`` is the total size of these files in bytes. If the files were not deleted, ``problem`` explains the reason.
     """
 
     name: str
@@ -63,7 +64,7 @@ class Cleaned:
 
 @dataclass(frozen=True)
 class StoredTable:
-    """A Delta table of a home: its display name, its path, and the order of its rows and files."""
+    """A Delta table of a home with a display name, a path, and the order of rows and files."""
 
     name: str
     path: str
@@ -71,13 +72,13 @@ class StoredTable:
 
 
 def synopsis_tables(catalog: CatalogParts) -> list[StoredTable]:
-    """Return the tables of synopses. Ticks compact these tables, but do not delete the old files."""
+    """Return the tables of synopses. A tick compacts these tables without deleting the old files."""
     paths = (each.path for each in catalog.tables.versions() if each.path.startswith(f"{layout.SYNOPSES}/"))
     return [StoredTable(path, path, Sorting(SINCE, (SINCE,))) for path in paths]
 
 
 def stored_tables(catalog: CatalogParts) -> list[StoredTable]:
-    """Return the home's tables and the ledger, but only those that have at least one commit."""
+    """Return the ledger and the home's tables. Tables without a commit are left out."""
     tables = [
         StoredTable(table.name, table.path, Sorting(table.stored.start, (table.stored.start,)))
         for table in catalog.tables.all()
@@ -87,15 +88,15 @@ def stored_tables(catalog: CatalogParts) -> list[StoredTable]:
 
 
 def groups_to_compact(home: OpenHome, table: StoredTable) -> list[tuple[DataFile, ...]]:
-    """Return groups of files; compaction replaces each group by one file."""
+    """Return the groups of files to compact. Each group becomes one file."""
     files = delta_snapshot(home.catalog.data / table.path, check_files=False).files
     return compactable(files, table.sorting.neighbours, compaction.BOUNDS)
 
 
 def compact(home: OpenHome, table: StoredTable, group: Sequence[DataFile]) -> Iterator[Compacted]:
-    """Replace the files of the group by one file, or by a few files if one would need too much memory.
+    """Replace the files of the group by one file. If one file would need too much memory, write several files.
 
-    Yield the result for each new file. Stop early if another process has removed one of the files. Raise LeaseBusy,
+    Yield the result for each new file. Stop early if another process has removed a file of the group. Raise LeaseBusy,
     LeaseLost or StorageError.
     """
     place, remaining = home.catalog.data / table.path, tuple(group)
@@ -118,10 +119,7 @@ def compact(home: OpenHome, table: StoredTable, group: Sequence[DataFile]) -> It
 
 
 def _committed(home: OpenHome, table: StoredTable, place: Location, rewritten: Rewritten) -> tuple[int, int] | None:
-    """Commit the new file. Return the table's file counts before and after the commit.
-
-    Return None if the table no longer has the old files.
-    """
+    """Return the table's file counts before and after the commit, or None if an old file is missing."""
     with home.writing("maintain") as writer:
         require_undamaged(writer)
         version = commit_rewritten(place, rewritten, writer.lease.token, home.clock())
@@ -141,7 +139,7 @@ def _are_there(place: Location, group: Sequence[DataFile]) -> bool:
 
 
 def to_compact(home: OpenHome, table: StoredTable) -> Iterator[Compacted]:
-    """Yield, for each group of files, the result that ``compact`` would yield, without compacting the files."""
+    """Yield the results that ``compact`` would yield for the table's groups, without changing any file."""
     after = len(delta_snapshot(home.catalog.data / table.path, check_files=False).files)
     for group in groups_to_compact(home, table):
         before, after = after, after - len(group) + 1
@@ -149,7 +147,7 @@ def to_compact(home: OpenHome, table: StoredTable) -> Iterator[Compacted]:
 
 
 def clean(home: OpenHome, table: StoredTable, keep_us: int, *, dry_run: bool) -> Iterator[Cleaned]:
-    """Delete the files that the table has not needed for ``keep_us`` microseconds; yield the result.
+    """Delete the files that the table has not needed for ``keep_us`` microseconds. Yield the result.
 
     With ``dry_run``, delete nothing. Raise LeaseBusy or StorageError.
     """

@@ -1,9 +1,9 @@
-"""Cache the open rows of a tracked table, so that a poll need not read the whole history.
+"""Cache the open rows of a tracked table, because a poll should not read the whole history.
 
 The cache of a table is one Parquet file with a checksum on the driver's local disk. The file may be deleted at any
-time. It records the row count and the last instant of the log when the file was written. They identify a state of the
-log, since rows are only added and their instants rise. If the file is missing, damaged or outdated, the cache is built
-again from the log.
+time. The file records the row count and the last instant of the log. The row count and the last instant identify a
+state of the log, because rows are only added and instants only rise. If the file is missing, damaged or outdated, the
+cache is built again from the log.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from weft.storage.columns import conformed, stored_schema
 from weft.storage.periods import TS, open_periods
 
 FEWEST: Final = 20_000
-"""Least number of log rows for which a table has a cache."""
+"""The least number of log rows for which a table has a cache."""
 _MARK: Final = b"weft.log"
 _CHECKSUM: Final = 4
-"""Length in bytes of the CRC-32 at the start of the file."""
+"""Length of the CRC-32 at the start of the file, in bytes."""
 
 
 def current_rows(writer: Writer, table: TableRecord) -> pa.Table:
@@ -38,14 +38,14 @@ def current_rows(writer: Writer, table: TableRecord) -> pa.Table:
 
 
 def cached_open_rows(home: Path, table: TableRecord) -> pa.Table | None:
-    """Return the table's cached open periods for the home in the folder ``home``, or None."""
+    """Return the cached open periods of a table, or None. ``home`` is the home's folder."""
     return _cached(layout.present_folder(home) / f"{table.table_id}.parquet", table)
 
 
 def update_cache(writer: Writer, table_id: int, before: pa.Table, added: pa.Table | None) -> None:
-    """Cache the open periods that result from the open periods ``before`` and the log rows ``added``.
+    """Apply the log rows ``added`` to the open periods ``before``, and cache the result.
 
-    If ``added`` is None, change nothing. If the file cannot be written, the next reader uses the log.
+    If ``added`` is None, change nothing. If the file cannot be written, later reads use the log.
     """
     table = writer.tables.by_id(table_id)
     if table.rows < FEWEST or added is None:
@@ -75,14 +75,13 @@ def _mark(table: TableRecord) -> bytes:
 
 
 def _cached(file: Path, table: TableRecord) -> pa.Table | None:
-    """Return the cached rows, or None if the file is missing, damaged or of an earlier state of the log."""
     if table.rows < FEWEST or not file.exists():
         return None
     try:
         content = file.read_bytes()
     except OSError:
         return None
-    # After a power cut the file may be empty or contain only zeros, and then the checksum would match.
+    # After a power failure the file may be empty or contain only zeros. The checksum would match such content.
     checked = content[_CHECKSUM:]
     if not checked or zlib.crc32(checked) != int.from_bytes(content[:_CHECKSUM], "big"):
         return None

@@ -1,9 +1,9 @@
-"""Read the small relations of a tick in the driver, which is faster than a Spark job.
+"""Read the small relations of a tick in the driver, because a Spark job would be slower.
 
-Each method returns a ``Reading``: rows in the driver's memory, or the reason why Spark must read them. Only the bounds
-below decide this, for each relation separately, since look-ups depend on each other.
+Each method returns a ``Reading``: rows in the driver's memory, or the reason why Spark must read the relation. The
+limits in ``ReadBounds`` alone decide between driver and Spark, separately for each relation.
 
-The tick makes Spark views of these readings (``temp_views``); ``explain --tick`` shows them (``forecast``).
+The tick makes Spark views of the readings (``temp_views``), and ``explain --tick`` shows the readings (``forecast``).
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ReadBounds:
-    """The limits of what the driver reads.
+    """The limits for reading in the driver.
 
     - ``whole``: rows of a table that is read whole
-    - ``filtered``: rows of a table that a look-up scans; for a larger table, the look-up uses an arrangement
+    - ``filtered``: rows of a table that a look-up scans; look-ups in larger tables use an arrangement
     - ``news``: new rows, or rows that a look-up returns
     - ``scanned``: rows in the files that are scanned for new rows
     - ``keys``: keys of one look-up
-    - ``loaded``: rows of a table that a load scans for known keys; for a larger table, the load uses an arrangement
-    - ``size``: bytes of a result, since even a few rows with long texts could fill the JVM's memory
-    - ``passes``: if a batch exceeds ``keys``, a load scans a table with up to this many times as many rows as the batch
+    - ``loaded``: rows of a table that a load scans for known keys; loads into larger tables use an arrangement
+    - ``size``: bytes of a result, because a few rows with long texts could fill the JVM's memory
+    - ``passes``: ratio of table rows to batch rows; up to this ratio, a load of more than ``keys`` rows scans the table
     """
 
     whole: int = 20_000
@@ -59,7 +59,6 @@ class ReadBounds:
 
 
 BOUNDS: Final = ReadBounds()
-"""The default bounds."""
 NOTHING: Final = ReadBounds(-1, -1, -1, -1, -1, -1)
 """Bounds so low that Spark reads every relation."""
 
@@ -70,8 +69,7 @@ _LEDGER: Final = ledger_schema("query_id", "ordinal", "first_at", "row")
 class LocalRows:
     """Rows of a relation in the driver's memory.
 
-    ``data`` has the columns of the relation. If the relation is a ``Results``, ``data`` has the ledger's columns
-    instead.
+    ``data`` has the columns of the relation. For a relation of type ``Results``, ``data`` has the ledger's columns.
     """
 
     relation: Relation
@@ -83,7 +81,7 @@ class LocalRows:
         return rows.selectExpr(*answer_columns(self.relation)) if isinstance(self.relation, Results) else rows
 
     def column(self, name: str) -> pa.ChunkedArray:
-        """Return the values of the column ``name`` of the relation."""
+        """Return the values of the relation's column ``name``."""
         if not isinstance(self.relation, Results):
             return self.data.column(_spelled(self.data.schema, name))
         results = self.relation
@@ -95,10 +93,10 @@ class LocalRows:
 
 
 def local_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
-    """Return the rows as a Spark DataFrame with one partition, so that a join of two such DataFrames needs no exchange.
+    """Return the rows as a Spark DataFrame with one partition. A join of two such DataFrames needs no exchange.
 
-    The LIMIT in the DataFrame tells Spark the row count. It also keeps Spark from moving a condition with a subquery
-    below the coalescing.
+    The DataFrame has a LIMIT for two reasons. With the LIMIT, Spark knows the row count. Without the LIMIT, Spark would
+    move a condition with a subquery below the coalescing.
     """
     if not rows.num_rows:  # pyspark needs a chunk for each column, even an empty one
         rows = pa.table([pa.array([], field.type) for field in rows.schema], rows.schema)
@@ -110,7 +108,6 @@ def _decoded(texts: Sequence[str | None], type_: DataType) -> pa.Array:
 
 
 def _spelled(schema: pa.Schema, name: str) -> str:
-    """Return ``name`` as the schema spells it, since names in SQL are case-insensitive."""
     folded = name.lower()
     return next(str(each) for each in schema.names if each.lower() == folded)
 
@@ -119,8 +116,8 @@ def _spelled(schema: pa.Schema, name: str) -> str:
 class Reading:
     """How to read one relation: the reader ``by``, a description ``how``, and the rows.
 
-    ``rows`` is None if the rows are not in the driver's memory. If ``by`` is then "Spark", Spark reads the rows. If
-    ``by`` is then "arrangement", the arrangement is behind its table, and a tick would first extend it.
+    ``rows`` is None in two cases. If ``by`` is "Spark", Spark reads the rows. If ``by`` is "arrangement", the
+    arrangement is outdated and must be extended before the look-up.
     """
 
     by: Literal["driver", "arrangement", "Spark"]
@@ -130,7 +127,7 @@ class Reading:
 
 @dataclass
 class DriverReader:
-    """Reads the same files as the tick's ``Reader``; ``files`` returns the files of a relation by name."""
+    """A reader for the files of a tick. ``files`` returns the files of a relation by name."""
 
     tables: Mapping[str, Relation]
     files: Callable[[str], Sequence[DataFile]]
@@ -139,7 +136,7 @@ class DriverReader:
     tables_read: dict[tuple[str, frozenset[str]], pa.Table] = field(default_factory=dict)
 
     def whole(self, name: str, columns: Iterable[str]) -> Reading:
-        """Read the given columns and the start column of all rows of a relation."""
+        """Read all rows of a relation. The result has the given columns and the start column."""
         rows = rows_of(self.files(name))
         if rows > self.bounds.whole:
             return Reading("Spark", f"the whole table, {over_bound(rows, self.bounds.whole)}")
@@ -183,10 +180,7 @@ class DriverReader:
         return Reading("driver", how, LocalRows(relation, data))
 
     def lookup(self, name: str, keys: Mapping[str, Sequence[pa.ChunkedArray]], columns: Iterable[str]) -> Reading:
-        """Read the rows that match a key in at least one of the columns of ``keys``.
-
-        The result may contain further rows.
-        """
+        """Read the rows that match a key in at least one column of ``keys``, and possibly further rows."""
         count = sum(len(part) for parts in keys.values() for part in parts)
         if count > self.bounds.keys:
             return Reading("Spark", over_bound(count, self.bounds.keys, "key"))
@@ -243,7 +237,7 @@ class DriverReader:
         condition: pc.Expression | None,
         most: int | None,
     ) -> pa.Table | None:
-        """Return the rows that satisfy the condition, or None if they exceed ``most`` rows or the size bound."""
+        """Return None if the result exceeds ``most`` rows or the size bound."""
         schema = _LEDGER
         if isinstance(relation, Results):
             condition = (pc.field("query_id") == relation.query.query_id) & (pc.field("ordinal") <= relation.rows)
@@ -261,14 +255,13 @@ class DriverReader:
 
 
 def _stored_of(relation: Relation, columns: Iterable[str]) -> set[str]:
-    """Return the stored columns from which ``columns`` are computed; for a tracked table, all columns of the log."""
+    """For a tracked table, return all columns of the log, because a period is computed from all its records."""
     if isinstance(relation, Results) or not relation.tracked:
         return set(columns)
     return {column.name for column in relation.stored.columns}
 
 
 def _rows_for_queries(relation: Relation, rows: pa.Table, columns: Iterable[str]) -> pa.Table:
-    """Return the rows as queries see them. For a tracked table, return ``columns`` of the periods in the log rows."""
     if isinstance(relation, Results) or not relation.tracked:
         return rows
     return periods(rows).select(stored_schema(relation.schema, columns).names)
@@ -277,10 +270,10 @@ def _rows_for_queries(relation: Relation, rows: pa.Table, columns: Iterable[str]
 def log_slices(relation: Relation, slices: Sequence[Slice]) -> tuple[Slice, ...]:
     """Return slices of the stored rows that determine the rows in the given slices.
 
-    In a tracked table, a slice of period ends becomes the part of the log from the start of the slice on. This part has
-    every record about a period that ends in the slice, since a change is recorded at its instant or later. The recorded
-    end cannot be the filter, because a later record may change it. All records of one period have the same values in
-    the other columns.
+    In a tracked table, a slice of period ends becomes the part of the log from the start of the slice on. If a period
+    ends in the slice, this part of the log has every record of the end. No record is older than the recorded change.
+    The recorded end cannot be the filter, because a later record may change the end. All records of one period have the
+    same values in the other columns.
     """
     if isinstance(relation, Results) or not relation.tracked:
         return tuple(slices)
@@ -293,19 +286,20 @@ def log_slices(relation: Relation, slices: Sequence[Slice]) -> tuple[Slice, ...]
 def may_look_up(relation: Relation, columns: Iterable[str]) -> bool:
     """Return whether a look-up by these columns finds every stored record of the matching rows.
 
-    It does not for the end column of a tracked table: the records of one period may have different ends.
+    A look-up by the end column of a tracked table misses records, because the records of a period may have different
+    ends.
     """
     return isinstance(relation, Results) or not relation.tracked or relation.schema.end not in set(columns)
 
 
 def news_files(relation: Relation, files: Iterable[DataFile], slices: Sequence[Slice]) -> list[DataFile]:
-    """Return the relation's files that may have rows in any of the slices, according to the files' statistics."""
+    """Return the files of the relation that may have rows in a slice, according to the file statistics."""
     names = LEDGER_COLUMNS if isinstance(relation, Results) else None
     return [file for file in files if any(may_hold(file, part, names) for part in slices)]
 
 
 def rows_of(files: Iterable[DataFile]) -> float:
-    """Return the number of rows in the files, or infinity if the log does not record the row count of a file."""
+    """Return the number of rows in the files. Return infinity if the log lacks the row count of a file."""
     return sum(float("inf") if file.rows is None else file.rows for file in files)
 
 
@@ -321,7 +315,7 @@ def count_text(count: float, what: str = "row") -> str:
 
 
 def over_bound(count: float, most: int, what: str = "row") -> str:
-    """Return text that says that ``count`` things are more than the ``most`` that the driver reads."""
+    """Return the text for a count above the bound ``most``."""
     return f"{count_text(count, what)}, more than the {max(most, 0):,} that the driver reads"
 
 
@@ -341,11 +335,7 @@ def _instant(micros: int) -> pa.Scalar:
 
 
 def _among(column: pa.ChunkedArray, parts: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
-    """Return, for each value of ``column``, whether it occurs in ``parts``.
-
-    For floats, return true for every value except NULL, since -0.0 and 0.0 are equal in SQL but not in Arrow's
-    ``is_in``.
-    """
+    """For floats, return true for every value except NULL, because Arrow's ``is_in`` distinguishes -0.0 and 0.0."""
     if pa.types.is_floating(column.type):
         return column.is_valid()
     wanted = pa.concat_arrays([chunk for part in parts for chunk in part.chunks] or [pa.array([], column.type)])
@@ -358,11 +348,11 @@ def readings(
     paths: Iterable[Access],
     slices: Mapping[str, Sequence[Slice]],
 ) -> Iterator[tuple[list[Access], Reading]]:
-    """Yield each reading with the access paths that it covers: whole tables and news first, then look-ups step by step.
+    """Yield each reading with its access paths: first whole tables and new rows, then look-ups step by step.
 
-    ``columns`` has the columns to read of each table, ``slices`` the ranges in which the new rows of each table lie.
-    One pass over a table covers all look-ups of one step, so a look-up may return rows for the keys of another. Extra
-    rows are harmless, since each branch tests its own equalities.
+    ``columns`` maps each table to the columns to read. ``slices`` maps each table to the ranges of the new rows. One
+    pass over a table serves all look-ups of a step. A look-up may therefore return rows for the keys of another
+    look-up. Extra rows are harmless, because each branch tests its equalities again.
     """
     by_view: dict[str, Reading] = {}
     for same in _in_order(paths):
@@ -394,12 +384,12 @@ def _looked_up(
 
 
 def _in_order(paths: Iterable[Access]) -> list[list[Access]]:
-    """Return ``paths`` and the paths that supply keys to their look-ups, in groups that one reading covers."""
+    """Group ``paths``, and the paths that supply keys to look-ups. One reading covers each group."""
     groups: dict[tuple[int, str], dict[Access, None]] = {}
     for path in paths:
         step: Access = path
         while True:
-            # Group whole tables and news by view, and look-ups by step and table.
+            # Group whole tables and new rows by view, and look-ups by step and table.
             key = (step.step, step.table) if isinstance(step, Lookup) else (0, step.view)
             groups.setdefault(key, {})[step] = None
             if not isinstance(step, Lookup):

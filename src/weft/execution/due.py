@@ -1,4 +1,7 @@
-"""Decide whether a tick can skip a query, because no row arrived and time alone adds no row before a known instant."""
+"""Decide whether a tick can skip a query.
+
+A tick skips a query if no row arrived and time alone adds no row before a known instant.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,11 @@ if TYPE_CHECKING:
     from weft.execution.reader import Reader
 
 NEVER: Final = 253_402_300_799_000_000
-"""The end of the calendar in microseconds. As a due instant: time alone never adds a row."""
+"""The end of the calendar in microseconds. The due instant ``NEVER`` means that time alone never adds a row."""
 
 
 def arrived(member: Member, shape: Shape, tables: Mapping[str, Relation]) -> bool:
-    """Return whether a table that the query reads has a row with a ts in the query's window or later."""
+    """Return whether a table of the query has a row with a ts in the query's window or later."""
     for schema in shape.tables:
         last = tables[schema.name].last_ts
         if last is not None and (member.tau is None or last >= member.tau):
@@ -28,10 +31,10 @@ def arrived(member: Member, shape: Shape, tables: Mapping[str, Relation]) -> boo
 
 
 def is_quiet(member: Member, shape: Shape, tables: Mapping[str, Relation], t0: int | None) -> bool:
-    """Return whether the query's window can contain no new answer, so that the tick can skip the query.
+    """Return whether the query's window certainly contains no new answer. A tick skips a quiet query.
 
-    ``t0`` is the instant at which time begins (None: not known yet); constant answers begin there. ``next_due`` remains
-    valid until a row arrives. Answers that a lower stratum found in the same tick count as rows that arrived.
+    ``t0`` is the start of time, or None if time has not started. Constant answers begin at ``t0``. ``next_due`` remains
+    valid until a row arrives. Answers that a lower stratum found in the same tick count as new rows.
     """
     if member.empty:
         return True
@@ -47,10 +50,7 @@ def is_quiet(member: Member, shape: Shape, tables: Mapping[str, Relation], t0: i
 def quiet_queries(
     members: Iterable[Member], plans: Mapping[int, Plan], tables: Mapping[str, Relation], t0: int | None
 ) -> set[int]:
-    """Return the ids of the quiet queries (``is_quiet``).
-
-    Queries with the same plan, window and ``next_due`` are tested once.
-    """
+    """Return the IDs of the quiet queries (``is_quiet``)."""
     verdicts: dict[tuple[int, int | None, int, int | None], bool] = {}
     ids = set()
     for member in members:
@@ -77,7 +77,7 @@ def is_plan_quiet(due: DuePlan, shape: Shape, tables: Mapping[str, Relation], t:
 
 
 def time_driven_groups(members: Sequence[Member], plans: Mapping[int, Plan]) -> list[Group]:
-    """Return groups of the queries that depend on time, with the window [t, ∞), for ``next_due``."""
+    """Group the queries that depend on time. ``next_due`` runs these groups with the window [t, ∞)."""
     timely = [replace(each, tau=each.t, t=NEVER) for each in members if plans[each.query.plan_id].time_driven]
     by_plan: dict[int, list[Member]] = {}
     for member in timely:
@@ -107,7 +107,7 @@ def next_due(reader: Reader, *groups: Group, small_only: bool = False) -> dict[i
 
 
 def earliest_due(dues: Iterable[int | None]) -> int | None:
-    """Return the least of the instants ``dues``, or None if one of them is None (unknown).
+    """Return the least of the instants, or None if one instant is None (unknown).
 
     >>> earliest_due([NEVER, 7]), earliest_due([7, None])
     (7, None)

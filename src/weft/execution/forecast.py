@@ -1,7 +1,6 @@
-"""Describe what the next tick of one query would read, and how (``weft explain --tick``), without Spark.
+"""Describe how the next tick of one query would read the query's input (``weft explain --tick``), without Spark.
 
-The tick's own code makes the choices, but nothing is written. If an arrangement is behind its table, the description
-says so.
+The tick's own code makes all decisions, but nothing is written. The description names outdated arrangements.
 """
 
 from __future__ import annotations
@@ -32,7 +31,6 @@ from weft.storage.delta_log import DeltaSnapshot
 
 Way = Literal["nothing", "rows", "files"]
 """The input of Spark in a tick.
-
 - ``nothing``: Spark does not run
 - ``rows``: Spark runs one job over rows from the driver's memory
 - ``files``: Spark reads files
@@ -41,10 +39,11 @@ Way = Literal["nothing", "rows", "files"]
 
 @dataclass(frozen=True)
 class RelationRead:
-    """How one relation is read.
+    """A description of how a tick reads one relation.
 
-    ``view`` is the relation's name in the SQL of branches, ``what`` a description, ``by`` the reader and ``how`` the
-    method. ``rows`` is the number of rows in the driver's memory, or None if it is unknown or if Spark reads the rows.
+    ``view`` is the relation's name in the SQL of branches. ``what`` describes the relation, ``by`` names the reader,
+    and ``how`` describes the method. ``rows`` is the number of rows in the driver's memory. ``rows`` is None if the
+    number is unknown or if Spark reads the rows.
     """
 
     view: str
@@ -58,9 +57,9 @@ class RelationRead:
 class Forecast(Brief):
     """The next tick of ``query``, over the window [tau, t) in microseconds UTC.
 
-    ``tau`` is None for the query's first tick. ``known`` describes how the tick finds the answers that the ledger has
-    already. ``quiet`` explains why the tick has nothing to do, or is None. ``lower`` has the names of the queries
-    whose results ``query`` reads; they run first.
+    ``tau`` is None for the first tick of the query. ``known`` describes how the tick finds the answers in the ledger.
+    If the tick can skip the query, ``quiet`` explains the reason. ``lower`` names the queries whose results ``query``
+    reads.
     """
 
     query: QueryRecord
@@ -78,10 +77,10 @@ class Forecast(Brief):
 
 
 def forecast(catalog: CatalogParts, name: str, at: int) -> Forecast:
-    """Return a description of the next tick of the query ``name``, given the wall clock's instant ``at``.
+    """Describe the next tick of the query ``name`` if the wall clock shows ``at``.
 
-    Raise NotFound, ClockError, StorageError, PlanMismatch if the plan no longer fits the tables, and Refused for a
-    query that runs as a synopsis.
+    Raise NotFound, ClockError or StorageError. Raise PlanMismatch if the plan does not match the tables. Raise Refused
+    if the query runs as a synopsis.
     """
     query = catalog.queries.named(name)
     tables = relations(catalog, query.reads)
@@ -114,10 +113,7 @@ def forecast(catalog: CatalogParts, name: str, at: int) -> Forecast:
 
 
 def _replay_instant(catalog: CatalogParts) -> int | None:
-    """Return the instant assumed for the next tick of a replay home: after all loaded rows.
-
-    Return None if the home has a wall clock or no loaded rows.
-    """
+    """Return the first instant after all loaded rows of a replay home, or None."""
     home = catalog.home()
     if home.clock == "wall" or home.last_ts == MIN_INSTANT:
         return None
@@ -127,7 +123,6 @@ def _replay_instant(catalog: CatalogParts) -> int | None:
 def _relations(
     driver: DriverReader, member: Member, shape: Plan, t0: int | None
 ) -> tuple[tuple[RelationRead, ...], bool]:
-    """Return the relations that the query's branches read, and whether the driver reads all of them."""
     windows = grouped([member], {member.query.plan_id: shape}, t0)
     work = [(group, group.branches()) for window in windows for group in window]
     branches: list[Branch] = [branch for _, reads in work for branch in reads]
@@ -146,7 +141,7 @@ def _words(path: Access) -> str:
     if isinstance(path, Lookup):
         return f"look-up of {path.table} by {path.column}"
     if isinstance(path, DeltaScan):
-        # The condition NOW > c became NOW >= c + 1 µs, so remove the microsecond.
+        # The planner turned NOW > c into NOW >= c + 1 µs. Remove the microsecond.
         micros = path.shift.micros // 1_000 * 1_000
         shift = f" {'+' if micros > 0 else '-'} {length(abs(micros), weeks=False)}" if micros else ""
         own = " + an interval" if path.shift.intervals else ""

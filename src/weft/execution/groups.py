@@ -1,7 +1,7 @@
-"""Compile the plans of installed queries, once for each process, and group the queries of a tick.
+"""Compile the plans of installed queries, and group the queries of a tick.
 
-Queries of one plan run together if their windows have similar length, so that a new or long-paused query never widens
-the window of another (design section 5).
+Each process compiles a plan once. Queries of one plan run together if the lengths of their windows are similar. A query
+with a long window therefore never widens the window of another query (design section 5).
 """
 
 from __future__ import annotations
@@ -25,23 +25,17 @@ from weft.planning.synopsis_plan import SynopsisPlan, is_synopsis, restored_syno
 from weft.planning.warnings import REPLACE_WITH_DEFINITION, reads_periods
 
 Shape: TypeAlias = "Plan | SynopsisPlan"
-"""A plan of a query that Spark runs, or of a query that runs as a synopsis.
-
-Both kinds of plan say which tables a query reads and how the query depends on time.
-"""
+"""The plan of a query, either for Spark or for a synopsis."""
 _compiled: dict[tuple[str, str, tuple[TableSchema, ...]], Shape] = {}
 
 
 def from_now_form(record: PlanRecord, tables: Mapping[str, TableSchema]) -> StoredForm:
-    """Return the stored form of the record's plan with ``--from now``.
-
-    Raise PlanMismatch as ``compiled`` does.
-    """
+    """Return the stored form of the record's plan with ``--from now``. Raise PlanMismatch like ``compiled``."""
     return stored_form(replace(compiled(record, tables), from_now=True))
 
 
 def compiled(record: PlanRecord, tables: Mapping[str, TableSchema]) -> Plan:
-    """Return the plan of a query that Spark runs, compiled over the current tables.
+    """Compile the plan of a query that Spark runs.
 
     Raise PlanMismatch if the plan differs from the installed plan or belongs to a synopsis.
     """
@@ -52,7 +46,7 @@ def compiled(record: PlanRecord, tables: Mapping[str, TableSchema]) -> Plan:
 
 
 def synopsis_of(record: PlanRecord, tables: Mapping[str, TableSchema]) -> SynopsisPlan:
-    """Return the plan of a query that runs as a synopsis.
+    """Compile the plan of a query that runs as a synopsis.
 
     Raise PlanMismatch if the plan differs from the installed plan or belongs to a query that Spark runs.
     """
@@ -63,7 +57,7 @@ def synopsis_of(record: PlanRecord, tables: Mapping[str, TableSchema]) -> Synops
 
 
 def shape_of(record: PlanRecord, tables: Mapping[str, TableSchema]) -> Shape:
-    """Return the plan of any query; raise PlanMismatch if the plan differs from the installed plan."""
+    """Compile the plan of any query. Raise PlanMismatch if the plan differs from the installed plan."""
     key = (record.signature, record.body, tuple(table for table in tables.values() if table.source == "table"))
     known = _compiled.get(key)
     if known is not None and all(tables.get(each.name) == each for each in known.tables if each.source == "results"):
@@ -80,7 +74,7 @@ def shape_of(record: PlanRecord, tables: Mapping[str, TableSchema]) -> Shape:
 def window_start(query: QueryRecord, tau: int | None) -> int | None:
     """Return the instant at which a query's window begins, or None for the start of time.
 
-    The instant is ``tau`` if given, otherwise the instant at which a query with ``--from now`` was installed.
+    If ``tau`` is None, the window of a query with ``--from now`` begins at the installation.
     """
     return query.from_instant if tau is None and query.from_mode == "now" else tau
 
@@ -89,7 +83,7 @@ def window_start(query: QueryRecord, tau: int | None) -> int | None:
 class Member:
     """A query in a tick, with the query's window [tau, t).
 
-    ``waits`` explains why the window ends before the tick's t.
+    If the window ends before the end of the tick, ``waits`` explains the reason.
     """
 
     query: QueryRecord
@@ -112,8 +106,8 @@ class Member:
 class Group:
     """Queries of one plan that run together.
 
-    ``t0`` is the instant at which time begins (None: not before ``t``); constant answers begin only at ``t0``. With
-    ``time_driven_only``, only the branches whose driver is a threshold run.
+    ``t0`` is the start of time, or None if time does not start before ``t``. Constant answers begin at ``t0``. With
+    ``time_driven_only``, a branch runs only if its driver is a threshold.
     """
 
     plan_id: int
@@ -125,20 +119,18 @@ class Group:
 
     @property
     def first(self) -> bool:
-        """Whether the group's windows have no beginning, so that the branches of the first delivery (Q^M) run."""
+        """Whether the windows of the group begin at the start of time, and the group runs the first delivery (Q^M)."""
         return self.members[0].tau is None
 
     def branches(self) -> tuple[Branch, ...]:
-        """Return the branches to run. One query has its constants in the SQL; several queries have a parameter
-        table.
-        """
+        """Return the branches to run. Only the SQL for several queries reads a parameter table."""
         events = self.shape.first if self.first else self.shape.branches
         if self.time_driven_only:
             events = tuple(event for event in events if event.driver.kind in ("now_from", "now_before"))
         begun = self.t if self.t0 is None else self.t0
         window: dict[str, Scalar] = {"t": instant(self.t), "t0": instant(begun)}
         if self.first:
-            # Constant answers begin at the start of time, even if NOW reached one of their thresholds before.
+            # Constant answers begin at the start of time, even if NOW reached a threshold earlier.
             window["tau"] = instant(begun) if self.shape.has_constants else BEGINNING
         events = tuple(event for event in events if self._may_fire(event, window))
         if len(self.members) == 1:
@@ -151,12 +143,12 @@ class Group:
         return tuple(for_many(event, table, window, self.first) for event in events)
 
     def _may_fire(self, event: Event, window: Mapping[str, Scalar]) -> bool:
-        """Return whether the branch can yield a row.
+        """Return False if the branch cannot yield a row.
 
-        The result is false only if the branch's instant s is one constant for all rows, and outside every member's
-        window. Law: a branch requires tau <= s < t, besides other conditions (``derivation.incremental``). An instant
-        that is NULL is never reached. The result is always true for the closed form: its instant is the greatest of
-        several instants and has another condition.
+        Law: a branch with the instant s requires tau <= s < t, besides other conditions (``derivation.incremental``).
+        The branch cannot yield a row if s is the same constant for all rows and lies outside every member's window. If
+        s is NULL, the branch yields no row. Return True for the closed form, because the instant of the closed form is
+        the greatest of several instants.
         """
         if event.driver.kind == "greatest":
             return True
@@ -180,14 +172,14 @@ class Group:
 
 
 def instant(micros: int) -> Literal:
-    """Return an instant (microseconds UTC) as a constant for the rewriting."""
+    """Return an instant (microseconds UTC) as an SQL literal."""
     return Literal(micros, TIMESTAMP, fixed=True)
 
 
 def grouped(members: Iterable[Member], plans: Mapping[int, Plan], t0: int | None) -> tuple[tuple[Group, ...], ...]:
-    """Return the groups of a tick's members, one tuple of groups for each kind of window; a group has one plan.
+    """Group the members of a tick by plan and window. Return one tuple of groups for each kind of window.
 
-    Windows of one kind have the same end and approximately the same length. Windows without a beginning come last.
+    Windows of one kind have the same end and similar lengths. Windows from the start of time come last.
     """
     sorted_in: dict[tuple[bool, int, int], dict[int, list[Member]]] = {}
     for member in members:

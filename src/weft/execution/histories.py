@@ -1,4 +1,4 @@
-"""Read the periods of a tracked table, all of them or those that satisfy an SQL condition."""
+"""Read the periods of a tracked table, optionally filtered by an SQL condition."""
 
 from __future__ import annotations
 
@@ -29,10 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Stretch(Brief):
-    """A row, and a period [begin, end) in which the source had this row.
-
-    Both bounds are µs UTC. If ``end`` is None, the source still has the row.
-    """
+    """A row and the period [begin, end) of the row in the source (µs UTC). The end of an open period is None."""
 
     values: tuple[Value, ...]
     begin: int
@@ -47,8 +44,8 @@ class Stretch(Brief):
 class History(Tabular):
     """Periods of the tracked table ``name``, sorted by key, then by time.
 
-    ``count`` is the number of all matching periods, even if a limit left some out. ``columns`` are the source's
-    columns, of which the first ``keys`` are the key. ``at`` is the instant of the query (µs UTC).
+    ``count`` is the number of matching periods before the limit. ``columns`` are the columns of the source. The first
+    ``keys`` columns form the key. ``at`` is the instant of the query (µs UTC).
     """
 
     name: str
@@ -76,11 +73,14 @@ class History(Tabular):
 
 
 def history(home: OpenHome, name: str, where: str | None, limit: int | None, known: int | None = None) -> History:
-    """Return at most ``limit`` periods that satisfy the SQL condition ``where``; None means no limit or no condition.
+    """Return at most ``limit`` periods that satisfy the SQL condition ``where``.
 
-    The condition may use the columns, valid_from, valid_to and NOW(). A condition starts Spark. ``known`` selects the
-    periods as they were recorded at an instant (µs UTC). Raise NotFound, SqlError, ExecutionError, StorageError, and
-    Refused if the table is not tracked or both ``where`` and ``known`` are given.
+    If ``limit`` is None, return all matching periods. If ``where`` is None, all periods match. The condition may use
+    the table's columns, valid_from, valid_to and NOW(). Spark starts only for a condition. With ``known`` (µs UTC),
+    return the periods that the log recorded up to the instant ``known``.
+
+    Raise NotFound, SqlError, ExecutionError or StorageError. Raise Refused if the table is not tracked, or if both
+    ``where`` and ``known`` are given.
     """
     table = home.catalog.tables.named(name)
     if table.log is None:
@@ -125,10 +125,7 @@ def _all(
 def _matching(
     home: OpenHome, table: TableRecord, ordered: list[str], where: str, limit: int | None, at: int
 ) -> tuple[tuple[Stretch, ...], int]:
-    """Return the periods that satisfy ``where``, and their number, with a query in Spark.
-
-    The query treats the table as one without an end column, so that it sees ended rows as well.
-    """
+    """Treat the table as a table without an end column, because the condition must also apply to ended rows."""
     lasting = replace(table, schema=replace(table.schema, end=None))
     keys, others = ordered[: len(table.keys)], ordered[len(table.keys) :]
     listed = ", ".join(quoted(each) for each in (*keys, VALID_FROM, *others, VALID_TO))
@@ -141,7 +138,7 @@ def _matching(
 
 
 def _micros(value: Value) -> int | None:
-    """Return an instant from an answer in microseconds. An instant beyond Python's years is already a number."""
+    """An instant beyond the range of Python's datetime is already a number."""
     if value is None or isinstance(value, int):
         return value
     return from_datetime(value)  # type: ignore[arg-type]

@@ -1,8 +1,8 @@
-"""Append changes to the logs of tracked tables: reserve in the catalog, commit to Delta, record in the catalog.
+"""Append changes to the logs of tracked tables.
 
-The protocol is the one in ``execution.append_rows``. If a writer dies in between, the next writer settles its
-reservation, which also finishes an append to several tables. The instants of a table's changes rise from commit to
-commit, so the last record of a period is well defined.
+The protocol is that of ``execution.append_rows``. If a writer dies, the next writer settles the open reservation and
+completes an append to several tables. The instants of a table's changes rise from commit to commit. The last record of
+a period is therefore well defined.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from weft.storage.periods import TS, read_log
 class Recorded:
     """The result of appending changes to a log.
 
-    ``began`` and ``ended`` are the numbers of periods that began and ended. ``first`` and ``last`` are the instants of
-    the first and the last change (µs UTC), or None if nothing changed. ``rows`` are the log rows that were stored, or
+    ``began`` is the number of new periods, and ``ended`` the number of ended periods. ``first`` and ``last`` are the
+    instants of the first and the last change (µs UTC), or None if nothing changed. ``rows`` has the stored log rows, or
     None.
     """
 
@@ -44,7 +44,7 @@ class Recorded:
 
 
 def log_of(catalog: CatalogParts, table: TableRecord) -> pa.Table:
-    """Return a tracked table's whole log. Raise StorageError if a file is missing or damaged."""
+    """Return the whole log of a tracked table. Raise StorageError if a file is missing or damaged."""
     place = catalog.data / table.path
     if not has_commits(place):
         return stored_schema(table.stored).empty_table()
@@ -56,8 +56,8 @@ def log_of(catalog: CatalogParts, table: TableRecord) -> pa.Table:
 class ChangesToRecord:
     """The changes of one table in an append to several tables.
 
-    ``changes`` returns the log rows, given the earliest instant (µs UTC) that they may have. ``seen`` is the read
-    position of the source after these changes (None: unchanged).
+    ``changes`` receives the earliest allowed instant (µs UTC) and returns the log rows. ``seen`` is the read position
+    of the source after these changes, or None if the position is unchanged.
     """
 
     table: TableRecord
@@ -79,11 +79,11 @@ def record(
 
 
 def record_together(writer: Writer, parts: Sequence[ChangesToRecord], at_least: int) -> list[Recorded]:
-    """Store the log rows of several tables: all of them or none. A tick sees all of them or none.
+    """Store either the log rows of all given tables or none. A tick also sees either all of these rows or none.
 
-    All tables have the same earliest instant for changes: the greatest of ``at_least``, F and the first instant after
-    all recorded changes of these tables. No row has a lesser ``ts``. Raise LeaseLost or StorageError. If ``changes``
-    raises an error, the error passes through and nothing is stored.
+    All tables have the same earliest instant for changes. The earliest instant is not before ``at_least``, not before
+    the watermark F, and after all recorded changes of these tables. Raise LeaseLost or StorageError. If ``changes``
+    raises an error, nothing is stored and the error passes through.
     """
     writer.check()
     for part in parts:
@@ -107,7 +107,6 @@ def record_together(writer: Writer, parts: Sequence[ChangesToRecord], at_least: 
 
 
 def _stored(writer: Writer, wanted: Sequence[tuple[ChangesToRecord, Reservation, pa.Table]]) -> list[Recorded]:
-    """Commit the rows to Delta and record them in the catalog, one table after the other."""
     several = len(wanted) > 1
     if several:
         unstage_all(writer)

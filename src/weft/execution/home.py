@@ -1,4 +1,4 @@
-"""An open home: its folder, catalog and clock, and a Spark session that starts on first use."""
+"""Provide an open home with a folder, a catalog, a clock, and a Spark session that starts on first use."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LEASE_WAIT_US: Final = 60 * 1_000_000
-"""How long an operation waits for another writer, such as a tick of ``weft run``, in microseconds."""
+"""The longest time that an operation waits for another writer, in microseconds."""
 _RENEW_SECONDS: Final = 60.0
 
 
 @dataclass
 class OpenHome:
-    """An open home, the context of every operation; ``clock`` returns the wall clock in microseconds UTC."""
+    """An open home, the context of every operation. ``clock`` returns the wall clock time in microseconds UTC."""
 
     folder: Path
     catalog: Catalog
@@ -37,10 +37,7 @@ class OpenHome:
         return spark_session(self.folder, kafka=self._follows_topics)
 
     def kafka_session(self) -> SparkSession:
-        """Return this home's Spark session with the Kafka connector.
-
-        Raise ExecutionError if Spark was started without the connector.
-        """
+        """Return this home's Spark session. Raise ExecutionError if Spark was started without the Kafka connector."""
         from weft.runtime.session import require_connector, spark_session
 
         session = spark_session(self.folder, kafka=lambda: True)
@@ -51,17 +48,17 @@ class OpenHome:
         return any("topic" in source.options for source in self.catalog.sources.all())
 
     def schemas(self, *texts: str) -> Mapping[str, TableSchema]:
-        """Return the schemas of the home's tables by name, and of the query results that the queries ``texts`` mention.
+        """Return the schemas of the home's tables, and of the query results that the queries ``texts`` mention.
 
-        If one of these queries mentions a view that depends on NOW, the view's schema includes its definition.
+        If a query mentions a view that depends on NOW, the schema of the view includes the view's definition.
         """
         return schemas(self.catalog, *texts)
 
     def now(self) -> int:
-        """Return the time of the home's clock: the wall clock's time.
+        """Return the time of the home's clock, by default the wall clock time.
 
-        On a replay home, return the last ``--now``, or the last ts if no ``--now`` was given. Raise ClockError if a
-        replay home has neither.
+        A replay home's clock shows the last ``--now``, or the last ts if ``--now`` was never given. Raise ClockError if
+        a replay home has neither ``--now`` nor a ts.
         """
         known = self.catalog.home().now_at(self.clock())
         if known is None:
@@ -72,7 +69,7 @@ class OpenHome:
         return known
 
     def open_instant(self) -> int:
-        """Return the instant that ``from now`` means: the time of the home's clock.
+        """Return the time of the home's clock as the instant of ``from now``.
 
         For a replay home without ``--now``, return the first instant after the last ts.
         """
@@ -101,7 +98,7 @@ class OpenHome:
             yield writer
 
     def close(self) -> None:
-        """Close the catalog and release the home's Spark session. The JVM continues, since other homes may share it."""
+        """Close the catalog and release the Spark session. Other homes may share the JVM, which therefore continues."""
         from weft.runtime.session import release_session
 
         release_session(self.folder)
@@ -109,10 +106,7 @@ class OpenHome:
 
 
 def finish_purges(writer: Writer, at: int) -> None:
-    """Remove the answers of removed queries from the ledger.
-
-    Files that another process is reading stay until the next call.
-    """
+    """Remove the answers of removed queries from the ledger. Files in use stay until the next call."""
     going = [each.query_id for each in writer.queries.purging()]
     if going:
         from weft.storage.purge import purge as take_out
@@ -127,15 +121,12 @@ def finish_purges(writer: Writer, at: int) -> None:
 
 @contextmanager
 def renewing_lease(writer: Writer, clock: Callable[[], int]) -> Iterator[None]:
-    """Renew the lease every minute while the block runs.
-
-    A tick or the build of an arrangement may last longer than a lease.
-    """
+    """Renew the lease every minute while the block runs, because a tick may last longer than a lease."""
     over = threading.Event()
 
     def renew() -> None:
         while not over.wait(_RENEW_SECONDS):
-            # If the lease is lost, the next transaction notices the loss and can handle it.
+            # If the lease is lost, the next transaction raises an error that the caller can handle.
             with suppress(LeaseLost, CatalogError):
                 writer.renew(clock())
 

@@ -1,8 +1,8 @@
-"""Find the queries that fail, set them aside, and compute the other queries without them.
+"""Find the queries that fail, set them aside, and compute the other queries.
 
-``isolated`` is for computations in this process, ``failing_queries`` for computations in Spark, where a trial may take
-long and end the JVM. A failure counts against a query only if the query ran alone. ``weft.faults`` defines which errors
-belong to a query.
+``isolated`` is for computations in this process. ``failing_queries`` is for computations in Spark. A computation in
+Spark may take long or end the JVM. A failure counts against a query only if the query ran alone. ``weft.faults``
+defines the errors that belong to a query.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from weft.execution.spark_runner import SparkRunner
 from weft.faults import FAULTS, query_faults
 
 Trial: TypeAlias = Callable[[Reader, Group], object]
-"""A function that runs the queries of a group as the tick would, and raises an error if they fail."""
+"""A function that runs a group of queries like a tick. If a query fails, the function raises an error."""
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _LEAST_SECONDS: Final = 15.0
 _PATIENCE: Final = 4
-"""If the first half of a group succeeds, the second half is split after this many times the first half's duration."""
+"""If the first half of a group succeeds, this factor times its duration is the time limit of the second half."""
 
 
 def isolated(
@@ -33,10 +33,11 @@ def isolated(
     compute: Callable[[list[Item]], Result],
     set_aside: Callable[[Mapping[int, ExecutionError]], None],
 ) -> list[Result]:
-    """Return the results of ``compute`` for the items (by query id), and set aside the items that fail alone.
+    """Return the results of ``compute`` for the items (by query ID), and set aside the items that fail alone.
 
-    If ``compute`` fails for several items, it is called for each half of them. The list has one result for each part
-    that succeeded. A failing ``compute`` must leave nothing behind. Raise errors that belong to the home (``faults``).
+    If ``compute`` fails for several items, call ``compute`` for each half of the items. The list has one result for
+    each part that succeeded. A failed call of ``compute`` must have no lasting effect. Errors of the home pass through
+    (``faults``).
     """
     failed: dict[int, ExecutionError] = {}
     results = list(_parts(items, compute, failed)) if items else []
@@ -64,16 +65,13 @@ def _parts(
 
 
 def failing_queries(runner: SparkRunner, groups: Sequence[Group], trial: Trial) -> Iterator[tuple[int, ExecutionError]]:
-    """Yield the id and the error (one of FAULTS) of each query that fails when Spark runs it alone.
-
-    Each query is yielded as soon as it is found, since the search may take long.
-    """
+    """Yield the ID and the error (one of FAULTS) of each query that fails when Spark runs the query alone."""
     for group in groups:
         yield from _failing(runner, group, trial, runner.limits.seconds)
 
 
 def reason(name: str, error: WeftError) -> str:
-    """Return one line of text that says why the query is set aside and what the user can do."""
+    """Return one line of text that explains to the user why the query is set aside and how to continue."""
     text = f"{error.message} ({error.where})" if error.where else error.message
     if error.hint:
         text = f"{text.rstrip('.')}. {error.hint}"
@@ -82,10 +80,11 @@ def reason(name: str, error: WeftError) -> str:
 
 
 def _failing(runner: SparkRunner, group: Group, trial: Trial, seconds: float) -> Iterator[tuple[int, ExecutionError]]:
-    """Yield the id and the error of each failing query of a group; find them by halving the group.
+    """Find the failing queries of a group by halving the group.
 
     Queries of one plan may differ in a constant that Spark rejects. If several queries together exceed ``seconds``,
-    perhaps none is at fault, so each half gets half the time. A single query gets the full time limit.
+    possibly no single query is slow. Each half therefore gets half the time, but a single query gets the full time
+    limit.
     """
     alone, limit = len(group.members) == 1, runner.limits.seconds
     error = _tried(runner, group, trial, limit if alone else seconds)
@@ -107,7 +106,6 @@ def _failing(runner: SparkRunner, group: Group, trial: Trial, seconds: float) ->
 
 
 def _tried(runner: SparkRunner, group: Group, trial: Trial, seconds: float) -> ExecutionError | None:
-    """Run the group's queries and return the error (one of FAULTS), or None if they succeed."""
     try:
         runner.run(lambda reader: trial(reader, group), seconds)
     except FAULTS as error:

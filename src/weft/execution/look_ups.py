@@ -1,8 +1,8 @@
-"""Look up rows by key in the driver, through arrangements that catch up with their table on use.
+"""Look up rows by key in the driver. Before a look-up, an outdated arrangement is extended to its whole table.
 
-Catching up writes files, so only the holder of the home's lease may do it. Without the lease, a caller can only scan a
-small table, or learn which method a look-up would use. If an arrangement is damaged, the result says so and the caller
-reads the table.
+Extending an arrangement writes files, and only the holder of the home's lease may write. Without the lease, a look-up
+scans a small table or only describes its method. If an arrangement is damaged, the look-up reports the damage, and the
+caller reads the table.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ ANSWER: Final = ledger_schema("query_id", "row_hash")
 
 
 def moved_since(arrangement: Arrangement, files: Sequence[DataFile]) -> list[Compaction]:
-    """Return the compactions that removed files which the arrangement covers.
+    """Return the compactions that removed files of the arrangement.
 
-    If the log no longer records these compactions, the list is empty, and the arrangement is built again.
+    If the log no longer records these compactions, the list is empty and the arrangement is built again.
     """
     gone = arrangement.gone(files)
     if not gone or not files:
@@ -50,8 +50,8 @@ def moved_since(arrangement: Arrangement, files: Sequence[DataFile]) -> list[Com
 class LookUpResult:
     """The result of a look-up: the reader ``by``, a description ``how``, and the rows.
 
-    If ``by`` is "Spark", no rows were looked up; the caller must read the table. ``rows`` is also None if the table is
-    too large to scan and its arrangement is behind but may not be extended.
+    ``rows`` is None in two cases. If ``by`` is "Spark", the caller must read the table. If ``by`` is "arrangement", the
+    arrangement is outdated and may not be extended, and the table is too large to scan.
     """
 
     by: Literal["driver", "arrangement", "Spark"]
@@ -63,9 +63,9 @@ class LookUpResult:
 class LookUps:
     """The arrangements of a home, in ``folder``.
 
-    A look-up does not use an arrangement that is more than ``most_behind`` rows behind, and fails if it yields more
-    than ``most_found`` rows. If ``catching_up`` is false, nothing is written: if an arrangement is behind, a table of
-    at most ``most_read`` rows is scanned instead.
+    A look-up ignores an arrangement that lacks more than ``most_behind`` rows of the table. A look-up with more than
+    ``most_found`` results fails. If ``catching_up`` is false, no arrangement is extended. A table of at most
+    ``most_read`` rows is scanned if its outdated arrangement cannot be extended.
     """
 
     folder: Path
@@ -77,25 +77,22 @@ class LookUps:
     def rows(
         self, table: TableSchema, files: Sequence[DataFile], column: str, columns: Iterable[str], keys: pa.Table
     ) -> LookUpResult:
-        """Look up the rows whose ``column`` equals a key, and return the given ``columns`` of these rows.
-
-        ``keys`` is a table of one column.
-        """
+        """Return ``columns`` of the rows whose ``column`` equals a key. ``keys`` is a table of one column."""
         key_column = table.column(column)
         assert key_column is not None
         folder = self.folder / f"{table.id}-{key_column.id}"
-        # Carry every column that any look-up has needed, since plans with other columns come and go.
+        # Store every column that any look-up has needed, because plans with other columns come and go.
         schema = stored_schema(table, {key_column.name, *columns, *carried_columns(folder)})
         return self._look_up(folder, (key_column.name,), schema, files, keys)
 
     def answers(self, files: Sequence[DataFile], keys: pa.Table) -> LookUpResult:
-        """Look up which of the answers ``keys`` (query id and hash) the ledger has."""
+        """Return those ``keys`` (query ID and hash) that are in the ledger."""
         return self._look_up(self.folder / layout.LEDGER, ANSWER.names, ANSWER, files, keys)
 
     def whole_rows(
         self, table: TableSchema, files: Sequence[DataFile], columns: Sequence[str], keys: pa.Table
     ) -> LookUpResult:
-        """Look up the rows whose ``columns`` equal a key, and return all columns of these rows; NULL equals NULL."""
+        """Return the complete rows whose ``columns`` equal a key. Two NULLs are equal."""
         ids = [column.id for column in map(table.column, columns) if column is not None]
         folder = self.folder / f"{table.id}-row-{'-'.join(map(str, ids))}"
         return self._look_up(folder, columns, stored_schema(table), files, keys, null_safe=True)
@@ -103,7 +100,7 @@ class LookUps:
     def known(
         self, table: TableSchema, files: Sequence[DataFile], columns: Sequence[str], keys: pa.Table
     ) -> LookUpResult:
-        """Look up which of the keys occur in ``columns`` of the table; NULL equals NULL."""
+        """Return the keys that occur in ``columns`` of the table. Two NULLs are equal."""
         ids = [column_record.id for column_record in map(table.column, columns) if column_record is not None]
         folder = self.folder / f"{table.id}-key-{'-'.join(map(str, ids))}"
         carried = stored_schema(table, columns)
@@ -142,10 +139,7 @@ class LookUps:
     def _scanned(
         self, files: Sequence[DataFile], schema: pa.Schema, key: Sequence[str], keys: pa.Table
     ) -> pa.Table | None:
-        """Read from the files the rows that match ``keys`` in each key column separately.
-
-        Return None if the files have more than ``most_read`` rows.
-        """
+        """Return None if the files have more than ``most_read`` rows."""
         if sum(file.rows or 0 for file in files) > self.most_read:
             return None
         conditions = (

@@ -1,9 +1,11 @@
-"""Maintain arrangements and data files (`weft maintain`), step by step, with the lease held for one step at a time.
+"""Maintain the arrangements and data files of a home (`weft maintain`).
 
-Arrangements: build those that installed plans need, if they are missing or far behind, so that no tick has to build
-them; merge their runs, so that look-ups read fewer runs; delete those that neither a plan nor a view needs.
+Maintenance consists of small steps, and the lease is free between two steps.
 
-Data files: compact small files and delete files that are no longer needed (``compacting``).
+- Build the arrangements that installed plans need, because a tick should not have to build an arrangement.
+- Merge the runs of arrangements, because look-ups are faster with fewer runs.
+- Delete arrangements that neither a plan nor a view needs.
+- Compact small files, and delete files that are no longer needed (``compacting``).
 """
 
 from __future__ import annotations
@@ -49,14 +51,14 @@ from weft.storage.delta_log import delta_snapshot, has_commits
 _FOLDER: Final = re.compile(r"(\d+)-(key-|row-)?(\d+(?:-\d+)*)")
 
 LookedUp = dict[tuple[str, str], set[str]]
-"""For each (table, column) by which plans look up rows, the columns that these plans read."""
+"""Maps (table, look-up column) to the columns that plans read through this look-up."""
 
 
 @dataclass(frozen=True)
 class Done:
-    """A step on the arrangement in the folder ``name``, done or (in a dry run) planned.
+    """A completed step on the arrangement in the folder ``name``. In a dry run, the step is only planned.
 
-    ``problem`` says why the step failed, or is None.
+    If the step failed, ``problem`` explains the reason.
     """
 
     name: str
@@ -66,14 +68,13 @@ class Done:
 
 
 Step = Done | Compacted | Cleaned
-"""The result of one step."""
 
 
 def maintain(home: OpenHome, *, dry_run: bool = False, keep_us: int = RETENTION_US) -> Iterator[Step]:
-    """Maintain the home and yield the result of each step; the caller may stop after any step.
+    """Maintain the home and yield the result of each step. The caller may stop after any step.
 
-    With ``dry_run``, only report what would be done. ``keep_us`` is the retention of files that are no longer needed,
-    in microseconds. Raise Refused for an invalid ``keep_us``; the steps raise LeaseBusy, LeaseLost and StorageError.
+    With ``dry_run``, only report the steps. ``keep_us`` is the retention of unneeded files in microseconds. Raise
+    Refused for an invalid ``keep_us``. The steps raise LeaseBusy, LeaseLost and StorageError.
     """
     if not 0 <= keep_us <= LONGEST_RETENTION_US:
         raise Refused(
@@ -110,10 +111,7 @@ def _folders(home: OpenHome) -> list[str]:
 
 
 def _catch_up(home: OpenHome, stored: StoredTable, wanted: LookedUp) -> None:
-    """Before compaction, extend the arrangements of a table until they cover all files of the table.
-
-    An arrangement that covers only some of the compacted files would have to be built again.
-    """
+    """An arrangement that covers only some of the compacted files would have to be built again."""
     look_ups = LookUps(layout.arrangements_folder(home.folder))
     for name in _folders(home):
         known = _key(home.catalog, name, wanted)
@@ -139,7 +137,7 @@ def _path(home: OpenHome, table: TableSchema) -> str:
 
 
 def look_ups_of_plans(catalog: CatalogParts) -> LookedUp:
-    """Return, for each (table, column) by which installed plans look up rows, the columns that these plans read."""
+    """Map each (table, look-up column) of installed plans to the columns that the plans read through this look-up."""
     records = catalog.queries.plans()
     lower = catalog.queries.read_by_plans([record.plan_id for record in records])
     tables = relations(catalog, [query.query_id for query in lower])
@@ -167,7 +165,6 @@ def look_ups_of_plans(catalog: CatalogParts) -> LookedUp:
 
 
 def _built(home: OpenHome, name: str, column: str, columns: set[str], *, dry_run: bool) -> Iterator[Done]:
-    """Build the arrangement of a large table, or extend an arrangement that is far behind; yield the step."""
     table = home.catalog.tables.named(name)
     place = home.catalog.data / table.path
     key_column = table.schema.column(column)
@@ -198,7 +195,6 @@ def _built(home: OpenHome, name: str, column: str, columns: set[str], *, dry_run
 
 
 def _merged_or_deleted(home: OpenHome, name: str, wanted: LookedUp, *, dry_run: bool) -> Iterator[Done]:
-    """Merge the runs of an arrangement, or delete an arrangement that is not needed; yield the step."""
     folder = layout.arrangements_folder(home.folder) / name
     known = _key(home.catalog, name, wanted)
     try:
@@ -224,9 +220,9 @@ def _merged_or_deleted(home: OpenHome, name: str, wanted: LookedUp, *, dry_run: 
 
 
 def _key(catalog: CatalogParts, name: str, wanted: LookedUp) -> tuple[list[str], TableSchema | None] | None:
-    """Return the key columns and the table of the arrangement in the folder ``name``.
+    """Return the key columns and the table of an arrangement, or None if no plan or view needs the arrangement.
 
-    The table is None for the ledger's arrangement. Return None if the arrangement is not needed.
+    The table is None for the ledger's arrangement.
     """
     if name == layout.LEDGER:
         return ANSWER.names, None
@@ -244,10 +240,7 @@ def _key(catalog: CatalogParts, name: str, wanted: LookedUp) -> tuple[list[str],
 
 
 def _is_read_by_views(catalog: CatalogParts, table_id: int) -> bool:
-    """Return whether the table is the log of a view or an input of a view.
-
-    A refresh looks up rows of such tables, by any column.
-    """
+    """A refresh may look up rows of a view's log and inputs by any column."""
     return any(table_id == view.table_id or table_id in view.reads for view in catalog.views.all())
 
 

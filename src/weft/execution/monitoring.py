@@ -1,4 +1,4 @@
-"""Evaluate a formula along a log of time points, batch by batch.
+"""Evaluate a formula over a log of time points in batches.
 
 Memory holds one batch and the state of the synopsis.
 """
@@ -25,9 +25,9 @@ BATCH = 100_000
 
 @dataclass(frozen=True)
 class Answered:
-    """The answers of a formula at one time point, with their values in the order of the requested columns.
+    """The answers of a formula at one time point, with values in the order of the requested columns.
 
-    ``counts`` has the multiplicity of each answer; it is None under set semantics.
+    ``counts`` has the multiplicity of each answer, or None under set semantics.
     """
 
     point: TimePoint
@@ -42,9 +42,9 @@ def monitor(
     size: int = BATCH,
     semantics: Semantics = "set",
 ) -> Iterator[Answered]:
-    """Yield the answers of a formula at each time point of a log, even at time points without answers.
+    """Yield the answers of a formula at each time point of a log, including time points without answers.
 
-    If a term divides by 0 at a time point, yield the answers before this time point, then raise DivisionByZero.
+    If a term divides by 0 at a time point, yield the earlier answers, then raise DivisionByZero.
     """
     synopsis_of_formula = synopsis(formula, semantics)
     order = [free_variables(formula).index(column) for column in columns]
@@ -60,9 +60,9 @@ def monitor(
 def _evaluated(
     constructed: Synopsis, before: State, points: Sequence[TimePoint], types: dict[str, tuple[DataType, ...]]
 ) -> tuple[State, pa.Table, DivisionByZero | None]:
-    """Return the state after the time points, the answers at these time points, and None.
+    """Return the state after the time points, the answers, and an error or None.
 
-    If a term divides by 0, stop before that time point and return the error as the third value.
+    If a term divides by 0 at a time point, stop before this time point and return the error.
     """
     failure: DivisionByZero | None = None
     while True:
@@ -74,9 +74,9 @@ def _evaluated(
 
 
 def predicate_types(formula: Formula) -> dict[str, tuple[DataType, ...]]:
-    """Return, for each predicate of a formula, the types of its columns in the log.
+    """Map each predicate of a formula to the types of the predicate's columns in the log.
 
-    In the log, a dated predicate lacks the column of its time point.
+    The log of a dated predicate has no column for the time point.
     """
     atoms = (part for part in subformulas(formula) if isinstance(part, Atom) and part.predicate != POINTS)
     by_predicate = {}

@@ -1,7 +1,7 @@
-"""Find the new answers among the rows of branches: each row once, with its first instant, without those in the ledger.
+"""Find the new answers among the rows of branches.
 
-If all input rows are in the driver's memory, Spark runs one job and ``arrow_answers`` does the rest; otherwise Spark
-does everything. If possible, the driver finds which answers the ledger has already.
+Each new row occurs once, with its first instant, and is not in the ledger. If all input rows are in the driver's
+memory, Spark runs one job and ``arrow_answers`` does the rest. If Spark must read files, Spark does everything.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NewAnswers:
-    """The new rows of some queries.
+    """The new rows of several queries.
 
-    ``added`` has the number of new rows of each query, ``first`` the least instant of these rows in microseconds.
+    ``added`` has the number of new rows of each query. ``first`` has the first instant of each query's new rows, in
+    microseconds.
     """
 
     spark: SparkSession
@@ -44,13 +45,15 @@ class NewAnswers:
     first: Mapping[int, int]
 
     def without(self, queries: Collection[int]) -> NewAnswers:
-        """Return the new answers without those of ``queries``."""
+        """Return the new answers of all queries except ``queries``."""
         added = {key: value for key, value in self.added.items() if key not in queries}
         first = {key: value for key, value in self.first.items() if key not in queries}
         return replace(self, rows=_without(self.rows, queries), added=added, first=first)
 
     def numbered(self, members: Sequence[Member], tick_id: int) -> DataFrame | pa.Table:
-        """Return the rows in the ledger's form, numbered within each query in the order of ``execution.ordering``."""
+        """Number the rows of each query in the order of ``execution.ordering``. Return the ledger's form of the
+        rows.
+        """
         queries = [member.query for member in members if member.query.query_id in self.added]
         before = {query.query_id: query.rows for query in queries}
         columns = {query.query_id: query.types for query in queries}
@@ -62,10 +65,10 @@ class NewAnswers:
 def new_answers(
     reader: Reader, *windows: Sequence[Group], most: int | None, apart: bool = False, small_only: bool = False
 ) -> NewAnswers:
-    """Return the new rows of the queries in the groups; compute the groups of each window together.
+    """Return the new rows of the queries in the groups. The groups of one window are computed together.
 
-    With ``apart``, compute one group after the other. A query may add at most ``most`` rows (None: no limit). With
-    ``small_only``, raise NotSmall if the driver's memory does not hold the input rows.
+    With ``apart``, compute one group after the other. A query may add at most ``most`` rows. If ``most`` is None, the
+    number of rows is not limited. With ``small_only``, raise NotSmall if the input rows are not in the driver's memory.
     """
     groups = [group for window in windows for group in window]
     sets = [[group] for group in groups] if apart else windows
@@ -89,7 +92,6 @@ def new_answers(
 
 
 def _collected(spark: SparkSession, parts: Sequence[DataFrame], *, apart: bool) -> pa.Table | None:
-    """Return the rows in the driver's memory, or None if they are too large for it."""
     with phase(COMPUTING):
         results = [in_memory(spark, part) for part in (parts if apart and parts else [union(spark, parts)])]
     tables = [each for each in results if each is not None]
@@ -97,7 +99,7 @@ def _collected(spark: SparkSession, parts: Sequence[DataFrame], *, apart: bool) 
 
 
 def _known_locally(reader: Reader, rows: pa.Table, queries: Sequence[int]) -> pa.Table:
-    """Return the query id and hash of each row that the ledger has; the result may contain further answers."""
+    """The result may contain other answers of the ledger."""
     keys = rows.select(ANSWER.names)
     look_up = known_answers(reader.ledger, queries, keys, reader.bounds, reader.look_ups)
     if look_up.rows is not None:
@@ -132,10 +134,9 @@ def _without(rows: DataFrame | pa.Table, queries: Collection[int]) -> DataFrame 
 
 
 def _fresh(reader: Reader, candidate_rows: DataFrame, known_to: Sequence[int]) -> DataFrame:
-    """Return the candidate rows that the ledger does not have, each once with its first instant, cached in memory."""
     from pyspark.sql import functions as F
 
-    # Most rows occur once. If the rows are repartitioned first, Spark sorts them once instead of twice.
+    # Most rows occur once. After a repartitioning, Spark sorts the rows once instead of twice.
     once = (
         candidate_rows.repartition("query_id", "row_hash")
         .groupBy("query_id", "row_hash")
@@ -146,14 +147,13 @@ def _fresh(reader: Reader, candidate_rows: DataFrame, known_to: Sequence[int]) -
     if known is None:
         return once
     with scanning(reader.spark):
-        # The candidates are few and the ledger is long, so reduce the ledger to the candidates' keys first.
+        # The candidates are few and the ledger is long. First reduce the ledger to the keys of the candidates.
         keys = once.select("query_id", "row_hash")
         met = reader.keep(known.join(F.broadcast(keys), ["query_id", "row_hash"], "left_semi").repartition(1))
     return reader.keep(once.join(met, ["query_id", "row_hash"], "left_anti"))
 
 
 def _known(reader: Reader, queries: Sequence[int]) -> DataFrame | None:
-    """Return the ledger's answers of ``queries`` as (query_id, row_hash), or None if the ledger has no such answers."""
     from pyspark.sql import functions as F
 
     files = answer_files(reader.ledger, queries)
@@ -171,7 +171,7 @@ def _numbered(
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    # Use an Arrow table, since Spark sends a list of rows through a Python process.
+    # Use an Arrow table, because Spark sends a list of rows through a Python process.
     kinds = kinds_of(columns)
     kind = {query_id: number for number, queries in enumerate(kinds.values()) for query_id in queries}
     counted = {"query_id": list(before), "before": list(before.values()), "kind": [kind[each] for each in before]}
@@ -188,9 +188,9 @@ def _numbered(
 def known_answers(
     ledger: Sequence[DataFile], queries: Sequence[int], keys: pa.Table, bounds: ReadBounds, look_ups: LookUps | None
 ) -> LookUpResult:
-    """Look up which of the answers ``keys`` (query id, hash) are in the ledger's files.
+    """Return those ``keys`` (query ID and hash) that are in the ledger's files.
 
-    All ``keys`` belong to ``queries``. The result may contain further answers.
+    All ``keys`` belong to ``queries``. The result may contain other answers.
     """
     files = answer_files(ledger, queries)
     rows = rows_of(files)
@@ -203,7 +203,7 @@ def known_answers(
 
 
 def answer_files(ledger: Sequence[DataFile], queries: Sequence[int]) -> list[DataFile]:
-    """Return the ledger's files that may have answers of ``queries``."""
+    """Return the files of the ledger that may have answers of ``queries``."""
     if not queries:
         return []
     low, high = min(queries), max(queries)

@@ -1,10 +1,11 @@
-"""Order a query's new answers by first instant, then by columns in the order of the select list, then by hash.
+"""Sort the new answers of a query by first instant, then by the columns of the select list, then by hash.
 
-Columns are compared by value: numbers as numbers, instants and dates by time, texts by code points, binary values byte
-by byte, and false before true. NULL comes first and NaN after all other numbers; -0.0 equals 0.0. Values of other types
-are compared by their stored text. Arrow (for answers in the driver's memory) and Spark produce the same order.
+Columns are compared by value: numbers as numbers, instants and dates by time, texts by code points. Binary values are
+compared byte by byte, and false comes before true. NULL comes first. NaN comes after all other numbers. -0.0 equals
+0.0. Values of other types are compared as stored text. Arrow sorts answers in the driver's memory, and Spark sorts the
+others. The order is the same in Arrow and in Spark.
 
-Answers have the ledger's general form, in which ``row`` is an array of texts (``storage.values``).
+Answers have the ledger's general form. In this form, ``row`` is an array of strings (``storage.values``).
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ import pyarrow.compute as pc
 from weft.algebra.schema import DataType
 
 Columns: TypeAlias = Mapping[int, Sequence[DataType]]
-"""The types of each query's columns, by query id."""
+"""Maps each query ID to the types of the query's columns."""
 Kinds: TypeAlias = tuple[str, ...]
-"""Spark's names of the types by which a query's columns are compared."""
+"""Spark's names for the types of a query's columns."""
 
 _COMPARED: Final = {
     **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "BIGINT", "TIMESTAMP", "DATE"), "BIGINT"),
@@ -32,7 +33,7 @@ _HERE: Final = ["query_id", "first_at"]
 
 
 def kinds_of(columns: Columns) -> dict[Kinds, list[int]]:
-    """Return the ids of the queries for each combination of column types (``Kinds``)."""
+    """Map each combination of column types (``Kinds``) to the IDs of the queries with these types."""
     by_kinds: dict[Kinds, list[int]] = {}
     for query_id, types in columns.items():
         by_kinds.setdefault(tuple(map(_kind, types)), []).append(query_id)
@@ -46,14 +47,14 @@ def _kind(type_: DataType) -> str:
 
 
 def in_order(rows: pa.Table, columns: Columns) -> pa.Table:
-    """Return the rows sorted by query id, and within each query in the order that the module describes."""
+    """Sort the rows by query ID, then in the order that the module docstring describes."""
     by_hash = [(name, "ascending") for name in (*_HERE, "row_hash")]
     ordered = rows.sort_by(by_hash).combine_chunks()
     tied = _tied(ordered)
     places = pc.indices_nonzero(tied).cast(pa.int64())
     if not len(places):
         return ordered
-    # Few answers begin at the same instant, so compare the values of these answers only.
+    # Few answers have the same first instant. Compare the values of these answers only.
     among = ordered.take(places)
     staying = pc.indices_nonzero(pc.invert(tied)).cast(pa.int64())
     to, origin = [staying], [staying]
@@ -67,7 +68,7 @@ def in_order(rows: pa.Table, columns: Columns) -> pa.Table:
 
 
 def _tied(ordered: pa.Table) -> pa.Array:
-    """Return, for each row, whether the row before or after it has the same query and instant."""
+    """Return, for each row, whether an adjacent row has the same query and instant."""
     number = ordered.num_rows
     if number < 2:
         return pa.repeat(pa.scalar(False), number)
@@ -81,7 +82,6 @@ def _tied(ordered: pa.Table) -> pa.Array:
 
 
 def _sorted_places(rows: pa.Table, kinds: Kinds) -> pa.Array:
-    """Return the positions of the rows in sorted order, with columns of the types ``kinds``."""
     keys = {name: rows.column(name) for name in _HERE}
     texts = rows.column("row").combine_chunks()
     for number, kind in enumerate(kinds):
@@ -95,9 +95,8 @@ def _sorted_places(rows: pa.Table, kinds: Kinds) -> pa.Array:
 
 
 def _keys(texts: pa.Array, kind: str) -> dict[str, pa.Array]:
-    """Return the Arrow sort keys of a column's values ``texts``, compared as the type ``kind``."""
     if kind == "DOUBLE":
-        # Arrow sorts NaN next to NULL, and -0.0 before 0.0; adding 0.0 turns -0.0 into 0.0.
+        # Arrow sorts NaN next to NULL, and -0.0 before 0.0. Adding 0.0 turns -0.0 into 0.0.
         numbers = pc.add(pc.cast(texts, pa.float64()), 0.0)
         odd = pc.is_nan(numbers)
         return {" is NaN": odd, "": pc.if_else(odd, pa.scalar(0.0), numbers)}
@@ -112,9 +111,9 @@ def _keys(texts: pa.Array, kind: str) -> dict[str, pa.Array]:
 
 
 def spark_order(kinds: Iterable[Kinds], kind: str | None = None) -> list[str]:
-    """Return SQL expressions over ``row`` by which Spark sorts rows with equal first instants; Spark puts NULL first.
+    """Return SQL sort expressions over ``row`` for rows with the same first instant. Spark puts NULL first.
 
-    With several ``kinds``, the column ``kind`` has the number of each row's entry in ``kinds``.
+    If there are several ``kinds``, the column ``kind`` of a row is an index into ``kinds``.
     """
     known = list(kinds)
     order = []

@@ -1,9 +1,8 @@
-"""Write the outputs of a tick, each to a Delta table of the home in a separate transaction.
+"""Write the outputs of a tick. Each output is a separate transaction on a Delta table of the home.
 
 An *output* has a name, a path and the rows that this tick adds. The commit of an output carries ``txnAppId`` weft-NAME
-and the tick's id as ``txnVersion``; Delta refuses a repeated or fenced commit (design section 6). The catalog records
-an output before and after its commit. If a tick died and runs again, it computes only the outputs that are not in
-Delta.
+and the tick's ID as ``txnVersion``. Delta refuses a repeated or fenced commit (design section 6). The catalog records
+an output before and after the commit. If a dead tick runs again, the tick computes only the outputs that Delta lacks.
 
 Outputs are the answers of each stratum, the answers of synopses, and the states of synopses.
 """
@@ -32,16 +31,16 @@ if TYPE_CHECKING:
 
 
 _AT_ONCE: Final = 4
-"""Greatest number of outputs that are written in parallel."""
 
 
 @dataclass(frozen=True)
 class Output:
     """Rows that a tick adds to the Delta table at ``path`` (relative to the home's data).
 
-    ``name`` is unique among the outputs of a tick, and stays the same when the tick runs again. ``rows`` are a Spark
-    DataFrame, or a small Arrow table, which is committed without a Spark job and may have its columns in any order. If
-    ``replaced_at`` (the wall clock's instant, µs UTC) is given, the Arrow rows replace all rows of the table.
+    ``name`` is unique among the outputs of a tick, and stays the same if the tick runs again. ``rows`` is a Spark
+    DataFrame or a small Arrow table. The columns of an Arrow table may be in any order. The commit of an Arrow table
+    needs no Spark job. If ``replaced_at`` (the wall clock time, µs UTC) is given, the Arrow rows replace all rows of
+    the table.
     """
 
     name: str
@@ -52,9 +51,9 @@ class Output:
 
 @dataclass
 class Outputs:
-    """The outputs of one tick; ``again`` is true if the tick had died and runs again.
+    """The outputs of one tick. ``again`` is true if the tick died and runs again.
 
-    ``stored`` has the path, the Delta version and the row count of each written table, by path.
+    ``stored`` maps the path of each written table to the table's path, Delta version and row count.
     """
 
     writer: Writer
@@ -63,7 +62,7 @@ class Outputs:
     stored: dict[str, tuple[str, int, int]] = field(default_factory=dict)
 
     def find(self, name: str, path: str) -> int | None:
-        """Return the version at which the table at ``path`` received this output, or None if it did not."""
+        """Return the version in which the table at ``path`` received this output, or None if the output is missing."""
         if not self.again:
             return None
         version = find_version(self.writer.data / path, output_app_id(name), self.tick_id)
@@ -74,18 +73,15 @@ class Outputs:
         return version
 
     def write(self, output: Output) -> int:
-        """Commit an output and return the version of its table.
-
-        Raise LeaseLost if another writer was faster.
-        """
+        """Commit an output and return the table's new version. Raise LeaseLost if another writer was faster."""
         return self.write_all([output])[0]
 
     def write_all(self, outputs: Sequence[Output]) -> list[int]:
-        """Commit outputs to different tables in parallel, in any order, and return the versions of the tables.
+        """Commit outputs to different tables in parallel, and return the versions of the tables.
 
-        The catalog records all outputs before the first is written, and again once all are in Delta. Raise LeaseLost as
-        ``write`` does. Errors of writing are raised after all writes have ended. When the tick runs again, it finds the
-        outputs that reached Delta.
+        The catalog records all outputs before the first write and again after the last commit. Raise LeaseLost as
+        ``write`` does. Other errors are raised after all writes have ended. A repeated tick finds the committed
+        outputs.
         """
         self.writer.ticks.open_outputs(self.tick_id, [(each.name, each.path) for each in outputs])
         if any(each.path == layout.LEDGER for each in outputs):
@@ -126,10 +122,11 @@ class Outputs:
             return replace_rows(table, output.rows, app, self.tick_id, output.replaced_at)
         if isinstance(output.rows, pa.Table):
             return append_rows(table, output.rows, app, self.tick_id)
-        # Let Spark write the files and commit them in this process. Delta's own commit through Spark takes several jobs
+        # Spark writes the files, and this process makes the commit. Delta's own commit through Spark takes several jobs
         # and ignores a repeated transaction silently.
         parent = self.writer.data / layout.WRITING
-        # Use one folder for each lease. A writer that seemed dead may wake up, write files, and clear its folder.
+        # Use one folder for each lease, because a writer that lost the lease may still write files and clear its
+        # folder.
         folder = parent / str(self.writer.lease.token)
         try:
             _clear_earlier(parent, self.writer.lease.token)
@@ -140,7 +137,7 @@ class Outputs:
             folder.clear()
 
     def give_up(self, name: str, path: str) -> None:
-        """If the tick had died, make sure that a late process can no longer commit this output."""
+        """If the tick runs again, ensure that an earlier process can no longer commit this output."""
         if not self.again:
             return
         if path == layout.LEDGER:  # a late process must not create the ledger
@@ -160,10 +157,7 @@ class Outputs:
 
 
 def _clear_earlier(parent: Location, token: int) -> None:
-    """Remove the folders of earlier writers, which can no longer commit.
-
-    A later writer's folder stays, because this writer may have lost its lease.
-    """
+    """The folder of a later writer stays, because the current writer may have lost the lease."""
     for name in parent.names():
         if name.isdigit() and int(name) <= token:
             with suppress(OSError):  # the earlier writer may still write there
@@ -171,10 +165,10 @@ def _clear_earlier(parent: Location, token: int) -> None:
 
 
 def output_app_id(name: str) -> str:
-    """Return the ``txnAppId`` that the commit of an output carries."""
+    """Return the ``txnAppId`` for the commit of an output."""
     return f"weft-{name}"
 
 
 def answers_name(stratum: int) -> str:
-    """Return the name of the output with a stratum's answers."""
+    """Return the name of the output for a stratum's answers."""
     return layout.LEDGER if not stratum else f"{layout.LEDGER}-{stratum}"

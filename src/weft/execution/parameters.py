@@ -1,7 +1,7 @@
-"""Build the parameter table of a plan with several queries: query ids, window starts and constants (design section 5).
+"""Build the parameter table of a plan with the IDs, window starts and constants of several queries (design section 5).
 
-The new rows of a tick often concern few of many queries. If a branch compares a constant with a column for equality,
-and the column is in the driver's memory, Spark gets only the queries whose constants occur in that column.
+The new rows of a tick often concern few queries. A branch may compare a constant with a column for equality. If that
+column is in the driver's memory, Spark receives only the queries whose constants occur in the column.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FEW: Final = 1_000
-"""Greatest number of queries that are passed to Spark without checking which of them may get a row."""
+"""Up to this number of queries, Spark receives all queries of a group, even queries that cannot get a row."""
 _JOINED: Final = 1_000_000
-"""Greatest number of rows in a join of a branch's relations in the driver."""
+"""Greatest number of rows in a join that the driver computes."""
 _COMPARED: Final = (*INTEGRAL, "STRING")
-"""Types whose values Arrow and Spark compare for equality in the same way."""
+"""Arrow and Spark agree about the equality of values of these types."""
 
 
 def register_parameters(
     spark: SparkSession, group: Group, branches: Sequence[Branch], local: Mapping[str, LocalRows]
 ) -> None:
-    """Register the view with a group's parameters; ``local`` has the rows that are in the driver's memory, by view."""
+    """Register the view with the parameters of a group. ``local`` maps view names to rows in the driver's memory."""
     if len(group.members) == 1:
         return
     table = parameter_table(group.plan_id, group.shape)
@@ -47,9 +47,10 @@ def register_parameters(
 
 
 def parameters(group: Group, table: TableSchema) -> pa.Table:
-    """Return the parameters of all queries of a group, in the order of its members.
+    """Return the parameters of all queries of a group, in the order of the group's members.
 
-    Instants and intervals are sent as numbers, so that no conversion on the way to Spark can shift or round them.
+    Instants and intervals are sent as numbers, because a conversion between Arrow and Spark could shift or round a
+    value.
     """
     columns: list[Sequence[object]] = [
         [member.query.query_id for member in group.members],
@@ -66,14 +67,14 @@ def parameters(group: Group, table: TableSchema) -> pa.Table:
 
 
 def relevant_parameters(rows: pa.Table, branches: Sequence[Branch], local: Mapping[str, LocalRows]) -> pa.Table:
-    """Return the parameters of the queries for which a branch may yield a row; the result may contain further queries.
+    """Return the parameters of the queries that may get a row from a branch. The result may contain further queries.
 
-    Law: a branch yields a row for a parameter row only if each key (``keys_of``) in the parameter row equals the
-    corresponding column in some row of a view.
+    Law: a branch yields a row for a parameter row only if the parameter row has a match in some view. In a match, each
+    key (``keys_of``) of the parameter row equals the corresponding column of the view's row.
     """
     if rows.num_rows <= FEW or not branches:
         return rows
-    # Arrow cannot join tables with list columns, and lists are not compared here.
+    # Arrow cannot join tables that have list columns. Lists are not compared here.
     plain = rows.select([field.name for field in rows.schema if not pa.types.is_nested(field.type)])
     numbered = plain.append_column("_place", pa.array(range(rows.num_rows), pa.int64()))
     places = []
@@ -88,7 +89,7 @@ def relevant_parameters(rows: pa.Table, branches: Sequence[Branch], local: Mappi
 def _met(rows: pa.Table, branch: Branch, local: Mapping[str, LocalRows]) -> pa.Array | None:
     """Return the positions of the parameter rows that match the branch's rows.
 
-    Return None if the branch compares parameters only with relations that are not in the driver's memory.
+    Return None if the branch compares no parameter with a relation in the driver's memory.
     """
     together: list[pa.Table] = []
     for alias, path in branch.paths.items():
@@ -107,14 +108,14 @@ def _met(rows: pa.Table, branch: Branch, local: Mapping[str, LocalRows]) -> pa.A
 
 
 def _comparable(ties: Sequence[Tie], alias: str) -> dict[str, ColumnRef]:
-    """Return, for each parameter, the column of the range variable ``alias`` that it must equal."""
+    """Map each parameter to the equal column of the range variable ``alias``."""
     return {own.column: other for own, other in ties if other.scan == alias and other.type.name in _COMPARED}
 
 
 def _add(
     together: list[pa.Table], there: LocalRows, tied: Mapping[str, ColumnRef], linked: Sequence[Tie], types: pa.Schema
 ) -> None:
-    """Add the parameter values of a relation to ``together``, if possible by a join with one of its tables."""
+    """Add the parameter values of a relation to ``together``. If possible, join them with a table in ``together``."""
     columns = {name: there.column(ref.column).cast(types.field(name).type) for name, ref in tied.items()}
     columns |= {_label(own): there.column(own.column) for own, _ in linked}
     mine = pa.table(columns)
@@ -136,7 +137,6 @@ def _label(ref: ColumnRef) -> str:
 
 
 def _pairs(left: pa.Table, right: pa.Table, ties: Mapping[str, str]) -> int:
-    """Return the number of rows in the join of the two tables."""
     there = left.group_by(list(ties.values())).aggregate([([], "count_all")])
     here = right.group_by(list(ties)).aggregate([([], "count_all")])
     met = there.join(here, keys=list(ties.values()), right_keys=list(ties), join_type="inner", right_suffix="_here")
@@ -144,7 +144,7 @@ def _pairs(left: pa.Table, right: pa.Table, ties: Mapping[str, str]) -> int:
 
 
 def _sent(type: DataType) -> pa.DataType:
-    """Return the Arrow type in which a constant is sent: integers, instants and intervals as 64-bit integers."""
+    """Return the Arrow type for a constant. Integers, instants and intervals become 64-bit integers."""
     match type.name:
         case "ARRAY":
             return pa.list_(_sent(type.element or type))

@@ -1,6 +1,6 @@
-"""Measure the seconds that each named phase of a tick takes.
+"""Measure the duration of each named phase of a tick.
 
-Without a listener a phase costs almost nothing; with a listener it costs two readings of a monotonic clock.
+Without a listener, a phase costs almost nothing. With a listener, a phase costs two reads of a monotonic clock.
 """
 
 from __future__ import annotations
@@ -25,10 +25,7 @@ _seconds: ContextVar[dict[str, float] | None] = ContextVar("seconds", default=No
 
 @contextmanager
 def measure_phases() -> Iterator[dict[str, float]]:
-    """Provide a dictionary from the names of phases to the seconds that each phase in the block took.
-
-    A phase is added when it ends.
-    """
+    """Provide a dictionary with the duration of each completed phase in seconds."""
     seconds: dict[str, float] = {}
     token = _seconds.set(seconds)
     try:

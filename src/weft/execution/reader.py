@@ -1,9 +1,9 @@
-"""Read the tables of one tick as Spark relations; resolve each table's files once, and read new rows and look-ups once.
+"""Read the tables of one tick as Spark relations. The reader lists the files of each table once.
 
 ``storage`` reads the Delta log without a Spark job, and Spark reads the files directly. A Delta scan would cost one job
-for every filter, which is most of a tick over a small window (design section 5). The tables are Weft's own: they have
-no deletion vectors, no column mapping and no partitions. A column that was added after a file was written reads as NULL
-in that file.
+per filter. The jobs of Delta scans would take most of the time of a small tick (design section 5). Weft's own tables
+have no deletion vectors, no column mapping and no partitions. If a file is older than a column, the column reads as
+NULL in this file.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def spark_schema(table: TableSchema, names: Iterable[str] | None = None) -> StructType:
-    """Return the table's columns (or only ``names``) as a Spark schema."""
+    """Return the table's columns as a Spark schema. If ``names`` is given, return only these columns."""
     from pyspark.sql.types import StructType
 
     wanted = None if names is None else {name.lower() for name in names}
@@ -56,7 +56,7 @@ def _empty(spark: SparkSession, schema: StructType) -> DataFrame:
 def stored_files(data: Location, path: str, snapshots: dict[str, DeltaSnapshot | None]) -> tuple[DataFile, ...]:
     """Return the files of the Delta table at ``path``, or an empty tuple if the table has no commit.
 
-    Use the snapshot in ``snapshots`` (by path); if it is missing, add the current snapshot.
+    ``snapshots`` maps paths to snapshots. If the snapshot of ``path`` is missing, add the current snapshot.
     """
     if path not in snapshots:
         place = data / path
@@ -75,7 +75,7 @@ def files_of(data: Location, table: Relation, snapshots: dict[str, DeltaSnapshot
 
 @contextmanager
 def pinned(data: Location, paths: Iterable[str]) -> Iterator[None]:
-    """Protect the files of these Delta tables from deletion while the block runs, for readers without the lease."""
+    """Protect the files of these Delta tables from deletion while the block runs, even without the lease."""
     with ExitStack() as stack:
         for place in dict.fromkeys(data / path for path in paths):
             if has_commits(place):
@@ -85,7 +85,7 @@ def pinned(data: Location, paths: Iterable[str]) -> Iterator[None]:
 
 @dataclass
 class Reader:
-    """Reads tables, each at the version that the table had on first use."""
+    """A reader that reads each table at one version. The first use of a table fixes the version."""
 
     spark: SparkSession
     data: Location
@@ -98,11 +98,11 @@ class Reader:
 
     @cached_property
     def driver(self) -> DriverReader:
-        """The reader that reads small relations from the same files in the driver."""
+        """The driver's reader of small relations, over the same files."""
         return DriverReader(self.tables, self.files, self.bounds, self.look_ups)
 
     def advanced(self, tables: Mapping[str, Relation]) -> Reader:
-        """Return a reader of the same versions of the home's tables, with the current results of queries."""
+        """Return a reader with the same versions of the home's tables but with the current results of queries."""
         same = {name for name, table in tables.items() if not isinstance(table, Results)}
         paths = {tables[name].path for name in same}
         snapshots = {path: snapshot for path, snapshot in self.snapshots.items() if path in paths}
@@ -110,11 +110,11 @@ class Reader:
         return replace(self, tables=tables, snapshots=snapshots, frames=frames)
 
     def again(self, spark: SparkSession) -> Reader:
-        """Return a reader of the same versions in another session, for use after this reader's JVM ended."""
+        """Return a reader of the same versions in another session, for use after the JVM of this reader ended."""
         return replace(self, spark=spark, cached=[], frames={})
 
     def files(self, name: str) -> tuple[DataFile, ...]:
-        """Return the files that may have rows of the relation; the tuple is empty before the first commit."""
+        """Return the files that may have rows of the relation. Before the first commit, the tuple is empty."""
         return files_of(self.data, self.tables[name], self.snapshots)
 
     @property
@@ -123,17 +123,14 @@ class Reader:
         return stored_files(self.data, layout.LEDGER, self.snapshots)
 
     def whole(self, name: str, columns: Iterable[str]) -> DataFrame:
-        """Return the given columns and the start column of all rows of a relation."""
+        """Read all rows of a relation. The result has the given columns and the start column."""
         if name not in self.frames:  # Spark lists every file once for each relation, which adds up
             self.frames[name] = self._frame(name, self.files(name), None)
         table = self.tables[name].schema
         return self.frames[name].select(*map(quoted, spark_schema(table, {*columns, table.start}).names))
 
     def news(self, name: str, slices: Sequence[Slice], columns: Iterable[str]) -> DataFrame:
-        """Return the rows of a relation that lie in any of the slices.
-
-        The rows are cached, since the new rows of a tick are few.
-        """
+        """Return the rows of a relation that lie in any of the slices, and cache these rows."""
         from pyspark.sql import functions as F
 
         table = self.tables[name]
@@ -151,9 +148,9 @@ class Reader:
             return self.keep(inside.repartition(1))
 
     def lookup(self, name: str, keys: Mapping[str, Sequence[DataFrame]], columns: Iterable[str]) -> DataFrame:
-        """Return the rows that match a key in at least one of the columns of ``keys``.
+        """Return the rows that match a key in at least one column of ``keys``.
 
-        The keys of a column are DataFrames with one column. All columns are looked up in one pass over the relation.
+        The keys of a column are DataFrames with one column. One pass over the relation looks up all columns.
         """
         from pyspark.sql import functions as F
 
@@ -173,12 +170,12 @@ class Reader:
             met = recorded_periods(met, table).select(*map(quoted, shown))
         with scanning(self.spark):
             rows = met.repartition(1)
-            # Cut the plan off. Look-ups depend on each other step by step, and each step names the previous one several
-            # times. Spark took minutes to analyse plans that contained all previous steps.
+            # Cut the plan off here. Look-ups depend on each other step by step, and each step names the previous step
+            # several times. Spark took minutes to analyze plans that contained all previous steps.
             return rows.localCheckpoint(eager=False)
 
     def release(self) -> None:
-        """Release the cached relations. Ignore Spark's errors if the JVM has ended, since the cache is then gone."""
+        """Release the cached relations. Ignore Spark's errors, because a JVM that ended has no cache."""
         with suppress(*spark_errors()):
             for data in self.cached:
                 data.unpersist()

@@ -1,6 +1,6 @@
 """The relations that a query reads by name: the home's tables, and the results of other queries.
 
-The results are the query's answers in the ledger, as a Spark DataFrame.
+The results of a query are the query's answers in the ledger, as a Spark DataFrame.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Results:
-    """The first ``rows`` answers of a query, as a table; ``last_ts`` is the greatest first instant of these answers."""
+    """The first ``rows`` answers of a query, as a table. ``last_ts`` is the greatest first instant of these answers."""
 
     query: QueryRecord
     rows: int
@@ -38,7 +38,7 @@ class Results:
         return self.query.results
 
     def extended(self, rows: int, last_ts: int | None) -> Results:
-        """Return the results after adding ``rows`` answers; ``last_ts`` is their greatest first instant."""
+        """Return the results with ``rows`` more answers. ``last_ts`` is the greatest first instant of the new ones."""
         known = [each for each in (self.last_ts, last_ts) if each is not None]
         return replace(self, rows=self.rows + rows, last_ts=max(known, default=None))
 
@@ -47,7 +47,7 @@ Relation: TypeAlias = "TableRecord | Results"
 
 
 def relations(catalog: CatalogParts, read: Iterable[int]) -> dict[str, Relation]:
-    """Return, by name, the home's tables and the results of the queries with the ids ``read``."""
+    """Map the names of relations to the home's tables and to the results of the queries with the IDs ``read``."""
     by_name: dict[str, Relation] = {table.name: table for table in catalog.tables.all()}
     for query in catalog.queries.by_ids(read):
         results = Results(query, query.rows, query.last_first_at)
@@ -57,11 +57,11 @@ def relations(catalog: CatalogParts, read: Iterable[int]) -> dict[str, Relation]
 
 _LEDGER_SCHEMA: Final = "query_id BIGINT, ordinal BIGINT, first_at TIMESTAMP, row ARRAY<STRING>"
 LEDGER_COLUMNS: Final = {FIRST_AT: "first_at", ORDINAL: "ordinal"}
-"""The ledger's names of the columns that results have in addition to the query's columns."""
+"""Maps each additional column of query results to the name of the column in the ledger."""
 
 
 def typed_answers(spark: SparkSession, files: Sequence[DataFile], results: Results) -> DataFrame:
-    """Return the answers in the ledger files, in the query's columns plus ``_first_at`` and ``_ordinal``."""
+    """Read answers from the ledger files. The result has the query's columns, ``_first_at`` and ``_ordinal``."""
     from pyspark.sql import functions as F
 
     stored = spark.read.schema(_LEDGER_SCHEMA).parquet(*(file.location.spark for file in files))
@@ -77,13 +77,13 @@ def answer_columns(results: Results) -> list[str]:
 
 
 def may_hold_answers(file: DataFile, query_id: int) -> bool:
-    """Return whether a ledger file may contain answers of a query, according to the file's statistics."""
+    """Return whether the statistics of a ledger file allow answers of the query."""
     least, greatest = file.least.get("query_id", query_id), file.greatest.get("query_id", query_id)
     return bool(least <= query_id <= greatest)
 
 
 def decoded(text: str, type_: DataType) -> str:
-    """Return SQL that decodes the stored form of a value without loss; ``text`` is SQL for the stored form.
+    """Return SQL that decodes the stored form of a value without loss. ``text`` is SQL for the stored form.
 
     The inverse is ``planning.plan.encoded``.
 
@@ -110,9 +110,10 @@ _OWN: Final = ((ORDINAL, "ordinal"), (FIRST_AT, "first_at"), ("_tick", "tick"))
 def answer_frame(
     session: Callable[[], SparkSession], data: Location, query: QueryRecord, after: int, last: int
 ) -> DataFrame | None:
-    """Return the answers with ordinals from ``after`` + 1 to ``last``, in any order, or None if no file has them.
+    """Return the answers with ordinals from ``after`` + 1 to ``last``, in any order.
 
-    The columns are ``_ordinal``, ``_first_at``, ``_tick`` and the query's columns; a repeated name gets a number.
+    Return None if no file has these answers. The columns are ``_ordinal``, ``_first_at``, ``_tick`` and the query's
+    columns. A repeated column name gets a number.
     """
     ledger = data / layout.LEDGER
     files = delta_snapshot(ledger, check_files=False).files if has_commits(ledger) else ()

@@ -1,4 +1,4 @@
-"""Preview which answers a new text of a standing query would deliver at once, without changing anything."""
+"""Preview the answers that a new text of a standing query would deliver at once. Nothing is changed."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Replacement(Brief):
-    """The effect of replacing the text of ``query``, if the next tick were at ``until`` (µs UTC).
+    """The effect of replacing the text of ``query`` if the next tick were at ``until`` (µs UTC).
 
-    ``new`` is the number of answers that would be delivered at once. ``known`` counts the query's present answers that
-    the new text also yields. The other ``only_old`` answers stay delivered. The new text applies from ``since`` on
-    (None: from the start).
+    ``new`` is the number of answers that the new text would deliver at once. ``known`` is the number of present answers
+    that the new text also yields. ``only_old`` is the number of other present answers, which remain delivered. The new
+    text applies from ``since`` on. If ``since`` is None, the new text applies from the start of time.
     """
 
     query: QueryRecord
@@ -37,7 +37,7 @@ class Replacement(Brief):
 
     @property
     def only_old(self) -> int:
-        """The number of the query's present answers that the new text does not yield."""
+        """The number of present answers that the new text does not yield."""
         return self.query.rows - self.known
 
     def _brief(self) -> str:
@@ -57,8 +57,8 @@ def preview_replacement(
 ) -> Replacement:
     """Run the first tick of the new text at ``until`` without storing anything, and return the effect.
 
-    ``t0`` is the instant at which time begins, or None. Raise LimitExceeded if the new text exceeds the limits of a
-    query in a tick, ExecutionError, and StorageError.
+    ``t0`` is the start of time, or None. Raise LimitExceeded if the new text exceeds the limits of a query in a tick.
+    Raise ExecutionError or StorageError.
     """
     query = replace(old, parameters=definition.parameters, names=definition.names)
     with ad_hoc_reader(spark, data, tables) as (reader, allowed):
@@ -67,7 +67,7 @@ def preview_replacement(
             raise too_many(new, allowed.rows)
         total = new
         if old.rows:
-            # For a query without answers, nothing is subtracted. The difference is the number of known answers.
+            # The count for a query without answers includes known answers.
             without_answers = replace(query, next_ordinal=1)
             total = _answers(reader, plan, without_answers, definition.from_instant, until, t0, None)
     return Replacement(old, new, total - new, definition.from_instant, until)
@@ -76,7 +76,6 @@ def preview_replacement(
 def _answers(
     reader: Reader, plan: Plan, query: QueryRecord, since: int | None, until: int, t0: int | None, most: int | None
 ) -> int:
-    """Return the number of answers that the plan yields and that the ledger does not have for the query."""
     member = Member(query, since, until)
     group = Group(query.plan_id, plan.with_numbered_columns, (member,), until, t0)
     added = new_answers(reader, [group], most=most).added.get(query.query_id)

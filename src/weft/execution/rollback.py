@@ -1,6 +1,6 @@
-"""Finish undoing a load: remove its rows from Delta, and subtract them from the catalog's counts.
+"""Complete the undo of a load: remove the load's rows from Delta, and subtract the rows from the catalog's counts.
 
-The process that marked a load for undoing may have died, so whoever takes the lease finishes the undoing.
+The process that marked a load for undo may have died. The next holder of the lease therefore completes the undo.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PATIENCE_SECONDS: Final = 30.0
 
 
 def finish_undoing(writer: Writer) -> None:
-    """Undo the loads that are marked for it: remove their rows from tables and their records from quarantine."""
+    """Undo all marked loads: remove their rows from tables and their records from quarantine."""
     for marked in writer.load_history.being_undone():
         stored = roll_back(writer.data / marked.path, marked.versions, writer.lease.token, writer.lease.acquired_at)
         failpoint("undo.written")
@@ -27,10 +27,10 @@ def finish_undoing(writer: Writer) -> None:
 
 
 def remove_quarantined(writer: Writer, digests: Sequence[str]) -> None:
-    """Delete the quarantined contents with these digests, unless a record refers to them.
+    """Delete the quarantined contents with these digests, except contents that a record still uses.
 
-    The quarantine is locked meanwhile, since a load reuses stored content with the same digest. If the lock is not free
-    within ``_PATIENCE_SECONDS``, the content stays.
+    The quarantine is locked during the deletion, because a load reuses stored content with the same digest. If the lock
+    is not free within ``_PATIENCE_SECONDS``, the content stays.
     """
     folder = writer.data / layout.QUARANTINE
     if not digests or not folder.exists():

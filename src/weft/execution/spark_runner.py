@@ -1,7 +1,7 @@
-"""Run the computations of a tick within a time limit, and repeat them in a new JVM if the JVM ends.
+"""Run the computations of a tick within a time limit. If the JVM ends, repeat the computation in a new JVM.
 
-A session, its views and its relations belong to one JVM. So a computation is a function of a reader of the live JVM,
-and may be called again with a reader of another JVM.
+Sessions, views and relations belong to one JVM. A computation is therefore a function of a reader, and may be called
+again with a reader of another JVM.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ _FEWER: Final = "Restrict the query, or raise WEFT_QUERY_ROWS."
 
 @dataclass(frozen=True)
 class Limits:
-    """The seconds that one query may take in one tick, and the number of rows that it may add."""
+    """The limits of one query in one tick: a time in seconds and a number of new rows."""
 
     seconds: float
     rows: int
 
 
 def limits(data: Location) -> Limits:
-    """Return the limits in the settings of the home with the data ``data``; raise Refused for invalid settings."""
+    """Read the limits from the settings of a home. Raise Refused for invalid settings."""
     chosen = configuration(layout.home_of(data))
     return Limits(chosen.query_seconds, chosen.query_rows)
 
 
 def too_many(rows: int, most: int) -> LimitExceeded:
-    """Return the error for a query with ``rows`` new rows that may add only ``most``."""
+    """Return the error for a query that has ``rows`` new rows but may add only ``most``."""
     return LimitExceeded(
         f"the query found {counted(rows, 'new row')}, but may add only {most:,} in a tick", hint=_FEWER
     )
@@ -59,7 +59,7 @@ def too_many(rows: int, most: int) -> LimitExceeded:
 
 @contextmanager
 def few_enough(most: int) -> Iterator[None]:
-    """Turn the error of a ``guarded`` branch with too many rows within the block into LimitExceeded."""
+    """Turn the error of a ``guarded`` branch with too many rows into LimitExceeded."""
     try:
         yield
     except spark_errors() as error:
@@ -74,9 +74,9 @@ def few_enough(most: int) -> Iterator[None]:
 def ad_hoc_reader(
     spark: SparkSession, data: Location, tables: Mapping[str, Relation]
 ) -> Iterator[tuple[Reader, Limits]]:
-    """Provide a reader for a query outside of ticks, and the limits of a query; release the reader's cache afterwards.
+    """Provide a reader and the limits for a query outside of ticks. After the block, release the reader's cache.
 
-    Raise ExecutionError if Spark cannot run the query, LimitExceeded if the query exceeds the limits of a tick.
+    Raise ExecutionError if Spark cannot run the query. Raise LimitExceeded if the query exceeds the limits of a tick.
     """
     reader, allowed = Reader(spark, data, tables), limits(data)
     with (
@@ -93,9 +93,9 @@ def ad_hoc_reader(
 
 @contextmanager
 def spark_faults() -> Iterator[None]:
-    """Turn Spark's errors within the block into QueryFault.
+    """Turn Spark's errors in the block into QueryFault.
 
-    A full disk is an error of the home, so it becomes StorageError. An interrupt becomes KeyboardInterrupt.
+    A full disk is an error of the home and becomes StorageError. An interrupt becomes KeyboardInterrupt.
     """
     try:
         yield
@@ -111,7 +111,7 @@ def spark_faults() -> Iterator[None]:
 
 @dataclass
 class SparkRunner:
-    """Runs the computations of a tick with the home's session and a reader over the tick's tables."""
+    """A runner for the computations of a tick, with the home's session and a reader over the tick's tables."""
 
     session: Callable[[], SparkSession]
     data: Location
@@ -121,7 +121,7 @@ class SparkRunner:
     _small: bool = field(default=False, init=False)
 
     def begin(self, tables: Mapping[str, Relation], *, small: bool) -> None:
-        """Set the tables for the next computations; ``small`` selects Spark's settings for small plans."""
+        """Set the tables for the next computations. ``small`` selects Spark's settings for small plans."""
         if self._reader is None:
             self._reader = Reader(self.session(), self.data, tables, look_ups=self.look_ups)
         else:
@@ -129,11 +129,11 @@ class SparkRunner:
         self._small = small
 
     def run(self, compute: Callable[[Reader], Result], seconds: float) -> Result:
-        """Return the result of ``compute``, which may take ``seconds``.
+        """Return the result of ``compute``. The time limit is ``seconds``.
 
-        If the JVM ended for an unknown reason, try a second time, since somebody may have killed the JVM. Raise the
-        errors of ``compute`` as one of FAULTS, and errors of the home unchanged. A session that does not start is an
-        error of the home.
+        If the JVM ended for an unknown reason, try a second time, because another process may have killed the JVM.
+        Raise the errors of ``compute`` as one of FAULTS. Errors of the home pass through unchanged. A session that does
+        not start is an error of the home.
         """
         for last in (False, True):
             try:
@@ -156,7 +156,7 @@ class SparkRunner:
     def planned(self) -> Iterator[Reader]:
         """Provide a reader of the live JVM, with the Spark settings that ``begin`` selected.
 
-        Only this thread uses Spark while the block runs.
+        No other thread uses Spark while the block runs.
         """
         with turn():
             reader = self._ready()
@@ -179,7 +179,7 @@ class SparkRunner:
 
 
 def _warm(reader: Reader) -> None:
-    """Run a trivial query. The first jobs of a JVM are many times slower, and must not count against a query."""
+    """Run a trivial query. The first jobs of a JVM are very slow and must not count against a query."""
     new_answers(reader, most=1)
     stored = next((name for name in reader.tables if reader.files(name)), None)
     if stored is not None:

@@ -1,8 +1,8 @@
-"""Stage the rows of an append to several tables on disk until each table has its rows.
+"""Stage the rows of an append to several tables on disk until all tables have their rows.
 
-Delta commits one table at a time, so the rows of all tables are on disk before the first commit. If the writer dies
-between two commits, the next writer commits the rest (``execution.append_rows.settle``). A tick sees the rows of all
-these tables or of none.
+Delta commits one table at a time. The rows of all tables are therefore on disk before the first commit. If the writer
+dies between two commits, the next writer completes the append (``execution.append_rows.settle``). A tick sees either
+the rows of all these tables or none.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ def unstage(data: Location, reservation_ids: Iterable[int]) -> None:
 
 
 def unstage_all(writer: Writer) -> None:
-    """Delete all staged rows while no reservation is open. Raise LeaseLost.
+    """Delete all staged rows if no reservation is open. Raise LeaseLost.
 
-    The lease is checked after the folder is listed, so rows that a later writer staged are not deleted.
+    The lease is checked after the folder is listed. The rows of a later writer are therefore not deleted.
     """
     folder = writer.data / layout.STAGED
     names = folder.names()

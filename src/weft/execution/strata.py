@@ -1,13 +1,14 @@
-"""Order the queries of a tick and limit their windows: a query runs after the queries that it reads.
+"""Order the queries of a tick and limit their windows.
 
-The *stratum* of a query is 0, or one more than the greatest stratum of the queries it reads. A query can read only
-queries installed before it, so there are no cycles. The answers of one stratum are committed before the next stratum
-reads them. A query never passes the τ of the queries it reads. So a paused or failed query holds up the queries that
-read it, and their outcome names it.
+A query runs after the queries that it reads. The *stratum* of a query is 0 if the query reads no query. The stratum of
+any other query is one more than the greatest stratum of the queries that it reads. A query can read only queries
+installed earlier, and therefore no cycle can exist. The answers of one stratum are committed before the next stratum
+starts. A query never passes the τ of the queries that it reads. A paused or failed query therefore delays its readers.
+The outcome of each reader names the delaying query.
 
-A query's window begins at its τ, or earlier if a correction changed rows of a source before τ. The query then runs Q^I
-again from the first changed instant on. Delivered answers stay delivered, and the ledger excludes them as always; rows
-that became answers are new (design section 2).
+A query's window normally begins at the query's τ. If a correction changed rows of a source before τ, the window begins
+at the first changed instant. The query then runs Q^I again from the first changed instant on. Delivered answers stay
+delivered, and the ledger prevents a second delivery. Only rows that became answers are new (design section 2).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from weft.planning.plan import Plan
 
 
 def strata(queries: Iterable[QueryRecord]) -> tuple[tuple[int, tuple[QueryRecord, ...]], ...]:
-    """Return, for each stratum in ascending order, its number and its queries."""
+    """Return the number and the queries of each stratum, in ascending order."""
     by_stratum: dict[int, list[QueryRecord]] = {}
     for query in queries:
         by_stratum.setdefault(query.stratum, []).append(query)
@@ -35,8 +36,9 @@ def member(
 ) -> Member:
     """Return the query as a member of a tick at ``t``.
 
-    The window ends at ``t``, or earlier if the answers of a query in ``lower``, which this query reads, are complete
-    only up to an earlier instant. ``reached`` has these instants (None: the query has not run yet).
+    ``lower`` has the queries that other queries read. ``reached`` maps each lower query to the instant up to which its
+    answers are complete. The instant is None if a lower query has not run yet. The window normally ends at ``t``. If a
+    lower query is complete only up to an earlier instant, the windows of its readers end at this instant.
     """
     begin = window_start(query, tau)
     if not query.reads:
@@ -53,10 +55,10 @@ def member(
 
 @dataclass
 class WindowStarts:
-    """Computes where the windows of a tick's queries begin.
+    """A calculator for the window starts of a tick's queries.
 
-    ``plans`` are the plans by id. ``lower`` are the queries whose results other queries read. ``taus`` has, for each
-    query id, the instant up to which the query ran (µs UTC; None: never).
+    ``plans`` maps plan IDs to plans. ``lower`` has the queries whose results other queries read. ``taus`` maps each
+    query ID to the instant up to which the query ran (µs UTC). The instant is None for a query that never ran.
     """
 
     catalog: CatalogParts
@@ -84,7 +86,7 @@ class WindowStarts:
         return begins
 
     def _tables(self, query: QueryRecord) -> set[int]:
-        """Return the ids of the tables that the query reads, directly or through other queries."""
+        """Return the IDs of the tables that the query reads, directly or through other queries."""
         plan = self.plans.get(query.plan_id)
         tables = set() if plan is None else {table.id for table in plan.tables if table.source == "table"}
         for key in query.reads:

@@ -1,6 +1,7 @@
-"""Compute and commit the answers of one stratum's Spark queries, and find when time alone adds the next answer.
+"""Compute and commit the answers of one stratum's Spark queries. Find the instant at which time alone adds an answer.
 
-All queries run together. If that fails, the queries at fault are set aside one by one, and the others continue.
+All queries run together. If the common run fails, the failing queries are set aside one by one, and the others
+continue.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ if TYPE_CHECKING:
 
 
 def extend(run: TickRun, runner: SparkRunner, members: Sequence[Member], name: str) -> Mapping[int, Added]:
-    """Compute the new answers of the queries and commit them as the output ``name``; return the additions by query id.
+    """Compute the new answers of the queries, and commit these answers as the output ``name``.
 
-    Queries at fault are set aside. Raise errors of the home, and ExecutionError if the computation fails although no
-    single query is at fault.
+    Return the number and the last instant of each query's new answers. Failing queries are set aside. Raise errors of
+    the home. Raise ExecutionError if the computation fails but every query succeeds alone.
     """
     judged = isolated(
         by_query(members), lambda some: due.quiet_queries(some, run.plans, run.tables, run.t0), run.set_aside
@@ -51,12 +52,11 @@ def extend(run: TickRun, runner: SparkRunner, members: Sequence[Member], name: s
 
 
 def by_query(members: Sequence[Member]) -> dict[int, Member]:
-    """Return the members by query id."""
+    """Map query IDs to members."""
     return {each.query.query_id: each for each in members}
 
 
 def _answers(run: TickRun, runner: SparkRunner, members: Sequence[Member]) -> NewAnswers:
-    """Return the new rows of the queries, cached in memory; set aside the queries at fault."""
     seconds, most = runner.limits.seconds, runner.limits.rows
     try:
         return _together(run, runner, members, seconds, apart=False)
@@ -88,7 +88,7 @@ def _failed(error: ExecutionError) -> ExecutionError:
 def _together(
     run: TickRun, runner: SparkRunner, members: Sequence[Member], seconds: float, *, apart: bool
 ) -> NewAnswers:
-    """Return the new rows of the queries; set aside the queries that would add too many rows."""
+    """Set aside the queries that would add too many rows."""
     windows, most = grouped(members, run.plans, run.t0), runner.limits.rows
     new = runner.run(lambda reader: new_answers(reader, *windows, most=most, apart=apart), seconds)
     many = {key: too_many(each.rows, most) for key, each in new.added.items() if each.rows > most}
@@ -101,14 +101,13 @@ def _together(
 def _write(
     run: TickRun, runner: SparkRunner, new: NewAnswers, members: Sequence[Member], name: str
 ) -> Mapping[int, Added]:
-    """Number the answers and commit them; return the additions by query id."""
     if not new.added:
         return {}
     with runner.planned() as reader:
         try:
             return _commit(run, new, members, name, None)
         except spark_errors() as error:
-            # Spark numbers rows only while it writes them. If the numbering failed, nothing was committed.
+            # Spark numbers rows only during a write. If the numbering failed, no row was committed.
             if disk_is_full(error) or not session_started():
                 raise
         return _commit(run, new, members, name, reader)
@@ -117,10 +116,7 @@ def _write(
 def _commit(
     run: TickRun, new: NewAnswers, members: Sequence[Member], name: str, reader: Reader | None
 ) -> Mapping[int, Added]:
-    """Number and commit the answers; return the additions by query id.
-
-    With a ``reader``, Spark computes the rows before it writes them, so that a failure shows which query is at fault.
-    """
+    """With a ``reader``, Spark computes the rows before the write. A failure then shows the failing query."""
 
     def numbered(some: list[Member]) -> DataFrame | pa.Table:
         rows = new.without(new.added.keys() - by_query(some).keys()).numbered(some, run.tick.tick_id)
@@ -145,11 +141,11 @@ def _joined(new: NewAnswers, parts: Sequence[DataFrame | pa.Table]) -> DataFrame
 
 
 def _foresee(run: TickRun, runner: SparkRunner, members: Sequence[Member]) -> None:
-    """For queries that got no row, record the instant at which time alone next adds a row.
+    """For each query without new rows, record the instant at which time alone adds the next row.
 
-    If rows keep arriving, the next tick runs these queries anyway, so the instant is computed only if the driver's
-    memory holds the input rows. If Spark cannot compute the instant, the next tick runs the query. A query that exceeds
-    its limits or hits a defect here is set aside, since each tick would have the same problem.
+    If a row arrived in this tick, the instant is computed only from rows in the driver's memory. While rows arrive,
+    each tick runs the query anyway. If Spark cannot compute the instant, the next tick runs the query. A query that
+    exceeds its limits or hits a defect here is set aside, because each tick would have the same problem.
     """
     arrived = isolated(
         by_query(members),
@@ -172,5 +168,5 @@ def _foresee(run: TickRun, runner: SparkRunner, members: Sequence[Member]) -> No
 
 
 def _counts(error: ExecutionError) -> bool:
-    """Return whether to set a query aside for an error in computing its next instant."""
+    """Return whether this error of ``due.next_due`` sets a query aside."""
     return error.defect if isinstance(error, QueryFault) else True

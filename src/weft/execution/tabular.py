@@ -1,7 +1,7 @@
 """Convert rows with typed columns to Arrow, pandas, dicts and Spark, and to HTML for notebooks.
 
-To stream the rows of a DataFrame, Spark writes them to files, which are read one by one. Collecting the rows would need
-memory for all of them.
+To stream the rows of a DataFrame, Spark writes the rows to files, and this module reads one file after the other. A
+collect would need memory for all rows.
 """
 
 from __future__ import annotations
@@ -34,17 +34,15 @@ Columns: TypeAlias = Sequence[tuple[str, DataType]]
 
 _DAY_ZERO: Final = dt.date(1970, 1, 1).toordinal()
 _SHOWN: Final = 20
-"""Greatest number of rows that a notebook shows."""
 _LONGEST: Final = 200
-"""Greatest number of characters that a notebook shows of a value."""
 
 
 class Tabular(Brief):
     """Ordered rows, each a tuple of values (``storage.values.Value``).
 
-    The columns have the query's names; a repeated name gets a number. Instants are datetimes in UTC. Beyond Python's
-    years, an instant is a number of microseconds since 1970, and a date a number of days. In a tuple, a nested value is
-    JSON text; in dicts and in other libraries, it is nested.
+    The columns have the query's names. A repeated column name gets a number. Instants are datetimes in UTC. An instant
+    beyond the range of Python's datetime is a number of microseconds since 1970. A date beyond this range is a number
+    of days. A nested value is JSON text in a tuple, but a nested object in dicts and in other libraries.
     """
 
     @abstractmethod
@@ -53,18 +51,18 @@ class Tabular(Brief):
 
     @abstractmethod
     def _values(self) -> Iterator[tuple[Value, ...]]:
-        """Yield the rows; an instant may be a number of microseconds."""
+        """An instant may be a number of microseconds."""
 
     @abstractmethod
     def _total(self) -> int:
-        """Return the number of all rows, even if a limit left some out."""
+        """Return the number of rows before the limit."""
 
     @abstractmethod
     def _session(self) -> SparkSession:
         """Return the Spark session in which ``spark`` creates a DataFrame."""
 
     def to_arrow(self) -> pa.Table:
-        """Return the rows as an Arrow table in memory, with instants in microseconds UTC and with nested columns."""
+        """Return the rows as an Arrow table in memory. Instants are in microseconds UTC, and columns may be nested."""
         from weft.storage.typed_answers import typed_table
 
         return typed_table(self._typed(), self._values())
@@ -75,9 +73,8 @@ class Tabular(Brief):
     def to_pandas(self) -> Any:
         """Return the rows as a pandas DataFrame.
 
-        Columns of integers or BOOLEAN that contain a NULL get pandas' nullable types (``Int64``, ``boolean``), so no
-        digit is lost. Values of nested columns are dicts and lists, as in ``to_dicts``. Raise Refused if pandas is not
-        installed.
+        If a column of integers or BOOLEAN contains NULL, pandas' nullable types (``Int64``, ``boolean``) keep every
+        digit. Values of nested columns are dicts and lists. Raise Refused if pandas is not installed.
         """
         try:
             import pandas as pd
@@ -106,23 +103,19 @@ class Tabular(Brief):
         return frame
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """Return each row as a dict from column names to values; values of nested columns are dicts and lists."""
+        """Return each row as a dict from column names to values. Values of nested columns are dicts and lists."""
         columns = self._typed()
         names = distinct([name for name, _ in columns])
         kinds = [kind for _, kind in columns]
         return [dict(zip(names, map(_opened, row, kinds), strict=True)) for row in self._values()]
 
     def spark(self) -> DataFrame:
-        """Return the rows as a Spark DataFrame in the home's session, which is started if necessary.
-
-        Raise ExecutionError if Spark cannot be started.
-        """
+        """Return the rows as a Spark DataFrame. Start the home's session if necessary. Raise ExecutionError."""
         from weft.execution.driver_reader import local_frame
 
         return local_frame(self._session(), self.to_arrow())
 
     def _repr_html_(self) -> str:
-        """Return the first rows as an HTML table for a notebook, with all values escaped."""
         columns = self._typed()
         names = distinct([name for name, _ in columns])
         shown = list(islice(self._values(), _SHOWN))
@@ -146,10 +139,7 @@ _NULLABLE: Final = {"int8": "Int8", "int16": "Int16", "int32": "Int32", "int64":
 
 
 def _far(column: pa.ChunkedArray) -> list[dt.date | int | None] | None:
-    """Return the values of a date column if one of them is beyond Python's years, else None.
-
-    pandas represents dates as Python's dates, so it fails at such a date.
-    """
+    """Return the values of a column with a date that Python, and therefore pandas, cannot represent, else None."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -208,8 +198,8 @@ _ROWS: Final = 10_000
 def spark_rows(frame: DataFrame, data: Location, at: int) -> Iterator[Iterator[pa.Table]]:
     """Provide the frame's rows as Arrow tables, in the order of its partitions.
 
-    ``at`` is the wall clock's instant (µs UTC). Folders that dead processes left more than a day ago are deleted. Raise
-    ExecutionError if Spark cannot compute the rows, StorageError if the files cannot be read.
+    ``at`` is the wall clock time (µs UTC). Folders of dead processes are deleted after a day. Raise ExecutionError if
+    Spark cannot compute the rows. Raise StorageError if the files cannot be read.
     """
     parent = data / layout.GIVEN
     for name in parent.names():

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 class NotSmall(Exception):
-    """Raised if a relation is too large for the driver and ``small_only`` is set; never shown to a user."""
+    """The error for a relation that is too large for the driver if ``small_only`` is set. No user sees this error."""
 
 
 @dataclass
 class TempViews:
-    """Registers the views that branches name; ``local`` has the views with rows in the driver's memory.
+    """The temporary views that branches name. ``local`` has the views with rows in the driver's memory.
 
     With ``small_only``, ``register`` raises NotSmall at the first view whose rows are not in the driver's memory.
     """
@@ -40,11 +40,11 @@ class TempViews:
 
     @property
     def small(self) -> bool:
-        """Whether the rows of all registered views are in the driver's memory, so that Spark reads no file."""
+        """Whether the rows of all registered views are in the driver's memory and Spark therefore reads no file."""
         return len(self.local) == len(self.frames)
 
     def register(self, paths: Iterable[Access], slices: Mapping[str, Sequence[Slice]]) -> None:
-        """Register every view that ``paths`` need: whole tables and news first, then look-ups step by step."""
+        """Register every view of ``paths``: first whole tables and new rows, then look-ups step by step."""
         chosen = []
         for same, reading in readings(self.reader.driver, self.columns, paths, slices):
             if reading.rows is None and self.small_only:

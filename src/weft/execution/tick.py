@@ -1,10 +1,10 @@
-"""Run one tick: find every answer that begins in the window, commit it once, and count it (design sections 1, 5, 6).
+"""Run one tick: find, commit and count every answer that begins in the window (design sections 1, 5, 6).
 
     plan (catalog) -> for each stratum: news and look-ups -> branches -> an output (Delta) -> count (catalog)
 
-The catalog records the instant of the tick before anything is read. A tick that died runs again at the same instant,
-and finds its committed outputs by their Delta transactions. The tick ends when the catalog records its end. The caller
-holds the lease.
+The catalog records the instant of the tick before the tick reads anything. A tick that died runs again at the same
+instant, and finds committed outputs by their Delta transactions. The tick ends when the catalog records the end. The
+caller holds the lease.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Result = TypeVar("Result")
 
 
 def prepare(writer: Writer) -> None:
-    """Do what every writer does first: settle what dead writers left open, and verify the store.
+    """Settle the open reservations and ticks of dead writers, and verify the store. Every writer does this first.
 
     Raise StorageError if the store is damaged.
     """
@@ -61,11 +61,11 @@ def run_tick(
     t: int | None,
     at: int,
 ) -> tuple[TickReport, ...]:
-    """Finish a tick that died, if any; then extend the chosen queries and the queries that they read to ``t``.
+    """Finish an interrupted tick, then advance the chosen queries to ``t``, with the queries that they read.
 
-    If ``t`` is None, the tick is at the time of the home's clock. ``at`` is the wall clock's time. ``session`` is
-    called only if there is something to compute. Return the report of each tick. Raise ClockError for a ``t`` that the
-    clock does not allow, StorageError for a damaged store, and ExecutionError if Spark fails.
+    If ``t`` is None, the tick is at the time of the home's clock. ``at`` is the wall clock time. ``session`` is called
+    only if a query must be computed. Return the report of each tick. Raise ClockError for a ``t`` that the clock does
+    not allow. Raise StorageError for a damaged store, and ExecutionError if Spark fails.
     """
     limits(writer.data)  # refuses invalid limits before anything is planned
     reports = []
@@ -83,10 +83,10 @@ def run_tick(
 
 
 def settle_tick(writer: Writer, at: int) -> TickReport | None:
-    """End a tick that died, without computing anything; return its report, or None if it left no output.
+    """End an interrupted tick without computing anything. Return the tick's report, or None if the tick left no output.
 
-    The outputs of the tick that are in Delta are counted. Queries without an output keep their τ, so the next tick
-    finds their answers. Call this function before any other change to the queries and tables that the tick names.
+    The outputs of the tick that are in Delta are counted. A query without an output keeps its τ, and the next tick
+    finds the missing answers. Call this function before any other change to the queries and tables of the tick.
     """
     died = writer.ticks.planned()
     if died is None:
@@ -105,10 +105,10 @@ def settle_tick(writer: Writer, at: int) -> TickReport | None:
 
 
 def tick_instant(catalog: CatalogParts, t: int | None, at: int) -> int:
-    """Return the instant of a tick, which is at most the first instant of an open reservation.
+    """Return the instant of a tick. No tick passes the first instant of an open reservation.
 
-    The instant is ``t`` if given, otherwise the time of the home's clock. ``at`` is the wall clock's time. Raise
-    ClockError if the clock of a replay home is not set, or if a load with --hold runs in a home that never ticked.
+    If ``t`` is None, start from the time of the home's clock. ``at`` is the wall clock time. Raise ClockError if the
+    clock of a replay home is not set. Raise ClockError if a load with --hold runs in a home that never ticked.
     """
     home = catalog.home()
     if t is None:
@@ -160,16 +160,13 @@ def _run(
 
 
 def _each(run: TickRun, items: Mapping[int, Item], compute: Callable[[Item], Result]) -> list[Result]:
-    """Return the results of ``compute`` for the items (by query id); set aside the queries for which it fails."""
     parts = isolated(items, lambda some: [compute(each) for each in some], run.set_aside)
     return [each for part in parts for each in part]
 
 
 def _compile(run: TickRun, queries: Sequence[QueryRecord]) -> list[QueryRecord]:
-    """Compile the plans of the queries, and return the queries that were not set aside.
-
-    A query is set aside if its plan cannot be restored or no longer fits the tables. A Spark query needs no plan if
-    nothing is computed or if its answers are written already. A query with written answers is never set aside, since
+    """A query is set aside if its plan cannot be restored or does not match the tables. A Spark query needs no plan if
+    nothing is computed or if its answers are already written. A query with written answers is never set aside, because
     its answers must be counted.
     """
     schemas = {name: table.schema for name, table in run.tables.items()}
@@ -197,10 +194,9 @@ def _compile(run: TickRun, queries: Sequence[QueryRecord]) -> list[QueryRecord]:
 
 
 def _over_views_that_failed(run: TickRun, queries: Sequence[QueryRecord]) -> dict[int, ExecutionError]:
-    """Return an error with the reason for each query that reads a view whose last refresh failed.
+    """Return an error for each query that reads a view whose last refresh failed.
 
-    The view lacks the latest changes. If the query advanced to this tick's t, it would miss answers that begin before
-    t.
+    A view with a failed refresh lacks the latest changes. A query that advanced to this tick's t would miss answers.
     """
     troubled = {view.table_id: view for view in run.writer.views.all() if view.trouble is not None}
     errors: dict[int, ExecutionError] = {}
@@ -222,7 +218,6 @@ def _written(run: TickRun, stratum: int) -> int | None:
 
 
 def _run_stratum(run: TickRun, number: int, members: Sequence[Member]) -> None:
-    """Write a stratum's answers, unless they are written already, and make them visible to the next stratum."""
     version = _written(run, number)
     if version is not None:
         added: Mapping[int, Added] = added_by_query(run.writer.data, version)
@@ -237,7 +232,6 @@ def _run_stratum(run: TickRun, number: int, members: Sequence[Member]) -> None:
 
 
 def _run_synopses(run: TickRun, members: Sequence[Member]) -> None:
-    """Advance the queries that run as synopses, without Spark."""
     if not members:
         return
     tables = {t.table_id: t for t in run.tables.values() if not isinstance(t, Results)}
@@ -250,7 +244,6 @@ def _run_synopses(run: TickRun, members: Sequence[Member]) -> None:
 
 
 def _note(run: TickRun, members: Sequence[Member], added: Mapping[int, Added]) -> None:
-    """Record the instants to which the queries advanced, and make their answers visible to the next stratum."""
     run.done += members
     run.added.update(added)
     for each in members:

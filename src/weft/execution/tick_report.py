@@ -1,4 +1,4 @@
-"""The state of a running tick, and the tick's report with the counts for each query."""
+"""The state of a running tick, and the tick's report with the counts of each query."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from weft.storage.ledger import Added
 
 @dataclass(frozen=True, repr=False)
 class QueryOutcome(Brief):
-    """The result of a tick for one query with the window [tau, t); instants are in microseconds UTC.
+    """The result of a tick for one query with the window [tau, t). Instants are in microseconds UTC.
 
-    ``reason`` explains why the query got no rows or why its window ended before the tick's t. ``next_due`` is the next
-    instant at which time alone can add a row; None means that no such instant exists or that it was not computed.
+    ``reason`` explains why the query got no rows or why the window ended before the tick's t. ``next_due`` is the next
+    instant at which time alone can add a row. If this instant does not exist or was not computed, ``next_due`` is None.
     """
 
     query: QueryRecord
@@ -48,7 +48,7 @@ class QueryOutcome(Brief):
 
 @dataclass(frozen=True, repr=False)
 class TickReport(Brief):
-    """The report of one tick: its id, its instant, and the outcome of each query, sorted by query id."""
+    """The report of one tick: the tick's ID and instant, and the outcome of each query, sorted by query ID."""
 
     tick_id: int
     t: int
@@ -62,10 +62,11 @@ class TickReport(Brief):
 
 @dataclass
 class TickRun:
-    """The inputs of one tick and its results so far, by query id.
+    """The inputs of one tick, and its results so far. Most results are keyed by query ID.
 
-    ``runner`` is None if nothing may be computed; later ticks then find the answers. ``reached`` has, for each query,
-    the instant up to which its answers are complete. ``lower`` has the queries whose results other queries read.
+    If the tick must not compute anything, ``runner`` is None, and later ticks find the answers. ``reached`` maps each
+    query to the instant up to which its answers are complete. ``lower`` has the queries whose results other queries
+    read.
     """
 
     writer: Writer
@@ -84,9 +85,9 @@ class TickRun:
     nexts: dict[int, int | None] = field(default_factory=dict)
 
     def set_aside(self, failed: Mapping[int, WeftError]) -> None:
-        """Mark queries as failed, and take them out of the tick before their answers are committed.
+        """Mark queries as failed, and remove them from the tick before their answers are committed.
 
-        Without the mark, a recovery of the tick from the ledger would count them as queries without answers.
+        Without the mark, a recovery of the tick from the ledger would assume that a failed query has no answers.
         """
         names = {query.query_id: query.name for query in self.writer.queries.by_ids(failed)}
         reasons = {key: reason(names[key], error) for key, error in failed.items()}
@@ -96,7 +97,7 @@ class TickRun:
         self.lower = {key: replace(q, state="failed") if key in failed else q for key, q in self.lower.items()}
 
     def fail_counted(self, failed: Mapping[int, WeftError]) -> None:
-        """Mark queries as failed after their answers of this tick are counted.
+        """Mark queries as failed after this tick has counted their answers.
 
         A resumed query continues at the end of this tick.
         """
@@ -109,7 +110,6 @@ class TickRun:
             self.writer.queries.set_state(names[key], "failed", self.failed[key])
 
     def _log_defects(self, names: Mapping[int, str], failed: Mapping[int, WeftError]) -> None:
-        """Write errors that are defects of Weft to the home's log, with their tracebacks."""
         logs = layout.logs_folder(self.writer.path)
         for key, error in failed.items():
             if isinstance(error, QueryFault) and error.defect:
@@ -117,17 +117,17 @@ class TickRun:
 
     @cached_property
     def t0(self) -> int | None:
-        """The instant at which time begins, or None if time has not begun."""
+        """The start of time, or None if time has not started."""
         return self.writer.home().t0
 
     @cached_property
     def ticked(self) -> frozenset[int]:
-        """The ids of the queries that this tick has advanced; final after the last stratum has run."""
+        """The IDs of the queries that this tick has advanced. The set is final after the last stratum has run."""
         return frozenset(each.query.query_id for each in self.done)
 
 
 def commit_tick(run: TickRun) -> TickReport:
-    """Count the answers, close the tick, and return its report."""
+    """Count the answers, close the tick, and return the tick's report."""
     with phase(COUNTING):
         outcomes, failed = _outcomes(run)
         counts = {key: _count(run, each) for key, each in outcomes.items()}
@@ -144,10 +144,7 @@ def commit_tick(run: TickRun) -> TickReport:
 
 
 def _outcomes(run: TickRun) -> tuple[dict[int, QueryOutcome], dict[int, ExecutionError]]:
-    """Return the outcome of each query, and the errors of the queries with an incomplete outcome.
-
-    The answers of these queries are counted nevertheless.
-    """
+    """Return the outcome of each query, and the errors of the queries with an incomplete outcome."""
     reasons: dict[tuple[int, int | None, int], str | None] = {}
     failed: dict[int, ExecutionError] = {}
     done = {each.query.query_id: each for each in run.done}
@@ -164,10 +161,7 @@ def _rows(run: TickRun, query: QueryRecord) -> int:
 
 
 def _reason(run: TickRun, member: Member, reasons: dict[tuple[int, int | None, int], str | None]) -> str | None:
-    """Return a sentence that says why a query got no row.
-
-    ``reasons`` caches the sentences by plan and window, which determine them.
-    """
+    """``reasons`` caches the results of this function by plan and window."""
     like = (member.query.plan_id, member.tau, member.t)
     if like not in reasons:
         shape = run.plans.get(member.query.plan_id) or run.synopses.get(member.query.plan_id)
@@ -184,12 +178,10 @@ def _outcome(run: TickRun, member: Member, reasons: dict[tuple[int, int | None, 
 
 
 def _next_due(run: TickRun, query: QueryRecord) -> int | None:
-    """Return the next instant at which time alone adds a row to the query or to a query that it reads; None if
-    unknown.
-    """
+    """Return the next instant at which time alone adds a row to the query or to its inputs, or None if unknown."""
     shape = run.plans.get(query.plan_id) or run.synopses.get(query.plan_id)
     own = due.NEVER if shape is not None and not shape.time_driven else run.nexts.get(query.query_id)
-    # A query that is not in this tick does not advance, so it adds no row.
+    # A query outside this tick does not advance and therefore adds no row.
     below = [run.lower[key] for key in query.reads if key in run.ticked]
     return due.earliest_due([own, *(_next_due(run, each) for each in below)])
 
@@ -202,9 +194,6 @@ def _count(run: TickRun, outcome: QueryOutcome) -> Count:
 
 
 def _versions(run: TickRun) -> list[tuple[str, int, int]]:
-    """Return (path, version, rows) of each table that the tick read or wrote.
-
-    The catalog compares these versions with Delta at the next start.
-    """
+    """The catalog compares these versions with Delta at the next start."""
     read = [t for t in run.tables.values() if not isinstance(t, Results) and t.version >= 0]
     return [*((table.path, table.version, table.rows) for table in read), *run.outputs.stored.values()]

@@ -1,7 +1,7 @@
-"""Read Kafka topics through Spark's connector: their offsets, and their records between two offsets.
+"""Read the offsets of Kafka topics, and the records between two offsets, through Spark's connector.
 
-The Kafka client inside the connector asks the brokers for the offsets, since Spark would read the whole topic to find
-them. Records of aborted or open transactions are not read.
+The Kafka client in the connector asks the brokers for the offsets. Spark would read the whole topic to find the
+offsets. Records of aborted or open transactions are not read.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ RECORDS: Final = pa.schema([(PARTITION, pa.int32()), (OFFSET, pa.int64()), (VALU
 _PATIENCE_MS: Final = 20_000
 
 Offsets = Mapping[int, int]
-"""For each partition, the offset of the next record to read."""
+"""Maps each partition to the offset of the next record to read."""
 
 
 @dataclass(frozen=True)
 class Topic:
-    """A Kafka topic: its brokers as comma-separated ``host:port``, and its name."""
+    """A Kafka topic: the brokers as comma-separated ``host:port``, and the topic's name."""
 
     servers: str
     name: str
@@ -52,7 +52,10 @@ class TopicExtent:
 
 
 def extent_of_topic(session: SparkSession, topic: Topic) -> TopicExtent:
-    """Return the current identity and offsets of a topic. Raise NotFound, and ExtractionError if no broker answers."""
+    """Return the current identity and offsets of a topic.
+
+    Raise NotFound if the topic does not exist. Raise ExtractionError if no broker answers.
+    """
     with plain_errors(f"asking for the topic {topic.name}"), _answers(topic):
         kafka = session.sparkContext._jvm.org.apache.kafka  # type: ignore[union-attr]  # no public way leads to it
         java = session.sparkContext._jvm.java.util  # type: ignore[union-attr]
@@ -85,9 +88,9 @@ def _offsets(admin: Any, kafka: Any, java: Any, topic: Topic, partitions: list[i
 def records_between(session: SparkSession, topic: Topic, begin: Offsets, end: Offsets) -> pa.Table:
     """Return the records of each partition with ``begin`` <= offset < ``end``.
 
-    The columns are those of RECORDS; the rows are sorted by partition and offset. ``begin`` and ``end`` must have the
-    same partitions. A record without a value has NULL. Raise ExtractionError if the topic no longer has all of these
-    records.
+    The columns are those of RECORDS. The rows are sorted by partition and offset. ``begin`` and ``end`` must have the
+    same partitions. The value of a record without a value is NULL. Raise ExtractionError if the topic no longer has all
+    of these records.
     """
     wanted = [each for each in begin if begin[each] < end[each]]
     if not wanted:
@@ -104,7 +107,7 @@ def records_between(session: SparkSession, topic: Topic, begin: Offsets, end: Of
 
 @contextmanager
 def _answers(topic: Topic) -> Iterator[None]:
-    """Turn a broker's refusal within the block into an error that explains it."""
+    """Turn a broker's refusal into an error with an explanation."""
     from py4j.protocol import Py4JJavaError
 
     try:

@@ -27,7 +27,7 @@ _PATIENCE_SECONDS: Final = 2.0
 
 @dataclass(frozen=True, repr=False)
 class Undone(Brief):
-    """A load that was undone, its earlier state, and the later loads that may have skipped rows because of it."""
+    """A load that was undone, its earlier state, and later loads that may have skipped rows because of this load."""
 
     load: LoadSummary
     again: tuple[LoadSummary, ...]
@@ -37,11 +37,13 @@ class Undone(Brief):
 
 
 def undo_load(home: OpenHome, load_id: int) -> Undone:
-    """Remove the rows and records that a load has stored in its table and in quarantine.
+    """Remove the rows and records of a load from its table and from quarantine.
 
-    The table and its columns stay. Raise NotFound, LeaseBusy and StorageError. Raise Conflict if the load is running,
-    was undone before or belongs to a tracked table, if its rows can no longer be distinguished from others, or if this
-    home has delivered answers up to an instant after the load's first row.
+    The table and its columns stay. Raise NotFound, LeaseBusy or StorageError. Raise Conflict in these cases:
+
+    - The load is running, was undone before, or belongs to a tracked table.
+    - The rows of the load can no longer be distinguished from others.
+    - This home has delivered answers up to an instant after the load's first row.
     """
     with home.writing(f"undo the load {load_id}") as writer:
         load = writer.load_history.one(load_id)
@@ -76,9 +78,9 @@ def _require_open(writer: Writer, load: LoadSummary, table: TableRecord) -> None
 
 
 def drop_table(home: OpenHome, name: str) -> TableRecord:
-    """Drop a table with its rows, its loads, and their records in quarantine; return the dropped table.
+    """Drop a table with its rows, its loads, and their records in quarantine. Return the dropped table.
 
-    Raise NotFound, LeaseBusy, and Conflict if something depends on the table.
+    Raise NotFound or LeaseBusy. Raise Conflict if another object depends on the table.
     """
     with home.writing(f"drop the table {name}") as writer:
         table = writer.tables.named(name)
@@ -90,14 +92,14 @@ def drop_table(home: OpenHome, name: str) -> TableRecord:
 
 
 def rename_table(home: OpenHome, old: str, new: str) -> TableRecord:
-    """Rename a table, and return its new record. Raise NotFound, Refused, Conflict or LeaseBusy."""
+    """Rename a table and return its new record. Raise NotFound, Refused, Conflict or LeaseBusy."""
     with home.writing(f"rename the table {old}") as writer:
         return writer.table_changes.rename(writer.tables.named(old).table_id, new)
 
 
 def dropped_folders(catalog: CatalogParts) -> list[str]:
     """Return the folders of dropped tables, relative to the home's data."""
-    # List the folders before reading the catalog: if a folder appears later, the catalog already has its table.
+    # List the folders before reading the catalog. If a folder appears later, the catalog already has its table.
     named = [f"{layout.TABLES}/{name}" for name in (catalog.data / layout.TABLES).names() if _OWN.fullmatch(name)]
     known = {table.path for table in catalog.tables.all()}
     return [path for path in named if path not in known]

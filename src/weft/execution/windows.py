@@ -1,6 +1,6 @@
-"""Compute which rows of a table are news in a tick, by arithmetic on microseconds, without Spark.
+"""Compute which rows of a table are new in a tick, by arithmetic on microseconds, without Spark.
 
-A row is news if the value of its column, shifted by a branch's threshold, lies in a query's window.
+A row is new if the sum of a column value and a branch's threshold lies in a query's window.
 """
 
 from __future__ import annotations
@@ -16,15 +16,13 @@ from weft.planning.plan import PARAMETERS, Branch
 from weft.storage.delta_log import DataFile
 
 MOST_SLICES: Final = 16
-"""Greatest number of ranges of one column, which limits the length of the filter. Further ranges are joined at their
-smallest gaps.
-"""
+"""Greatest number of ranges of one column. Ranges with the smallest gaps between them are merged."""
 _LATEST: Final = 253_402_300_799_000_000
 
 
 @dataclass(frozen=True)
 class Slice:
-    """The rows with ``column`` in [low, high), in microseconds UTC; ``low`` is None for no lower bound."""
+    """The rows with ``column`` in [low, high), in microseconds UTC. If ``low`` is None, there is no lower bound."""
 
     column: str
     low: int | None
@@ -32,9 +30,9 @@ class Slice:
 
 
 def may_hold(file: DataFile, part: Slice, names: Mapping[str, str] | None) -> bool:
-    """Return whether the file may have rows in the slice, according to the file's statistics.
+    """Return whether the statistics of the file allow rows in the slice.
 
-    ``names`` maps columns to their names in the statistics; if ``names`` is None, the names are equal.
+    ``names`` maps columns to their names in the statistics. If ``names`` is None, the names are equal.
     """
     column = part.column if names is None else names.get(part.column, "")
     least, greatest = file.least.get(column), file.greatest.get(column)
@@ -43,7 +41,7 @@ def may_hold(file: DataFile, part: Slice, names: Mapping[str, str] | None) -> bo
 
 
 def slices_of(work: Iterable[tuple[Group, tuple[Branch, ...]]]) -> dict[str, tuple[Slice, ...]]:
-    """Return, for each table, the ranges of the new rows that any branch reads for any query."""
+    """Map each table to the ranges of the new rows that any branch reads for any query."""
     ranges: dict[tuple[str, str], set[tuple[int | None, int]]] = {}
     for group, branches in work:
         for branch in branches:
@@ -57,7 +55,6 @@ def slices_of(work: Iterable[tuple[Group, tuple[Branch, ...]]]) -> dict[str, tup
 
 
 def _ranges(path: DeltaScan, group: Group) -> set[tuple[int | None, int]]:
-    """Return the ranges of the path's column that the queries of a group read; compute each window once."""
     members: Iterable[Member] = group.members
     if not path.shift.intervals:
         members = {member.tau: member for member in members}.values()
@@ -88,7 +85,7 @@ def _value(interval: Scalar, member: Member) -> int | None:
 
 
 def merged(ranges: Iterable[tuple[int | None, int]]) -> list[tuple[int | None, int]]:
-    """Return the union of half-open ranges, as at most ``MOST_SLICES`` ranges.
+    """Return the union of half-open ranges as at most ``MOST_SLICES`` ranges.
 
     >>> merged([(0, 5), (5, 7), (20, 30)])
     [(0, 7), (20, 30)]

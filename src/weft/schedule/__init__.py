@@ -1,1 +1,1 @@
-"""Scheduling: the clock, and the loop that polls, ticks, delivers and maintains a home."""
+"""The wall clock, and the loop that polls, ticks, delivers and maintains a home."""

@@ -1,4 +1,4 @@
-"""The wall clock. Only this module reads the time; all other code receives the time as an argument."""
+"""Read the wall clock. All other modules receive the time as an argument."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import time
 
 
 def now_us() -> int:
-    """Return the wall clock's time in microseconds since 1970-01-01 UTC."""
+    """Return the wall clock time in microseconds since 1970-01-01 UTC."""
     return time.time_ns() // 1_000

@@ -1,8 +1,8 @@
-"""``weft run``: poll and tick when due until stopped, holding the lease for one tick at a time.
+"""Run ``weft run``: poll and tick when due, until stopped.
 
-The runner reports another process that ticks the home. Two such processes are safe, since each tick holds the lease.
-
-While nothing is due, the runner maintains the home step by step, in at most one round every ten minutes.
+The runner holds the lease for one tick at a time. If another process also ticks the home, the runner reports that
+process. Two such processes are safe, because each tick holds the lease. While no query is due, the runner maintains the
+home step by step. At most one round of maintenance starts every ten minutes.
 """
 
 from __future__ import annotations
@@ -35,25 +35,23 @@ from weft.interruption import CancelToken, Stopped, cancellable_by
 from weft.schedule.ticking import Ticked, all_quiet, tick
 
 PACE_US: Final = 10 * 1_000_000
-"""Pause between the ticks of queries for which the user chose no timeliness, in microseconds."""
+"""Time between two ticks of a query without a chosen timeliness, in microseconds."""
 
 _SLICE_SECONDS: Final = 0.2
 _LEASE_WAIT_US: Final = 30 * 1_000_000
 _REST_US: Final = 200_000
-"""Pause between two ticks in microseconds, so that other commands get the lease."""
+"""Length of the pause between two ticks, in microseconds. Other commands can take the lease in this pause."""
 _FIRST_PAUSE_US: Final = 5 * 1_000_000
 _LONGEST_PAUSE_US: Final = 300 * 1_000_000
 _CARRIER_SECONDS: Final = 5.0
-"""Seconds that the runner waits, before it ends, for a message that is being sent."""
+"""At the end, the runner waits at most this many seconds for a message that is being sent."""
 _GIVE_UP: Final = 3
-"""Number of failures after which the runner raises the error if Spark has never succeeded. Then the installation of
-Spark is at fault.
-"""
+"""If Spark has never succeeded, the runner raises Spark's error after this many failures."""
 
 
 @dataclass
 class Stop:
-    """A request to stop the runner, made by a signal handler."""
+    """A request to stop the runner. A signal handler makes the request."""
 
     cancel_token: CancelToken = field(default_factory=CancelToken)
 
@@ -63,11 +61,11 @@ class Stop:
         return self.cancel_token.cancelled
 
     def ask(self) -> None:
-        """Ask the runner to stop after the tick that is running."""
+        """Ask the runner to stop after the current tick."""
         self.cancel_token.cancel()
 
     def wait(self, length_us: int) -> None:
-        """Sleep for ``length_us`` microseconds, but return soon after the runner is asked to stop."""
+        """Sleep for ``length_us`` microseconds. Return early if the runner is asked to stop."""
         until = time.monotonic() + length_us / 1_000_000
         while not self.wished and (remaining := until - time.monotonic()) > 0:
             time.sleep(min(remaining, _SLICE_SECONDS))
@@ -75,9 +73,9 @@ class Stop:
 
 @contextmanager
 def stopped_by_signals() -> Iterator[Stop]:
-    """Let SIGTERM and SIGINT stop the runner after the current tick; a second SIGINT stops the runner at once.
+    """Let SIGTERM and SIGINT stop the runner after the current tick. A second SIGINT stops the runner at once.
 
-    Only the main thread receives signals, so in another thread this has no effect.
+    Only the main thread receives signals. In any other thread, this function has no effect.
     """
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():
@@ -99,10 +97,10 @@ def stopped_by_signals() -> Iterator[Stop]:
 
 @dataclass
 class Runner:
-    """Runs one home.
+    """The runner of one home.
 
     ``ticked``, ``delivered``, ``troubled``, ``maintained`` and ``polled`` are called for each event. A separate thread
-    delivers answers to channels, so that a stalled channel delays only deliveries.
+    delivers answers to channels. A stalled channel therefore delays only deliveries.
     """
 
     home: OpenHome
@@ -117,7 +115,7 @@ class Runner:
     _news: threading.Event = field(default_factory=threading.Event, init=False)
 
     def run(self, stop: Stop) -> None:
-        """Poll, tick and deliver until ``stop`` is asked to stop.
+        """Poll, tick and deliver until ``stop`` asks the runner to stop.
 
         Raise errors that no later tick can repair: StorageError, or ExecutionError if Spark never starts.
         """
@@ -139,18 +137,18 @@ class Runner:
         finally:
             over.set()
             self._news.set()
-            # If the channel is stalled, its next delivery undoes or resends what the channel has not accepted.
+            # The next delivery undoes or resends messages that a stalled channel has not accepted.
             carrier.join(_CARRIER_SECONDS)
 
     def _step(self) -> int:
-        """Poll the sources and tick the queries that are due; return the microseconds until more is due."""
+        """Return the microseconds until the next source or query is due."""
         return min(self._poll_due(), self._tick_due())
 
     def _poll_due(self) -> int:
-        """Poll the sources that are due; return the microseconds until the next source is due.
+        """Poll the sources that are due. Return the microseconds until the next source is due.
 
-        An error of one source is reported, and the other sources are polled. The eager views over the sources are
-        refreshed once, after all polls.
+        If a source fails, report the error and poll the other sources. The eager views are refreshed once, after all
+        polls.
         """
         changed = False
         polled: set[str] = set()
@@ -172,7 +170,6 @@ class Runner:
         return max(min(dues, default=LAST_INSTANT) - self.home.clock(), _REST_US)
 
     def _refresh_views(self, refresh: Callable[[OpenHome], tuple[Refreshed, ...]]) -> None:
-        """Refresh views with the function ``refresh``, and report errors and failed views."""
         try:
             done = refresh(self.home)
         except WeftError as error:
@@ -240,10 +237,10 @@ class Runner:
 
 @contextmanager
 def ticking_alone(home: Path) -> Iterator[int | None]:
-    """Register this process as the one that ticks the home while the block runs.
+    """While the block runs, register this process as the process that ticks the home.
 
-    Provide the process id of another process that is already registered, or None. The operating system removes the
-    registration when the process ends. On a file system without locks, the result is always None.
+    Provide the process ID of another registered process, or None. The operating system removes the registration when
+    the process ends. On a file system without locks, the result is always None.
     """
     make_file(layout.runner_file(home))
     with layout.runner_file(home).open("a+", encoding="utf-8") as file:
@@ -261,14 +258,15 @@ def ticking_alone(home: Path) -> Iterator[int | None]:
 
 
 EVERY_US: Final = 10 * 60 * 1_000_000
-"""Pause before the first round of maintenance, and between rounds, in microseconds."""
+"""Time before each round of maintenance, in microseconds."""
 
 
 @dataclass
 class Idle:
-    """Maintains one home in small steps; calls ``maintained`` after each step and ``troubled`` for each error.
+    """The maintenance of one home in small steps.
 
-    An error ends the current round only. The next round starts from the beginning.
+    ``maintained`` is called after each step, and ``troubled`` for each error. An error ends the current round only. The
+    next round starts from the beginning.
     """
 
     home: OpenHome
@@ -282,7 +280,7 @@ class Idle:
         self._next = self.home.clock() + self.every_us
 
     def step(self, cancel_token: CancelToken) -> bool:
-        """Do one step if maintenance is due; return whether another step may follow.
+        """Do one step if maintenance is due. Return whether another step may follow.
 
         ``cancel_token`` can stop the maintenance between steps.
         """

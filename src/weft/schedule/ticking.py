@@ -1,4 +1,4 @@
-"""Run one tick under the lease, and check beforehand whether a tick would find anything."""
+"""Run one tick under the lease, and check beforehand whether the tick would find an answer."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Ticked(Brief):
-    """The reports of one call of ``tick``, and the answers that were then delivered to channels.
+    """The reports of one call of ``tick``, and the answers that this call delivered to channels.
 
-    If an earlier tick had died, its report comes first. ``delivered`` is None if another process was delivering; that
-    process also delivers the new answers.
+    The report of an interrupted earlier tick comes first. If another process was delivering, ``delivered`` is None, and
+    the other process also delivers the new answers.
     """
 
     reports: tuple[TickReport, ...]
@@ -57,10 +57,10 @@ def tick(home: OpenHome, choice: Choice, *, t: int | None, wait_us: int) -> Tick
 
 
 def all_quiet(catalog: Catalog, t: int) -> bool:
-    """Return whether a tick at ``t`` of the queries that are due would find no answer.
+    """Return whether a tick of the due queries at ``t`` would find no answer.
 
-    It finds none if no row arrived in the tables that the queries read, and no instant was reached at which time
-    alone adds an answer. The check is done once for each plan, not for each query.
+    A tick finds no answer if no row arrived in the tables of the queries and time alone adds no answer. The check runs
+    once for each plan, not for each query.
     """
     if catalog.ticks.planned() is not None:
         return False

@@ -1,7 +1,7 @@
-"""Add and remove temporal views, with the auxiliary views that they need.
+"""Add and remove temporal views and their auxiliary views.
 
-An auxiliary view is a stored view with its own log. It is refreshed before the views that read it, at the same instant.
-If a process dies between the two commits, recovery is the same as between any two views.
+An auxiliary view is a stored view with its own log. The refresh of an auxiliary view comes before the refresh of its
+readers, at the same instant. If a process dies between the two commits, recovery is the same as between any two views.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from weft.sql.render import scalar
 
 
 def add_view(home: OpenHome, name: str, text: str, mode: Mode) -> ViewRecord:
-    """Add a view with its table, its definition and its auxiliary views, without computing its rows; return its record.
+    """Add a view with its table, definition and auxiliary views, but without rows. Return the view's record.
 
-    Raise SqlError if the text does not define a view, Refused for an invalid name, an invalid column or an operation
-    that this process does not compute, Conflict if the name is in use, and LeaseBusy.
+    Raise SqlError if the text does not define a view. Raise Refused if the name or a column is invalid, or if this
+    process does not compute an operation of the view. Raise Conflict if the name is in use. Raise LeaseBusy.
     """
     with home.writing(f"add the view {name}") as writer:
         bound = bound_view(text, {table.name: table.schema for table in writer.tables.known()})
@@ -57,7 +57,7 @@ def _refused(part: Scalar) -> Refused:
 
 
 def refusal(refused: Scalar) -> str:
-    """Return a phrase that names a function, an operator or a conversion by its SQL text."""
+    """Return a phrase with the SQL text of a function, an operator or a conversion."""
     match refused:
         case Call(name="/" | "%" | "*" as operator, args=args):
             return f"{operator} of {' and '.join(str(arg.type) for arg in args)}"
@@ -70,9 +70,9 @@ def refusal(refused: Scalar) -> str:
 
 
 def remove_view(home: OpenHome, name: str) -> ViewRecord:
-    """Remove a view with its history, and the auxiliary views that no other view reads; return the removed view.
+    """Remove a view with its history, and the auxiliary views that no other view reads. Return the removed view.
 
-    Raise NotFound, and Conflict if something reads the view.
+    Raise NotFound or LeaseBusy. Raise Conflict if another object reads the view.
     """
     with home.writing(f"remove the view {name}") as writer:
         view = writer.views.named(name)
@@ -86,9 +86,9 @@ def _clear(writer: Writer, paths: Iterable[str]) -> None:
 
 
 def over_auxiliaries(writer: Writer, bound: ViewPlan, at: int) -> ViewPlan:
-    """Return the view, changed to read an auxiliary view instead of each table of which it needs only a part.
+    """If the view needs only part of a table, replace the table by an auxiliary view. Return the changed plan.
 
-    Existing auxiliary views are reused, and missing ones are added. ``at`` is the wall clock's instant, µs UTC.
+    Missing auxiliary views are added. ``at`` is the wall clock time (µs UTC).
     """
     tables = {table.table_id: table for table in writer.tables.all()}
     keys = {key: table.keys for key, table in tables.items() if table.keys}
@@ -101,12 +101,12 @@ def over_auxiliaries(writer: Writer, bound: ViewPlan, at: int) -> ViewPlan:
 
 
 def is_worth_storing(wanted: Auxiliary) -> bool:
-    """Return whether to store an auxiliary view; true if conditions exclude some of the table's rows.
+    """Return whether an auxiliary view has a condition that excludes rows. Only such a view is worth storing.
 
-    With all rows but fewer columns, its log would be nearly as long as the table's, and each refresh would need one
-    more commit. In a measurement over 20,000 rows of 12 columns, each poll made 500 changes, 7 in 10 of them in columns
-    that the view did not need. With such an auxiliary view, a join took a tenth longer than over the table's own log,
-    and a projection four tenths longer.
+    Without such a condition, the log of the auxiliary view would be nearly as long as the table's log. Each refresh
+    would also need one more commit. In a measurement, the table had 20,000 rows of 12 columns. Each poll made 500
+    changes, and 70 % of the changes concerned columns that the view did not need. With an auxiliary view without
+    conditions, a join took a tenth longer than over the table's own log. A projection took four tenths longer.
     """
     return bool(wanted.conditions)
 
@@ -127,7 +127,7 @@ def _added(writer: Writer, wanted: Auxiliary, at: int) -> TableRecord:
 
 
 def reads_of(bound: ViewPlan) -> dict[int, tuple[int, ...]]:
-    """Return the id of each table that a view reads, with the ids of the value columns that it reads."""
+    """Map the ID of each table that a view reads to the IDs of the value columns that the view reads."""
     return {
         table.id: tuple(column.id for column in table.columns if column.name not in (VALID_FROM, VALID_TO))
         for table in bound.tables

@@ -1,6 +1,6 @@
 """Compute the change of a view in this process.
 
-The delta is computed over the logs of the view's inputs, and turned into rows for the view's log.
+The logs of the view's inputs give the delta, and the delta gives the new rows of the view's log.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from weft.storage.temporal_sql import TemporalSql, temporal_sql
 
 @dataclass(frozen=True)
 class RefreshInput:
-    """The inputs of one refresh: the stored tables by id, and the files of these tables and of the view itself.
+    """The inputs of one refresh: the stored tables by ID, and the files of these tables and of the view.
 
-    ``since`` is t0. ``tau`` is the instant of the last refresh (None: never), and ``t`` is the instant of this refresh.
-    All instants are µs UTC.
+    ``since`` is t0. ``tau`` is the instant of the last refresh, or None before the first refresh. ``t`` is the instant
+    of this refresh. All instants are µs UTC.
     """
 
     tables: Mapping[int, TableRecord]
@@ -44,10 +44,10 @@ class RefreshInput:
     tau: int | None
     t: int
     present: Callable[[TableRecord], pa.Table | None] = lambda table: None
-    """Function that returns the current open rows of a table if they are cached, else None."""
+    """A function that returns the cached open rows of a table, or None."""
 
     def open_at_t(self, table: TableRecord) -> pa.Table | None:
-        """Return the cached open rows of a table if they are those known at ``t``, else None."""
+        """Return the cached open rows of a table if they are the rows known at ``t``, else None."""
         return None if table.last_ts is not None and table.last_ts > self.t else self.present(table)
 
 
@@ -55,7 +55,7 @@ class RefreshInput:
 class ViewChange:
     """The rows to append to a view's log, in any order, and the first instant at which the view changes.
 
-    ``begins`` is None if nothing changes or if the instant was not requested.
+    ``begins`` is None if the view does not change or if the instant was not requested.
     """
 
     rows: pa.Table
@@ -65,9 +65,9 @@ class ViewChange:
 def view_change(
     view_plan: ViewPlan, view: TableRecord, reading: RefreshInput, look_ups: LookUps, *, dated: bool
 ) -> ViewChange:
-    """Return the rows that a refresh appends to the view's log; with ``dated``, also the first instant of a change.
+    """Return the rows that a refresh appends to the view's log. With ``dated``, add the first instant of a change.
 
-    The caller must hold the lease. Raise StorageError for unreadable data, ExecutionError for a failed computation.
+    The caller must hold the lease. Raise StorageError for unreadable data, and ExecutionError for a failed computation.
     """
     with temporal_sql(2 if reading.tau is None else 1) as sql:
         work = _Refresh(sql, view_plan, reading, Logs(sql, reading.files, look_ups, reading.open_at_t))
@@ -80,7 +80,6 @@ def view_change(
 
 
 def _as_log(rows: pa.Table, view: TableRecord, t: int) -> pa.Table:
-    """Return the rows ``c1 … cn, valid_from, valid_to`` as rows of the view's log, recorded at ``t``."""
     schema = stored_schema(view.stored)
     values = [name for name in schema.names if name not in (VALID_FROM, VALID_TO, TS)]
     named = rows.rename_columns([*values, VALID_FROM, VALID_TO])
@@ -90,29 +89,28 @@ def _as_log(rows: pa.Table, view: TableRecord, t: int) -> pa.Table:
 
 @dataclass
 class _Refresh:
-    """One refresh of a view, computed in a DuckDB."""
+    """One refresh of a view in a DuckDB database."""
 
     sql: TemporalSql
     view_plan: ViewPlan
     reading: RefreshInput
     logs: Logs
     changes: dict[tuple[str, int], Value] = field(default_factory=dict)
-    """The values of ∇R and ΔR, by kind of change and table id."""
+    """Maps each kind of change and table ID to the value of ∇R or ΔR."""
     there: set[str] = field(default_factory=set)
     """Names of the DuckDB views whose columns already have the types of the view's columns."""
 
     def whole(self, view: TableRecord) -> tuple[str, str]:
-        """Return two DuckDB tables: the view's periods before and after its first refresh."""
+        """Return two DuckDB tables: the view's periods before and after the first refresh."""
         values = self._values(self.reading.t, {})
         value = self._typed(values.table_of(self.view_plan.plan.view))
         values.drop_all_but(self.view_plan.plan.view)
         return self._own(view, f"SELECT {listed(columns_of(self.width))} FROM {value}"), value
 
     def refreshed(self, view: TableRecord, tau: int) -> tuple[str, str] | None:
-        """Return two DuckDB tables: the periods of the rows that the view's delta touches, before and after the
-        refresh.
+        """Return two DuckDB tables: the periods before and after the refresh, limited to the rows in the view's delta.
 
-        Return None if the delta certainly touches no row.
+        Return None if the delta certainly changes no row.
         """
         parameters = {REFRESHED.name: Literal(tau, TIMESTAMP)}
         changed = [table for table in self.view_plan.tables if self._changed(table, tau)]
@@ -147,17 +145,15 @@ class _Refresh:
 
     @property
     def width(self) -> int:
-        """The number of columns of the view."""
         return len(self.view_plan.columns)
 
     def _own(self, view: TableRecord, touched: str) -> str:
-        """Return a DuckDB table of the view's stored periods for the rows of the query ``touched``."""
         log = self.logs.of(view, view.schema)
         among = log.all_of(self._table("touched", touched))
         return self._table("kept", self.logs.near(log, among).known(self.reading.t, among))
 
     def _changed(self, table: TableSchema, tau: int) -> bool:
-        """Compute ∇R and ΔR of a table since the last refresh at ``tau``; return whether the table changed."""
+        """Compute ∇R and ΔR of a table since the last refresh at ``tau``. Return whether the table changed."""
         record = self.reading.tables[table.id]
         if record.last_ts is None or record.last_ts <= tau:
             return False
@@ -170,12 +166,11 @@ class _Refresh:
         return deleted is not None or inserted is not None
 
     def _kinds(self, changed: list[TableSchema]) -> list[Kind]:
-        """Return the kinds of change in these tables: deletions, insertions, or both."""
         kinds: tuple[tuple[str, Kind], ...] = (("deleted", "deletions"), ("inserted", "insertions"))
         return [kind for key, kind in kinds if any(self.changes[key, table.id] for table in changed)]
 
     def _begin(self, changed: list[TableSchema]) -> int:
-        """Return the first instant (µs UTC) that a change of these tables touches."""
+        """Return the earliest instant that the changes of these tables affect (µs UTC)."""
         names = [self.changes[kind, table.id] for table in changed for kind in ("deleted", "inserted")]
         every = " UNION ALL ".join(f"SELECT {VALID_FROM} FROM {name}" for name in names if name is not None)
         return int(self.sql.one(f"SELECT UNIX_MICROS(MIN({VALID_FROM})) FROM ({every}) AS given"))
@@ -194,7 +189,6 @@ class _Refresh:
         return typed
 
     def _values(self, known: int, parameters: Mapping[str, Literal]) -> RefreshValues:
-        """Return an object that computes expressions at t over the tables as known at ``known``."""
         asked = Evaluation(self.reading.t, self.reading.since, parameters)
         return RefreshValues(self.sql, self.logs, self.reading.tables, self.changes, asked, known)
 

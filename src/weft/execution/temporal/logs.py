@@ -1,4 +1,4 @@
-"""Read the logs that a refresh needs: the whole log, the log after an instant, or the log rows with given keys."""
+"""Read the logs for a refresh: the whole log, the log after an instant, or the log rows with given keys."""
 
 from __future__ import annotations
 
@@ -24,20 +24,16 @@ from weft.storage.periods import TS, values_of
 from weft.storage.temporal_sql import TemporalSql
 
 MOST_SINCE: Final = 20_000
-"""Greatest number of log rows that a look-up for periods since an instant may return. For more rows, the refresh reads
-open rows and new log rows instead.
-"""
+"""Greatest number of log rows that a look-up may return for periods since an instant."""
 MOST_POOLED: Final = 50_000
 """Greatest number of log rows that one refresh stores for further look-ups by the same columns."""
 GRAIN: Final = 86_400_000_000
-"""Microseconds of a day. Reads of a log since an instant start at a multiple of a day, so that one read serves all
-instants of that day.
-"""
+"""Microseconds of a day. A read of a log starts at a multiple of a day and therefore serves many instants."""
 
 
 @dataclass
 class Logs:
-    """The logs of tables in a DuckDB, read from the ``files`` of each table.
+    """The logs of tables in a DuckDB database, read from the ``files`` of each table.
 
     ``present`` returns the cached open rows of a table, or None.
     """
@@ -49,25 +45,24 @@ class Logs:
     tables: dict[int, TableRecord] = field(default_factory=dict)
     wholes: set[str] = field(default_factory=set)
     changed: dict[int, str] = field(default_factory=dict)
-    """For each table id, the DuckDB view of the log for the rows that changed since the last refresh."""
+    """Maps a table ID to a DuckDB view of the log, limited to the rows that changed since the last refresh."""
     recents: dict[tuple[int, int, int], str | None] = field(default_factory=dict)
     pools: dict[tuple[int, tuple[str, ...]], str] = field(default_factory=dict)
-    """For each table id and combination of columns, the DuckDB table with the log rows that look-ups found.
-    The table NAME_keys has the keys that were looked up.
+    """Maps a table ID and a combination of columns to a DuckDB table with the log rows that look-ups found.
+    The table NAME_keys has the keys of these look-ups.
     """
     sizes: dict[str, int] = field(default_factory=dict)
-    """The number of rows in each of the ``pools``, by name."""
+    """Maps the name of each table in ``pools`` to the number of rows."""
     parts: int = 0
 
     def of(self, table: TableRecord, schema: TableSchema) -> LoggedTable:
-        """Return the log of a table, limited to the columns of ``schema``; ``whole`` creates the log's DuckDB view."""
+        """Return the log of a table, limited to the columns of ``schema``, without creating a DuckDB view."""
         self.tables[table.table_id] = table
         return LoggedTable(self.sql, f"log_{table.table_id}", table.stored, schema)
 
     def whole(self, log: LoggedTable) -> LoggedTable:
-        """Create the DuckDB view of the whole log, and return the log.
-
-        Raise StorageError if a file is missing or damaged.
+        """Create the DuckDB view of the whole log, and return the log. Raise StorageError for a missing or damaged
+        file.
         """
         if log.log not in self.wholes:
             self.wholes.add(log.log)
@@ -95,18 +90,18 @@ class Logs:
         return replace(log, log=name)
 
     def near(self, log: LoggedTable, among: Among) -> LoggedTable:
-        """Return the log. If the log is large, return only the rows that match ``among`` in at least one column.
+        """Return the log. From a large log, return only the rows that match ``among`` in at least one column.
 
-        An arrangement finds the matching rows: by a column of the table's key if ``among`` has one, by all columns if
-        ``among`` has all of them, and otherwise by the first column of ``among``. If no look-up is possible, return the
-        whole log.
+        An arrangement finds the matching rows. If ``among`` has a column of the table's key, the look-up uses this
+        column. If ``among`` has all value columns of the log, the look-up uses all of them. In all other cases, the
+        look-up uses the first column of ``among``. If no look-up is possible, return the whole log.
         """
         return self._look_up(log, among, self.look_ups) or self.whole(log)
 
     def since(self, log: LoggedTable, among: Among, first: int, known: int) -> LoggedTable:
-        """Return a part of the log with the periods since ``first`` of the rows in ``among``, as known at ``known``.
+        """Return the periods since ``first`` of the rows that match ``among``, as known at ``known``.
 
-        Both instants are µs UTC. The part may be the whole log, as in ``near``.
+        ``first`` and ``known`` are µs UTC. The result may be the whole log, as in ``near``.
         """
         few = replace(self.look_ups, most_found=min(MOST_SINCE, self.look_ups.most_found))
         return self._look_up(log, among, few) or self._recent(log, first, known) or self.near(log, among)
@@ -138,7 +133,7 @@ class Logs:
     def _pooled(self, log: LoggedTable, own: tuple[str, ...], wanted: pa.Table, rows: pa.Table) -> LoggedTable:
         """Add log rows to the pool of earlier look-ups by the same columns, and return the pool as a log.
 
-        A full pool is not extended; the result then combines the pool with the new rows.
+        A full pool is not extended. In this case, the result combines the pool with the new rows.
         """
         new, pool = self._name(), self.pools.get((log.stored.id, own))
         self.sql.given(new, rows)
@@ -161,9 +156,7 @@ class Logs:
     def _look_up_rows(
         self, log: LoggedTable, own: Sequence[str], wanted: pa.Table, look_ups: LookUps
     ) -> pa.Table | None:
-        """Return the log rows whose values in the columns ``own`` occur in ``wanted``, or None if no look-up is
-        possible.
-        """
+        """Return the log rows whose ``own`` columns occur in ``wanted``, or None if no look-up is possible."""
         schema, files = stored_schema(log.stored), self.files[log.stored.id]
         columns = [column.name for name in own if (column := log.stored.column(name)) is not None]
         keys = conformed(wanted.rename_columns(columns), pa.schema([schema.field(name) for name in columns]))
@@ -174,11 +167,10 @@ class Logs:
         return None if result.rows is None else conformed(result.rows, schema)
 
     def _recent(self, log: LoggedTable, first: int, known: int) -> LoggedTable | None:
-        """Return the periods since ``first`` as known at ``known``, and some earlier ones; None without cached open
-        rows.
+        """Return the periods since ``first`` as known at ``known``, and some earlier periods.
 
-        The end of a period is never later than its record. So for a period that holds since ``first``, one of three
-        cases applies:
+        Return None if the open rows are not cached. The record of an end is never earlier than the end. A period that
+        holds at ``first`` or later is therefore in one of these classes:
 
         - The period was recorded since ``first``.
         - The period was open before ``first`` and still is.

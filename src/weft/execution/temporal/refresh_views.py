@@ -1,9 +1,10 @@
-"""Refresh temporal views: each at one instant, after its inputs, with its change recorded in one commit.
+"""Refresh temporal views.
 
-A refresh at t reads what was recorded up to t. After the refresh begins, arrivals in its inputs are recorded after t. A
-refresh that died is repeated, unless its commit is found in Delta (design law 6).
+A view is refreshed at one instant t, after the inputs of the view. One commit records the change. A refresh at t reads
+the records up to t. If an input changes after the start of the refresh, the change is recorded after t. An interrupted
+refresh is repeated, unless the commit is found in Delta (design law 6).
 
-A poll refreshes the eager views; a tick first refreshes the views that standing queries read.
+A poll refreshes the eager views. A tick first refreshes the views that standing queries read.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Refreshed(Brief):
     """The result of refreshing the view ``name`` at ``t`` (µs UTC).
 
     ``changed`` is the number of periods that are new or have another end. ``gone`` is the number of periods that no
-    longer exist. ``trouble`` says why nothing was recorded, or is None after a success.
+    longer exist. After a failure, ``trouble`` explains why no change was recorded.
     """
 
     name: str
@@ -60,12 +61,12 @@ class Refreshed(Brief):
 
 
 def view_plan_of(view: ViewRecord, tables: Iterable[TableRecord]) -> ViewPlan:
-    """Return the view's plan; raise PlanMismatch if the plan no longer fits an input."""
+    """Return the view's plan. Raise PlanMismatch if the plan no longer matches an input."""
     return restored_view(view.form, [table.schema for table in tables], view.reads, auxiliary=view.auxiliary)
 
 
 def with_read(views: Sequence[ViewRecord], wanted: Iterable[int]) -> tuple[ViewRecord, ...]:
-    """Return the views with the ids ``wanted`` and the views that they read, inputs first."""
+    """Return the views with the IDs ``wanted`` and the views that they read. Inputs come first."""
     by_id = {view.table_id: view for view in views}
     ids: set[int] = set()
     for key in sorted(set(wanted) & by_id.keys(), reverse=True):
@@ -79,8 +80,9 @@ def with_read(views: Sequence[ViewRecord], wanted: Iterable[int]) -> tuple[ViewR
 
 
 def is_current(view: ViewRecord, tables: dict[int, TableRecord], t: int) -> bool:
-    """Return whether the view was refreshed one instant before ``t`` or later, and its inputs have not changed
-    since.
+    """Return whether the view is up to date at ``t``.
+
+    An up-to-date view was refreshed at t - 1 or later, and no input has changed since the refresh.
     """
     if view.tau is None or view.tau + 1 < t:
         return False
@@ -88,7 +90,7 @@ def is_current(view: ViewRecord, tables: dict[int, TableRecord], t: int) -> bool
 
 
 def _not_current(views: Iterable[ViewRecord], tables: dict[int, TableRecord], t: int) -> tuple[ViewRecord, ...]:
-    """Return the views that are not current, and the views that read them."""
+    """Return the outdated views, and the views that read them."""
     by_id: dict[int, ViewRecord] = {}
     for view in views:
         if by_id.keys() & view.reads.keys() or not is_current(view, tables, t):
@@ -97,11 +99,11 @@ def _not_current(views: Iterable[ViewRecord], tables: dict[int, TableRecord], t:
 
 
 def refresh_views(home: OpenHome, wanted: Iterable[int], *, now: int | None = None) -> tuple[Refreshed, ...]:
-    """Refresh the views with the ids ``wanted``, each after its inputs, all at the same instant; return the results.
+    """Refresh the views with the IDs ``wanted`` at one instant, each view after its inputs. Return the results.
 
-    The instant is ``now`` if given, otherwise the time of the home's clock. If a view fails, its record has the reason,
-    and the views that read it are not refreshed. Without ``now``, a current view is skipped. Raise ClockError if
-    ``now`` is past and a view was not refreshed up to it, LeaseBusy, LeaseLost and StorageError.
+    If ``now`` is None, the instant is the time of the home's clock, and an up-to-date view is skipped. If a view fails,
+    its record states the reason, and the readers of the view are not refreshed. Raise ClockError if ``now`` is past and
+    a view was not refreshed up to ``now``. Raise LeaseBusy, LeaseLost or StorageError.
     """
     ids = tuple(wanted)
     if not ids or not with_read(home.catalog.views.all(), ids):
@@ -123,11 +125,11 @@ def refresh_views(home: OpenHome, wanted: Iterable[int], *, now: int | None = No
 
 
 def refresh_up_to(home: OpenHome, views: Sequence[ViewRecord], at: int, *, exact: bool) -> int:
-    """Refresh views so that they can be read at ``at`` (µs UTC); return the instant at which to read them.
+    """Refresh views for reading at ``at`` (µs UTC). Return the instant at which to read the views.
 
-    The result is ``at`` if ``exact`` is true, otherwise the instant of the last refresh. If ``at`` is before F, no view
-    can be refreshed at ``at``; the views are refreshed at the time of the home's clock, and their periods contain the
-    past. Raise the error of a failed refresh, LeaseBusy or StorageError.
+    If ``exact`` is true, return ``at``, otherwise the instant of the last refresh. No view can be refreshed at an
+    instant before the watermark F. If ``at`` is before F, the views are refreshed at the time of the home's clock. The
+    periods of the views still contain the past. Raise the error of a failed refresh, LeaseBusy or StorageError.
     """
     later = exact and at >= home.catalog.home().watermark
     if not exact or later or any(view.tau is None or view.tau < at for view in views):
@@ -152,8 +154,8 @@ def refresh_named(home: OpenHome, name: str) -> None:
 def _instant(home: OpenHome, writer: Writer, now: int | None) -> int:
     """Return the instant of a refresh: ``now`` if given, otherwise the time of the home's clock.
 
-    On a replay home without ``now``, the instant is not before the last arrival. As long as nothing arrives, the
-    instant stays that of the last refresh of views.
+    On a replay home without ``now``, the instant is at least the instant of the last arrival. If no row has arrived
+    since the last refresh of views, the instant is that of the last refresh.
     """
     if now is not None:
         return now
@@ -164,9 +166,9 @@ def _instant(home: OpenHome, writer: Writer, now: int | None) -> int:
 
 
 def _each(home: OpenHome, writer: Writer, views: Sequence[ViewRecord], t: int) -> Iterable[Refreshed]:
-    """Refresh the views in order, and yield the result of each view that is not an auxiliary view.
+    """Refresh the views in order, and yield the result of each view except auxiliary views.
 
-    If a view fails, the views that read it fail as well.
+    If a view fails, all readers of the view fail as well.
     """
     failed: dict[int, tuple[ViewRecord, WeftError]] = {}
     for view in views:
@@ -176,7 +178,7 @@ def _each(home: OpenHome, writer: Writer, views: Sequence[ViewRecord], t: int) -
                 raise _because_of(*below)
             done = refresh_view(writer, view, t, home.clock())
         except Exception as raised:
-            # A damaged file belongs to this view or to one of its inputs, so continue with the other views.
+            # Continue with the other views. The damaged file belongs to this view or to one of its inputs.
             if is_of_the_home(raised) and not isinstance(raised, StorageError):
                 raise
             logs = layout.logs_folder(writer.path)
@@ -199,8 +201,8 @@ def _because_of(view: ViewRecord, error: WeftError) -> WeftError:
 def refresh_view(writer: Writer, view: ViewRecord, t: int, at: int) -> Refreshed:
     """Refresh one view at ``t`` and return the result.
 
-    ``Views.begin`` and the refreshes of all inputs must come before. ``at`` is the wall clock's instant; ``t`` and
-    ``at`` are µs UTC. Raise LeaseLost, StorageError, ExecutionError or PlanMismatch.
+    Call this function after ``Views.begin`` and after the refreshes of all inputs. ``at`` is the wall clock time. ``t``
+    and ``at`` are µs UTC. Raise LeaseLost, StorageError, ExecutionError or PlanMismatch.
     """
     tables = {table.table_id: table for table in writer.tables.all()}
     own = tables[view.table_id]
@@ -236,11 +238,11 @@ def refresh_view(writer: Writer, view: ViewRecord, t: int, at: int) -> Refreshed
 
 
 def refresh_eager(home: OpenHome, *, now: int | None = None) -> tuple[Refreshed, ...]:
-    """Refresh the eager views whose inputs have changed since their last refresh, all at the same instant.
+    """Refresh the eager views whose inputs have changed since the last refresh. All refreshes are at one instant.
 
-    The instant is ``now`` (µs UTC), or the instant of the last change if that is later. If ``now`` is None, the instant
-    is the time of the home's clock. If a poll died before the refresh, the next poll refreshes the views. Raise
-    LeaseBusy, LeaseLost, ClockError or StorageError.
+    The instant is the later of ``now`` (µs UTC) and the last change. If ``now`` is None, the instant is the time of the
+    home's clock. If a poll dies before the refresh, the next poll refreshes the views. Raise LeaseBusy, LeaseLost,
+    ClockError or StorageError.
     """
     catalog = home.catalog
     views = catalog.views.all()
@@ -259,11 +261,12 @@ def refresh_eager(home: OpenHome, *, now: int | None = None) -> tuple[Refreshed,
 
 
 def refresh_queried(home: OpenHome, t: int | None = None) -> tuple[Refreshed, ...]:
-    """Refresh the views that standing queries read, for a tick at ``t`` (µs UTC; None: the time of the home's clock).
+    """Refresh the views that standing queries read, for a tick at ``t`` (µs UTC).
 
-    The refresh is at the instant before t, so that the tick sees its rows. If that instant is past, do nothing. Skip
-    views whose inputs have not changed; time alone changes none of these views, since a query inlines the definition of
-    a view that depends on NOW. Raise LeaseBusy or StorageError.
+    If ``t`` is None, the tick is at the time of the home's clock. The refresh is at the instant before the tick,
+    because the tick must see the new rows of the views. If that instant is past, do nothing. Skip views whose inputs
+    have not changed. Time alone never changes these views: a query inlines the definition of a view that depends on
+    NOW. Raise LeaseBusy or StorageError.
     """
     catalog = home.catalog
     queried = {view.table_id for view in catalog.views.queried()}

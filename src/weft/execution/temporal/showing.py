@@ -1,4 +1,7 @@
-"""Compute how much a view stores, and warn about running totals: moving windows over tables whose rows never end."""
+"""Compute how much a view stores, and warn about running totals.
+
+A running total is a moving window over a table whose rows never end.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,7 @@ from weft.storage.periods import periods, read_log
 
 
 def storage_counts(catalog: CatalogParts, table: TableRecord) -> tuple[int, int, int]:
-    """Return three numbers for a tracked table: its periods, its open periods, and its size in bytes.
-
-    Raise StorageError.
-    """
+    """Return the numbers of periods and open periods of a table, and its size in bytes. Raise StorageError."""
     place = catalog.data / table.path
     if not has_commits(place):
         return 0, 0, 0
@@ -36,9 +36,9 @@ def storage_counts(catalog: CatalogParts, table: TableRecord) -> tuple[int, int,
 
 @dataclass(frozen=True)
 class ShownAuxiliary:
-    """An auxiliary view: its name, its query, its base table ``of``, and how much it stores (``storage_counts``).
+    """An auxiliary view: the name, the query, the base table ``of``, and the storage (``storage_counts``).
 
-    ``recorded`` is the number of rows in its log. ``shared`` has the names of the other views that read it.
+    ``recorded`` is the number of log rows. ``shared`` has the names of other views that read the auxiliary view.
     """
 
     name: str
@@ -67,7 +67,7 @@ def auxiliaries_of(catalog: CatalogParts, view: ViewRecord) -> tuple[ShownAuxili
 def input_names(
     view: ViewRecord, views: Mapping[int, ViewRecord], tables: Mapping[int, TableRecord]
 ) -> tuple[str, ...]:
-    """Return the names of the tables and views that a view reads; an auxiliary view is replaced by its table."""
+    """Return the names of the tables and views that a view reads. The base table replaces an auxiliary view."""
     names: dict[str, None] = {}
     for key in view.reads:
         part = views.get(key)
@@ -77,9 +77,9 @@ def input_names(
 
 
 def running_totals(catalog: CatalogParts, view: ViewRecord) -> tuple[str, ...]:
-    """Return a warning for each moving window over tables without ended rows; empty tables give no warning.
+    """Return a warning for each moving window over tables without ended rows. Empty tables give no warning.
 
-    Each warning shows the query to write instead. Raise PlanMismatch or StorageError.
+    Each warning proposes another query. Raise PlanMismatch or StorageError.
     """
     records = {table.table_id: table for table in catalog.tables.all()}
     parts = {each.table_id: next(iter(each.reads)) for each in catalog.views.all() if each.auxiliary}
@@ -92,11 +92,11 @@ def running_totals(catalog: CatalogParts, view: ViewRecord) -> tuple[str, ...]:
 
 
 def _windows(relation: Temporal) -> Iterator[tuple[int, list[Base]]]:
-    """Yield the length (µs) and the tables of each moving window whose rows end only if a table's rows end."""
+    """Yield the length (µs) and the tables of each moving window whose rows end only if a table row ends."""
     for part in subexpressions(relation):
         if isinstance(part, Extension) and isinstance(part.window, Literal) and isinstance(part.window.value, int):
             below = list(subexpressions(part.input))
-            # These operators yield rows that end even if no row of a table ends.
+            # Rows of these operators may end even if no row of a table ends.
             ending = any(isinstance(inner, (Aggregation, Difference, Extension)) for inner in below)
             if part.window.value and not ending:
                 yield part.window.value, [inner for inner in below if isinstance(inner, Base)]

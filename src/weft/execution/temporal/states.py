@@ -1,8 +1,8 @@
-"""Query the log of a tracked table: its periods as known at an instant, and their change between two instants.
+"""Query the log of a tracked table: the periods known at an instant, and the change between two instants.
 
-The change is ∇R and ΔR, computed for the rows with log records between the two instants. ∇R has the time during which a
-row held as known at the first instant, but not as known at the second; ΔR has the reverse. All queries are SQL for
-``TemporalSql``.
+The change consists of ∇R and ΔR, and is limited to the rows with log records between the two instants. Deletions (∇R)
+are the times of rows that are known at the first instant but not at the second. Insertions (ΔR) are the times of rows
+that are known at the second instant but not at the first. All queries are SQL for ``TemporalSql``.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ class LoggedTable:
     def known(self, until: int, among: Among | None = None, since: int | None = None) -> str:
         """Return an SQL query for the periods ``c1 … cn, valid_from, valid_to`` known at ``until`` (µs UTC).
 
-        ``among`` limits the query to matching rows. ``since`` cuts off the parts of periods before that instant.
+        ``among`` limits the query to matching rows. ``since`` cuts off the parts of periods before the instant
+        ``since``.
         """
         text = self.periods(until, among)
         heads = (f"{name} AS c{number}" for number, name in enumerate(self.names, 1))
@@ -94,7 +95,7 @@ class LoggedTable:
         some = f" AND {among.condition}" if among else ""
         if self.has_periods:
             return f"SELECT {listed(every, VALID_FROM, VALID_TO)} FROM {self.log} AS r WHERE TRUE{some}"
-        # The end of an open period is NULL, which aggregates would ignore, so wrap the end in a struct.
+        # Wrap the end in a struct: the end of an open period is NULL, and aggregates would ignore NULL.
         last = f"arg_max(struct_pack(at := {VALID_TO}), {TS}).at"
         return (
             f"SELECT {listed(every, VALID_FROM)}, {last} AS {VALID_TO} FROM {self.log} AS r "
@@ -108,9 +109,9 @@ class LoggedTable:
         return Among(relation, tuple((name, f"c{number}") for number, name in enumerate(columns, 1)))
 
     def make_change(self, name: str, touched: str, after: int, until: int) -> tuple[str | None, str | None]:
-        """Create DuckDB tables of ∇R and ΔR between two instants for the rows ``touched``, and return their names.
+        """Create DuckDB tables of ∇R and ΔR between two instants for the rows ``touched``. Return both names.
 
-        The names begin with ``name``. An empty table is not created; its name is None.
+        The names begin with ``name``. If a table would be empty, the table is not created and its name is None.
         """
         among = self.all_of(touched)
         old = self._created(f"{name}_old", self.known(after, among))
@@ -121,15 +122,14 @@ class LoggedTable:
         return deleted, self._created(f"{name}_inserted", without_locally(new, old, self.width))
 
     def _created(self, name: str, text: str) -> str | None:
-        """Create a DuckDB table from a query and return its name, or None if the query has no rows."""
         return name if self.sql.table(name, text) else None
 
 
 def change_of(old: str, new: str, width: int) -> str:
-    """Return an SQL query for the rows to append to a log so that its periods change from ``old`` to ``new``.
+    """Return an SQL query for the log rows that change the periods of a log from ``old`` to ``new``.
 
-    A period that disappears gets a row with an end equal to its start. ``old`` and ``new`` are names of relations
-    ``c1 … cn, valid_from, valid_to``.
+    For a period that disappears, the query returns a row whose end equals its start. ``old`` and ``new`` are names of
+    relations ``c1 … cn, valid_from, valid_to``.
     """
     rows = columns_of(width)
     same = " AND ".join(f"a.{each} IS NOT DISTINCT FROM b.{each}" for each in (*rows, VALID_FROM))
@@ -142,8 +142,6 @@ def change_of(old: str, new: str, width: int) -> str:
 
 
 def first_difference(old: str, new: str, width: int) -> str:
-    """Return an SQL query for the first instant (µs UTC) at which the coalesced relations ``old`` and ``new``
-    differ.
-    """
+    """Return an SQL query for the first instant (µs UTC) at which two coalesced relations differ."""
     both = " UNION ALL ".join(f"SELECT * FROM ({without_locally(*pair, width)})" for pair in ((old, new), (new, old)))
     return f"SELECT UNIX_MICROS(MIN({VALID_FROM})) FROM ({both}) AS changed"

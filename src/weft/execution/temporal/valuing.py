@@ -1,7 +1,7 @@
 """Compute the values of a refresh's expressions, each as a DuckDB table.
 
-A batch changes little, so many values are empty. No statement runs for an operator whose inputs show that its value is
-empty. Common subexpressions are computed once.
+A batch changes little, and many values are therefore empty. If the inputs of an operator show that the value is empty,
+no statement runs. Common subexpressions are computed once.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ On: TypeAlias = "tuple[tuple[ColumnRef, ColumnRef], ...]"
 
 @dataclass
 class RefreshValues:
-    """Computes the values of expressions at ``asked.now``, over the tables as known at ``known`` (µs UTC).
+    """A calculator for expressions at ``asked.now`` over the tables as known at ``known`` (µs UTC).
 
-    ``changes`` has the values of ∇R and ΔR, by kind of change and table id.
+    ``changes`` maps each kind of change and table ID to the value of ∇R or ΔR.
     """
 
     sql: TemporalSql
@@ -61,11 +61,11 @@ class RefreshValues:
     known: int
     values: dict[Temporal, Value] = field(default_factory=dict)
     texts: dict[object, Value] = field(default_factory=dict)
-    """The tables by the SQL text or key that defines them; equal expressions with other names share a table."""
+    """Maps SQL texts and keys to the tables that they define. Equal expressions with other names share a table."""
     instants: dict[Scalar, int] = field(default_factory=dict)
-    """The instants (µs UTC) of scalars over NOW and parameters."""
+    """Maps scalars over NOW and parameters to instants (µs UTC)."""
     paired: int = 0
-    """The number of steps on pairs of tuples (``Chain.paired``) that were run."""
+    """The number of completed steps on pairs of tuples (``Chain.paired``)."""
 
     def __post_init__(self) -> None:
         self.chain = Chain(_no_leaf, self.asked, "paired", LOCAL)
@@ -77,11 +77,11 @@ class RefreshValues:
         return self.values[relation]
 
     def table_of(self, relation: Temporal) -> str:
-        """Return the name of the table with a relation's value, which may be empty."""
+        """Return the name of the table with a relation's value. The table may be empty."""
         return self.of(relation) or self._empty(relation)
 
     def drop_all_but(self, relation: Temporal) -> None:
-        """Drop the tables of all other values, which are large over a whole history."""
+        """Drop the tables of all other values, because tables over a whole history are large."""
         for name in {name for name in self.texts.values() if name is not None} - {self.values[relation]}:
             self.sql.drop(name)
         self.texts.clear()
@@ -127,7 +127,6 @@ class RefreshValues:
         return second if first is None and alike else self._computed(relation)
 
     def _computed(self, relation: Temporal) -> Value:
-        """Compute the relation's value with the operator's SQL from the tables of its inputs."""
         for part in inputs(relation):
             self.chain.known[part] = self.table_of(part)
         sql = self.chain.query(relation)
@@ -138,7 +137,6 @@ class RefreshValues:
         return self._table(sql, lambda: sql)
 
     def _table(self, key: object, text: Callable[[], str]) -> Value:
-        """Return the table with this key, or None if it is empty; if necessary, create it from the query ``text``."""
         if key not in self.texts:
             name = f"value_{len(self.texts) + 1}"
             self.texts[key] = name if self.sql.table(name, text()) else None
@@ -153,10 +151,7 @@ class RefreshValues:
         return name
 
     def _looked_up(self, base: Base, semijoin: Semijoin, since: Scalar | None) -> Value:
-        """Return the tuples of a table that match tuples of another relation.
-
-        ``since`` cuts off the parts of periods before that instant.
-        """
+        """``since`` cuts off the parts of periods before the instant ``since``."""
         keys, on = semijoin.right, semijoin.on
         while isinstance(keys, Projection) and keys not in self.values and (below := _below(keys, on)) is not None:
             keys, on = keys.input, below  # only the rows of the keys matter, not their periods
@@ -175,9 +170,7 @@ class RefreshValues:
         return self._table(key, lambda: self.logs.since(log, among, first, self.known).known(self.known, among, first))
 
     def _within(self, base: Base, chosen: Selection, near: tuple[Within, ...]) -> Value:
-        """Look up in the log the tuples of a table with a period whose first or last instant lies in one of the
-        windows.
-        """
+        """Read from the log the tuples of a table whose period starts or ends in one of the windows."""
         among = [self._bounds(each) for each in near]
         if None in among:
             return self._computed(chosen) if self.of(base) else None
@@ -195,7 +188,7 @@ class RefreshValues:
         return self._table(sql, lambda: sql)
 
     def _bounds(self, within: Within) -> Slice | None:
-        """Return the slice of period starts or ends that a window covers, or None if an open period may lie in it."""
+        """Return the slice of start or end times for a window, or None if an open period may end in the window."""
         low, high = max(map(self.instant, within.lows)), min(map(self.instant, within.highs))
         if within.column == VALID_FROM:
             return Slice(VALID_FROM, low, high + 1)
@@ -213,12 +206,12 @@ class RefreshValues:
 
 
 def _cheapest_first(relation: Temporal) -> list[Temporal]:
-    """Return the inputs of a relation, changes first: after an empty change, the others need not be computed."""
+    """Return the inputs of a relation, changes first. After an empty change, the other inputs are not needed."""
     return sorted(inputs(relation), key=lambda part: not isinstance(part, (Deleted, Inserted)))
 
 
 def _below(projection: Projection, on: On) -> On | None:
-    """Return the pairs of ``on``, with each output of the projection replaced by the column that it selects.
+    """Replace each output of the projection in ``on`` by the column that the output selects.
 
     Return None if an output is not a plain column.
     """

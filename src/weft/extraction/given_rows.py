@@ -1,6 +1,6 @@
 """Read rows that a Python program passes: dicts, JSON lines, Arrow, and DataFrames of pandas, polars and Spark.
 
-Weft imports none of these libraries, because a program that has a DataFrame has already imported its library.
+Weft imports none of these libraries. A program that has a DataFrame has already imported the library.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from weft.extraction.typed_rows import TextRow, from_json, from_texts
 from weft.storage.columns import arrow_type
 
 Pieces: TypeAlias = Iterator[pa.Table]
-"""Rows in pieces of bounded size."""
+"""Rows in Arrow tables of bounded size."""
 Reader: TypeAlias = Callable[[Columns], Pieces]
-"""A function that returns rows with exactly the given columns, and raises Refused for a row that does not fit."""
+"""A function that returns rows with exactly the given columns. It raises Refused for a row that does not fit."""
 Written: TypeAlias = Callable[[Any], AbstractContextManager[Iterable[pa.Table]]]
-"""A function that returns the rows of a Spark DataFrame in bounded pieces."""
+"""A function that returns the rows of a Spark DataFrame in Arrow tables of bounded size."""
 
 _ROWS: Final = 10_000
 """The maximum number of rows in a piece."""
@@ -37,7 +37,7 @@ _FORMS: Final = "Pass dicts, lines of JSON, or a table of pyarrow, pandas, polar
 
 
 def reader_of(rows: Any, written: Written) -> tuple[Reader, str]:
-    """Return a reader for ``rows``, and a name for them in messages. Raise Refused for an object without rows."""
+    """Return a reader for ``rows``, and a name of ``rows`` for messages. Raise Refused if ``rows`` contains no rows."""
     if isinstance(rows, TextRow):
         return _texts(rows), "these values"
     if isinstance(rows, Mapping):
@@ -82,7 +82,6 @@ def _python(rows: Iterable[object], source: str = "these rows") -> Reader:
 
 
 def _iterable(rows: Iterable[object]) -> tuple[Reader, str]:
-    """Return a reader for dicts or JSON lines, depending on the first item, and a name for the rows in messages."""
     name = getattr(rows, "name", None)
     rest = _limited(rows) if hasattr(rows, "readline") else iter(rows)
     first = next(rest, None)
@@ -167,7 +166,7 @@ def _pandas(rows: Any, columns: Columns) -> Pieces:
 
 
 def _with_levels(rows: Any, columns: Columns) -> Any:
-    """Return the DataFrame with the named levels of its index as columns, except levels equal to an existing column."""
+    """Return the DataFrame with the named index levels as columns. An index level that equals a column is dropped."""
     same = [
         place
         for place, name in enumerate(rows.index.names)
@@ -181,7 +180,7 @@ def _with_levels(rows: Any, columns: Columns) -> Any:
 
 
 def _series(values: Any, name: str, kind: Any, before: int) -> pa.Array:
-    """Return a column as an Arrow array. Convert Python objects one by one; a NaN among them is a missing value."""
+    """Return a column as an Arrow array. NaN counts as a missing value."""
     if values.dtype != object:
         try:
             return pa.array(values, from_pandas=True)

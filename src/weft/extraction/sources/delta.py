@@ -1,4 +1,4 @@
-"""Follow a Delta table by its change data feed, in which each table version is a transaction."""
+"""Follow a Delta table by its change data feed. Each table version is a transaction."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ _GONE: Final = ("delete", "update_preimage")
 
 
 def columns_of_delta(path: Location, chosen: Chosen) -> Columns:
-    """Return the columns of a Delta table. Raises NotFound, ExtractionError, and Refused without a change data feed."""
+    """Return the columns of a Delta table. Raises NotFound and ExtractionError. Raises Refused without a change data
+    feed.
+    """
     return _columns(_telling(path), chosen, str(path))
 
 
@@ -44,7 +46,7 @@ def read_delta(
     seen: Mapping[str, Any],
     accepting: Accepting,
 ) -> TableFeed:
-    """Return the changes since the position ``seen``, or all rows at the first poll, with the types of ``schema``.
+    """Return the changes since the position ``seen``, with the types of ``schema``. The first poll returns all rows.
 
     Raise NotFound, ExtractionError or Refused if the table cannot be read, or if changes would be missed.
     """
@@ -120,7 +122,7 @@ def _changes(
 
 
 def _cast(rows: pa.Table | None, columns: Columns, where: str) -> pa.Table:
-    """Return the rows in order, cast to the given columns; no rows for None. Raises ExtractionError."""
+    """Return the rows in order, cast to the given columns. None stands for no rows. Raises ExtractionError."""
     names = [name for name, _ in columns]
     cells = pa.table({name: pa.nulls(0) for name in names}) if rows is None else rows
     missing = [name for name in names if name not in cells.column_names]

@@ -54,7 +54,7 @@ def append_rows(
     One commit stores all rows or none. ``timing.ts_from`` names a column of the table, or an additional column ``ts``
     of the rows. On a wall-clock home, a row too far ahead of the clock goes to quarantine.
 
-    Raises NotFound, LeaseBusy and StorageError. Raises Refused for an invalid row, a row without its own time, or a
+    Raises NotFound, LeaseBusy and StorageError. Raises Refused for an invalid row, a row without its event time, or a
     table that tracks a source. Raises ClockError on a replay home whose clock is not set.
     """
     require_text(user, "the user's name")
@@ -108,7 +108,7 @@ def _numbered(pieces: Pieces, schema: pa.Schema, user: str, ts_from: str | None,
 
 
 def _own_times(piece: pa.Table, ts_from: str, source: str, before: int) -> pa.ChunkedArray:
-    """Return the own time of each row, in microseconds UTC. Raise Refused if a row has none."""
+    """Return the event time of each row, in microseconds UTC. Raise Refused if a row has none."""
     own = piece.column(ts_from)
     if own.null_count:
         row = before + pc.index(pc.is_null(own), True).as_py() + 1

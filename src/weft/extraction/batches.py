@@ -4,7 +4,7 @@ Unreadable content never raises an error. Each record becomes a :class:`Row` or 
 rejected records in quarantine (design section 1).
 
 Rows are passed in batches, which are Arrow tables of bounded size. A batch has the columns of the Weft table except
-``ts``, and two more columns. ``_own_time`` is a BIGINT in microseconds UTC, or NULL for a row without its own time.
+``ts``, and two more columns. ``_own_time`` is a BIGINT in microseconds UTC, or NULL for a row without its event time.
 ``_seq`` is a BIGINT with the row's number in the load, from 0.
 
 A ``Timing`` is the user's choice of the ``ts`` of the rows (design section 1).
@@ -157,11 +157,11 @@ Late = Literal["stamp", "refuse", "quarantine"]
 class Timing:
     """The choice of the ``ts`` that the rows of a load get.
 
-    - ``ts_from`` names the column with the own times of the rows. Without ``ts_from``, rows get the time of the home's
-      clock.
-    - ``order`` is ``own`` or ``arrival``. With ``own``, the own time of a row becomes its ``ts``. With ``arrival``,
-      ``ts`` is the running maximum of the own times in the source.
-    - ``late`` applies to a row whose own time is before the watermark. With ``stamp``, the row gets the watermark as
+    - ``ts_from`` names the column with the event times of the rows. Without ``ts_from``, rows get the time of the
+      home's clock.
+    - ``order`` is ``own`` or ``arrival``. With ``own``, the event time of a row becomes its ``ts``. With ``arrival``,
+      ``ts`` is the running maximum of the event times in the source.
+    - ``late`` applies to a row whose event time is before the watermark. With ``stamp``, the row gets the watermark as
       its ``ts``. With ``refuse``, the load stores nothing. With ``quarantine``, the row goes to quarantine.
     - ``future_us`` limits how far a row may be ahead of the wall clock, in microseconds.
     - ``hold`` stops the watermark until the load is done.

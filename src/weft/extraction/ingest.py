@@ -157,7 +157,7 @@ def ingest_file(
     """Load CSV, JSON lines and Parquet files into ``table`` as one load. Create the table if necessary.
 
     ``items`` are files, folders, patterns or byte streams. If ``timing.ts_from`` is set, the rows of several files are
-    merged by their own times. Otherwise, the files are loaded in order. A file is skipped if its content was loaded
+    merged by their event times. Otherwise, the files are loaded in order. A file is skipped if its content was loaded
     before.
 
     The first load of a table sets its ``keys``. In a table with keys, rows that are already stored are skipped. With
@@ -264,7 +264,7 @@ def _batches(
     timing: Timing,
     aside: Mapping[str, frozenset[str]] = MappingProxyType({}),
 ) -> Iterator[Batch]:
-    """Yield the rows of all files except the records ``aside``. Files with own times are merged by these times."""
+    """Yield the rows of all files except the records ``aside``. Files with event times are merged by these times."""
     latest = to.clock() + timing.future_us if to.catalog.home().clock == "wall" else None
 
     def read(source: FileSource) -> Iterator[Batch]:

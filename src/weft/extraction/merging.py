@@ -1,7 +1,7 @@
-"""Merge the batches of several sources by the own times of the rows.
+"""Merge the batches of several sources by the event times of the rows.
 
-The sort key of a row is the greatest own time so far in its source. The rows of a source therefore stay in order. Rows
-with the same key follow the order of the sources. Batch boundaries do not influence the result.
+The sort key of a row is the greatest event time so far in its source. The rows of a source therefore stay in order.
+Rows with the same key follow the order of the sources. Batch boundaries do not influence the result.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BEFORE_ALL: Final = -(2**62)
 
 @dataclass(frozen=True)
 class Timed:
-    """A source whose rows have own times from ``begins`` on, in microseconds UTC. Reading starts when ``batches`` is
+    """A source whose rows have event times from ``begins`` on, in microseconds UTC. Reading starts when ``batches`` is
     called.
 
     If the files of a merge rarely overlap in time, only a few of them are open at once.
@@ -85,7 +85,7 @@ class _Source:
 
 
 def merged(sources: Sequence[Timed], empty: pa.Table) -> Iterator[Batch]:
-    """Yield the rows of all sources in the order of their own times, with new row numbers.
+    """Yield the rows of all sources in the order of their event times, with new row numbers.
 
     ``empty`` is a batch without rows, as an Arrow table.
     """

@@ -38,7 +38,7 @@ class Summary(Brief):
 
     - ``known`` rows were already stored. Of these, ``differ`` rows have other values than the stored row, which does
       not change.
-    - ``late`` counts the stored rows whose own time was before the watermark. They get the watermark as their ``ts``
+    - ``late`` counts the stored rows whose event time was before the watermark. They get the watermark as their ``ts``
       (design section 1).
     - ``first_ts`` and ``last_ts`` are the first and the last ``ts`` of the stored rows, or None without stored rows.
     - If all files were loaded before, ``already_loaded`` is True, and ``known`` is the number of their rows.
@@ -145,7 +145,7 @@ def check_row_times(
 
     Return the watermark that was checked against, or None if no check is needed. The caller must not begin the load at
     another watermark. Raises Refused for late rows if ``timing`` refuses late rows. Raises ClockError for rows without
-    an own time on a replay home whose clock is not set.
+    an event time on a replay home whose clock is not set.
     """
     unset = replay_without_clock(to.catalog.home())
     if timing.ts_from is None and unset:

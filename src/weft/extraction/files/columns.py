@@ -26,7 +26,7 @@ class FileColumns:
     - ``stored`` are the columns of the file that the load stores.
     - ``added`` are those stored columns that are not in the table.
     - ``absent`` are the columns of the table that are not in the file. They are NULL in every row.
-    - ``own_time`` is the name of the column with the own times, as spelled in the file, or None.
+    - ``own_time`` is the name of the column with the event times, as spelled in the file, or None.
     - ``extended`` are nested columns of the table. Their types also include the fields of the file.
     """
 

@@ -1,6 +1,6 @@
 """Options for reading files. An option overrides the result of inspecting the file.
 
-The option ``ts_format`` is needed for own times that are not ISO 8601.
+The option ``ts_format`` is needed for event times that are not ISO 8601.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class FileOptions:
     - ``types`` sets column types. All other types are inferred.
     - ``rename`` maps column names in the file to new names.
     - ``encoding`` is the text encoding. If it is None, the encoding is detected.
-    - ``ts_format`` is the format of the own times: a strptime format, or a unit since 1970 (``s``, ``ms``, ``us``,
-      ``ns``). If it is None, own times are ISO 8601, or numbers whose unit can be recognized.
+    - ``ts_format`` is the format of the event times: a strptime format, or a unit since 1970 (``s``, ``ms``, ``us``,
+      ``ns``). If it is None, event times are ISO 8601, or numbers whose unit can be recognized.
     - ``mends_names`` replaces invalid column names by valid ones.
 
     Raises Refused for an invalid encoding or format.

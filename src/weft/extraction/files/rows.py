@@ -43,11 +43,12 @@ class Layout:
 
 @dataclass(frozen=True)
 class OwnTimes:
-    """The column and the format of the rows' own times.
+    """The column and the format of the rows' event times.
 
-    ``column`` contains the own times, in the format ``form``. ``column`` is None if rows have no own times. ``form`` is
-    None for a column of timestamps. With ``arrival``, each own time becomes the running maximum. Rows with an own time
-    after ``latest`` are rejected with the reason ``too_far``. ``latest`` is in microseconds UTC, or None for no limit.
+    ``column`` contains the event times, in the format ``form``. ``column`` is None if rows have no event times.
+    ``form`` is None for a column of timestamps. With ``arrival``, each event time becomes the running maximum. Rows
+    with an event time after ``latest`` are rejected with the reason ``too_far``. ``latest`` is in microseconds UTC, or
+    None for no limit.
     """
 
     column: str | None = None
@@ -81,7 +82,7 @@ class Converted:
 class Caster:
     """Casts the columns of a file to the columns of the table.
 
-    The row count and the running maximum of own times continue from batch to batch.
+    The row count and the running maximum of event times continue from batch to batch.
 
     - With ``origins``, every batch also contains the records of its rows.
     - ``aside`` contains the positions of records whose rows are left out.
@@ -299,7 +300,7 @@ def text_table(records: Sequence[TextRecord], names: Sequence[str], written: Seq
 def _casting(layout: Layout, own_times: OwnTimes, columns: Sequence[tuple[str, DataType]]) -> str:
     """Return a SELECT over ``cells`` that casts a batch.
 
-    Its columns are the table's columns by position, the own time in microseconds, and the names of the columns with
+    Its columns are the table's columns by position, the event time in microseconds, and the names of the columns with
     invalid values.
     """
     own_time = own_times.column

@@ -39,7 +39,7 @@ from weft.storage.local_sql import connect
 class FileSource:
     """A file whose columns fit the table. Its batches have the columns ``columns``, in the table's order.
 
-    ``form`` is the format of the own times, or None for a column of timestamps. ``notes`` tell the user what the load
+    ``form`` is the format of the event times, or None for a column of timestamps. ``notes`` tell the user what the load
     changed or inferred.
     """
 
@@ -76,10 +76,10 @@ class FileSource:
         origins: bool = False,
         aside: frozenset[str] = frozenset(),
     ) -> Iterator[Batch]:
-        """Yield the rows in file order, cast to the table's types. ``timing`` selects their own times.
+        """Yield the rows in file order, cast to the table's types. ``timing`` selects their event times.
 
-        In arrival order, a row without an own time gets the previous own time. In any other order, it is rejected. A
-        row whose own time is after ``latest`` is rejected, too. ``latest`` is in microseconds UTC, or None for no
+        In arrival order, a row without an event time gets the previous event time. In any other order, it is rejected.
+        A row whose event time is after ``latest`` is rejected, too. ``latest`` is in microseconds UTC, or None for no
         limit. With ``origins``, the batches also contain the records of their rows. ``aside`` contains the positions of
         records whose rows are left out. Raises ExtractionError for a damaged Parquet file.
         """
@@ -105,7 +105,7 @@ class FileSource:
         return frozenset(name for name, shape, own in shaped if shape and own and holds(shape, own))
 
     def begins(self, timing: Timing) -> int | None:
-        """Return the own time of the first row, in microseconds UTC. Return None if it is missing or unreadable."""
+        """Return the event time of the first row, in microseconds UTC. Return None if it is missing or unreadable."""
         layout = self.inspection.layout
         own_times = OwnTimes(self.matched.own_time, timing.order == "arrival", None, "", self.form)
         caster = Caster(layout, own_times, self.columns, self.name, sound=self._sound())
@@ -265,7 +265,7 @@ def _type(kind: Evidence | DataType) -> DataType:
 def _form(
     files: Sequence[FileInspection], columns: Sequence[tuple[str, DataType]], ts_from: str | None, options: FileOptions
 ) -> str | None:
-    """Return the format of the own times: ``ts_format``, or the unit that fits the numbers in all files."""
+    """Return the format of the event times: ``ts_format``, or the unit that fits the numbers in all files."""
     kinds: Mapping[str, DataType] = {name.lower(): kind for name, kind in columns}
     kind = None if ts_from is None else kinds.get(ts_from.lower())
     if ts_from is None or kind is None:

@@ -50,7 +50,7 @@ def read_mail(
 
 
 def _in_order(source: Source, options: MailOptions, timed: bool, origins: bool) -> Iterator[Row | Rejected]:
-    """Yield the rows of a source. With ``timed``, the own time of each row is its Date."""
+    """Yield the rows of a source. With ``timed``, the event time of each row is its Date."""
     for record in source.records():
         for item in _items(source, record, options, origins):
             yield Row(item.values, None, item.origin) if isinstance(item, Row) and not timed else item
@@ -74,7 +74,7 @@ def _arriving(
 ) -> Iterator[tuple[int, Row | Rejected]]:
     """Yield each item with the running maximum of Date, in microseconds UTC. The maximum starts at ``since``.
 
-    A rejected record has no own time. It gets the maximum of the messages before it.
+    A rejected record has no event time. It gets the maximum of the messages before it.
     """
     latest = since
     for record in records:

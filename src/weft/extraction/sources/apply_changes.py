@@ -86,9 +86,9 @@ def record_feeds(
     """Apply dated changes of several tables, all or none.
 
     For each table, return the recorded changes, the number of late transactions, and the number of rows that were open
-    before. A late transaction is recorded at a later time than its own time.
+    before. A late transaction is recorded at a later time than its event time.
 
-    Changes with the same own time are one transaction in all tables. Changes without an own time get the time
+    Changes with the same event time are one transaction in all tables. Changes without an event time get the time
     ``clock``. On a wall-clock home, no change is recorded after ``clock``. With ``late_refused``, raise Refused and
     record nothing if a change would be late.
     """

@@ -66,7 +66,7 @@ class DecodedChanges:
     def take(self, transaction: Transaction, own: int, place: int) -> int:
         """Add the changes of a transaction at positions from ``place``. Return the position after the last change.
 
-        ``own`` is the own time of the transaction, in microseconds UTC.
+        ``own`` is the event time of the transaction, in microseconds UTC.
         """
         latest: dict[Key, list[Row]] = {}
         for change in transaction.changes:

@@ -68,7 +68,7 @@ def load_history(
     is CSV, JSON lines or Parquet, and may have other columns.
 
     Raises NotFound, and ExtractionError for an unreadable file. Raises Refused if a state contains a key twice, or if a
-    row is too early to be recorded at its own time.
+    row is too early to be recorded at its event time.
     """
     settle_polls(home)
     source = home.catalog.sources.named(name)

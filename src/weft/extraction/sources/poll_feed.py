@@ -79,7 +79,7 @@ def _quarantined(writer: Writer, home: OpenHome, source: SourceRecord, table_fee
 
 
 def _dated(source: SourceRecord, table_feed: TableFeed) -> Changes:
-    """Return a function that returns the changes. The own times are removed if the home's clock dates the source."""
+    """Return a function that returns the changes. The event times are removed if the home's clock dates the source."""
     if source.stamps == "source":
         return table_feed.changes
     return lambda there: without_own_times(table_feed.changes(there))

@@ -193,7 +193,8 @@ def _take_snapshots(connection: psycopg.Connection[Any], followed: Sequence[_Fol
 
 
 def _take(followed: Sequence[_Followed], messages: Any, uri: str, progress: Progress | None) -> tuple[int, int | None]:
-    """Add the changes in the messages to each table. Return the LSN after the last transaction, and the last own time.
+    """Add the changes in the messages to each table. Return the LSN after the last transaction, and the last event
+    time.
 
     Own times increase strictly, because each must belong to one transaction. The rows of a snapshot come before the
     first transaction that the snapshot does not see.
@@ -222,9 +223,9 @@ def _take(followed: Sequence[_Followed], messages: Any, uri: str, progress: Prog
 
 
 def _take_snapshots_of(waiting: list[_Followed], rising: Callable[[int], int], place: int, uri: str) -> tuple[int, int]:
-    """Add to each waiting table the rows of its snapshot, all with the same own time.
+    """Add to each waiting table the rows of its snapshot, all with the same event time.
 
-    Return this own time, and the position after the rows.
+    Return this event time, and the position after the rows.
     """
     own = rising(max(each.snapshot.at for each in waiting if each.snapshot is not None))
     for each in waiting:

@@ -33,7 +33,7 @@ class Polled(Brief):
 
     - ``began`` and ``ended`` are the numbers of periods that began and ended.
     - ``at`` is the time of the last change in microseconds UTC, or None if nothing changed.
-    - ``late`` is the number of transactions recorded later than their own time.
+    - ``late`` is the number of transactions recorded later than their event time.
     - ``open_rows`` is the number of rows in the source now.
     - ``quarantined`` is the number of quarantined feed lines.
     """

@@ -1,7 +1,7 @@
 """Define the errors that Weft raises: one root class, and one subclass per stage.
 
-A message names the input, the place, the reason and the remedy. ``exit_code`` is the exit code of the command line. It
-is 2 for a refusal (the request was wrong and nothing changed), and 1 for a failure.
+A message names the input, the place, the reason and the remedy. ``exit_code`` is the exit code of the command line. The
+exit code is 2 for a refusal (the request was wrong and nothing changed), and 1 for a failure.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class DeliveryError(WeftError):
 
 
 class TooLarge(SqlError):
-    """A text exceeds a size limit. Weft stops reading it and reports no further errors in it."""
+    """A text exceeds a size limit. Weft stops reading the text and reports no further errors."""
 
 
 class Reasons:

@@ -44,7 +44,7 @@ def is_of_the_home(error: BaseException) -> bool:
 
 
 def plain_error(error: Exception) -> WeftError:
-    """Return a WeftError unchanged, and any other error as an ExecutionError that describes it.
+    """Return a WeftError unchanged. Describe any other error in an ExecutionError.
 
     An exception that Weft did not raise on purpose is reported as a defect, except MemoryError.
     """
@@ -81,7 +81,7 @@ def query_faults() -> Iterator[None]:
 
 
 def isolated_error(error: Exception, logs: Path, at: int, doing: str) -> WeftError:
-    """Return ``plain_error`` of an error in one view or one channel. Write a defect to the log in ``logs``."""
+    """Return the ``plain_error`` for an error in one view or one channel. Write a defect to the log in ``logs``."""
     plain = plain_error(error)
     if plain is not error:
         log_defect(logs, at, doing, error)

@@ -13,7 +13,7 @@ from typing import Final
 from weft.errors import Refused
 
 MIN_INSTANT: Final = -(2**62)
-"""An instant before all others. It is the watermark of a new home."""
+"""An instant before all others: the watermark of a new home."""
 
 FIRST_INSTANT: Final = -62_135_596_800_000_000
 LAST_INSTANT: Final = 253_402_300_799_999_999
@@ -42,7 +42,7 @@ UNITS_US: Final = {
     "d": DAY_US,
     "w": 7 * DAY_US,
 }
-"""The length of each unit of time in microseconds. An example of a text with units is ``1h30m``."""
+"""The length of each unit of time, in microseconds."""
 _PART: Final = re.compile(r"(\d+)\s*(us|ms|s|m|h|d|w)\s*", re.IGNORECASE)
 _LONGEST_US: Final = 10_000 * 366 * DAY_US
 
@@ -109,7 +109,7 @@ def read_day(text: str) -> int | None:
 def parse_instant(text: str) -> int:
     """Return the instant of a text that a person typed. Raise Refused if the text is not an instant.
 
-    ``text`` is a text that :func:`read_instant` accepts. In addition, it may be in lower case and have a decimal comma.
+    Accept the texts of :func:`read_instant`, also in lower case and with a decimal comma.
 
     >>> parse_instant("1993-04-05")
     733968000000000

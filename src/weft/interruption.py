@@ -1,8 +1,8 @@
 """Stop a command that runs in a server's process (``weft serve``).
 
 Ctrl-C raises an exception only in the main thread of a process. A command in a server's thread therefore checks its
-``CancelToken`` at points where stopping leaves nothing incomplete. These points are waits for a lease, waits for its
-turn, and the times between batches.
+``CancelToken`` at points where stopping leaves nothing incomplete. It checks the token while it waits for a lease or
+for its turn, and between batches.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class CancelToken:
         return self.cancelled and bool(self._ends)
 
     def cancel(self) -> None:
-        """Ask the command to stop. If it waits for an operation that can be ended, end this operation."""
+        """Ask the command to stop. If the command waits for an operation that can be ended, end this operation."""
         self.cancelled = True
         for end in tuple(self._ends):
             end()

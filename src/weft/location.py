@@ -52,7 +52,7 @@ class Location:
 
     path: str
     follows: bool = field(default=False, compare=False, repr=False)
-    """True if the location belongs to a home. New files and folders then get the permissions of their folder
+    """True if the location belongs to a home. In a home, new files and folders get the permissions of their folder
     (``access.py``).
     """
 
@@ -101,8 +101,8 @@ class Location:
 
     @property
     def spark(self) -> str:
-        """The path for Spark. It is not percent-encoded, but has the scheme, because a cluster may default to
-        another.
+        """The path for Spark, not percent-encoded. It has a scheme, because the default scheme of a cluster may
+        differ.
         """
         return f"file://{self.path}"
 
@@ -171,8 +171,8 @@ class Location:
     def put_all(self, files: Mapping[str, bytes]) -> None:
         """Write several files into the folder, as ``put`` does. ``files`` maps names to contents.
 
-        The file system forces files to the disk together if many are written first. The drafts of dead writers are
-        removed before writing.
+        Many files are written before any is forced to the disk. The file system then forces them together. The drafts
+        of dead writers are removed first.
         """
         self.make_and_force()
         self.remove_drafts()
@@ -271,10 +271,10 @@ def free_bytes(path: str | os.PathLike[str]) -> tuple[int, int]:
 
 
 LEAST_FREE: Final = 256 << 20
-"""If a home's disk has fewer free bytes, loads and ticks are refused."""
+"""The number of free bytes on a home's disk that loads and ticks need at least."""
 
 FULL: Final = 1 << 20
-"""If a disk has fewer free bytes, a catalog transaction does not fit."""
+"""The number of free bytes on a disk that a catalog transaction needs at least."""
 
 
 def _taken(descriptor: int) -> bool:
@@ -286,7 +286,7 @@ def _taken(descriptor: int) -> bool:
 
 
 def _absolute(path: str) -> str:
-    """Return the absolute path. If it contains ``..``, the file system resolves symbolic links."""
+    """Return the absolute path. If the path contains ``..``, symbolic links are resolved."""
     return os.path.realpath(path) if ".." in path.split("/") else os.path.abspath(path)
 
 

@@ -67,7 +67,8 @@ def one_line(text: str, longest: int, allowed: str = "") -> str:
 class Brief:
     """An object whose ``repr`` is one line of at most 160 characters, for programs and notebooks.
 
-    Declare a dataclass that inherits from ``Brief`` with ``repr=False``. Otherwise it generates its own ``__repr__``.
+    Declare a dataclass that inherits from ``Brief`` with ``repr=False``. Otherwise, the dataclass generates its own
+    ``__repr__``.
     """
 
     def _brief(self) -> str:
@@ -79,7 +80,7 @@ class Brief:
 
 
 class InLines(Brief):
-    """An object described by the several lines of ``brief``.
+    """An object that the lines of ``brief`` describe.
 
     A notebook shows all lines. ``repr`` joins the lines into one.
     """

@@ -1,9 +1,9 @@
-"""Create tables that people append to, and append rows to them atomically.
+"""Create tables that people append rows to, such as annotations (Tapestry, section 8).
 
-An example is a table of annotations (Tapestry, section 8). The column ``_by`` records who appended each row.
+The column ``_by`` records who appended each row.
 
-An append collects its rows in one Arrow table. One commit then stores all rows or none. Rows beyond a memory limit are
-written to a file, which is mapped into memory.
+An append collects its rows in one Arrow table. One commit then stores all rows or none. If the rows exceed a memory
+limit, they are written to a file and memory-mapped.
 """
 
 from __future__ import annotations
@@ -51,10 +51,11 @@ def append_rows(
 ) -> Summary:
     """Append the rows that ``read`` returns to a table, with ``user`` as their author.
 
-    One commit stores all rows or none. ``timing.ts_from`` names a column of the table, or an additional column ``ts``
-    of the rows. On a wall-clock home, a row too far ahead of the clock goes to quarantine.
+    One commit stores all rows or none. ``timing.ts_from`` names the column with the event times: a column of the table,
+    or an additional column ``ts``. On a wall-clock home, a row whose time is too far ahead of the clock goes to
+    quarantine.
 
-    Raises NotFound, LeaseBusy and StorageError. Raises Refused for an invalid row, a row without its event time, or a
+    Raises NotFound, LeaseBusy and StorageError. Raises Refused for an invalid row, a row without an event time, or a
     table that tracks a source. Raises ClockError on a replay home whose clock is not set.
     """
     require_text(user, "the user's name")
@@ -123,8 +124,8 @@ def _own_times(piece: pa.Table, ts_from: str, source: str, before: int) -> pa.Ch
 def _batch(to: OpenHome, rows: pa.Table, timing: Timing, source: str) -> Batch:
     """Return the rows as one batch. Rows too far ahead of a wall clock are rejected.
 
-    The source name of a rejected record contains the time of the append. A repeated append therefore gives a different
-    record.
+    The source name of a rejected record contains the time of the append. If an append is repeated, its rejected records
+    are therefore new records.
     """
     if timing.ts_from is None:
         return Batch(rows, (), rows.num_rows)
@@ -149,8 +150,8 @@ def _records(rows: pa.Table, source: str, reason: str) -> tuple[Rejected, ...]:
 
 
 def _options(schema: pa.Schema, timing: Timing) -> dict[str, object]:
-    """Return the options with which a retry reads the rejected records. These records are JSON, as from a Parquet
-    file.
+    """Return the options with which a retry reads the rejected records. Rejected records are stored as JSON, like those
+    of a Parquet file.
     """
     names = [name for name in schema.names if name != SEQ]
     own = {"own_time": None if timing.ts_from is None else OWN_TIME, "form": None}

@@ -22,7 +22,7 @@ from weft.instants import FIRST_INSTANT, LAST_INSTANT
 from weft.storage.columns import INSTANT, arrow_type
 
 _EXACT: Final = 2**53
-"""From this number on, a DOUBLE may represent several integers."""
+"""A DOUBLE represents every integer below this number exactly."""
 
 
 def from_arrow(
@@ -30,13 +30,14 @@ def from_arrow(
 ) -> Iterator[pa.Table]:
     """Yield each piece with exactly the given columns and types. A missing column is filled with NULL.
 
-    DECIMAL, FLOAT, DOUBLE and integer columns accept integers that fit. DECIMAL accepts a float if its shortest decimal
-    representation fits. Timestamps may have any unit. A timestamp without a time zone is read as UTC.
+    DECIMAL, FLOAT, DOUBLE and integer columns accept integers in their range. A DECIMAL column accepts a float if the
+    shortest decimal form of the float fits. Timestamps may have any unit. A timestamp without a time zone is read as
+    UTC.
 
     pandas stores integers with missing values as floats. With ``of_pandas``, integer columns therefore accept integral
-    floats below 2**53. DATE columns then accept timestamps at midnight.
+    floats below 2**53. With ``of_pandas``, DATE columns accept timestamps at midnight.
 
-    Raises Refused for any other value. The error names the row (from 1), the column and the value.
+    Raises Refused for any other value. The error names the row (counted from 1), the column and the value.
     """
     before = 0
     for piece in pieces:

@@ -4,10 +4,10 @@ Unreadable content never raises an error. Each record becomes a :class:`Row` or 
 rejected records in quarantine (design section 1).
 
 Rows are passed in batches, which are Arrow tables of bounded size. A batch has the columns of the Weft table except
-``ts``, and two more columns. ``_own_time`` is a BIGINT in microseconds UTC, or NULL for a row without its event time.
+``ts``, and two more columns. ``_own_time`` is a BIGINT in microseconds UTC, or NULL for a row without an event time.
 ``_seq`` is a BIGINT with the row's number in the load, from 0.
 
-A ``Timing`` is the user's choice of the ``ts`` of the rows (design section 1).
+``Timing`` contains the options that determine the ``ts`` of each row (design section 1).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class RawRecord:
-    """The stored bytes of one message. If they cannot be parsed, ``problem`` gives the reason."""
+    """The stored bytes of one message. If the bytes cannot be parsed, ``problem`` gives the reason."""
 
     position: str
     raw: bytes
@@ -53,7 +53,7 @@ class Rejected:
     """A record that cannot be read, with its bytes, its position, and the reason.
 
     ``source`` is the absolute path of the file, and ``position`` is the record's position in the file. ``stem`` is the
-    newsgroup that the file name implies. A retry assigns this newsgroup to a message without one.
+    newsgroup that the file name implies. A retry assigns ``stem`` to a message that names no newsgroup.
     """
 
     source: str
@@ -67,8 +67,8 @@ class Rejected:
 class Row:
     """One row to store. ``values`` maps column names to values. Times are in microseconds UTC.
 
-    ``own_time`` is the ``ts`` that the row requests, or None (see :class:`~weft.extraction.batches.Timing`). If the
-    load may still reject the row, ``origin`` is its record.
+    ``own_time`` is the ``ts`` that the row requests, or None (see :class:`~weft.extraction.batches.Timing`). ``origin``
+    is the row's record if the load may still reject the row.
     """
 
     values: dict[str, object]
@@ -87,9 +87,10 @@ def printable(name: str) -> str:
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows, and the records rejected between them. ``read`` counts both.
+    """Accepted rows and rejected records of one part of a load. ``read`` is the number of both.
 
-    If the load may still reject rows, ``origins`` contains the record of each row in order. Otherwise it is empty.
+    If the load may still reject rows, ``origins`` contains the record of each row in order. Otherwise, ``origins`` is
+    empty.
     """
 
     rows: pa.Table
@@ -155,7 +156,7 @@ Late = Literal["stamp", "refuse", "quarantine"]
 
 @dataclass(frozen=True)
 class Timing:
-    """The choice of the ``ts`` that the rows of a load get.
+    """The options that determine the ``ts`` of each row in a load.
 
     - ``ts_from`` names the column with the event times of the rows. Without ``ts_from``, rows get the time of the
       home's clock.
@@ -163,7 +164,7 @@ class Timing:
       ``ts`` is the running maximum of the event times in the source.
     - ``late`` applies to a row whose event time is before the watermark. With ``stamp``, the row gets the watermark as
       its ``ts``. With ``refuse``, the load stores nothing. With ``quarantine``, the row goes to quarantine.
-    - ``future_us`` limits how far a row may be ahead of the wall clock, in microseconds.
+    - An event time may be at most ``future_us`` microseconds ahead of the wall clock.
     - ``hold`` stops the watermark until the load is done.
 
     Raises Refused for an invalid option.
@@ -192,7 +193,7 @@ class Timing:
     def holds(self) -> bool:
         """True if the watermark stops until the load is done.
 
-        A load that refuses late rows always stops the watermark. Otherwise rows could become late during the load.
+        A load that refuses late rows always stops the watermark. Otherwise, rows could become late while the load runs.
         """
         return self.hold or self.late == "refuse"
 

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, Final, Literal
 from weft.extraction.batches import MAX_LINE, MAX_RECORD, RawRecord
 
 DAMAGE: Final = (OSError, EOFError, zlib.error, lzma.LZMAError)
-"""The errors that a damaged or truncated file raises. They do not fail the load."""
+"""The errors that a damaged or truncated file raises. Such an error does not fail the load."""
 
 COMPRESSED: Final = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00")
 """The magic numbers of gzip, bzip2 and xz."""
@@ -119,7 +119,7 @@ class PushBack:
         return line
 
     def put_back(self, data: bytes) -> None:
-        """Put the bytes back. The next read returns them."""
+        """Put the bytes back at the start of the stream."""
         if data:
             self._back.append(io.BytesIO(data))
             self.position -= len(data)
@@ -131,9 +131,10 @@ class PushBack:
 
 
 def plain(raw: BinaryIO | io.RawIOBase) -> io.BufferedReader:
-    """Return the decompressed stream. The first bytes show whether it is compressed with gzip, bzip2 or xz.
+    """Return the decompressed stream. The magic number shows whether the stream is compressed with gzip, bzip2 or xz.
 
-    At damage, the stream ends without an error, and :func:`damage` returns the reason. The caller closes ``raw``.
+    If the file is damaged, the stream ends there without an error. :func:`damage` then returns the reason. The caller
+    closes ``raw``.
     """
     stored: io.BufferedReader = io.BufferedReader(_Bytes(raw, False), _BUFFER)
     magic = stored.peek(6)[:6]
@@ -193,7 +194,9 @@ def stem(name: str) -> str:
 
 
 def whole_record(stream: io.BufferedReader, position: str) -> Iterator[RawRecord]:
-    """Yield the stream as one article. A stream that is too large or damaged becomes pieces, each with the problem."""
+    """Yield the stream as one article. If the stream is too large or damaged, yield pieces of it with ``problem``
+    set.
+    """
     count = 0
     while True:
         chunk = stream.read(MAX_RECORD)

@@ -1,6 +1,6 @@
 """Read rows that a Python program passes: dicts, JSON lines, Arrow, and DataFrames of pandas, polars and Spark.
 
-Weft imports none of these libraries. A program that has a DataFrame has already imported the library.
+Weft does not import pandas, polars or PySpark here. A program that has a DataFrame has already imported the library.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from weft.storage.columns import arrow_type
 Pieces: TypeAlias = Iterator[pa.Table]
 """Rows in Arrow tables of bounded size."""
 Reader: TypeAlias = Callable[[Columns], Pieces]
-"""A function that returns rows with exactly the given columns. It raises Refused for a row that does not fit."""
+"""A function that returns rows with exactly the given columns. The function raises Refused for a row that does not
+fit.
+"""
 Written: TypeAlias = Callable[[Any], AbstractContextManager[Iterable[pa.Table]]]
 """A function that returns the rows of a Spark DataFrame in Arrow tables of bounded size."""
 
@@ -37,7 +39,9 @@ _FORMS: Final = "Pass dicts, lines of JSON, or a table of pyarrow, pandas, polar
 
 
 def reader_of(rows: Any, written: Written) -> tuple[Reader, str]:
-    """Return a reader for ``rows``, and a name of ``rows`` for messages. Raise Refused if ``rows`` contains no rows."""
+    """Return a reader for ``rows``, and a name of ``rows`` for messages. Raise Refused for an object that is not a
+    collection of rows.
+    """
     if isinstance(rows, TextRow):
         return _texts(rows), "these values"
     if isinstance(rows, Mapping):

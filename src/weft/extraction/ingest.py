@@ -1,7 +1,7 @@
-"""Load mail and files into tables. Each record of a source is stored once, already present, or quarantined.
+"""Load mail and files into tables. Each record is either stored once, already present, or quarantined.
 
-To recover from a load that died, run the load again. Keys identify the rows of mail and of keyed tables. A load
-without keys is identified by the digest of the file. It continues after the committed rows (design law 6).
+To recover from a load that died, run the load again. Keys identify the rows of mail and of keyed tables. A load without
+keys is identified by the digest of the file. A repeated load continues after the committed rows (design law 6).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from weft.extraction.storing import (
 
 _NAMED: Final = re.compile(rb"(?im)^Message-ID:")
 _HEADERS: Final = 1 << 16
-"""The search for headers reads this number of bytes at the start of a record."""
+"""The search for headers is limited to this number of bytes at the start of a record."""
 
 
 def ingest_mail(
@@ -221,8 +221,8 @@ def _file_load(
 ) -> Load | None:
     """Register the load and return it.
 
-    Return None if the catalog has changed in the meantime: the table, the loads of these files, or the watermark. The
-    watermark is not checked if ``watermark`` is None.
+    Return None if the table, the loads of these files or the watermark have changed in the meantime. The watermark is
+    not checked if ``watermark`` is None.
     """
     digest_of_all = digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
     files = [(source.name, own) for source, own in zip(sources, digests, strict=True)] if len(digests) > 1 else []
@@ -247,8 +247,8 @@ def _file_load(
 
 
 def _refuse_half_loaded(table: TableRecord, before: Mapping[str, LoadRecord], digest_of_all: str) -> None:
-    """Raise Conflict if another load of a file died and the table has no keys. Without keys, its rows cannot be
-    recognized.
+    """Raise Conflict if another load of a file died and the table has no keys. Without keys, the rows of that load
+    cannot be recognized.
     """
     other = next((load for load in before.values() if load.digest != digest_of_all), None)
     if other is not None and not table.keys:
@@ -264,7 +264,9 @@ def _batches(
     timing: Timing,
     aside: Mapping[str, frozenset[str]] = MappingProxyType({}),
 ) -> Iterator[Batch]:
-    """Yield the rows of all files except the records ``aside``. Files with event times are merged by these times."""
+    """Yield the rows of all files, but leave out the records in ``aside``. Files with event times are merged by these
+    times.
+    """
     latest = to.clock() + timing.future_us if to.catalog.home().clock == "wall" else None
 
     def read(source: FileSource) -> Iterator[Batch]:

@@ -1,13 +1,13 @@
 """Load a log of temporal logic: one table for each predicate, and one for all time points, including empty ones.
 
-The column ``tp`` of a predicate's table is the number of the time point. A further log continues the numbering. Time
-points are stored last. A tick that reads a time point therefore finds its rows.
+The column ``tp`` of a predicate's table is the number of the time point. The numbers continue from one log to the next.
+Time points are stored last. If a tick reads a time point, the rows of the time point are therefore stored already.
 
-If a load dies, repeat it before loading another log. The tables identify the log by its digest, and the repeated load
-continues where the first one stopped.
+If a load dies, repeat it before loading another log. The tables identify the log by its digest. The repeated load
+continues where the first load stopped.
 
-The whole log is read before the first row is stored. A log with an error therefore changes no table. The rows of each
-table are first written to a temporary Arrow file, because a log mixes the rows of all predicates. This limits memory.
+The whole log is read before the first row is stored. A log with an error therefore changes no table. A log mixes the
+rows of all predicates. To limit memory, the rows of each table are first written to a temporary Arrow file.
 
 Formulas, signatures and logs are plain files or files compressed with gzip (``.gz``).
 """
@@ -75,7 +75,7 @@ class _Begun:
 
 
 def ingest_log(to: OpenHome, log: Path, known: Path, *, progress: Progress | None = None) -> tuple[Summary, ...]:
-    """Load a log in MonPoly's format with its signature. Return one summary per table. The time points are last.
+    """Load a log in MonPoly's format with its signature. Return one summary per table, with the time points last.
 
     Raises FormulaError with the line of a syntax error. Raises Refused if a table has other columns, or if a time is
     ahead of a wall clock. Raises Conflict while another log is partly loaded. Raises NotFound, ExtractionError,
@@ -185,7 +185,9 @@ def _table(writer: Writer, name: str, columns: Columns) -> TableRecord:
 
 
 def _columns(predicate: Predicate) -> Columns:
-    """Return the columns of a predicate's table, ending with ``tp``. A name that is taken becomes ``xN``."""
+    """Return the columns of a predicate's table, ending with ``tp``. A column name that is taken becomes ``x`` and the
+    number of the column.
+    """
     taken = {"ts", TP}
     columns = []
     for number, (name, type_) in enumerate(zip(predicate.columns, predicate.types, strict=True), 1):
@@ -221,7 +223,7 @@ def _require_same(table: TableRecord | None, columns: Columns) -> None:
 
 @dataclass
 class LogRows:
-    """The rows of one table, written to the file ``path``. ``rows`` counts them.
+    """The rows of one table, written to the file ``path``. ``rows`` is their number.
 
     The column named ``number`` contains the numbers of the time points.
     """

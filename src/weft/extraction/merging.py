@@ -45,7 +45,7 @@ class _Source:
     read: int = 0
 
     def fill(self) -> bool:
-        """Read batches until a row waits. Return False if the source has no more rows."""
+        """Read batches until at least one row is waiting. Return False if the source has no more rows."""
         while self.rows is None or not self.rows.num_rows:
             batch = next(self.batches, None)
             if batch is None:
@@ -68,8 +68,8 @@ class _Source:
         return self.places[-1].as_py(), self.number
 
     def take(self, until: int, inclusive: bool) -> tuple[pa.Table, pa.Array, tuple[Rejected, ...]]:
-        """Remove and return the waiting rows with sort keys less than ``until``. With ``inclusive``, equal keys count,
-        too.
+        """Remove and return the waiting rows with sort keys less than ``until``. With ``inclusive``, also remove the
+        rows with the sort key ``until``.
         """
         assert self.rows is not None and self.places is not None
         before = pc.less_equal(self.places, until) if inclusive else pc.less(self.places, until)
@@ -87,7 +87,7 @@ class _Source:
 def merged(sources: Sequence[Timed], empty: pa.Table) -> Iterator[Batch]:
     """Yield the rows of all sources in the order of their event times, with new row numbers.
 
-    ``empty`` is a batch without rows, as an Arrow table.
+    ``empty`` is an Arrow table with the columns of a batch and no rows.
     """
     later = sorted(enumerate(sources), key=lambda each: each[1].begins, reverse=True)
     reading: list[_Source] = []

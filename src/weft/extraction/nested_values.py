@@ -1,10 +1,10 @@
-"""Check JSON against STRUCT, ARRAY and MAP types, and convert Python values to JSON of such a type.
+"""Check JSON against STRUCT, ARRAY and MAP types, and convert Python values to JSON of these types.
 
 JSON matches a type if Spark's FROM_JSON reads the whole text without loss. A number that a DOUBLE would round does not
 match DOUBLE. A string does not match a number type. Every value matches STRING. A missing value is NULL.
 
-Field names must match exactly and be unique in their object. FROM_JSON does not read ``{"A": 1}`` as a field ``a``.
-From ``{"a": 1, "a": 2}``, a STRUCT gets one number, but a MAP gets both numbers.
+Field names must match exactly and be unique in their object. For example, FROM_JSON finds no field ``a`` in ``{"A":
+1}``. From ``{"a": 1, "a": 2}``, FROM_JSON reads one number into a STRUCT, but both numbers into a MAP.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _fits(value: Any, shape: DataType, closed: bool) -> bool:
 
 
 def _is_text(value: Any) -> bool:
-    """Return False for a value with lone surrogates. Spark would read them as question marks."""
+    """Return False for a text with lone surrogates, because Spark would read question marks."""
     try:
         (value if isinstance(value, str) else to_json(value)).encode()
     except UnicodeEncodeError:
@@ -113,7 +113,9 @@ def _is_number(value: Any, shape: DataType) -> bool:
 
 
 def _is_fraction(written: str, shape: DataType) -> bool:
-    """Return whether the type can store the number ``written`` without loss. The number has a point or an exponent."""
+    """Return whether the type can store the number ``written`` without loss. The text ``written`` has a decimal point
+    or an exponent.
+    """
     mantissa, value = written.lower().partition("e")[0].lstrip("-0."), float(written)
     if not math.isfinite(value) or (not value and mantissa):
         return False
@@ -128,7 +130,7 @@ def _is_fraction(written: str, shape: DataType) -> bool:
 
 
 def keeps_digits(written: str) -> bool:
-    """Return whether a number as written equals the shortest representation of its DOUBLE.
+    """Return whether a conversion to DOUBLE and back to text preserves the number.
 
     >>> keeps_digits("0.30000000000000004"), keeps_digits("0.300000000000000041"), keeps_digits("1e999")
     (True, False, False)
@@ -177,7 +179,8 @@ def json_of(value: Any, shape: DataType) -> str:
 def holds(shape: DataType, other: DataType) -> bool:
     """Return whether every value of the type ``other`` is also a value of the type ``shape``.
 
-    The result is False for times. Parquet can store times outside the years 1 to 9999, but TIMESTAMP cannot.
+    The result is False for DATE and TIMESTAMP. Parquet can store times outside the years 1 to 9999, but TIMESTAMP
+    cannot.
 
     >>> parsed = DataType.parse_nested
     >>> holds(parsed("STRUCT<a: STRING, b: INT>"), parsed("STRUCT<a: BIGINT, c: DATE>"))

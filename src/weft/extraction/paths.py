@@ -1,13 +1,13 @@
 """Decide which paths may be read: paths that a user names, and paths found in a folder.
 
-A named path may be a regular file, a folder, or a link to one of them. A path found in a folder or by a pattern must be
-a regular file. Links in a folder are not followed, because they may lead out of the folder. Pipes, sockets and devices
-are refused without blocking.
+A path that a user names may be a regular file, a folder, or a link to either. A path found in a folder or by a pattern
+must be a regular file. Links in a folder are not followed, because they may lead out of the folder. Pipes, sockets and
+devices are refused without blocking.
 
-The exception is a stream that this process already has open. The user names it by its file descriptor, ``/dev/stdin``
-or ``/dev/fd/N``. A shell passes such a path for ``<(command)``.
+However, a stream that this process already has open may be read. The user names such a stream by its file descriptor,
+``/dev/stdin`` or ``/dev/fd/N``. For ``<(command)``, a shell passes ``/dev/fd/N``.
 
-All errors are OSErrors. Their ``strerror`` describes the path.
+All errors are OSErrors. The ``strerror`` of an error describes the path.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ def kind_of_path(path: Path) -> Kind:
 def opened(path: Path, *, streams: bool = False) -> io.FileIO:
     """Open a regular file. With ``streams``, also open a file descriptor of this process. Raises OSError.
 
-    Opening a pipe does not block. The kind is checked after opening, because the file could be replaced before.
+    Opening a pipe does not block. The kind of the open file is checked. Otherwise, another process could replace the
+    file after the check.
     """
     number = descriptor(path)
     if streams and number is not None and kind_of_path(path) == "stream":
@@ -127,7 +128,8 @@ def matching(pattern: str, skipped: list[Path]) -> Iterator[Path]:
 
 @contextmanager
 def copied(paths: Sequence[Path]) -> Iterator[dict[Path, Path]]:
-    """Copy each stream among the paths to a temporary file, and yield the copies. They are deleted at the end.
+    """Copy each stream among the paths to a temporary file. Yield the copies, which are deleted at the end of the
+    ``with`` block.
 
     A stream can be read only once, but a load reads its files several times. Raises OSError.
     """

@@ -24,7 +24,8 @@ _MISSING: Final = ("NaTType", "NAType")
 def from_dicts(rows: Iterable[object], columns: Columns, source: str) -> Iterator[dict[str, object]]:
     """Yield each row as a dict of column values. Missing names, None, NaT and NA become NULL.
 
-    Raises Refused for a value that ``value_of`` rejects. The error names the row (from 1), the column and the value.
+    Raises Refused for a value that ``value_of`` rejects. The error names the row (counted from 1), the column and the
+    value.
     """
     kinds = dict(columns)
     for number, row in enumerate(rows, 1):
@@ -44,11 +45,11 @@ def from_dicts(rows: Iterable[object], columns: Columns, source: str) -> Iterato
 
 
 def value_of(value: Any, kind: DataType) -> object:
-    """Return the value in the form that a column of the type stores.
+    """Return the value in the form in which a column of this type stores it.
 
-    NumPy scalars are treated like Python's. DECIMAL accepts a Decimal, an int, or a float whose shortest representation
-    fits. FLOAT and DOUBLE accept an int that they represent exactly. A datetime without a time zone is read as UTC.
-    Raises ValueError, TypeError, OverflowError or ArithmeticError for other values.
+    NumPy scalars are treated like Python scalars. DECIMAL accepts a Decimal, an int, or a float whose shortest
+    representation fits. FLOAT and DOUBLE accept an int that they represent exactly. A datetime without a time zone is
+    read as UTC. Raises ValueError, TypeError, OverflowError or ArithmeticError for other values.
     """
     if value is None or type(value).__name__ in _MISSING:
         return None

@@ -1,6 +1,6 @@
 """Store records that could not be read.
 
-The home stores the bytes of a record under their SHA-256. The catalog contains the index.
+The home stores the bytes of a record under their SHA-256. The catalog contains an index of the records.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from weft.failpoint import failpoint
 from weft.location import Location
 
 FEED: Final = "feed"
-"""The ``kind`` in the options of a quarantined line of a change feed."""
+"""The ``kind`` option of a quarantined line of a change feed."""
 
 
 def quarantine(
@@ -32,8 +32,8 @@ def quarantine(
 ) -> int:
     """Store the bytes of the records, then add the records to the index. Return the number of new records.
 
-    The bytes are durable before the index names them. ``options`` returns the options for retrying a record. ``at`` is
-    in microseconds UTC.
+    The bytes are durable before the index refers to them. ``options`` returns the options for retrying a record. ``at``
+    is in microseconds UTC.
     """
     if not rejected:
         return 0

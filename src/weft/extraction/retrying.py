@@ -1,6 +1,6 @@
 """Retry quarantined records.
 
-After an update, a later clock or a change of the table, Weft may be able to read a record that it rejected before.
+Weft may be able to read a rejected record later: in a newer version, at a later time, or after a change of the table.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ def retry(
     """Retry the open records of the quarantine with the options of their loads. With ``ids``, retry only these records.
 
     ``late`` and ``future_us`` override the options of the loads (see :class:`~weft.extraction.batches.Timing`). A late
-    record remains unless ``late`` is ``stamp``. A record that can be read becomes rows. Any other record gets its
-    current reason. A retry that died can be repeated and stores nothing twice. Raises NotFound for an id without an
-    open record. Raises StorageError for missing bytes.
+    record remains unless ``late`` is ``stamp``. If a record can now be read, its rows are stored. Otherwise, its reason
+    is updated. A retry that died can be repeated and stores nothing twice. Raises NotFound for an id without an open
+    record. Raises StorageError for missing bytes.
     """
     open_records = {record.quarantine_id: record for record in to.catalog.quarantine.all()}
     missing = sorted(set(ids or ()) - set(open_records))
@@ -67,13 +67,14 @@ def retry(
 
 def _retry_one(to: OpenHome, record: QuarantineRecord, timing: Timing, total: Retried) -> Retried:
     if json.loads(record.options)["kind"] == FEED:
-        # Do not insert the change, because later changes of the same key may be recorded. The record stays.
+        # Do not insert the change, because later changes of the same key may be recorded. The record stays in
+        # quarantine.
         return _stays(to, record, record.reason, total)
     table = to.catalog.tables.by_id(record.table_id)
     batch = _read(to, quarantined_bytes(to.catalog.data, record), record, table, timing)
     if batch.rejected or not batch.rows.num_rows:
         return _stays(to, record, batch.rejected[0].reason if batch.rejected else record.reason, total)
-    # A retry that died continues where it stopped. The digest identifies it, as in the load of a file.
+    # The digest identifies the retry. If a retry died, the next one continues where it stopped.
     digest = f"quarantine-{record.quarantine_id}"
     # Refuse a late record instead of quarantining it, because it is already in quarantine.
     strict = replace(timing, late="stamp" if timing.late == "stamp" else "refuse")

@@ -1,4 +1,4 @@
-"""Store one load: write its batches to a table and to quarantine. Each batch takes the writer's lease."""
+"""Store one load: write its batches to a table and to quarantine. Take the writer's lease for each batch."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from weft.printable import Brief
 from weft.storage.verify import require_undamaged
 
 LEASE_WAIT_US: Final = 120 * 1_000_000
-"""The time that a batch waits for the lease of another writer, in microseconds. LeaseBusy is raised after this time."""
+"""The maximum time that a batch waits for the lease, in microseconds. LeaseBusy is raised after this time."""
 
 
 @dataclass(frozen=True, repr=False)
 class Summary(Brief):
-    """The result of a load, in numbers of rows.
+    """The result of a load. All counts are numbers of rows.
 
-    - ``known`` rows were already stored. Of these, ``differ`` rows have other values than the stored row, which does
-      not change.
-    - ``late`` counts the stored rows whose event time was before the watermark. They get the watermark as their ``ts``
-      (design section 1).
+    - ``known`` rows were already stored. ``differ`` is the number of known rows whose values differ from the stored
+      row. The stored row does not change.
+    - ``late`` counts the stored rows whose event time was before the watermark. A late row gets the watermark as its
+      ``ts`` (design section 1).
     - ``first_ts`` and ``last_ts`` are the first and the last ``ts`` of the stored rows, or None without stored rows.
     - If all files were loaded before, ``already_loaded`` is True, and ``known`` is the number of their rows.
     - ``notes`` tell the user what the load changed or inferred.
@@ -141,9 +141,9 @@ def unfinished_load(writer: Writer, table: TableRecord, source: str, digest: str
 def check_row_times(
     to: OpenHome, name: str, keys: Sequence[str], batches: Callable[[], Iterable[Batch]], timing: Timing
 ) -> int | None:
-    """Check whether the times of a load's rows will be refused. The check runs before any change.
+    """Check whether the times of a load's rows will be refused. The check runs before the load changes anything.
 
-    Return the watermark that was checked against, or None if no check is needed. The caller must not begin the load at
+    Return the watermark used for the check, or None if no check is needed. The caller must not begin the load at
     another watermark. Raises Refused for late rows if ``timing`` refuses late rows. Raises ClockError for rows without
     an event time on a replay home whose clock is not set.
     """

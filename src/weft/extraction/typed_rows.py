@@ -1,4 +1,6 @@
-"""Read rows that people write, as JSON lines or as values on a command line. Values must have the columns' types."""
+"""Read rows that people write, as JSON lines or as values on a command line. Each value must have the type of its
+column.
+"""
 
 from __future__ import annotations
 

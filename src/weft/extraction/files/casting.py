@@ -40,7 +40,8 @@ _FROM_DUCKDB: Final = {
 
 
 def from_text(cell: str, kind: DataType) -> str:
-    """Return an SQL expression that casts text to the type. Its value is NULL if the text does not fit the type.
+    """Return an SQL expression that casts text to the type. The value of the expression is NULL if the text does not
+    fit the type.
 
     BINARY is read from base64. For most types, the expression first tries a faster cast that accepts only the usual
     notation.
@@ -50,8 +51,8 @@ def from_text(cell: str, kind: DataType) -> str:
         quick = f"TRY_CAST({cell} AS {_SIZES[name]})"
         return f"CASE WHEN CAST({quick} AS VARCHAR) = {cell} THEN {quick} ELSE {slow} END"
     if name == "TIMESTAMP":
-        # This cast ignores offsets and zones. Use its result only if it prints as the same text. A cast to TIMESTAMPTZ
-        # is slow, because it calls ICU.
+        # This cast ignores offsets and zones. Use the result of the cast only if its text equals the cell. A cast to
+        # TIMESTAMPTZ is slow, because it calls ICU.
         quick = f"TRY_CAST({cell} AS TIMESTAMP)"
         instant = f"make_timestamptz(epoch_us({quick}))"
         return f"CASE WHEN CAST({quick} AS VARCHAR) = {cell} THEN {_in_range(instant)} ELSE {slow} END"
@@ -79,9 +80,9 @@ def exactly_from_text(cell: str, kind: DataType) -> str:
 
 
 def from_typed(column: str, duckdb_name: str, kind: DataType) -> str:
-    """Return an SQL expression that casts a column of DuckDB's type ``duckdb_name`` to ``kind``.
+    """Return an SQL expression that casts a column from the DuckDB type ``duckdb_name`` to ``kind``.
 
-    Its value is NULL if the cast is impossible.
+    The value of the expression is NULL if the cast is impossible.
     """
     if weft_type(duckdb_name) == kind:
         if kind.name == "TIMESTAMP":
@@ -92,7 +93,7 @@ def from_typed(column: str, duckdb_name: str, kind: DataType) -> str:
 
 
 def as_text(column: str, duckdb_name: str) -> str:
-    """Return an SQL expression that converts a column of DuckDB's type ``duckdb_name`` to text for ``from_text``."""
+    """Return an SQL expression that converts a column of the DuckDB type ``duckdb_name`` to text for ``from_text``."""
     if duckdb_name == "VARCHAR":
         return column
     if duckdb_name == "BLOB":
@@ -103,7 +104,7 @@ def as_text(column: str, duckdb_name: str) -> str:
 
 
 def is_nested(duckdb_name: str) -> bool:
-    """Return whether DuckDB's type ``duckdb_name`` is nested. Nested values are stored as JSON text."""
+    """Return whether the DuckDB type ``duckdb_name`` is nested. Nested values are stored as JSON text."""
     return duckdb_name.endswith("]") or duckdb_name.startswith(("STRUCT", "MAP", "UNION"))
 
 
@@ -119,7 +120,7 @@ def duckdb_type(kind: DataType) -> str:
 
 
 def weft_type(duckdb_name: str) -> DataType:
-    """Return the Weft type that stores a Parquet column of DuckDB's type ``duckdb_name``.
+    """Return the Weft type that stores a Parquet column of the DuckDB type ``duckdb_name``.
 
     A type without an equivalent becomes STRING. Nested types become JSON text. Nanoseconds are truncated to
     microseconds.

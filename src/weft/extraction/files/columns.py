@@ -25,9 +25,10 @@ class FileColumns:
 
     - ``stored`` are the columns of the file that the load stores.
     - ``added`` are those stored columns that are not in the table.
-    - ``absent`` are the columns of the table that are not in the file. They are NULL in every row.
+    - ``absent`` are the columns of the table that are not in the file. An absent column is NULL in every row.
     - ``own_time`` is the name of the column with the event times, as spelled in the file, or None.
-    - ``extended`` are nested columns of the table. Their types also include the fields of the file.
+    - ``extended`` are nested columns of the table with wider types. Each of these types also includes the fields of the
+      file.
     """
 
     stored: tuple[tuple[str, DataType], ...]
@@ -122,9 +123,9 @@ def match_columns(
 ) -> FileColumns:
     """Match the columns of the file to the columns of the table. If ``schema`` is None, the load creates the table.
 
-    A file may have the reserved column ``ts`` only if ``ts_from`` names it. No file may set ``_by``, the author of an
-    appended row. Raise Refused for missing and additional columns, unless ``evolve`` is True. Raise Refused if the
-    ``ts_from`` column has no instant type and ``form`` gives no format.
+    A file may have the reserved column ``ts`` only if ``ts_from`` names it. No file may have the column ``_by``, which
+    records the author of an appended row. Raise Refused for missing and additional columns, unless ``evolve`` is True.
+    Raise Refused if the ``ts_from`` column has no instant type and ``form`` gives no format.
     """
     own_time = _own_time(columns, ts_from, where, form)
     stored = [(name, kind) for name, kind in columns if name.lower() != TS]
@@ -146,7 +147,7 @@ def match_columns(
 def _extended(
     stored: Sequence[tuple[str, DataType]], matched: Sequence[tuple[str, DataType]]
 ) -> tuple[tuple[str, DataType], ...]:
-    """Return nested columns of the table with wider types, which also include the fields of the file."""
+    """Return nested columns of the table with wider types. Each type also includes the fields of the file."""
     extended = []
     for (_, kind), (name, own) in zip(stored, matched, strict=True):
         if kind.shape is not None and own.shape is not None and (all_of := own.shape.extended(kind.shape)) != own.shape:

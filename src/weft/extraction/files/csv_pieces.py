@@ -1,13 +1,14 @@
-"""Read a CSV file in chunks on several threads. The result is the same as reading record by record.
+"""Read a CSV file in chunks on several threads. The result is the same as that of reading record by record.
 
-A *chunk* starts and ends with a record. A *plain* chunk satisfies two conditions. Every quote conforms to RFC 4180.
-The record reader (:mod:`weft.extraction.files.text_records`) neither rejects nor specially treats any part of it. For a
+A *chunk* starts and ends with a record. In a *plain* chunk, every quote conforms to RFC 4180. In addition, the record
+reader (:mod:`weft.extraction.files.text_records`) neither rejects nor specially treats any part of a plain chunk. For a
 plain chunk, Arrow returns the same cells as the record reader, or an error. In a plain chunk, every line that ends
 outside quotes ends a record.
 
 The module cuts the chunks as if all of them were plain, and threads parse them ahead. If a chunk is not plain, the
 module puts back this chunk and all later ones, and cuts smaller chunks. The smallest chunks are read with
-:class:`~weft.extraction.files.text_records.CsvRecords`, up to the first record that ends at or after the chunk's end.
+:class:`~weft.extraction.files.text_records.CsvRecords`. Reading then stops after the first record that ends at or after
+the chunk's end.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _RECORDS: Final = 50_000
 _T = TypeVar("_T")
 
 RecordsAt = Callable[[Sequence[int]], list[tuple[int, bytes]]]
-"""A function that returns the number of the first line and the bytes of each record. It takes ascending positions."""
+"""A function from ascending record positions to pairs (number of the first line, bytes of the record)."""
 Work = Callable[[pa.Table, RecordsAt, duckdb.DuckDBPyConnection], _T]
 """A function that processes cells, given as VARCHAR columns."""
 
@@ -47,7 +48,7 @@ Work = Callable[[pa.Table, RecordsAt, duckdb.DuckDBPyConnection], _T]
 class Piece(Generic[_T]):
     """The result for consecutive records. ``problems`` are the rejected records, with line numbers in the file.
 
-    Line numbers in ``result`` are relative. Add ``before`` for line numbers in the file.
+    Line numbers in ``result`` are relative. To get a line number in the file, add ``before``.
     """
 
     result: _T
@@ -67,7 +68,7 @@ class CsvPieces(Generic[_T]):
         workers: Workers,
         work: Work[_T],
     ) -> None:
-        """Read the stream. In the file, ``line`` lines end before the next byte of the stream."""
+        """Start reading after the first ``line`` lines of the file."""
         self._stream = stream
         self._line = line
         self._dialect = dialect
@@ -99,7 +100,7 @@ class CsvPieces(Generic[_T]):
         yield from self._carefully(None)  # the end of the file may be damaged, which this reports
 
     def _tried(self, chunk: Chunk, connection: duckdb.DuckDBPyConnection) -> tuple[_T, int] | None:
-        """Return the result for a chunk and its number of lines, or None if it must be read record by record."""
+        """Return the result for a chunk and its number of lines, or None if the chunk must be read record by record."""
         if not chunk.is_plain:
             return None
         try:
@@ -151,7 +152,7 @@ _NEWLINE: Final = b"\n"
 
 @dataclass(frozen=True)
 class Chunk:
-    """A piece of a file. If plain, it starts and ends with a record. ``last`` marks the end of the file."""
+    """A piece of a file. A plain chunk starts and ends with a record. ``last`` marks the end of the file."""
 
     raw: bytes
     dialect: Dialect

@@ -23,7 +23,7 @@ _SAMPLE: Final = 1 << 18
 _AT_ONCE: Final = 10_000
 _BYTES_AT_ONCE: Final = 16 << 20
 _LONGEST_NAME: Final = 10_000
-"""The maximum length of a column name in JSON, in characters. This limits the memory for all names."""
+"""The maximum length of a column name in JSON, in characters. Without a limit, the names could fill the memory."""
 
 
 def csv_layout(
@@ -78,7 +78,8 @@ def infer_json(
     connection: duckdb.DuckDBPyConnection,
     besides: Collection[str] = (),
 ) -> dict[str, DataType]:
-    """Return the column names and the inferred types of JSON records. Columns are in order of first appearance.
+    """Return the column names and the inferred types of JSON records. The columns are in the order of their first
+    appearance.
 
     Raise Refused for an invalid column name that is not in ``besides``. ``where`` names the file.
     """
@@ -92,10 +93,10 @@ def infer_json(
 def json_evidence(
     records: Iterable[TextRecord], connection: duckdb.DuckDBPyConnection, look: Callable[[Sequence[str]], None]
 ) -> dict[str, Evidence]:
-    """Return the column names of JSON records and the evidence for their types. Columns are in order of first
-    appearance.
+    """Return the column names of JSON records and the evidence for their types. The columns are in the order of their
+    first appearance.
 
-    The records are processed in groups. Before each group, ``look`` is called with the names in this group.
+    The records are processed in groups. Before each group, ``look`` is called with the column names of the group.
     """
     inference = Inference(())
     kinds: dict[str, set[str]] = {}

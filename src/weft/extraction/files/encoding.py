@@ -28,8 +28,8 @@ _MARKS: Final = (
 _WESTERN: Final = "cp1252"
 _OTHERS: Final = ("cp1250", "cp1251", "koi8_r", "cp1253", "shift_jis", "euc_jp", "gb18030", "big5", "euc_kr")
 _HIGH: Final = re.compile(rb"[\x80-\xff]+")
-"""A sequence of non-ASCII bytes. In Western text, most are single letters. In other scripts, each word is a
-sequence.
+"""A sequence of non-ASCII bytes. In Western text, such a sequence is usually a single letter. In other scripts, it is
+usually a whole word.
 """
 _BLOCK: Final = 1 << 18
 _SAMPLE: Final = 1 << 16
@@ -37,7 +37,7 @@ _SAMPLE: Final = 1 << 16
 
 
 def codec_name(encoding: str) -> str:
-    """Return Python's name for the encoding. Raise Refused if it is unknown or not a text encoding."""
+    """Return Python's name for the encoding. Raise Refused if the encoding is unknown or not a text encoding."""
     try:
         codec = codecs.lookup(encoding)
         codec.name.encode(codec.name).decode(codec.name)
@@ -59,7 +59,7 @@ def detect_encoding(stream: io.BufferedReader) -> str:
 
 
 def _without_mark(head: bytes) -> str | None:
-    """Return the encoding of text that seems to be UTF-16 without a mark, otherwise None.
+    """If the text seems to be UTF-16 without a byte order mark, return its encoding, otherwise None.
 
     In mostly ASCII text in UTF-16, every second byte is zero.
     """
@@ -94,7 +94,9 @@ def _by_lines(stream: io.BufferedReader) -> str:
 
 
 def _blocks_of_lines(stream: io.BufferedReader) -> Iterator[bytes]:
-    """Yield the text in blocks that end at a line end. A line over ``MAX_LINE`` may be split. It is rejected later."""
+    """Yield the text in blocks that end at a line end. A line over ``MAX_LINE`` may be split, because it is rejected
+    later.
+    """
     rest = b""
     while block := stream.read(_BLOCK):
         end = block.rfind(b"\n") + 1
@@ -145,7 +147,7 @@ def _decodes(text: bytes, encoding: str) -> bool:
 def as_utf_8(stream: io.BufferedReader, encoding: str) -> io.BufferedReader:
     """Return a stream with the text of ``stream`` in UTF-8.
 
-    Bytes that are invalid in the encoding stay unchanged. Their records are later rejected as invalid UTF-8.
+    Bytes that are invalid in the encoding stay unchanged. Records with such bytes are later rejected as invalid UTF-8.
     """
     if encoding == UTF_8:
         return stream

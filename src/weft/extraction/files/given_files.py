@@ -45,7 +45,7 @@ class InputFiles:
 
 
 _NAMED = 5
-"""The maximum number of skipped paths in a note."""
+"""A note names at most this number of skipped paths."""
 
 
 @contextmanager

@@ -68,8 +68,8 @@ class Evidence:
 
     - ``filled`` is True if the column has a value.
     - ``possible`` contains the types that fit all values.
-    - ``whole`` and ``fraction`` are the maximum numbers of digits before and after the decimal point. They matter only
-      for DECIMAL.
+    - ``whole`` and ``fraction`` are the maximum numbers of digits before and after the decimal point. ``whole`` and
+      ``fraction`` matter only for DECIMAL.
     - ``rounded`` is True if a conversion to DOUBLE would change a value.
     - ``shape`` is the common type of the JSON arrays and objects among the values, or None without arrays and objects.
     """
@@ -140,11 +140,11 @@ class Inference:
         self._evidence: dict[str, Evidence] = dict.fromkeys(names, NOTHING)
 
     def observe(self, connection: duckdb.DuckDBPyConnection, cells: pa.Table) -> None:
-        """Add the evidence of a batch. The batch has a VARCHAR column for each name, and may add names."""
+        """Add the evidence of a batch. The batch has a VARCHAR column for each name, and may have new names."""
         self.take(self.seen(connection, cells))
 
     def seen(self, connection: duckdb.DuckDBPyConnection, cells: pa.Table) -> Seen:
-        """Return the evidence of a batch, without adding it. The method is thread-safe."""
+        """Return the evidence of a batch without adding it to the collected evidence. The method is thread-safe."""
         connection.register("cells", cells)
         try:
             return {

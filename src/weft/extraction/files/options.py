@@ -68,7 +68,7 @@ DEFAULT_OPTIONS: Final = FileOptions(encoding=None, mends_names=True)
 
 
 def _mended(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names. A similar unique name replaces each invalid name.
+    """Replace each invalid name by a similar unique name, and return all names.
 
     >>> _mended(["id", "Order ID", "order_id", "_id", "", "2024"])
     ('id', 'Order_ID_2', 'order_id', 'id_2', 'column_5', 'column_2024')
@@ -135,7 +135,7 @@ def in_microseconds(cell: str, form: str) -> str:
 
 
 def common_unit(values: Iterable[str | None]) -> str | None:
-    """Return the unit that turns all numbers in ``values`` into times from 1973 to 5138, or None if no single unit
+    """Return the unit of time in which all numbers in ``values`` are times from 1973 to 5138. Return None if no unit
     fits.
 
     >>> common_unit(["1700000000", None, "1700000000.25"]), common_unit(["1700000000", "1700000000000"])

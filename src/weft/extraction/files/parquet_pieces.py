@@ -1,6 +1,6 @@
 """Read the rows of a Parquet file in pieces that fit into memory.
 
-A page is decompressed as a whole. A file with too large a page is therefore refused before decoding. The page headers
+A page is decompressed as a whole. A file with an oversized page is therefore refused before decoding. The page headers
 state the sizes (Parquet's parquet.thrift, ``PageHeader``, in Thrift's compact protocol).
 
 A value stored once in a dictionary may occur in millions of rows. Text therefore stays dictionary-encoded until a piece
@@ -43,8 +43,8 @@ def parquet_file(path: Path) -> pq.ParquetFile:
 
 
 def pieces(file: pq.ParquetFile, rows: int | None) -> Iterator[pa.Table]:
-    """Yield tables of at most ``rows`` rows, with text columns decoded. If ``rows`` is None, limit them to about
-    ``MAX_BYTES``.
+    """Yield tables of at most ``rows`` rows, with text columns decoded. If ``rows`` is None, each table has about
+    ``MAX_BYTES`` bytes.
 
     Raise ExtractionError if a row has more than ``MAX_RECORD`` bytes. Errors of pyarrow pass through unchanged.
     """
@@ -147,7 +147,7 @@ def _rows_at_once(metadata: pq.FileMetaData) -> int:
 
 
 def _check_pages(file: BinaryIO, column: pq.ColumnChunkMetaData, path: Path) -> None:
-    """Raise ExtractionError for a page that is too large. Unreadable page headers are left to pyarrow."""
+    """Raise ExtractionError for a page that is too large. pyarrow reports unreadable page headers."""
     at = column.data_page_offset
     if column.has_dictionary_page and column.dictionary_page_offset:
         at = min(at, column.dictionary_page_offset)

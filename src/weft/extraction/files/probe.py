@@ -46,7 +46,7 @@ _SUFFIXES: Final[dict[str, Format]] = {
 _SAMPLE: Final = 10_000
 
 Typed = Mapping[str, "Evidence | DataType"]
-"""For each column, its type or the evidence for its type."""
+"""The type of each column, or the evidence for its type."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class InputFile:
 
     @classmethod
     def of(cls, path: Path) -> InputFile:
-        """Return the file at the path. Its name is the printable path."""
+        """Return the file at a path, with the printable path as its name."""
         return cls(path, printable(str(path)))
 
 
@@ -88,8 +88,8 @@ class FileInspection:
             yield as_utf_8(stream, self.encoding)
 
     def parquet(self, rows: int | None = None) -> Iterator[pa.Table]:
-        """Yield the rows of a Parquet file in tables of at most ``rows`` rows. If ``rows`` is None, ``MAX_BYTES`` is
-        the limit.
+        """Yield the rows of a Parquet file in tables of at most ``rows`` rows. If ``rows`` is None, each table has
+        about ``MAX_BYTES`` bytes.
 
         Nanoseconds are truncated to microseconds. Errors of pyarrow for a damaged file pass through unchanged.
         """
@@ -125,10 +125,10 @@ class FileInspection:
 def inspect_file(
     file: InputFile, infer: bool, *, written: Format | None = None, options: FileOptions = AS_WRITTEN
 ) -> FileInspection:
-    """Inspect the file. Inferring types and collecting the column names of JSON require reading the whole file.
+    """Inspect the file. If types are inferred or the file is JSON, the whole file is read.
 
-    ``written`` is the format. If it is None, the file name and the first bytes show the format. Raises ExtractionError,
-    Refused, and the errors of reading the file.
+    ``written`` is the format. If ``written`` is None, the file name and the first bytes show the format. Raises
+    ExtractionError, Refused, and the errors of reading the file.
     """
     kind = written or _format(file.path, options)
     if kind == "parquet":
@@ -238,7 +238,9 @@ def format_by_name(path: Path) -> Format | None:
 
 
 def _format(path: Path, options: FileOptions) -> Format:
-    """Return the format that the file name implies. If it implies no format, the first bytes show the format."""
+    """Return the format that the file name implies. If the file name implies no format, the first bytes show the
+    format.
+    """
     named = format_by_name(path)
     if named is not None:
         return named

@@ -1,6 +1,6 @@
 """Cast the columns of a file to the columns of a table, with one DuckDB SELECT for each batch.
 
-A row is rejected if a value does not fit its column's type. The reason names the columns.
+A row is rejected if a value does not fit its column's type. The reason names the columns with such values.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _OWN: Final = "_own"
 class Layout:
     """The layout of a file: its format, its columns with their DuckDB types, and the CSV dialect.
 
-    ``names`` are the stored column names. If the names in JSON differ from them, ``written`` contains the names in
+    ``names`` are the stored column names. If the names in JSON differ from ``names``, ``written`` contains the names in
     JSON.
     """
 
@@ -46,7 +46,7 @@ class OwnTimes:
     """The column and the format of the rows' event times.
 
     ``column`` contains the event times, in the format ``form``. ``column`` is None if rows have no event times.
-    ``form`` is None for a column of timestamps. With ``arrival``, each event time becomes the running maximum. Rows
+    ``form`` is None for a column of timestamps. With ``arrival``, the running maximum replaces each event time. Rows
     with an event time after ``latest`` are rejected with the reason ``too_far``. ``latest`` is in microseconds UTC, or
     None for no limit.
     """
@@ -62,8 +62,9 @@ class OwnTimes:
 class Converted:
     """A converted piece of ``count`` rows.
 
-    ``rows`` are the valid rows. ``places`` are the positions of the invalid rows in the piece, and ``reasons`` are the
-    reasons for rejecting them. ``left_out`` contains the indexes of those ``rows`` that an earlier run quarantined.
+    ``rows`` are the valid rows. ``places`` are the positions of the invalid rows in the piece. ``reasons`` are the
+    reasons for rejecting these rows. ``left_out`` contains the indexes of those ``rows`` that an earlier run
+    quarantined.
     """
 
     rows: pa.Table
@@ -85,7 +86,7 @@ class Caster:
     The row count and the running maximum of event times continue from batch to batch.
 
     - With ``origins``, every batch also contains the records of its rows.
-    - ``aside`` contains the positions of records whose rows are left out.
+    - ``aside`` contains the positions of records to leave out.
     - ``counted`` is the unit of a text record's position, such as "line".
     - ``sound`` are nested columns whose values are known to be valid.
     """
@@ -145,7 +146,7 @@ class Caster:
     ) -> Batch:
         """Return the cells cast to the table's types, as one batch.
 
-        ``records`` contains the bytes of the rows. If it is None, rejected rows are quarantined as JSON.
+        ``records`` contains the bytes of the rows. If ``records`` is None, rejected rows are quarantined as JSON.
         """
         done = self.converted(cells, connection)
         rejected = tuple(
@@ -163,7 +164,7 @@ class Caster:
         return self.batch([done], rejected, origins if self._origins else ())
 
     def without_aside(self, done: Converted, positions: Iterable[str]) -> Converted:
-        """Return the piece without the rows whose ``positions`` are in ``aside``. They are marked as left out."""
+        """Mark a row as left out if its position is in ``aside``. Return the marked piece."""
         return replace(done, left_out=[n for n, position in enumerate(positions) if position in self.aside])
 
     def converted(self, cells: pa.Table, connection: duckdb.DuckDBPyConnection) -> Converted:
@@ -195,7 +196,7 @@ class Caster:
     def batch(
         self, pieces: Sequence[Converted], rejected: tuple[Rejected, ...], origins: tuple[Rejected, ...] = ()
     ) -> Batch:
-        """Return the pieces as one batch. They must be the next pieces of the file."""
+        """Return the pieces as one batch. ``pieces`` must be the next pieces of the file."""
         read = sum(piece.count for piece in pieces)
         self._read += read
         if not pieces:
@@ -300,8 +301,8 @@ def text_table(records: Sequence[TextRecord], names: Sequence[str], written: Seq
 def _casting(layout: Layout, own_times: OwnTimes, columns: Sequence[tuple[str, DataType]]) -> str:
     """Return a SELECT over ``cells`` that casts a batch.
 
-    Its columns are the table's columns by position, the event time in microseconds, and the names of the columns with
-    invalid values.
+    The SELECT returns the table's columns by position and the event time in microseconds. It also returns the names of
+    the columns with invalid values.
     """
     own_time = own_times.column
     columns_by_name = {n.lower(): (n, t) for n, t in zip(layout.names, layout.types, strict=True)}

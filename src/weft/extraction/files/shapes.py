@@ -19,7 +19,7 @@ _MOST_PARTS: Final = 10_000
 _BIGGEST: Final = 2**63
 _EXACT: Final = 2**53
 _LONG: Final = replace(BIGINT, precision=19)
-"""The type of integers that a DOUBLE may not represent exactly. It occurs only in intermediate results."""
+"""The type of integers that a DOUBLE may not represent exactly, used only in intermediate results."""
 
 
 def with_text(type: DataType, text: str) -> DataType:
@@ -53,8 +53,8 @@ def _parts(type: DataType, budget: int) -> int:
 
 
 def _adds_nothing(value: Any, type: DataType) -> bool:
-    """Return True if a quick test shows that the value fits the type. Most values pass, which avoids the slow
-    ``_of_value``.
+    """Return True if a quick test shows that the value fits the type. Most values pass, so the slow ``_of_value`` is
+    rarely needed.
     """
     if isinstance(value, dict):
         if type.name != "STRUCT" or not value or ambiguous(value):
@@ -75,7 +75,9 @@ def _fields(type: DataType) -> Mapping[str, DataType]:
 
 
 def of_arrow(kind: pa.DataType, depth: int = 0) -> DataType:
-    """Return the nested type for Parquet values of the Arrow type ``kind``, or STRING if no type fits."""
+    """Return the type for values of the Arrow type ``kind`` that are stored as JSON text. Return STRING if no type
+    fits.
+    """
     if depth > MOST_NESTED:
         return STRING
     if pa.types.is_map(kind):
@@ -121,16 +123,16 @@ def _of_value(value: Any, depth: int) -> DataType:
 
 
 def _struct(fields: dict[str, DataType]) -> DataType:
-    """Return a STRUCT with these fields, or STRING if Spark SQL cannot address each field by its name.
+    """Return a STRUCT with these fields, or STRING if such a STRUCT is impossible.
 
-    This is the case for an empty name, for names that differ only in case, and for too many fields.
+    A STRUCT is impossible with an empty name, with names that differ only in case, or with too many fields.
     """
     apart = len({name.lower() for name in fields}) == len(fields) <= _MOST_FIELDS
     return DataType("STRUCT", fields=tuple(fields.items())) if apart and all(fields) else STRING
 
 
 def joined(one: DataType, other: DataType) -> DataType:
-    """Return a type that includes both types. It is STRING if no other type reads both without loss."""
+    """Return a type that includes both types. Return STRING if no other type can represent both without loss."""
     if one == other or other == NULL:
         return one
     if one == NULL:

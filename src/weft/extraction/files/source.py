@@ -1,8 +1,8 @@
 """Read CSV, JSON lines and Parquet files as batches of rows of a table.
 
-A file of any format becomes a table of foreign columns. DuckDB casts this table batch by batch (see ``casting``). A
-record is rejected if a value does not fit its column's type. The reason names the columns. An empty cell in CSV and a
-missing name in JSON lines are NULL. The quarantine stores a Parquet record as JSON.
+A file of any format is first read into Arrow tables. DuckDB then casts the rows to the table's types (see ``casting``).
+A record is rejected if a value does not fit its column's type. The reason names the columns with such values. An empty
+cell in CSV and a missing name in JSON lines are NULL. The quarantine stores a Parquet record as JSON.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from weft.storage.local_sql import connect
 
 @dataclass(frozen=True)
 class FileSource:
-    """A file whose columns fit the table. Its batches have the columns ``columns``, in the table's order.
+    """A file whose columns fit the table. The batches have the columns ``columns``, in the table's order.
 
     ``form`` is the format of the event times, or None for a column of timestamps. ``notes`` tell the user what the load
     changed or inferred.
@@ -76,12 +76,12 @@ class FileSource:
         origins: bool = False,
         aside: frozenset[str] = frozenset(),
     ) -> Iterator[Batch]:
-        """Yield the rows in file order, cast to the table's types. ``timing`` selects their event times.
+        """Yield the rows in file order, cast to the table's types. ``timing`` selects the event times of the rows.
 
-        In arrival order, a row without an event time gets the previous event time. In any other order, it is rejected.
-        A row whose event time is after ``latest`` is rejected, too. ``latest`` is in microseconds UTC, or None for no
-        limit. With ``origins``, the batches also contain the records of their rows. ``aside`` contains the positions of
-        records whose rows are left out. Raises ExtractionError for a damaged Parquet file.
+        In arrival order, a row without an event time gets the previous event time. In any other order, a row without an
+        event time is rejected. A row whose event time is after ``latest`` is rejected, too. ``latest`` is in
+        microseconds UTC, or None for no limit. With ``origins``, the batches also contain the records of their rows.
+        ``aside`` contains the positions of records to leave out. Raises ExtractionError for a damaged Parquet file.
         """
         layout, path = self.inspection.layout, self.inspection.file.path
         own_times = OwnTimes(self.matched.own_time, timing.order == "arrival", latest, timing.too_far, self.form)
@@ -105,7 +105,9 @@ class FileSource:
         return frozenset(name for name, shape, own in shaped if shape and own and holds(shape, own))
 
     def begins(self, timing: Timing) -> int | None:
-        """Return the event time of the first row, in microseconds UTC. Return None if it is missing or unreadable."""
+        """Return the event time of the first row, in microseconds UTC. Return None if this time is missing or
+        unreadable.
+        """
         layout = self.inspection.layout
         own_times = OwnTimes(self.matched.own_time, timing.order == "arrival", None, "", self.form)
         caster = Caster(layout, own_times, self.columns, self.name, sound=self._sound())
@@ -156,10 +158,10 @@ def open_file(
     chosen: Sequence[tuple[str, DataType | None]] | None = None,
     options: FileOptions = AS_WRITTEN,
 ) -> FileSource:
-    """Open one file in the same way as ``open_files`` opens several.
+    """Open one file. See ``open_files``.
 
-    ``written`` is the format of the file. If it is None, the format is detected. ``chosen`` are the columns to read,
-    each with its type. If ``chosen`` is None, all columns are read. If a type is None, it is inferred.
+    ``written`` is the format of the file. If ``written`` is None, the format is detected. ``chosen`` are the columns to
+    read, each with its type. If ``chosen`` is None, all columns are read. If a type is None, it is inferred.
     """
     file = InputFile.of(Path(os.path.abspath(path)))
     [looked] = _inspect_all([file], schema is None or evolve or ts_from is not None, written, options)
@@ -180,7 +182,7 @@ def open_files(
     None if the load creates the table.
 
     Raises NotFound for a missing file, and ExtractionError for an unreadable file. Raises Refused if the columns of a
-    file match neither the table nor the other files (see :func:`weft.extraction.files.columns.match_columns`).
+    file do not match the table or the other files (see :func:`weft.extraction.files.columns.match_columns`).
     """
     infer = schema is None or evolve or ts_from is not None
     return _file_sources(_inspect_all(files, infer, None, options), schema, ts_from, evolve, options, None)

@@ -1,8 +1,8 @@
 """Split CSV and JSON lines into records of text cells, each with its bytes.
 
 No line is lost. A line that is not a record is returned with its problem. The standard library's strict parser reads
-the CSV. A malformed record of several lines has, for example, an unclosed quote. Only its first line is rejected, and
-parsing resumes at its second line.
+the CSV. If a record of several lines is malformed (an unclosed quote), only the first line is rejected. Parsing then
+resumes at the second line.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Cells = list[str | None]
 class TextRecord:
     """A record: the number of its first line (from 1), its bytes, and either its cells or its problem.
 
-    For JSON, ``kinds`` contains the JSON type of each value. For CSV, it is None.
+    For JSON, ``kinds`` contains the JSON type of each value. For CSV, ``kinds`` is None.
     """
 
     line: int
@@ -54,7 +54,7 @@ _MOST_LINES: Final = 100_000
 class _Lines:
     """Numbered lines of bytes, with push-back. Lines are cut at ``MAX_LINE`` + 1 bytes. Iteration yields decoded lines.
 
-    ``number`` is the number of lines that have ended. It includes the lines before the stream.
+    ``number`` is the number of lines that have ended, including the lines before the stream.
     """
 
     def __init__(self, stream: io.BufferedReader | PushBack, number: int = 0) -> None:
@@ -91,7 +91,7 @@ class _Lines:
         return line.removeprefix(BOM) if self.number == 0 and not self.taken else line
 
     def put_back(self, lines: list[bytes]) -> None:
-        """Put the lines back. The next ``take`` returns the first of them."""
+        """Put the lines back at the start."""
         self._back.extendleft(reversed(lines))
         self.held_size += sum(map(len, lines))
         self.number -= sum(line.endswith(b"\n") for line in lines)
@@ -115,8 +115,8 @@ def _next_line(lines: _Lines) -> bytes:
 
 
 def _too_long(lines: _Lines, line: bytes) -> Iterator[TextRecord]:
-    """Yield rejected records of at most ``MAX_RECORD`` bytes for a line that is too long. ``line`` is its first
-    part.
+    """Reject a line that is too long, in records of at most ``MAX_RECORD`` bytes. ``line`` is the first part of the
+    line.
     """
     number, held, size = lines.number + (not line.endswith(b"\n")), [line], len(line)
     while line and not line.endswith(b"\n"):
@@ -135,9 +135,9 @@ def _too_long(lines: _Lines, line: bytes) -> Iterator[TextRecord]:
 class CsvRecords:
     """The records of a CSV file, including the header line.
 
-    ``width`` is the number of cells of a record. If it is None, the first record sets it. An empty cell is None. Blank
-    lines are skipped. Between two records, another reader may continue the stream. It finds the bytes read after the
-    last record in ``held``.
+    ``width`` is the number of cells of a record. If ``width`` is None, the first record sets it. An empty cell is None.
+    Blank lines are skipped. Between two records, another reader may continue the stream. ``held`` contains the bytes
+    that were read after the last record.
     """
 
     def __init__(
@@ -266,7 +266,9 @@ _EXACT: Final = json.JSONDecoder(
 
 
 ToObject = Callable[[Any], "dict[str, Any] | str | None"]
-"""A function of the JSON value of a line. It returns an object, a problem, or None if the line is not a record."""
+"""A function that converts the JSON value of a line. The result is an object, a problem, or None if the line is not a
+record.
+"""
 
 
 def _an_object(value: Any) -> dict[str, Any] | str:
@@ -287,7 +289,7 @@ def json_records(stream: io.BufferedReader, to_object: ToObject = _an_object) ->
 
 
 def json_record(number: int, line: bytes, to_object: ToObject = _an_object) -> TextRecord | None:
-    """Return the line as a record or with its problem, or None if ``to_object`` returns None.
+    """Return a record with the cells of the line or with a problem. Return None if ``to_object`` returns None.
 
     Numbers are passed to ``to_object`` as strings.
     """
@@ -307,7 +309,7 @@ def json_record(number: int, line: bytes, to_object: ToObject = _an_object) -> T
                 kinds[name], cells[name] = _cell(value)
             else:
                 cells[name] = None
-        # Reject lone surrogates. JSON can escape them, but they are not valid text.
+        # Reject lone surrogates, which are not valid text although JSON can escape them.
         "".join([*cells, *(text for text in cells.values() if text)]).encode("utf-8")
     except (ValueError, RecursionError) as error:
         return TextRecord(number, line, None, f"invalid JSON: {' '.join(str(error).split())[:200]}")

@@ -16,7 +16,7 @@ import duckdb
 from weft.storage.local_sql import connect
 
 IN_FLIGHT: Final = 12
-"""The maximum number of pieces that are read ahead. The threads then have work while a batch is written."""
+"""The maximum number of pieces that are read ahead. Reading ahead gives the threads work while a batch is written."""
 
 _T = TypeVar("_T")
 _Item = TypeVar("_Item")

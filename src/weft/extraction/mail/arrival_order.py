@@ -31,7 +31,7 @@ def read_mail(
     """Yield every message as rows, one for each newsgroup, or as a rejected record.
 
     If ``timing`` takes ``ts`` from ``date``, the ``own_time`` of a row is its Date. In arrival order, ``own_time`` is
-    the running maximum of Date in the source. The sources are then merged by this time, and rows with the same time
+    the running maximum of Date in the source. The sources are then merged by ``own_time``. Rows with the same time
     follow the order of the sources. In any other order, the sources are read one after another.
 
     With ``origins``, each row contains its record. ``at`` is the time of reading, in microseconds UTC. ``names`` maps
@@ -74,7 +74,7 @@ def _arriving(
 ) -> Iterator[tuple[int, Row | Rejected]]:
     """Yield each item with the running maximum of Date, in microseconds UTC. The maximum starts at ``since``.
 
-    A rejected record has no event time. It gets the maximum of the messages before it.
+    A rejected record has no event time. It is yielded with the maximum so far.
     """
     latest = since
     for record in records:
@@ -89,8 +89,8 @@ def _arriving(
 def _reopened(source: Source, options: MailOptions, origins: bool) -> Iterator[tuple[int, Row | Rejected]]:
     """Yield the items of a source for a merge. Close the source after the first message and reopen it for the second.
 
-    A merge needs the first item of every source at once. Otherwise hundreds of monthly archives would be open together,
-    although few of them overlap in time.
+    A merge needs the first item of every source at once. Without reopening, hundreds of monthly archives would be open
+    together, although few overlap in time.
     """
     with closing(source.records()) as records:
         first = list(_arriving(source, islice(records, 1), options, origins))

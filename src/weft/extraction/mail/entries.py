@@ -1,8 +1,8 @@
 """Group the files of a directory or a tar archive into sources.
 
-A *source* is one mbox or one folder of single articles. Its records have one order of arrival. In a folder, a numeric
-file name is the article number assigned on arrival. A file is open only while it is read. A folder of a million
-articles therefore needs little memory and few file handles.
+A *source* is one mbox or one folder of single articles. The records of a source have one order of arrival. In a folder,
+a numeric file name is the article number assigned on arrival. A file is open only while it is read. A folder of a
+million articles therefore needs little memory and few file handles.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Records with one order of arrival.
+    """A source of records with one order of arrival.
 
     ``records()`` can be called repeatedly. The first file is opened when iteration starts.
     """
@@ -124,5 +124,5 @@ def read_entry(entry: Entry, prefix: str) -> Records:
 
 
 def given(records: list[RawRecord]) -> Records:
-    """Yield the given records. The result has the type of a source's records."""
+    """Yield the given records."""
     yield from records

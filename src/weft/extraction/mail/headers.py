@@ -1,7 +1,7 @@
 """Parse header fields of mail and news into plain text, ids, groups and times.
 
-The standard library's ``email`` parses the fields. Its policy here returns every field as written and never raises an
-error. The structured parsers of ``policy.default`` reject some real headers and are several times slower. The result
+The standard library's ``email`` parses the fields. The parser policy returns every field as written and never raises an
+error. The structured parsers of ``policy.default`` reject some real headers and are several times slower. Parsed text
 contains no control characters (CR, LF, NUL …), even if an encoded word decodes to one (design section 8).
 """
 
@@ -45,7 +45,9 @@ AS_WRITTEN: Final = _AsWritten()
 
 
 def decode_bytes(raw: bytes, charset: str) -> str | None:
-    """Return the decoded bytes. Return None if they are invalid in the charset, or if ``is_charset`` is False."""
+    """Return the decoded bytes. Return None if the bytes are invalid in the charset, or if mail may not use the
+    charset.
+    """
     if not is_charset(charset):
         return None
     try:
@@ -59,7 +61,7 @@ def decode_bytes(raw: bytes, charset: str) -> str | None:
 def is_charset(name: str) -> bool:
     """Return whether a codec with this name exists and mail may use it.
 
-    Mail may not use ``idna`` and ``punycode``, because they take quadratic time. It may not use ``unicode_escape``,
+    Mail may not use ``idna`` and ``punycode``, because they take quadratic time. Mail may not use ``unicode_escape``,
     because this codec creates characters.
     """
     if name.strip().lower().replace("-", "_") in _NO_TEXT_CODECS:
@@ -72,7 +74,8 @@ def is_charset(name: str) -> bool:
 
 
 def undeclared(raw: bytes) -> str:
-    """Return the text of bytes without a declared charset. They are decoded as UTF-8 if valid, otherwise as Latin-1.
+    """Return the text of bytes without a declared charset. Valid UTF-8 is decoded as UTF-8. Other bytes are decoded as
+    Latin-1.
 
     News used Latin-1 before MIME.
     """
@@ -123,7 +126,7 @@ def _decoded(text: str) -> str:
 def message_id(message: Message) -> str | None:
     """Return the Message-ID without angle brackets and blanks. Return None if it is absent or empty.
 
-    The id need not contain ``@``, because archives that mask addresses write ids with blanks.
+    Some archives mask addresses and write ids with blanks. An id therefore need not contain ``@``.
     """
     written = text_of(message, "Message-ID")
     if not written:
@@ -170,8 +173,8 @@ def instant_of(written: str | None, at: int, future_us: int = DAY_US) -> int | s
     """Return a Date field in microseconds UTC, or the reason for rejecting it.
 
     A date without a zone, or with an unknown zone name, is read as UTC. The function rejects text that does not parse,
-    a day that does not exist, and an offset beyond 14 hours. It also rejects a time before 1970 or more than
-    ``future_us`` after ``at``.
+    a day that does not exist, and an offset beyond 14 hours. A time before 1970, or more than ``future_us`` after
+    ``at``, is also rejected.
     """
     if not written:
         return "no Date"

@@ -1,9 +1,9 @@
 """Split an mbox or a pipermail text archive into messages, line by line.
 
-A message starts at a line ``From ADDRESS … hh:mm … YYYY`` with a header field in the next line. Real archives need both
-conditions, because bodies contain unescaped lines that start with ``From ``. They allow no other condition: Mailman
-sometimes omits the blank line that the format requires before a separator. ``>From`` in bodies is not unescaped,
-because it is unknown which programs escaped the line and how often.
+A message starts at a line ``From ADDRESS … hh:mm … YYYY`` with a header field in the next line. The header field is
+required, because bodies contain unescaped lines that start with ``From ``. A blank line before a message is not
+required, because Mailman sometimes omits it. ``>From`` in bodies is not unescaped, because it is unknown which programs
+escaped the line and how often.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _is_separator(piece: bytes, following: tuple[bytes, bool] | None) -> bool:
 
 
 class _Collected:
-    """The lines of one message. They are emitted in pieces if they exceed ``MAX_RECORD``."""
+    """The lines of one message. A message beyond ``MAX_RECORD`` is emitted in pieces."""
 
     def __init__(self, number: int, offset: int) -> None:
         self.number = number

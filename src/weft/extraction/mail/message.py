@@ -60,8 +60,7 @@ MAX_HEADER: Final = 1 << 20
 
 MAX_LINES: Final = 2_000_000
 MAX_PARTS: Final = 20_000
-"""The maximum number of lines that start with ``--``, as MIME parts do. ``MAX_LINES`` limits all lines.
-
+"""The maximum number of lines that start with ``--``, as MIME parts do. ``MAX_LINES`` is the maximum number of lines.
 Both limits apply to messages that are not one plain text. The parser creates an object for each part.
 """
 
@@ -93,7 +92,7 @@ class MailOptions:
 
 
 class _Unreadable(Exception):
-    """The error for a message to reject. This module catches it."""
+    """The error for a rejected message. Only this module raises and catches the error."""
 
 
 def read_message(record: RawRecord, stem: str, options: MailOptions) -> list[dict[str, object]] | str:
@@ -144,7 +143,7 @@ def _rows(raw: bytes, stem: str, options: MailOptions) -> list[dict[str, object]
 
 
 def _parse(raw: bytes) -> tuple[Message, bytes | None]:
-    """Return the message. If its body is one unencoded part, also return the bytes of the body, otherwise None.
+    """Return the message and the bytes of its body. The bytes are None unless the body is one unencoded part.
 
     Most bodies are one unencoded part and need no MIME parser.
     """
@@ -193,7 +192,7 @@ def _refuse_defects(part: Message) -> None:
 
 
 def _words(name: str) -> str:
-    """Return the name of a defect's class as words.
+    """Return the class name of a defect in words.
 
     >>> _words("StartBoundaryNotFoundDefect")
     'start boundary not found'

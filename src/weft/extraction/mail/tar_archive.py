@@ -1,8 +1,8 @@
 """Read the members of a tar archive in any order.
 
 Members are stored in the order of packing, not of arrival. A merge also reads several folders at the same time. A
-compressed archive is therefore decompressed once into a temporary file, which the operating system deletes when it is
-closed. Members are read from that file by position, never extracted by name.
+compressed archive is therefore decompressed once into a temporary file. The operating system deletes this file when it
+is closed. Members are read from that file by position, never extracted by name.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from weft.extraction.paths import opened
 
 @dataclass(frozen=True, slots=True)
 class TarContents:
-    """The regular files of an archive. ``damaged`` reads and yields the unreadable parts."""
+    """The regular files of an archive. A call of ``damaged`` yields the unreadable parts."""
 
     entries: list[Entry]
     damaged: Callable[[], Records]
@@ -75,7 +75,7 @@ def tar_contents(path: Path) -> TarContents:
 
 
 class _Member(tarfile.TarInfo):
-    """A member with a name of limited length. tarfile reads a long name into memory at once."""
+    """An archive member with a name of limited length. tarfile would read a name of any length into memory."""
 
     def _proc_member(self, archive: tarfile.TarFile) -> Any:
         if self.type in _LONG_NAMES and self.size > MAX_LINE:
@@ -94,7 +94,9 @@ _MOST_MEMBERS = 500_000
 """The maximum number of members read from one archive. Each member takes about a kilobyte of memory."""
 _LEAST_ROOM = 1 << 30
 _MOST_TIMES = 100
-"""A compressed archive may expand to one GiB or to this many times its size. Mail compresses to about a fourth."""
+"""A compressed archive may expand to this many times its size, or at least to one GiB. Mail compresses to about a
+fourth of its size.
+"""
 
 
 def _unpacked(path: Path, damaged: list[RawRecord]) -> BinaryIO:

@@ -50,12 +50,12 @@ def add_source(
 ) -> SourceRecord:
     """Add a source for the tracked table ``name``. Create the table unless a removed source left one with this name.
 
-    - ``chosen`` are the columns to read, each with its type. If it is None, all columns are read. If a type is None, it
-      is inferred.
+    - ``chosen`` are the columns to read, each with its type. If ``chosen`` is None, all columns are read. If a type is
+      None, it is inferred.
     - ``rename`` maps column names in a file to names in the table.
     - ``table_of`` selects a table in a source with several tables.
-    - ``slot`` and ``publication`` name an existing replication slot and publication on a PostgreSQL server. If they are
-      None, Weft creates them.
+    - ``slot`` and ``publication`` name an existing replication slot and publication on a PostgreSQL server. If a name
+      is None, Weft creates the object.
 
     Raises Refused for an invalid source, and Conflict if the name is taken. Raises NotFound or ExtractionError if the
     source cannot be read.
@@ -188,7 +188,7 @@ def _check_keys(keys: Sequence[str], columns: Sequence[str], place: str) -> None
 
 
 def _left_alone(home: OpenHome, name: str) -> TableRecord | None:
-    """Return the tracked table with this name whose source was removed, or None."""
+    """Return the tracked table with this name if its source was removed, otherwise None."""
     try:
         table = home.catalog.tables.named(name)
     except NotFound:
@@ -202,7 +202,7 @@ def _refuse_other(
 ) -> None:
     """Raise Refused if the columns or the key of the new source differ from those of the table.
 
-    With ``typed``, the source defines the column types. They must then equal the types in the table.
+    With ``typed``, the source defines the column types, which must equal the types in the table.
     """
     types = {column.name.lower(): column.type for column in source_schema(table).columns}
     has = set(types)
@@ -225,7 +225,7 @@ def _refuse_other(
 def remove_source(home: OpenHome, name: str) -> tuple[SourceRecord, str | None]:
     """Remove the source. On a PostgreSQL server, also drop its slot and publication unless another source uses them.
 
-    Return the source, and a message about failed drops or None. Raises NotFound and LeaseBusy.
+    Return the source. Also return a message if a drop failed, otherwise None. Raises NotFound and LeaseBusy.
     """
     with home.writing(f"remove the source {name}") as writer:
         source = writer.sources.named(name)

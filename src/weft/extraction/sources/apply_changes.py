@@ -25,9 +25,10 @@ from weft.storage.columns import stored_schema
 class Incoming:
     """Dated changes of one table.
 
-    ``changes`` maps the open rows of the table to the changes (``storage.changes``). ``location`` is the origin of the
-    changes. ``seen`` is the feed position after the changes. If the changes come from a file, ``seen`` is None, and
-    ``digest`` is the digest of the file. With ``once``, none of the changes is recorded already.
+    ``changes`` is a function that returns the changes, given the open rows of the table (``storage.changes``).
+    ``location`` is the origin of the changes. ``seen`` is the feed position after the changes. If the changes come from
+    a file, ``seen`` is None, and ``digest`` is the digest of the file. ``once`` states that none of the changes is
+    recorded yet.
     """
 
     table: TableRecord
@@ -128,7 +129,7 @@ def record_feeds(
 
 
 def _recorded(writer: Writer, parts: Sequence[ChangesToRecord], at_least: int) -> Sequence[Recorded]:
-    """Return the result of ``record_together``. If it refuses the changes, delete their registered loads."""
+    """Return the result of ``record_together``. If it refuses the changes, delete the loads registered for them."""
     try:
         return record_together(writer, parts, at_least)
     except Refused:

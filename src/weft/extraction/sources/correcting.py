@@ -33,8 +33,8 @@ from weft.storage.verify import require_undamaged
 class Correction:
     """A statement about the row of ``key`` in the period [``begin``, ``end``), in microseconds UTC.
 
-    The row had these ``values``. If ``values`` is None, the row did not exist. The comparison of column names ignores
-    case. Texts are parsed as values of their columns.
+    In this period, the row had the values ``values``. If ``values`` is None, the row did not exist. The comparison of
+    column names ignores case. Texts are parsed as values of their columns.
     """
 
     key: Mapping[str, Any]
@@ -61,12 +61,12 @@ class Corrected(Brief):
 
 
 def correct(home: OpenHome, name: str, correction: Correction, *, now: int | None = None) -> Corrected:
-    """Record a correction of a past period at the home's clock. On a replay home, ``now`` may set another time (µs
-    UTC).
+    """Record a correction of a past period, at the time of the home's clock. On a replay home, ``now`` may set another
+    time (µs UTC).
 
     Raises NotFound, ClockError, LeaseBusy and StorageError. Raises Refused for a table without a source, or an unknown
-    column. Raises Refused for a period that reaches into the present or before the recorded history. Raises Refused for
-    an incomplete row if no row is recorded.
+    column. Raises Refused for a period that reaches into the present or before the recorded history. Raises Refused if
+    the correction omits columns where no row is recorded.
     """
     clock = clock_of(home, now)
     with home.writing(f"correct {name}") as writer:

@@ -1,7 +1,8 @@
 """Convert the transactions of a PostgreSQL server to the changes of one tracked table.
 
 The last state of each key in a transaction is recorded. An UPDATE that changes the key ends the row of the old key. An
-UPDATE omits unchanged TOASTed values. They are taken from the previous version of the row, or marked as lacking.
+UPDATE omits unchanged TOASTed values. The omitted values are taken from the previous version of the row, or marked as
+lacking.
 
 The messages are those of PostgreSQL's output plugin pgoutput, protocol version 1. A transaction consists of the
 messages from Begin to Commit. Transactions arrive in commit order.
@@ -36,8 +37,8 @@ Key: TypeAlias = "tuple[str | None, ...]"
 class Row:
     """The cells of a row. Some of the values may be unknown.
 
-    The values of the columns in ``lacking`` are unknown. They equal the values of the row with the key ``since`` before
-    the change at the position ``before``.
+    The values of the columns in ``lacking`` are unknown. An unknown value equals the value in the row with the key
+    ``since``, before the change at the position ``before``.
     """
 
     cells: Cells
@@ -48,7 +49,8 @@ class Row:
 
 @dataclass
 class DecodedChanges:
-    """Collects the changes of one table, which has the OID ``oid``, the columns ``names`` and the key columns ``keys``.
+    """Collects the changes of one table. ``oid`` is its OID, ``names`` are its columns, and ``keys`` are its key
+    columns.
 
     ``base_types`` maps the OID of a type to the OID of its base type. Each change gets a position, and positions
     increase.
@@ -144,10 +146,10 @@ class DecodedChanges:
         return changes_of(rows_of(records, columns, where, progress, counted="change"), ops, owns, places)
 
     def lacking(self, columns: Columns, where: str) -> pa.Table:
-        """Return a table with one row for each change with lacking cells.
+        """Return a table with one row for each change that lacks cells.
 
-        The columns are the key ``since``, the position of the change (``_order``), and the names of the lacking columns
-        (``_columns``). A further column is the position of the first change without these cells (``_before``).
+        The table contains the key ``since``, the position of the change (``_order``), and the names of the lacking
+        columns (``_columns``). ``_before`` is the position of the first change that lacked these cells.
         """
         keys = tuple(each for each in columns if each[0] in self.keys)
         records = (
@@ -162,7 +164,7 @@ class DecodedChanges:
 
 
 def _completed(new: Row, was: Row | None, gone: Row, key: Key, place: int) -> Row:
-    """Return the new row. Its lacking cells are taken from the row ``was``, or from the old values ``gone``.
+    """Return the new row. Lacking cells are taken from the row ``was``, or from the old values ``gone``.
 
     ``was`` is None if the previous row is unknown.
     """
@@ -192,7 +194,9 @@ def _as_read(value: str, type_: int) -> str:
 
 
 def of_snapshot(records: Iterable[TextRecord], columns: Columns, own: int, place: int, where: str) -> pa.Table:
-    """Return the rows of a snapshot as the changes of one transaction. It first removes all existing rows."""
+    """Return the rows of a snapshot as the changes of one transaction. This transaction first removes all existing
+    rows.
+    """
     return replace_all(rows_of(records, columns, where, None), own, place)
 
 
@@ -202,7 +206,7 @@ _OPS: Final[Mapping[str, Op]] = {"I": "I", "U": "U", "D": "D"}
 
 
 class Unchanged:
-    """A placeholder for an unchanged TOASTed value. PostgreSQL does not send such a value."""
+    """A placeholder for an unchanged TOASTed value, which PostgreSQL does not send."""
 
 
 UNCHANGED: Final = Unchanged()
@@ -211,7 +215,7 @@ Values: TypeAlias = "tuple[str | Unchanged | None, ...]"
 
 @dataclass(frozen=True)
 class Relation:
-    """The OID of a table, and the name and type OID of each column. The following messages refer to it."""
+    """The OID of a table, and the name and type OID of each column."""
 
     oid: int
     names: tuple[str, ...]

@@ -32,8 +32,8 @@ _GONE: Final = ("delete", "update_preimage")
 
 
 def columns_of_delta(path: Location, chosen: Chosen) -> Columns:
-    """Return the columns of a Delta table. Raises NotFound and ExtractionError. Raises Refused without a change data
-    feed.
+    """Return the columns of a Delta table. Raises NotFound and ExtractionError. Raises Refused if the table has no
+    change data feed.
     """
     return _columns(_telling(path), chosen, str(path))
 
@@ -102,7 +102,9 @@ def _begun(
 def _changes(
     path: Location, seen: Mapping[str, Any], version: int, columns: Columns, name: str
 ) -> tuple[pa.Table, int]:
-    """Return the changes of the versions after ``seen`` up to ``version``, and the event time of the last version."""
+    """Return the changes of the versions after ``seen`` and up to ``version``. Also return the event time of the last
+    version.
+    """
     own = int(seen["own"])
     if version == seen["version"]:
         return changes_of(_cast(None, columns, str(path)), [], [], []), own
@@ -122,7 +124,9 @@ def _changes(
 
 
 def _cast(rows: pa.Table | None, columns: Columns, where: str) -> pa.Table:
-    """Return the rows in order, cast to the given columns. None stands for no rows. Raises ExtractionError."""
+    """Return the rows in order, cast to the given columns. If ``rows`` is None, the result has no rows. Raises
+    ExtractionError.
+    """
     names = [name for name, _ in columns]
     cells = pa.table({name: pa.nulls(0) for name in names}) if rows is None else rows
     missing = [name for name in names if name not in cells.column_names]

@@ -1,12 +1,12 @@
 """Read change feeds: JSON lines in commit order, each with one change of a row.
 
-Two forms are accepted. A change in the simple form has ``op`` (I, U or D), ``key``, ``row``, ``time`` and optionally
-``table``. ``row`` has the columns outside the key, and is absent for D. ``time`` is ISO 8601 or a number of
+A change has one of two forms. A change in the simple form has ``op`` (I, U or D), ``key``, ``row``, ``time`` and
+optionally ``table``. ``row`` has the columns outside the key, and is absent for D. ``time`` is ISO 8601 or a number of
 microseconds.
 
-The other form is a Debezium envelope, bare or as ``payload``. It has ``op`` (c, r, u or d), ``before``, ``after`` and
-``source``. Its time is ``ts_us`` or ``ts_ms`` of the source, or ``ts_ms`` of the envelope. Tombstones (null lines) are
-skipped.
+A change may also be a Debezium envelope, bare or as ``payload``. An envelope has ``op`` (c, r, u or d), ``before``,
+``after`` and ``source``. The time of an envelope is ``ts_us`` or ``ts_ms`` of the source, or its own ``ts_ms``.
+Tombstones (null lines) are skipped.
 
 A change in either form may name its transaction. The simple form has ``tx``, and an envelope has ``source.txId`` or
 ``transaction.id``. Changes without a named transaction form one transaction if they have the same time.
@@ -61,9 +61,9 @@ _DEBEZIUM: Final = {"c": "U", "r": "U", "u": "U", "d": DELETE}
 class FeedReader:
     """Converts the JSON of a line to the cells of a change.
 
-    ``table`` selects the changes of one table. If it is None, all changes are selected. ``keys`` are the columns that
-    every change must have. ``names`` collects the columns of the changes read so far. ``skip`` is the number of changes
-    still to skip. ``read`` is the number of converted changes. ``place`` is the number of parsed lines.
+    ``table`` selects the changes of one table. If ``table`` is None, all changes are selected. ``keys`` are the columns
+    that every change must have. ``names`` collects the columns of the changes read so far. ``skip`` is the number of
+    changes still to skip. ``read`` is the number of converted changes. ``place`` is the number of parsed lines.
     """
 
     table: str | None = None
@@ -77,7 +77,7 @@ class FeedReader:
     def parse(self, message: Any) -> dict[str, Any] | str | None:
         """Return the cells of a change, or a text that describes the problem with the line.
 
-        Return None if the line is no change of the selected table.
+        Return None if the line contains no change of the selected table.
         """
         self.place += 1
         if isinstance(message, dict) and isinstance(message.get("payload"), dict):
@@ -183,7 +183,7 @@ def columns_of_feed(path: Path, table: str | None, chosen: Chosen) -> tuple[tupl
 
 @dataclass(frozen=True)
 class Extent:
-    """The part of a feed that a poll reads. It ends at byte ``end``. For a compressed file, ``end`` is None.
+    """The part of a feed that a poll reads, up to byte ``end``. For a compressed file, ``end`` is None.
 
     ``mark`` contains the size and the modification time of the file.
     """
@@ -195,8 +195,8 @@ class Extent:
 def extent_of_feed(path: Path, seen: Sequence[Mapping[str, Any]]) -> Extent:
     """Return the part of a feed to read for all of its sources. ``seen`` contains the position of each source.
 
-    The last named transaction may be incomplete. Its lines wait until lines of another transaction follow, or until the
-    file has not grown between two polls. Raises NotFound and ExtractionError.
+    The last named transaction may be incomplete. A poll reads its lines only if another transaction follows, or if the
+    file has not grown since the last poll. Raises NotFound and ExtractionError.
     """
     file_mark = Mark.of(path)
     mark = (file_mark.size, file_mark.modified_ns)
@@ -281,7 +281,7 @@ def typed_changes(
 
 
 def _typed(rows: pa.Table | None, columns: tuple[tuple[str, DataType], ...]) -> pa.Table:
-    """Return the rows cast to the schema of changes. None stands for no rows."""
+    """Return the rows cast to the schema of changes. If ``rows`` is None, the result has no rows."""
     schema = change_schema(pa.schema([pa.field(name, arrow_type(kind)) for name, kind in columns]))
     return schema.empty_table() if rows is None else rows.select(schema.names).cast(schema)
 
@@ -299,7 +299,9 @@ def refuse_others(names: Mapping[str, None], columns: tuple[tuple[str, DataType]
 
 
 class _Part(io.RawIOBase):
-    """A raw stream of the next ``left`` bytes of a file. If ``left`` is None, it continues to the end of the file."""
+    """A raw stream of the next ``left`` bytes of a file. If ``left`` is None, the stream continues to the end of the
+    file.
+    """
 
     def __init__(self, file: io.FileIO, left: int | None) -> None:
         self._file = file

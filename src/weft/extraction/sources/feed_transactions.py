@@ -24,7 +24,7 @@ def transaction_of(change: Mapping[str, Any]) -> str | None:
 
 
 class TransactionTimes:
-    """Assigns to each named transaction the time of its first line, made unique in the feed.
+    """Assigns to each named transaction the time of its first line. Each time is unique in the feed.
 
     A clock with milliseconds can give two transactions the same time. The later transaction then gets the next free
     microsecond. ``last`` contains the last transaction and its time for the next poll.
@@ -36,7 +36,8 @@ class TransactionTimes:
         self._taken = set(self._times.values())
 
     def of(self, name: str | None, own: int | None) -> int | None:
-        """Return the time of a change with the time ``own`` in the transaction ``name``, in microseconds UTC or None.
+        """Return the time for a change in the transaction ``name``, in microseconds UTC or None. ``own`` is the time in
+        the change.
 
         A change without a named transaction keeps its time.
         """

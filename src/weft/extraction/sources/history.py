@@ -62,7 +62,8 @@ def load_history(
     op: str | None = None,
     progress: Progress | None = None,
 ) -> PastLoaded:
-    """Load dated states of a source. A state contains all rows of the source at one time in the column ``ts_from``.
+    """Load dated states of a source. A state contains all rows of the source with the same time in the column
+    ``ts_from``.
 
     With ``op``, load dated changes instead. The column ``op`` then contains D or DELETE for a row that ended. The file
     is CSV, JSON lines or Parquet, and may have other columns.
@@ -153,7 +154,7 @@ def _ops(ops: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _refuse_empty(rows: pa.Table, path: str | os.PathLike[str]) -> None:
-    """Raise Refused for a file without rows. It would end all open rows at an unknown date."""
+    """Raise Refused for a file without rows, because such a file would end all open rows at an unknown date."""
     if not rows.num_rows:
         raise Refused("the file has no rows", where=str(path), hint="Nothing was changed.")
 

@@ -1,10 +1,11 @@
 """Follow tables of a PostgreSQL server by logical decoding: a snapshot of each table, then the committed transactions.
 
-A snapshot lists the IDs of the transactions that it sees. Weft skips the slot's messages for these transactions. It can
-therefore add a table at any time, or read a table again after it gets new columns. No change is lost or repeated.
+A snapshot lists the IDs of the transactions that it sees. Weft skips the slot's messages for these transactions. Weft
+can therefore add a table at any time without losing or repeating a change. If a table gets new columns, Weft can read
+the table again.
 
-This needs no exported snapshot, which only the replication protocol offers. The slot is created before the snapshot.
-Otherwise transactions between the two would be missed.
+Weft needs no exported snapshot, which only the replication protocol offers. The slot is created before the snapshot,
+because transactions between the two would otherwise be missed.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class _Followed:
 
 
 def has_seen(snapshot: str, xid: int) -> bool:
-    """Return whether the snapshot sees the transaction ``xid``, of which only the low 32 bits are given.
+    """Return whether a snapshot sees a transaction. ``xid`` is the low 32 bits of the transaction ID.
 
     ``snapshot`` is in the notation of ``pg_current_snapshot``.
 
@@ -165,7 +166,7 @@ def _followed(
 
 
 def _base_type(connection: psycopg.Connection[Any], known: dict[int, int], oid: int) -> int:
-    """Return the OID of a domain's base type. For another type, return ``oid`` itself. ``known`` is a cache."""
+    """Return the OID of a domain's base type. For another type, return ``oid`` itself. ``known`` caches the results."""
     base = known.get(oid, oid if oid < 16_384 else None)
     if base is None:
         row = connection.execute("SELECT typbasetype FROM pg_type WHERE oid = %s", [oid]).fetchone()
@@ -175,7 +176,7 @@ def _base_type(connection: psycopg.Connection[Any], known: dict[int, int], oid: 
 
 
 def _take_snapshots(connection: psycopg.Connection[Any], followed: Sequence[_Followed], uri: str) -> None:
-    """Read the tables that are new or have new columns. All are read in one PostgreSQL snapshot."""
+    """Read all new tables and all tables with new columns. One PostgreSQL snapshot is used for all of them."""
     fresh = [each for each in followed if each.is_fresh]
     if not fresh:
         return
@@ -196,8 +197,8 @@ def _take(followed: Sequence[_Followed], messages: Any, uri: str, progress: Prog
     """Add the changes in the messages to each table. Return the LSN after the last transaction, and the last event
     time.
 
-    Own times increase strictly, because each must belong to one transaction. The rows of a snapshot come before the
-    first transaction that the snapshot does not see.
+    Event times increase strictly. Each event time therefore belongs to one transaction. The rows of a snapshot come
+    before the first transaction that the snapshot does not see.
     """
     own: int | None = max((each.seen["own"] for each in followed if each.seen.get("own") is not None), default=None)
     end, place = 0, 1

@@ -45,7 +45,7 @@ class Snapshot:
     """All rows of a source at one time, with the columns ``columns``. ``added`` are columns that are not in the table.
 
     ``changed_at`` is the time of the last modification of the source in microseconds UTC, or None if unknown. ``seen``
-    is JSON-able and identifies the contents. If it stays the same, the next poll skips the source.
+    is JSON-able and identifies the contents. If ``seen`` stays the same, the next poll skips the source.
     """
 
     rows: pa.Table
@@ -57,7 +57,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Mark:
-    """The size, modification time and inode of a file. Weft compares them to detect a change."""
+    """The size, modification time and inode of a file, used to detect a change."""
 
     size: int
     modified_ns: int
@@ -167,7 +167,7 @@ def _opened(
 
 
 def refuse_lost(lost: Sequence[str], name: str, where: str) -> None:
-    """Raise Refused if a source has lost columns. Their NULLs would look like a change of every row."""
+    """Raise Refused if a source has lost columns. The NULLs in a lost column would look like a change of every row."""
     if lost:
         raise Refused(
             f"the source of {name} no longer has the column {', '.join(lost)}",
@@ -227,8 +227,8 @@ Columns = tuple[tuple[str, DataType], ...]
 def added_columns(columns: Sequence[tuple[str, DataType]], schema: TableSchema, evolve: bool, where: str) -> Columns:
     """Return those columns of a source that are not in the tracked table.
 
-    Raise Refused if such columns exist and ``evolve`` is False. Raise Refused if a column of the table is missing in
-    the source.
+    Raise Refused if the source has new columns and ``evolve`` is False. Raise Refused if a column of the table is
+    missing in the source.
     """
     both = match_columns(columns, schema, None, True, where)
     refuse_lost([name for name, _ in both.absent], schema.name, where)
@@ -246,7 +246,8 @@ def rows_of(
 ) -> pa.Table:
     """Return the records as rows of ``columns``. Cells are texts, with BINARY values in base64.
 
-    Raise ExtractionError for a value that does not fit its column's type. Its message calls a record ``counted``.
+    Raise ExtractionError for a value that does not fit its column's type. The error message uses the noun ``counted``
+    for a record.
     """
     names = tuple(name for name, _ in columns)
     empty = pa.schema([pa.field(name, arrow_type(kind)) for name, kind in columns]).empty_table()

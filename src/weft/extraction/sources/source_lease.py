@@ -52,7 +52,7 @@ class Polled(Brief):
 
 @dataclass(frozen=True)
 class Accepting:
-    """The conditions that a poll accepts instead of refusing them.
+    """Conditions that a poll refuses unless they are accepted here.
 
     ``evolve`` accepts new columns. ``empty`` accepts a source that has become empty. ``bad_lines`` puts invalid lines
     of a feed into quarantine.
@@ -99,7 +99,7 @@ def polling_together(
     """Take the lease, and settle the work of dead writers. Yield the writer and the tables of the sources.
 
     ``added`` contains the columns to add to each table first. Raises Conflict if a source was polled or removed after
-    ``sources`` were read. The new rows may then be older than the recorded ones.
+    ``sources`` were read. The rows of this poll may then be older than the recorded rows.
     """
     purpose = f"poll {', '.join(source.name for source in sources)}"
     with home.catalog.writing(purpose, home.clock, wait_us=LEASE_WAIT_US) as writer, renewing_lease(writer, home.clock):
@@ -113,8 +113,8 @@ def polling_together(
 
 
 def settle_polls(home: OpenHome) -> None:
-    """Record the feed positions of polls that died after recording their changes. Call this before reading
-    positions.
+    """Record the feed positions of polls that died after recording their changes. Call this function before reading
+    feed positions.
     """
     if not home.catalog.sources.unsettled():
         return
@@ -163,8 +163,8 @@ class TableFeed:
     """The changes of one table, the columns to add to the table (``added``), and the feed position after them
     (``seen``).
 
-    ``seen`` is JSON-able. With ``once``, none of the changes is recorded already. ``rejected`` contains the lines that
-    are not changes.
+    ``seen`` is JSON-able. ``once`` states that none of the changes is recorded yet. ``rejected`` contains the lines
+    that are not changes.
     """
 
     changes: Changes
@@ -176,7 +176,7 @@ class TableFeed:
 
 @dataclass(frozen=True)
 class FeedBatch:
-    """The changes of several tables from one feed. After the poll has recorded all of them, it calls ``recorded``."""
+    """The changes of several tables from one feed. The poll calls ``recorded`` after it has recorded all changes."""
 
     tables: Sequence[TableFeed]
     recorded: Callable[[], None] = _nothing

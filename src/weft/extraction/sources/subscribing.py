@@ -30,10 +30,11 @@ MADE: Final = "made"
 
 
 def slot_options(home_id: str, uri: str, slot: str | None, publication: str | None) -> Mapping[str, Any]:
-    """Return the slot and publication options of a source on a server. None selects the home's own slot or publication.
+    """Return the slot and publication options of a source on a server. If ``slot`` or ``publication`` is None, the home
+    uses its own.
 
-    The option ``made`` lists those of the two that the home creates. The home drops them when it removes the last
-    source that uses them.
+    The option ``made`` lists the objects that the home creates. The home drops these objects with the last source that
+    uses them.
     """
     home = "".join(each for each in home_id.lower() if each.isalnum())[:12]
     own = f"weft_{home}_{zlib.crc32(uri.encode()):08x}"  # slot names are unique per server, not per database
@@ -181,7 +182,7 @@ def check_place(connection: psycopg.Connection[Any], name: str, seen: int, confi
 
 
 def log_place(connection: psycopg.Connection[Any], function: str) -> int:
-    """Return the LSN, in bytes, that an SQL function without arguments returns."""
+    """Return the LSN that the SQL function ``function`` returns, in bytes."""
     row = connection.execute(f"SELECT {function}() - '0/0'::pg_lsn".encode()).fetchone()
     return 0 if row is None else int(row[0])
 

@@ -1,8 +1,9 @@
 """Read a Kafka topic as a change feed. Each record is a Debezium envelope or a change in the simple form.
 
-Each partition is ordered. Debezium writes all changes of a key to one partition, which orders them, too. Records in
-different partitions are ordered by the source's time. A poll reads at most ``MOST_RECORDS`` records. It stops at the
-end offsets that the topic had at its start. ``seen`` stores the next offset of each partition.
+Each partition is ordered. Debezium writes all changes of a key to one partition. The changes of a key are therefore
+ordered, too. Records in different partitions are ordered by the source's time. A poll reads at most ``MOST_RECORDS``
+records. A poll stops at the end offsets that the topic had when the poll started. ``seen`` stores the next offset of
+each partition.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from weft.storage.local_sql import connect
 
 SCHEME: Final = "kafka://"
 MOST_RECORDS: Final = 200_000
-"""The maximum number of records of a poll. All of them are in memory. An envelope with its schema takes a few
+"""The maximum number of records of a poll. All records of a poll are in memory. An envelope with its schema takes a few
 kilobytes.
 """
 
@@ -293,7 +294,9 @@ def _as_records(taken: Sequence[Taken]) -> pa.Table:
 
 
 def _texts(taken: Sequence[Taken], reading: FeedReader) -> Iterator[TextRecord]:
-    """Yield the changes and the invalid records, without tombstones. ``line`` is an index in ``taken``."""
+    """Yield the changes and the invalid records, without tombstones. The ``line`` of a record is its index in
+    ``taken``.
+    """
     for number, each in enumerate(taken):
         record = None if each.value is None else json_record(number, each.value, reading.parse)
         if record is not None:

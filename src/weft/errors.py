@@ -216,6 +216,5 @@ def combined(errors: Sequence[Refused]) -> Refused:
 
 
 def _position(error: WeftError) -> tuple[float, float]:
-    """Return the line and column of an error for sorting. An error without a place comes last."""
     place = re.fullmatch(r"line (\d+), column (\d+)", error.where or "")
     return (int(place[1]), int(place[2])) if place else (float("inf"), 0)

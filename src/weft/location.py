@@ -253,7 +253,6 @@ class Location:
 
     @contextmanager
     def _opened(self) -> Iterator[int]:
-        """Open a file descriptor for the ``with`` block. Closing it releases its locks."""
         descriptor = os.open(self.path, os.O_RDONLY)
         try:
             yield descriptor
@@ -286,7 +285,6 @@ def _taken(descriptor: int) -> bool:
 
 
 def _absolute(path: str) -> str:
-    """Return the absolute path. If the path contains ``..``, symbolic links are resolved."""
     return os.path.realpath(path) if ".." in path.split("/") else os.path.abspath(path)
 
 

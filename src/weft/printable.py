@@ -72,7 +72,6 @@ class Brief:
     """
 
     def _brief(self) -> str:
-        """Return a description of the object in words."""
         raise NotImplementedError
 
     def __repr__(self) -> str:

@@ -78,7 +78,6 @@ def append_rows(
 
 
 def _with_own_time(columns: Columns, ts_from: str | None) -> Columns:
-    """Return the columns that each row must have. Raise Refused if ``ts_from`` is not a column of instants."""
     if ts_from is None:
         return columns
     kind = next((kind for name, kind in columns if name == ts_from), None)
@@ -109,7 +108,7 @@ def _numbered(pieces: Pieces, schema: pa.Schema, user: str, ts_from: str | None,
 
 
 def _own_times(piece: pa.Table, ts_from: str, source: str, before: int) -> pa.ChunkedArray:
-    """Return the event time of each row, in microseconds UTC. Raise Refused if a row has none."""
+    """Return the event time of each row, in microseconds UTC."""
     own = piece.column(ts_from)
     if own.null_count:
         row = before + pc.index(pc.is_null(own), True).as_py() + 1
@@ -150,9 +149,7 @@ def _records(rows: pa.Table, source: str, reason: str) -> tuple[Rejected, ...]:
 
 
 def _options(schema: pa.Schema, timing: Timing) -> dict[str, object]:
-    """Return the options with which a retry reads the rejected records. Rejected records are stored as JSON, like those
-    of a Parquet file.
-    """
+    """Return the options with which a retry reads the rejected records, which are stored as JSON."""
     names = [name for name in schema.names if name != SEQ]
     own = {"own_time": None if timing.ts_from is None else OWN_TIME, "form": None}
     return {"kind": "file", "format": "parquet", "names": names, "dialect": [",", '"', None], **own, **timing.options()}

@@ -35,7 +35,7 @@ Kind = Literal["empty", "mbox", "tar", "article"]
 
 
 class _Bytes(io.RawIOBase):
-    """A raw stream that ends at damage instead of raising an error. The bytes before the damage can be read."""
+    """A raw stream that ends at damage instead of raising an error."""
 
     def __init__(self, source: Any, compressed: bool) -> None:
         self._source = source

@@ -33,7 +33,6 @@ Written: TypeAlias = Callable[[Any], AbstractContextManager[Iterable[pa.Table]]]
 """A function that returns the rows of a Spark DataFrame in Arrow tables of bounded size."""
 
 _ROWS: Final = 10_000
-"""The maximum number of rows in a piece."""
 
 _FORMS: Final = "Pass dicts, lines of JSON, or a table of pyarrow, pandas, polars or Spark."
 
@@ -153,7 +152,6 @@ def _spark(rows: Any, written: Written, columns: Columns) -> Pieces:
 
 
 def _pandas(rows: Any, columns: Columns) -> Pieces:
-    """Yield the columns of a DataFrame and the named levels of its index."""
     check_names(rows.columns, columns, "the DataFrame")
     rows = _with_levels(rows, columns)
     kinds = {name: kind for name, kind in columns if name in rows.columns}

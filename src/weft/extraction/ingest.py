@@ -42,7 +42,7 @@ from weft.extraction.storing import (
 
 _NAMED: Final = re.compile(rb"(?im)^Message-ID:")
 _HEADERS: Final = 1 << 16
-"""The search for headers is limited to this number of bytes at the start of a record."""
+"""The search for headers is limited to this number of bytes."""
 
 
 def ingest_mail(
@@ -110,9 +110,6 @@ def _require_messages(first: Sequence[Batch]) -> None:
 
 
 def _mail_table(catalog: CatalogParts, name: str) -> TableRecord | None:
-    """Return the mail table with this name, or None if no table has this name. Raise Refused for another kind of
-    table.
-    """
     table_record = existing(catalog, name)
     if table_record is None:
         return None

@@ -89,7 +89,7 @@ def ingest_log(to: OpenHome, log: Path, known: Path, *, progress: Progress | Non
 
 @contextmanager
 def _readable(log: Path) -> Iterator[Path]:
-    """Yield the path of a file with the log. The file can be read repeatedly. Raises NotFound and ExtractionError."""
+    """Yield the path of a file that contains the log and can be read repeatedly."""
     try:
         kind_of_path(log)
     except OSError as error:
@@ -125,7 +125,6 @@ def _loaded(to: OpenHome, points: TableRecord, sha256: str) -> int:
 
 
 def _read(to: OpenHome, path: Path, file: Path, known: Signature, folder: Path) -> _Log:
-    """Read the whole log once, and write its rows to files in ``folder``. Raises FormulaError and Refused."""
     latest = to.clock() + _TIMING.future_us if to.catalog.home().clock == "wall" else LAST_INSTANT
     rows = {
         name: LogRows(folder / str(number), _columns(predicate), TP)

@@ -33,8 +33,6 @@ class Timed:
 
 @dataclass
 class _Source:
-    """A source during a merge: its waiting rows, their sort keys, and its counts since the last batch."""
-
     batches: Iterator[Batch]
     number: int
     rows: pa.Table | None = None

@@ -113,9 +113,7 @@ def _is_number(value: Any, shape: DataType) -> bool:
 
 
 def _is_fraction(written: str, shape: DataType) -> bool:
-    """Return whether the type can store the number ``written`` without loss. The text ``written`` has a decimal point
-    or an exponent.
-    """
+    """Return whether the type can store ``written`` without loss. The number has a decimal point or an exponent."""
     mantissa, value = written.lower().partition("e")[0].lstrip("-0."), float(written)
     if not math.isfinite(value) or (not value and mantissa):
         return False

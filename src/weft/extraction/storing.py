@@ -225,7 +225,6 @@ def _quarantine(load: Load, rejected: Sequence[Rejected]) -> int:
 
 
 def _append(load: Load, batch: Batch, expected: int | None) -> tuple[Appended, int]:
-    """Store one batch under the lease. Return the result and the number of quarantined late records."""
     to, name = load.to, load.table.name
     quarantined: list[int] = []
 

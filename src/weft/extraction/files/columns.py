@@ -147,7 +147,6 @@ def match_columns(
 def _extended(
     stored: Sequence[tuple[str, DataType]], matched: Sequence[tuple[str, DataType]]
 ) -> tuple[tuple[str, DataType], ...]:
-    """Return nested columns of the table with wider types. Each type also includes the fields of the file."""
     extended = []
     for (_, kind), (name, own) in zip(stored, matched, strict=True):
         if kind.shape is not None and own.shape is not None and (all_of := own.shape.extended(kind.shape)) != own.shape:

@@ -117,10 +117,7 @@ class CsvPieces(Generic[_T]):
         self._stream.put_back(chunk.raw)
 
     def _carefully(self, until: int | None) -> Iterator[Piece[_T]]:
-        """Read record by record up to the first record that ends at or after ``until``, a position in the stream.
-
-        If ``until`` is None, read to the end.
-        """
+        """Read record by record up to the first record that ends at or after the position ``until``."""
         records = CsvRecords(self._stream, self._dialect, len(self._names), self._line)
         held: list[TextRecord] = []
         problems: list[TextRecord] = []

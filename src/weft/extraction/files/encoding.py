@@ -28,12 +28,10 @@ _MARKS: Final = (
 _WESTERN: Final = "cp1252"
 _OTHERS: Final = ("cp1250", "cp1251", "koi8_r", "cp1253", "shift_jis", "euc_jp", "gb18030", "big5", "euc_kr")
 _HIGH: Final = re.compile(rb"[\x80-\xff]+")
-"""A sequence of non-ASCII bytes. In Western text, such a sequence is usually a single letter. In other scripts, it is
-usually a whole word.
-"""
+"""Non-ASCII bytes between ASCII bytes: usually a single letter in Western text, but a whole word in other scripts."""
 _BLOCK: Final = 1 << 18
 _SAMPLE: Final = 1 << 16
-"""The size of the sample for detecting the encoding, in bytes. The sample consists of lines with invalid UTF-8."""
+"""The size of the sample of lines with invalid UTF-8, in bytes."""
 
 
 def codec_name(encoding: str) -> str:
@@ -94,9 +92,7 @@ def _by_lines(stream: io.BufferedReader) -> str:
 
 
 def _blocks_of_lines(stream: io.BufferedReader) -> Iterator[bytes]:
-    """Yield the text in blocks that end at a line end. A line over ``MAX_LINE`` may be split, because it is rejected
-    later.
-    """
+    """Yield the text in blocks that end at a line end. A line over ``MAX_LINE`` may be split."""
     rest = b""
     while block := stream.read(_BLOCK):
         end = block.rfind(b"\n") + 1
@@ -121,10 +117,7 @@ def _is_utf_8(text: bytes) -> bool:
 
 
 def _of_letters(text: bytes) -> str:
-    """Return the most likely encoding of text that is not UTF-8.
-
-    If no encoding fits, return UTF-8. The invalid lines are then rejected.
-    """
+    """Return the most likely encoding of text that is not UTF-8. If no encoding fits, return UTF-8."""
     if b"\0" in text:
         return UTF_8
     runs = _HIGH.findall(text)

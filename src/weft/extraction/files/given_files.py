@@ -45,7 +45,7 @@ class InputFiles:
 
 
 _NAMED = 5
-"""A note names at most this number of skipped paths."""
+"""The maximum number of skipped paths in a note."""
 
 
 @contextmanager
@@ -81,9 +81,7 @@ def input_files(items: Sequence[Given]) -> Iterator[InputFiles]:
 
 @contextmanager
 def _copied(paths: Sequence[Path]) -> Iterator[dict[Path, Path]]:
-    """Copy the streams among the paths. Leave out closed file descriptors, because ``_named`` raises NotFound for
-    them.
-    """
+    """Copy the streams among the paths, except closed file descriptors."""
     with copied([path for path in paths if descriptor(path) is not None and path.exists()]) as copies:
         yield copies
 

@@ -20,7 +20,6 @@ _DAY: Final = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _INSTANT: Final = _DAY + r"([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?( ?(Z|UTC|[+-][0-9]{2}(:?[0-9]{2})?))?)?"
 _EXACT_DIGITS: Final = 15
 _MOST_DIGITS: Final = 38
-"""The maximum number of digits of a DECIMAL."""
 
 
 def _tests() -> Mapping[str, str]:

@@ -93,7 +93,6 @@ def _mended(names: Sequence[str]) -> tuple[str, ...]:
 UNITS: Final[Mapping[str, str]] = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 _LEAST_SECONDS: Final = 10**8
 _FACTOR: Final = 10**3
-"""The factor between consecutive units of time."""
 _IN_MICROSECONDS: Final = {
     "s": "CAST(floor(TRY_CAST(trim({0}) AS DECIMAL(28,9)) * 1000000::DECIMAL(7,0)) AS HUGEINT)",
     "ms": "CAST(floor(TRY_CAST(trim({0}) AS DECIMAL(28,6)) * 1000::DECIMAL(4,0)) AS HUGEINT)",

@@ -120,7 +120,7 @@ def _sum(sizes: Iterable[pa.Array | None]) -> pa.Array | None:
 
 
 def _ends(batch: pa.RecordBatch, before: int) -> list[int]:
-    """Return the row numbers at which the pieces of a batch end. Each piece has at most ``MAX_BYTES`` bytes of text."""
+    """Return the row numbers at which the pieces of a batch end."""
     sizes = _sum(map(_sizes, batch.columns))
     if sizes is None or not len(sizes) or pc.sum(sizes).as_py() <= MAX_BYTES:
         return [batch.num_rows] if batch.num_rows else []
@@ -141,7 +141,6 @@ def _ends(batch: pa.RecordBatch, before: int) -> list[int]:
 
 
 def _rows_at_once(metadata: pq.FileMetaData) -> int:
-    """Return the number of rows in about ``MAX_BYTES``, estimated from the metadata."""
     size = sum(metadata.row_group(n).total_byte_size for n in range(metadata.num_row_groups))
     return int(max(1, min(MAX_ROWS, MAX_BYTES * metadata.num_rows // max(size, 1))))
 
@@ -167,9 +166,7 @@ def _check_pages(file: BinaryIO, column: pq.ColumnChunkMetaData, path: Path) -> 
 
 
 def _page_header(file: BinaryIO, at: int) -> tuple[int, int, int] | None:
-    """Return the sizes of the header, the uncompressed page and the compressed page. Return None for an invalid
-    header.
-    """
+    """Return the sizes of the header, the uncompressed page and the compressed page."""
     length = _HEADER
     while length <= _LONGEST_HEADER:
         file.seek(at)
@@ -225,7 +222,6 @@ class _Thrift:
                 raise ValueError
 
     def signed(self) -> int:
-        """Read a signed integer (zigzag varint)."""
         value = self.number()
         return (value >> 1) ^ -(value & 1)
 

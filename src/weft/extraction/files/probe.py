@@ -186,7 +186,6 @@ def _json(
 
 
 def _in_microseconds(rows: pa.Table, names: Sequence[str]) -> pa.Table:
-    """Return the rows under the given column names. Timestamps in nanoseconds are truncated to microseconds."""
     columns = []
     for column in rows.columns:
         kind = column.type
@@ -238,9 +237,6 @@ def format_by_name(path: Path) -> Format | None:
 
 
 def _format(path: Path, options: FileOptions) -> Format:
-    """Return the format that the file name implies. If the file name implies no format, the first bytes show the
-    format.
-    """
     named = format_by_name(path)
     if named is not None:
         return named

@@ -233,7 +233,6 @@ class Caster:
         records: Sequence[TextRecord] | None,
         connection: duckdb.DuckDBPyConnection,
     ) -> tuple[Rejected, ...]:
-        """Return the records of the rows at ``places``, without a reason for rejecting them."""
         if records is not None:
             lines = ((f"{self._counted} {records[place].line}", records[place].raw) for place in places)
             return tuple(Rejected(self._source, line, "", raw) for line, raw in lines)

@@ -44,7 +44,7 @@ def with_text(type: DataType, text: str) -> DataType:
 
 
 def _parts(type: DataType, budget: int) -> int:
-    """Return ``budget`` minus the number of parts of the type. The result may be negative."""
+    """Return ``budget`` minus the number of parts of the type, which may be negative."""
     for each in (*(kind for _, kind in type.fields), *filter(None, [type.element])):
         if budget < 0:
             break
@@ -53,8 +53,8 @@ def _parts(type: DataType, budget: int) -> int:
 
 
 def _adds_nothing(value: Any, type: DataType) -> bool:
-    """Return True if a quick test shows that the value fits the type. Most values pass, so the slow ``_of_value`` is
-    rarely needed.
+    """Return True if a quick test shows that the value fits the type. This avoids the slow ``_of_value`` for most
+    values.
     """
     if isinstance(value, dict):
         if type.name != "STRUCT" or not value or ambiguous(value):
@@ -106,7 +106,6 @@ def _number(text: str) -> DataType:
 
 
 def _of_value(value: Any, depth: int) -> DataType:
-    """Return the type of a JSON value, or NULL if the type is unknown."""
     match value:
         case None:
             return NULL
@@ -123,9 +122,8 @@ def _of_value(value: Any, depth: int) -> DataType:
 
 
 def _struct(fields: dict[str, DataType]) -> DataType:
-    """Return a STRUCT with these fields, or STRING if such a STRUCT is impossible.
-
-    A STRUCT is impossible with an empty name, with names that differ only in case, or with too many fields.
+    """Return a STRUCT with these fields, or STRING if names differ only in case, a name is empty, or fields are too
+    many.
     """
     apart = len({name.lower() for name in fields}) == len(fields) <= _MOST_FIELDS
     return DataType("STRUCT", fields=tuple(fields.items())) if apart and all(fields) else STRING

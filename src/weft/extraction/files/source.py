@@ -224,10 +224,7 @@ def _file_sources(
 
 
 def _in_common(files: Sequence[FileInspection], evolve: bool) -> list[tuple[str, DataType]]:
-    """Return the columns of all files, each with a type that fits its values in every file.
-
-    Raise Refused if a column is missing in a file, unless ``evolve`` is True or the format is JSON.
-    """
+    """Return the columns of all files, each with a type that fits its values in every file."""
     names: dict[str, tuple[str, InputFile]] = {}
     types: dict[str, Evidence | DataType] = {}
     for each in files:

@@ -48,7 +48,6 @@ class Dialect:
 
 DEFAULT_DIALECT: Final = Dialect()
 _MOST_LINES: Final = 100_000
-"""The maximum number of lines of one CSV record."""
 
 
 class _Lines:

@@ -50,7 +50,6 @@ def read_mail(
 
 
 def _in_order(source: Source, options: MailOptions, timed: bool, origins: bool) -> Iterator[Row | Rejected]:
-    """Yield the rows of a source. With ``timed``, the event time of each row is its Date."""
     for record in source.records():
         for item in _items(source, record, options, origins):
             yield Row(item.values, None, item.origin) if isinstance(item, Row) and not timed else item

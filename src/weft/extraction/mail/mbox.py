@@ -66,8 +66,6 @@ def _is_separator(piece: bytes, following: tuple[bytes, bool] | None) -> bool:
 
 
 class _Collected:
-    """The lines of one message. A message beyond ``MAX_RECORD`` is emitted in pieces."""
-
     def __init__(self, number: int, offset: int) -> None:
         self.number = number
         self.offset = offset
@@ -79,7 +77,6 @@ class _Collected:
         self._given = 0
 
     def add(self, piece: bytes) -> Iterator[RawRecord]:
-        """Add a piece of a line. First emit the lines in memory if the record would become too large."""
         if len(piece) > MAX_LINE:
             self.problem = long_line()
         if self._held + len(piece) > MAX_RECORD:

@@ -165,10 +165,7 @@ def _is_plain(message: Message) -> bool:
 
 
 def _body(message: Message) -> str | None:
-    """Return the text of the first text/plain part, or else of the first text part. Attachments are skipped.
-
-    Return None for a message without text.
-    """
+    """Return the text of the first text/plain part, or else of the first text part. Attachments are skipped."""
     texts: list[Message] = []
     for part in message.walk():
         _refuse_defects(part)

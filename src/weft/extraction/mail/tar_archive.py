@@ -34,8 +34,6 @@ class TarContents:
 
 
 class _Region(io.RawIOBase):
-    """The bytes ``[start, start + size)`` of a shared file. Each read first seeks to its position."""
-
     def __init__(self, file: BinaryIO, start: int, size: int) -> None:
         self._file = file
         self._next = start
@@ -91,7 +89,7 @@ _LONG_NAMES = (
     tarfile.SOLARIS_XHDTYPE,
 )
 _MOST_MEMBERS = 500_000
-"""The maximum number of members read from one archive. Each member takes about a kilobyte of memory."""
+"""Each member of an archive takes about a kilobyte of memory."""
 _LEAST_ROOM = 1 << 30
 _MOST_TIMES = 100
 """A compressed archive may expand to this many times its size, or at least to one GiB. Mail compresses to about a
@@ -123,7 +121,6 @@ def _unpacked(path: Path, damaged: list[RawRecord]) -> BinaryIO:
 
 
 def _copy(stream: io.BufferedReader, file: BinaryIO, most: int) -> None:
-    """Copy the stream to the file. Raises OSError if the stream exceeds ``most`` bytes, or if the disk is full."""
     copied = 0
     while chunk := stream.read(1 << 20):
         copied += len(chunk)

@@ -88,7 +88,6 @@ def add_source(
 
 
 def _options(table_of: str | None, chosen: Chosen, rename: Renamed) -> dict[str, Any]:
-    """Return JSON-able options that select the table and the columns of the source in each poll."""
     options: dict[str, Any] = {} if table_of is None else {"table": table_of}
     if chosen is not None:
         options["columns"] = [[each, None if type_ is None else type_.declared] for each, type_ in chosen]
@@ -120,9 +119,8 @@ def _subscribed(
 def _inspect(
     home: OpenHome, kind: SourceKind, location: str, table_of: str | None, chosen: Chosen, rename: Renamed
 ) -> tuple[str | None, str, Sequence[tuple[str, DataType]]]:
-    """Return the table name in the source, the source's location, and its columns.
-
-    The table name is None if the source has only one table.
+    """Return the table name, the source's location, and its columns. The name is None if the source has only one
+    table.
     """
     if kind == "postgres":
         return table_of, check_uri(location), columns_of_postgres(location, table_of, chosen)
@@ -142,7 +140,7 @@ def _inspect(
 
 
 def _form(place: str) -> dict[str, Any]:
-    """Return the options that mark a feed as a Kafka topic or a Delta table. A file needs no options."""
+    """Return the options that mark a feed as a Kafka topic or a Delta table."""
     if place.startswith(SCHEME):
         return {"topic": True}
     return {"delta": True} if is_delta(Location(place)) else {}
@@ -176,7 +174,6 @@ def _check_rename(kind: SourceKind, rename: Renamed) -> None:
 
 
 def _check_keys(keys: Sequence[str], columns: Sequence[str], place: str) -> None:
-    """Raise Refused if a key column is missing in the source, or if ``keys`` contains a column twice."""
     own, listed = {column.lower() for column in columns}, ", ".join(columns)
     wrong = [key for key in keys if key.lower() not in own]
     if wrong:

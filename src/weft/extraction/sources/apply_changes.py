@@ -41,11 +41,6 @@ class Incoming:
 
 @dataclass(frozen=True)
 class _New:
-    """The unrecorded changes of one table (``new``).
-
-    ``there`` contains the table's open rows. ``count`` is the number of changes read.
-    """
-
     incoming: Incoming
     there: pa.Table
     count: int
@@ -129,7 +124,7 @@ def record_feeds(
 
 
 def _recorded(writer: Writer, parts: Sequence[ChangesToRecord], at_least: int) -> Sequence[Recorded]:
-    """Return the result of ``record_together``. If it refuses the changes, delete the loads registered for them."""
+    """If ``record_together`` refuses the changes, delete the loads registered for them."""
     try:
         return record_together(writer, parts, at_least)
     except Refused:

@@ -129,7 +129,6 @@ def _check_period(writer: Writer, table: TableRecord, correction: Correction, cl
 
 
 def _key(table: TableRecord, values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the values of the key by column name. Raise Refused unless ``values`` has exactly the key columns."""
     known = {_named(table, name): value for name, value in values.items()}
     if set(known) != set(table.keys):
         raise Refused(
@@ -140,7 +139,6 @@ def _key(table: TableRecord, values: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _named(table: TableRecord, name: str) -> str:
-    """Return the table's spelling of the column name. Raise Refused for an unknown column."""
     names = values_of(table.stored)
     for each in names:
         if folded(each) == folded(name):
@@ -192,7 +190,6 @@ def _with(row: pa.Table, values: Mapping[str, pa.Scalar]) -> pa.Table:
 
 
 def _scalar(table: TableRecord, name: str, value: Any) -> pa.Scalar:
-    """Return the value as a scalar of the column's type. Raise Refused for a value of another type."""
     column = table.stored.column(name)
     assert column is not None
     kind = arrow_type(column.type)

@@ -87,7 +87,6 @@ def _columns(state: TableState, chosen: Chosen, where: str) -> Columns:
 def _begun(
     path: Location, state: TableState, columns: Columns, keys: Sequence[str], name: str, accepting: Accepting
 ) -> TableFeed:
-    """Return a feed that replaces all existing rows by the rows of the latest version."""
     rows = _cast(rows_at(path, state.version), columns, str(path))
     own = state.committed_at
     all_rows = replace_all(rows, own, state.version * 2)
@@ -124,9 +123,6 @@ def _changes(
 
 
 def _cast(rows: pa.Table | None, columns: Columns, where: str) -> pa.Table:
-    """Return the rows in order, cast to the given columns. If ``rows`` is None, the result has no rows. Raises
-    ExtractionError.
-    """
     names = [name for name, _ in columns]
     cells = pa.table({name: pa.nulls(0) for name in names}) if rows is None else rows
     missing = [name for name in names if name not in cells.column_names]

@@ -281,7 +281,6 @@ def typed_changes(
 
 
 def _typed(rows: pa.Table | None, columns: tuple[tuple[str, DataType], ...]) -> pa.Table:
-    """Return the rows cast to the schema of changes. If ``rows`` is None, the result has no rows."""
     schema = change_schema(pa.schema([pa.field(name, arrow_type(kind)) for name, kind in columns]))
     return schema.empty_table() if rows is None else rows.select(schema.names).cast(schema)
 
@@ -326,6 +325,6 @@ def _opened(path: Path, begin: int, end: int | None) -> Iterator[io.BufferedRead
 
 
 def _head(path: Path, size: int) -> str:
-    """Return a hash of the first ``size`` bytes. A poll uses this hash to detect a replaced feed."""
+    """Return a hash of the first ``size`` bytes, which detects a replaced feed."""
     with opened(path) as file:
         return hashlib.sha256(file.read(size)).hexdigest()

@@ -82,7 +82,7 @@ def end_of_transactions(file: BinaryIO, end: int) -> int:
 
 
 def _named(line: bytes) -> str | None:
-    """Return the transaction that a line names. Return None for an invalid line, because the poll rejects it."""
+    """Return the transaction that a line names, or None for an invalid line."""
     try:
         change = json.loads(line)
     except (ValueError, RecursionError):

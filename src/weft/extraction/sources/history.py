@@ -109,7 +109,7 @@ def _rows(
     rename: Renamed,
     progress: Progress | None,
 ) -> pa.Table:
-    """Return the rows of the file as changes in time order. The file uses the column names of the source."""
+    """Return the rows of the file as changes in time order."""
     wanted = [(column.name, column.type) for column in source_schema(table).columns]
     names = {name.lower() for name, _ in wanted}
     own = [(each, kind) for each, kind in ((ts_from, TIMESTAMP), (op, STRING)) if each and each.lower() not in names]
@@ -140,7 +140,6 @@ def _rows(
 
 
 def _check_dates(dates: pa.ChunkedArray, name: str, where: str) -> None:
-    """Raise Refused if the column does not contain timestamps, or if a date is empty."""
     if not pa.types.is_timestamp(dates.type):
         raise Refused(f"{name!r} is not a column of instants", where=where, hint="Use ISO 8601.")
     if dates.null_count:
@@ -154,7 +153,7 @@ def _ops(ops: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _refuse_empty(rows: pa.Table, path: str | os.PathLike[str]) -> None:
-    """Raise Refused for a file without rows, because such a file would end all open rows at an unknown date."""
+    """Refuse a file without rows, because such a file would end all open rows at an unknown date."""
     if not rows.num_rows:
         raise Refused("the file has no rows", where=str(path), hint="Nothing was changed.")
 

@@ -79,7 +79,6 @@ def _quarantined(writer: Writer, home: OpenHome, source: SourceRecord, table_fee
 
 
 def _dated(source: SourceRecord, table_feed: TableFeed) -> Changes:
-    """Return a function that returns the changes. The event times are removed if the home's clock dates the source."""
     if source.stamps == "source":
         return table_feed.changes
     return lambda there: without_own_times(table_feed.changes(there))

@@ -166,7 +166,7 @@ def _followed(
 
 
 def _base_type(connection: psycopg.Connection[Any], known: dict[int, int], oid: int) -> int:
-    """Return the OID of a domain's base type. For another type, return ``oid`` itself. ``known`` caches the results."""
+    """Return the OID of a domain's base type. For another type, return ``oid`` itself."""
     base = known.get(oid, oid if oid < 16_384 else None)
     if base is None:
         row = connection.execute("SELECT typbasetype FROM pg_type WHERE oid = %s", [oid]).fetchone()
@@ -176,7 +176,7 @@ def _base_type(connection: psycopg.Connection[Any], known: dict[int, int], oid: 
 
 
 def _take_snapshots(connection: psycopg.Connection[Any], followed: Sequence[_Followed], uri: str) -> None:
-    """Read all new tables and all tables with new columns. One PostgreSQL snapshot is used for all of them."""
+    """Read all new tables and all tables with new columns in one PostgreSQL snapshot."""
     fresh = [each for each in followed if each.is_fresh]
     if not fresh:
         return
@@ -224,9 +224,8 @@ def _take(followed: Sequence[_Followed], messages: Any, uri: str, progress: Prog
 
 
 def _take_snapshots_of(waiting: list[_Followed], rising: Callable[[int], int], place: int, uri: str) -> tuple[int, int]:
-    """Add to each waiting table the rows of its snapshot, all with the same event time.
-
-    Return this event time, and the position after the rows.
+    """Add to each waiting table the rows of its snapshot. Return the event time of these rows, and the position after
+    them.
     """
     own = rising(max(each.snapshot.at for each in waiting if each.snapshot is not None))
     for each in waiting:
@@ -238,7 +237,6 @@ def _take_snapshots_of(waiting: list[_Followed], rising: Callable[[int], int], p
 
 
 def _seen_by(each: _Followed, transaction: Transaction) -> bool:
-    """Return whether this poll's snapshot of the table sees the transaction."""
     snapshot = each.snapshot
     return snapshot is not None and transaction.end <= snapshot.until and has_seen(snapshot.seen, transaction.xid)
 

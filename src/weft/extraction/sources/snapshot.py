@@ -209,8 +209,8 @@ def refuse_rejected(batch: Batch, where: str, hint: str = _IN_PART) -> None:
 
 
 def _ends_line(path: Path, size: int) -> bool:
-    """Return whether the file ends with a line end. Return True for a compressed file, because its format marks the
-    end.
+    """Return whether the file ends with a line end. The result for a compressed file is True, because its format marks
+    the end.
     """
     if not size:
         return False

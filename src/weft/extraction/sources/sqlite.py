@@ -67,7 +67,6 @@ def _changed_at(path: Path) -> int:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open the database in a read-only transaction with one snapshot."""
     Mark.of(path)
     try:
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=10)) as connection:
@@ -93,7 +92,6 @@ def _names(connection: sqlite3.Connection, table: str) -> list[str]:
 
 
 def _columns(connection: sqlite3.Connection, table: str, chosen: Chosen, path: Path) -> Columns:
-    """Return the columns of the table, with types inferred from all values."""
     names, where = _names(connection, table), printable(str(path))
     check_names(names, where)
     columns = []

@@ -73,7 +73,6 @@ def subscribe(uri: str, table: str, keys: Sequence[str], options: Mapping[str, A
 
 
 def _publish(connection: psycopg.Connection[Any], publication: str, table: str, oid: int, uri: str) -> None:
-    """Add the table to the home's own publication. Raise Refused if the database user does not have the privilege."""
     from psycopg import errors
 
     try:

@@ -1,8 +1,8 @@
 """Stop a command that runs in a server's process (``weft serve``).
 
 Ctrl-C raises an exception only in the main thread of a process. A command in a server's thread therefore checks its
-``CancelToken`` at points where stopping leaves nothing incomplete. It checks the token while it waits for a lease or
-for its turn, and between batches.
+``CancelToken`` at points where stopping leaves nothing incomplete. The command checks the token while it waits for a
+lease or for its turn, and between batches.
 """
 
 from __future__ import annotations
@@ -36,9 +36,7 @@ class CancelToken:
 
     @contextmanager
     def on_cancel(self, end: Callable[[], None]) -> Iterator[None]:
-        """During the ``with`` block, let ``cancel`` call ``end``. The call runs in the thread that cancels the
-        token.
-        """
+        """During the ``with`` block, let ``cancel`` call ``end`` in the thread that cancels the token."""
         self._ends.append(end)
         try:
             yield

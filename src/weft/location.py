@@ -101,9 +101,7 @@ class Location:
 
     @property
     def spark(self) -> str:
-        """The path for Spark, not percent-encoded. It has a scheme, because the default scheme of a cluster may
-        differ.
-        """
+        """The path for Spark, not percent-encoded. A scheme is necessary, because a cluster's default may differ."""
         return f"file://{self.path}"
 
     def read(self) -> bytes:

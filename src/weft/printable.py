@@ -67,8 +67,7 @@ def one_line(text: str, longest: int, allowed: str = "") -> str:
 class Brief:
     """An object whose ``repr`` is one line of at most 160 characters, for programs and notebooks.
 
-    Declare a dataclass that inherits from ``Brief`` with ``repr=False``. Otherwise, the dataclass generates its own
-    ``__repr__``.
+    Declare a subclass that is a dataclass with ``repr=False``, because a dataclass otherwise generates ``__repr__``.
     """
 
     def _brief(self) -> str:

@@ -52,8 +52,7 @@ def append_rows(
     """Append the rows that ``read`` returns to a table, with ``user`` as their author.
 
     One commit stores all rows or none. ``timing.ts_from`` names the column with the event times: a column of the table,
-    or an additional column ``ts``. On a wall-clock home, a row whose time is too far ahead of the clock goes to
-    quarantine.
+    or an additional column ``ts``. On a wall-clock home, a row too far ahead of the clock is quarantined.
 
     Raises NotFound, LeaseBusy and StorageError. Raises Refused for an invalid row, a row without an event time, or a
     table that tracks a source. Raises ClockError on a replay home whose clock is not set.
@@ -123,8 +122,8 @@ def _own_times(piece: pa.Table, ts_from: str, source: str, before: int) -> pa.Ch
 def _batch(to: OpenHome, rows: pa.Table, timing: Timing, source: str) -> Batch:
     """Return the rows as one batch. Rows too far ahead of a wall clock are rejected.
 
-    The source name of a rejected record contains the time of the append. If an append is repeated, its rejected records
-    are therefore new records.
+    The source name of a rejected record contains the time of the append. A repeated append therefore adds new rejected
+    records.
     """
     if timing.ts_from is None:
         return Batch(rows, (), rows.num_rows)

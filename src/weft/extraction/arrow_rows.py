@@ -1,7 +1,7 @@
 """Convert Arrow rows strictly to the columns of a table: no value is rounded, truncated or converted to another kind.
 
-Strict conversion has two exceptions. Nanoseconds are truncated to microseconds, as in Parquet files. A DOUBLE is
-rounded to the nearest FLOAT.
+Two conversions are not strict. Nanoseconds are truncated to microseconds, as in Parquet files. A DOUBLE is rounded to
+FLOAT.
 """
 
 from __future__ import annotations
@@ -31,13 +31,12 @@ def from_arrow(
     """Yield each piece with exactly the given columns and types. A missing column is filled with NULL.
 
     DECIMAL, FLOAT, DOUBLE and integer columns accept integers in their range. A DECIMAL column accepts a float if the
-    shortest decimal form of the float fits. Timestamps may have any unit. A timestamp without a time zone is read as
-    UTC.
+    shortest decimal form of the float fits. Timestamps may have any unit. Timestamps without a time zone are UTC.
 
     pandas stores integers with missing values as floats. With ``of_pandas``, integer columns therefore accept integral
     floats below 2**53. With ``of_pandas``, DATE columns accept timestamps at midnight.
 
-    Raises Refused for any other value. The error names the row (counted from 1), the column and the value.
+    Raises Refused for any other value. The error names the row (from 1), the column and the value.
     """
     before = 0
     for piece in pieces:

@@ -89,8 +89,7 @@ def printable(name: str) -> str:
 class Batch:
     """Accepted rows and rejected records of one part of a load. ``read`` is the number of both.
 
-    If the load may still reject rows, ``origins`` contains the record of each row in order. Otherwise, ``origins`` is
-    empty.
+    If the load may still reject rows, ``origins`` contains the record of each row in order.
     """
 
     rows: pa.Table

@@ -1,6 +1,6 @@
 """Open files that may be compressed, and distinguish mbox, tar and single articles by their first bytes.
 
-File names are not reliable. Collections of news often contain uncompressed files named ``.gz``, and archives without a
+File names are not reliable. Collections of news often contain uncompressed ``.gz`` files, and archives without a
 suffix.
 """
 
@@ -133,8 +133,7 @@ class PushBack:
 def plain(raw: BinaryIO | io.RawIOBase) -> io.BufferedReader:
     """Return the decompressed stream. The magic number shows whether the stream is compressed with gzip, bzip2 or xz.
 
-    If the file is damaged, the stream ends there without an error. :func:`damage` then returns the reason. The caller
-    closes ``raw``.
+    If the file is damaged, the stream ends there without an error. :func:`damage` then returns the reason.
     """
     stored: io.BufferedReader = io.BufferedReader(_Bytes(raw, False), _BUFFER)
     magic = stored.peek(6)[:6]
@@ -194,9 +193,7 @@ def stem(name: str) -> str:
 
 
 def whole_record(stream: io.BufferedReader, position: str) -> Iterator[RawRecord]:
-    """Yield the stream as one article. If the stream is too large or damaged, yield pieces of it with ``problem``
-    set.
-    """
+    """Yield the stream as one article. If the stream is too large or damaged, yield pieces with a ``problem``."""
     count = 0
     while True:
         chunk = stream.read(MAX_RECORD)

@@ -26,9 +26,7 @@ from weft.storage.columns import arrow_type
 Pieces: TypeAlias = Iterator[pa.Table]
 """Rows in Arrow tables of bounded size."""
 Reader: TypeAlias = Callable[[Columns], Pieces]
-"""A function that returns rows with exactly the given columns. The function raises Refused for a row that does not
-fit.
-"""
+"""A function that returns rows with exactly the given columns, or raises Refused if a row does not fit."""
 Written: TypeAlias = Callable[[Any], AbstractContextManager[Iterable[pa.Table]]]
 """A function that returns the rows of a Spark DataFrame in Arrow tables of bounded size."""
 
@@ -38,9 +36,7 @@ _FORMS: Final = "Pass dicts, lines of JSON, or a table of pyarrow, pandas, polar
 
 
 def reader_of(rows: Any, written: Written) -> tuple[Reader, str]:
-    """Return a reader for ``rows``, and a name of ``rows`` for messages. Raise Refused for an object that is not a
-    collection of rows.
-    """
+    """Return a reader for ``rows``, and a name for messages. Raise Refused if the object does not contain rows."""
     if isinstance(rows, TextRow):
         return _texts(rows), "these values"
     if isinstance(rows, Mapping):

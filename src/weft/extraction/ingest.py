@@ -154,8 +154,7 @@ def ingest_file(
     """Load CSV, JSON lines and Parquet files into ``table`` as one load. Create the table if necessary.
 
     ``items`` are files, folders, patterns or byte streams. If ``timing.ts_from`` is set, the rows of several files are
-    merged by their event times. Otherwise, the files are loaded in order. A file is skipped if its content was loaded
-    before.
+    merged by their event times. Otherwise, the files are loaded in order. A file that was loaded before is skipped.
 
     The first load of a table sets its ``keys``. In a table with keys, rows that are already stored are skipped. With
     ``evolve``, new columns of the files are added to the table. On a wall-clock home, a row more than
@@ -244,9 +243,7 @@ def _file_load(
 
 
 def _refuse_half_loaded(table: TableRecord, before: Mapping[str, LoadRecord], digest_of_all: str) -> None:
-    """Raise Conflict if another load of a file died and the table has no keys. Without keys, the rows of that load
-    cannot be recognized.
-    """
+    """Raise Conflict if another load of a file died and the table has no keys to recognize its rows."""
     other = next((load for load in before.values() if load.digest != digest_of_all), None)
     if other is not None and not table.keys:
         raise Conflict(
@@ -261,9 +258,7 @@ def _batches(
     timing: Timing,
     aside: Mapping[str, frozenset[str]] = MappingProxyType({}),
 ) -> Iterator[Batch]:
-    """Yield the rows of all files, but leave out the records in ``aside``. Files with event times are merged by these
-    times.
-    """
+    """Yield the rows of all files except the records in ``aside``. Files with event times are merged."""
     latest = to.clock() + timing.future_us if to.catalog.home().clock == "wall" else None
 
     def read(source: FileSource) -> Iterator[Batch]:

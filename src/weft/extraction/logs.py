@@ -78,8 +78,8 @@ def ingest_log(to: OpenHome, log: Path, known: Path, *, progress: Progress | Non
     """Load a log in MonPoly's format with its signature. Return one summary per table, with the time points last.
 
     Raises FormulaError with the line of a syntax error. Raises Refused if a table has other columns, or if a time is
-    ahead of a wall clock. Raises Conflict while another log is partly loaded. Raises NotFound, ExtractionError,
-    LeaseBusy and StorageError.
+    ahead of a wall clock. Raises Conflict while another log is partly loaded; NotFound; ExtractionError; LeaseBusy;
+    StorageError.
     """
     with in_file(known):
         predicates = signature(text_of(known))
@@ -184,9 +184,7 @@ def _table(writer: Writer, name: str, columns: Columns) -> TableRecord:
 
 
 def _columns(predicate: Predicate) -> Columns:
-    """Return the columns of a predicate's table, ending with ``tp``. A column name that is taken becomes ``x`` and the
-    number of the column.
-    """
+    """Return the columns of a predicate's table. A column name that is taken is replaced by ``x`` and a number."""
     taken = {"ts", TP}
     columns = []
     for number, (name, type_) in enumerate(zip(predicate.columns, predicate.types, strict=True), 1):

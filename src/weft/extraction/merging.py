@@ -21,8 +21,7 @@ BEFORE_ALL: Final = -(2**62)
 
 @dataclass(frozen=True)
 class Timed:
-    """A source whose rows have event times from ``begins`` on, in microseconds UTC. Reading starts when ``batches`` is
-    called.
+    """A source whose rows have event times from ``begins`` on, in µs UTC. A call of ``batches`` starts reading.
 
     If the files of a merge rarely overlap in time, only a few of them are open at once.
     """

@@ -177,8 +177,7 @@ def json_of(value: Any, shape: DataType) -> str:
 def holds(shape: DataType, other: DataType) -> bool:
     """Return whether every value of the type ``other`` is also a value of the type ``shape``.
 
-    The result is False for DATE and TIMESTAMP. Parquet can store times outside the years 1 to 9999, but TIMESTAMP
-    cannot.
+    The result is False for DATE and TIMESTAMP, because Parquet can store times outside the years 1 to 9999.
 
     >>> parsed = DataType.parse_nested
     >>> holds(parsed("STRUCT<a: STRING, b: INT>"), parsed("STRUCT<a: BIGINT, c: DATE>"))

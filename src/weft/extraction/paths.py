@@ -64,8 +64,7 @@ def kind_of_path(path: Path) -> Kind:
 def opened(path: Path, *, streams: bool = False) -> io.FileIO:
     """Open a regular file. With ``streams``, also open a file descriptor of this process. Raises OSError.
 
-    Opening a pipe does not block. The kind of the open file is checked. Otherwise, another process could replace the
-    file after the check.
+    Opening a pipe does not block. The kind is checked after opening, because another process may replace the file.
     """
     number = descriptor(path)
     if streams and number is not None and kind_of_path(path) == "stream":
@@ -128,8 +127,7 @@ def matching(pattern: str, skipped: list[Path]) -> Iterator[Path]:
 
 @contextmanager
 def copied(paths: Sequence[Path]) -> Iterator[dict[Path, Path]]:
-    """Copy each stream among the paths to a temporary file. Yield the copies, which are deleted at the end of the
-    ``with`` block.
+    """Copy each stream among the paths to a temporary file. Yield the copies.
 
     A stream can be read only once, but a load reads its files several times. Raises OSError.
     """

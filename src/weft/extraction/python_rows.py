@@ -24,8 +24,7 @@ _MISSING: Final = ("NaTType", "NAType")
 def from_dicts(rows: Iterable[object], columns: Columns, source: str) -> Iterator[dict[str, object]]:
     """Yield each row as a dict of column values. Missing names, None, NaT and NA become NULL.
 
-    Raises Refused for a value that ``value_of`` rejects. The error names the row (counted from 1), the column and the
-    value.
+    Raises Refused for a value that ``value_of`` rejects. The error names the row (from 1), the column and the value.
     """
     kinds = dict(columns)
     for number, row in enumerate(rows, 1):

@@ -26,9 +26,7 @@ from weft.storage.local_sql import connect
 
 @dataclass(frozen=True, repr=False)
 class Retried(Brief):
-    """The result of a retry. ``read`` records left the quarantine, ``kept`` records remain, and ``stored`` rows are
-    new.
-    """
+    """The result of a retry. ``read`` records left the quarantine, ``kept`` records remain, ``stored`` rows are new."""
 
     read: int = 0
     kept: int = 0

@@ -125,9 +125,7 @@ def register_load(
 
 
 def unfinished_load(writer: Writer, table: TableRecord, source: str, digest: str | None) -> LoadRecord | None:
-    """Return the unfinished load with this digest, or None. Raise Conflict while another process or thread runs the
-    load.
-    """
+    """Return the unfinished load with this digest, or None. Raise Conflict while the load runs elsewhere."""
     before = () if digest is None else writer.loads.of_source(table.table_id, digest)
     unfinished = next((load for load in before if load.finished_at is None), None)
     if unfinished is not None and writer.loads.is_active(unfinished.load_id):

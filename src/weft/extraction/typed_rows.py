@@ -1,6 +1,4 @@
-"""Read rows that people write, as JSON lines or as values on a command line. Each value must have the type of its
-column.
-"""
+"""Read rows that people write, as JSON lines or on a command line. Each value must have the type of its column."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Load large files in batches of a million rows. Several threads read and cast pieces ahead of the writer.
 
-The rows, their order and the rejected records are the same as when reading record by record. Only the batch
-boundaries differ.
+The rows, their order and the rejected records are the same as when reading record by record.
 """
 
 from __future__ import annotations
@@ -25,8 +24,7 @@ from weft.extraction.files.workers import Workers
 
 LARGE: Final = 1 << 20
 """The minimum size of a CSV or Parquet file for this module, in bytes. With this module, reading a CSV file of one
-megabyte is 1.4 times as fast (measured). Reading a CSV file of four megabytes is 2.9 times as fast. Reading a Parquet
-file takes the same time.
+megabyte is 1.4 times as fast (measured). Reading four megabytes is 2.9 times as fast. Parquet files take the same time.
 """
 ROWS: Final = 1_000_000
 BYTES: Final = 256 << 20
@@ -122,9 +120,7 @@ class _Building:
         self._bytes = 0
 
     def add(self, pieces: Sequence[Converted], rejected: Sequence[Rejected], unread: int = 0) -> None:
-        """Add the next pieces and their rejected records. The pieces do not count ``unread`` of the rejected
-        records.
-        """
+        """Add pieces and their rejected records. The pieces do not count ``unread`` of the rejected records."""
         self._pieces += pieces
         self._rejected += rejected
         self._unread += unread

@@ -40,11 +40,9 @@ _FROM_DUCKDB: Final = {
 
 
 def from_text(cell: str, kind: DataType) -> str:
-    """Return an SQL expression that casts text to the type. The value of the expression is NULL if the text does not
-    fit the type.
+    """Return an SQL expression that casts text to the type, or is NULL if the text does not fit.
 
-    BINARY is read from base64. For most types, the expression first tries a faster cast that accepts only the usual
-    notation.
+    BINARY is read from base64. For most types, a faster cast that accepts only the usual notation is tried first.
     """
     slow, name = exactly_from_text(cell, kind), kind.name
     if name in _SIZES:
@@ -122,8 +120,7 @@ def duckdb_type(kind: DataType) -> str:
 def weft_type(duckdb_name: str) -> DataType:
     """Return the Weft type that stores a Parquet column of the DuckDB type ``duckdb_name``.
 
-    A type without an equivalent becomes STRING. Nested types become JSON text. Nanoseconds are truncated to
-    microseconds.
+    A type without an equivalent becomes STRING. Nested types become JSON text. Nanoseconds are truncated.
     """
     if duckdb_name.startswith("DECIMAL") and not is_nested(duckdb_name):
         return DataType.parse(duckdb_name)

@@ -2,13 +2,13 @@
 
 A *chunk* starts and ends with a record. In a *plain* chunk, every quote conforms to RFC 4180. In addition, the record
 reader (:mod:`weft.extraction.files.text_records`) neither rejects nor specially treats any part of a plain chunk. For a
-plain chunk, Arrow returns the same cells as the record reader, or an error. In a plain chunk, every line that ends
-outside quotes ends a record.
+plain chunk, Arrow returns the same cells as the record reader, or an error. A line of a plain chunk that ends outside
+quotes ends a record.
 
 The module cuts the chunks as if all of them were plain, and threads parse them ahead. If a chunk is not plain, the
 module puts back this chunk and all later ones, and cuts smaller chunks. The smallest chunks are read with
-:class:`~weft.extraction.files.text_records.CsvRecords`. Reading then stops after the first record that ends at or after
-the chunk's end.
+:class:`~weft.extraction.files.text_records.CsvRecords`. Reading stops with the first record that reaches the chunk's
+end.
 """
 
 from __future__ import annotations
@@ -203,9 +203,7 @@ class Chunk:
         )
 
     def records(self, places: Iterable[int]) -> list[tuple[int, bytes]]:
-        """Return the first line's number (from 1) and the bytes of each record at ``places``. The chunk must be
-        plain.
-        """
+        """Return the number of the first line (from 1) and the bytes of each record at ``places``."""
         wanted, quote = set(places), self.dialect.quote.encode()
         positions: list[tuple[int, bytes]] = []
         held: list[bytes] = []

@@ -29,8 +29,7 @@ _LONGEST_NAME: Final = 10_000
 def csv_layout(
     opened: Callable[[], AbstractContextManager[io.BufferedReader]], where: str, connection: duckdb.DuckDBPyConnection
 ) -> tuple[tuple[str, ...], Dialect]:
-    """Return the column names in the header line, and the CSV dialect. DuckDB detects the dialect at the start of the
-    file.
+    """Return the column names in the header line, and the CSV dialect that DuckDB detects.
 
     Raise Refused if no line can be read as the header. ``where`` names the file.
     """
@@ -78,8 +77,7 @@ def infer_json(
     connection: duckdb.DuckDBPyConnection,
     besides: Collection[str] = (),
 ) -> dict[str, DataType]:
-    """Return the column names and the inferred types of JSON records. The columns are in the order of their first
-    appearance.
+    """Return the column names and the inferred types of JSON records. Columns are ordered by first appearance.
 
     Raise Refused for an invalid column name that is not in ``besides``. ``where`` names the file.
     """
@@ -93,8 +91,8 @@ def infer_json(
 def json_evidence(
     records: Iterable[TextRecord], connection: duckdb.DuckDBPyConnection, look: Callable[[Sequence[str]], None]
 ) -> dict[str, Evidence]:
-    """Return the column names of JSON records and the evidence for their types. The columns are in the order of their
-    first appearance.
+    """Return the column names of JSON records and the evidence for their types. Columns are ordered by first
+    appearance.
 
     The records are processed in groups. Before each group, ``look`` is called with the column names of the group.
     """

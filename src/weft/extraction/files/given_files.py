@@ -53,8 +53,7 @@ def input_files(items: Sequence[Given]) -> Iterator[InputFiles]:
     """Yield the files in the order given. The files of a pattern or a folder tree are sorted by name.
 
     In a folder, only files with a known suffix (``.csv``, ``.jsonl.gz``, …) are read. Hidden files are skipped, and
-    repeated files are left out. A stream or file descriptor is copied into a temporary file, which is deleted at the
-    end.
+    repeated files are left out. A stream or file descriptor is copied into a temporary file.
 
     Raises NotFound for a missing path, and ExtractionError for a path that cannot be read. Raises Refused if ``items``
     is empty, or if an item is neither a path nor a stream of bytes.

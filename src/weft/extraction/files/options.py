@@ -134,8 +134,7 @@ def in_microseconds(cell: str, form: str) -> str:
 
 
 def common_unit(values: Iterable[str | None]) -> str | None:
-    """Return the unit of time in which all numbers in ``values`` are times from 1973 to 5138. Return None if no unit
-    fits.
+    """Return the unit of time in which all ``values`` are times from 1973 to 5138, or None if no unit fits.
 
     >>> common_unit(["1700000000", None, "1700000000.25"]), common_unit(["1700000000", "1700000000000"])
     ('s', None)

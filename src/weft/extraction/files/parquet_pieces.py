@@ -3,8 +3,7 @@
 A page is decompressed as a whole. A file with an oversized page is therefore refused before decoding. The page headers
 state the sizes (Parquet's parquet.thrift, ``PageHeader``, in Thrift's compact protocol).
 
-A value stored once in a dictionary may occur in millions of rows. Text therefore stays dictionary-encoded until a piece
-is cut.
+A value stored once in a dictionary may occur in millions of rows. Text is therefore decoded only after a piece is cut.
 """
 
 from __future__ import annotations
@@ -29,9 +28,7 @@ _LONGEST_HEADER: Final = 1 << 24
 
 
 def parquet_file(path: Path) -> pq.ParquetFile:
-    """Open the file, with text columns dictionary-encoded. Raises ExtractionError, OSError and
-    pyarrow.ArrowException.
-    """
+    """Open the file with dictionary-encoded text columns. Raises ExtractionError, OSError and pyarrow's errors."""
     with opened(path) as file:  # pyarrow would block on a pipe without a writer
         metadata = pq.read_metadata(path)
         columns = [metadata.schema.column(number) for number in range(metadata.num_columns)]
@@ -43,8 +40,8 @@ def parquet_file(path: Path) -> pq.ParquetFile:
 
 
 def pieces(file: pq.ParquetFile, rows: int | None) -> Iterator[pa.Table]:
-    """Yield tables of at most ``rows`` rows, with text columns decoded. If ``rows`` is None, each table has about
-    ``MAX_BYTES`` bytes.
+    """Yield tables of at most ``rows`` rows with decoded text. If ``rows`` is None, a table has about ``MAX_BYTES``
+    bytes.
 
     Raise ExtractionError if a row has more than ``MAX_RECORD`` bytes. Errors of pyarrow pass through unchanged.
     """
@@ -183,9 +180,7 @@ def _page_header(file: BinaryIO, at: int) -> tuple[int, int, int] | None:
 
 
 def _read_header(raw: bytes) -> tuple[int, int, int]:
-    """Return the sizes as ``_page_header`` does. Raise IndexError for too few bytes, and ValueError for an invalid
-    header.
-    """
+    """Return the sizes as ``_page_header`` does. Raise IndexError for too few bytes, ValueError for a bad header."""
     thrift = _Thrift(raw)
     sizes: dict[int, int] = {}
     field = 0

@@ -88,8 +88,8 @@ class FileInspection:
             yield as_utf_8(stream, self.encoding)
 
     def parquet(self, rows: int | None = None) -> Iterator[pa.Table]:
-        """Yield the rows of a Parquet file in tables of at most ``rows`` rows. If ``rows`` is None, each table has
-        about ``MAX_BYTES`` bytes.
+        """Yield a Parquet file in tables of at most ``rows`` rows. If ``rows`` is None, a table has about ``MAX_BYTES``
+        bytes.
 
         Nanoseconds are truncated to microseconds. Errors of pyarrow for a damaged file pass through unchanged.
         """

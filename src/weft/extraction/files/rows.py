@@ -30,8 +30,7 @@ _OWN: Final = "_own"
 class Layout:
     """The layout of a file: its format, its columns with their DuckDB types, and the CSV dialect.
 
-    ``names`` are the stored column names. If the names in JSON differ from ``names``, ``written`` contains the names in
-    JSON.
+    ``names`` are the stored column names. ``written`` contains the names in JSON if they differ.
     """
 
     format: Format
@@ -47,8 +46,8 @@ class OwnTimes:
 
     ``column`` contains the event times, in the format ``form``. ``column`` is None if rows have no event times.
     ``form`` is None for a column of timestamps. With ``arrival``, the running maximum replaces each event time. Rows
-    with an event time after ``latest`` are rejected with the reason ``too_far``. ``latest`` is in microseconds UTC, or
-    None for no limit.
+    with an event time after ``latest`` are rejected with the reason ``too_far``. ``latest`` is in µs UTC, or None for
+    no limit.
     """
 
     column: str | None = None
@@ -63,8 +62,7 @@ class Converted:
     """A converted piece of ``count`` rows.
 
     ``rows`` are the valid rows. ``places`` are the positions of the invalid rows in the piece. ``reasons`` are the
-    reasons for rejecting these rows. ``left_out`` contains the indexes of those ``rows`` that an earlier run
-    quarantined.
+    reasons for rejecting these rows. ``left_out`` are the indexes of ``rows`` that were quarantined before.
     """
 
     rows: pa.Table
@@ -284,9 +282,7 @@ def _counting(first: int, count: int) -> pa.Array:
 
 
 def text_table(records: Sequence[TextRecord], names: Sequence[str], written: Sequence[str] = ()) -> pa.Table:
-    """Return the cells of the records as VARCHAR columns. ``written`` are the names in JSON, if they differ from
-    ``names``.
-    """
+    """Return the cells of the records as VARCHAR columns. ``written`` are the names in JSON if they differ."""
     if records and isinstance(records[0].cells, list):
         columns = list(zip(*(record.cells or () for record in records), strict=True))
     else:

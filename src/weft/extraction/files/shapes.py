@@ -53,9 +53,7 @@ def _parts(type: DataType, budget: int) -> int:
 
 
 def _adds_nothing(value: Any, type: DataType) -> bool:
-    """Return True if a quick test shows that the value fits the type. This avoids the slow ``_of_value`` for most
-    values.
-    """
+    """Return True if a quick test shows that the value fits the type. Most values pass this test."""
     if isinstance(value, dict):
         if type.name != "STRUCT" or not value or ambiguous(value):
             return False
@@ -75,9 +73,7 @@ def _fields(type: DataType) -> Mapping[str, DataType]:
 
 
 def of_arrow(kind: pa.DataType, depth: int = 0) -> DataType:
-    """Return the type for values of the Arrow type ``kind`` that are stored as JSON text. Return STRING if no type
-    fits.
-    """
+    """Return the type for JSON text of values with the Arrow type ``kind``, or STRING if no type fits."""
     if depth > MOST_NESTED:
         return STRING
     if pa.types.is_map(kind):
@@ -122,9 +118,7 @@ def _of_value(value: Any, depth: int) -> DataType:
 
 
 def _struct(fields: dict[str, DataType]) -> DataType:
-    """Return a STRUCT with these fields, or STRING if names differ only in case, a name is empty, or fields are too
-    many.
-    """
+    """Return a STRUCT, or STRING for an empty name, too many fields, or names that differ only in case."""
     apart = len({name.lower() for name in fields}) == len(fields) <= _MOST_FIELDS
     return DataType("STRUCT", fields=tuple(fields.items())) if apart and all(fields) else STRING
 
@@ -148,9 +142,7 @@ def joined(one: DataType, other: DataType) -> DataType:
 
 
 def without_unknown(type: DataType) -> DataType:
-    """Return the type with STRING in place of unknown parts. A part is unknown if it has only NULL values or no
-    values.
-    """
+    """Return the type with STRING in place of unknown parts. A part with only NULL values is unknown."""
     match type.name:
         case "ARRAY":
             return DataType("ARRAY", element=without_unknown(type.element or NULL))

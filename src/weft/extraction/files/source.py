@@ -39,8 +39,8 @@ from weft.storage.local_sql import connect
 class FileSource:
     """A file whose columns fit the table. The batches have the columns ``columns``, in the table's order.
 
-    ``form`` is the format of the event times, or None for a column of timestamps. ``notes`` tell the user what the load
-    changed or inferred.
+    ``form`` is the format of the event times, or None for timestamps. ``notes`` describe what the load changed or
+    inferred.
     """
 
     inspection: FileInspection
@@ -79,9 +79,9 @@ class FileSource:
         """Yield the rows in file order, cast to the table's types. ``timing`` selects the event times of the rows.
 
         In arrival order, a row without an event time gets the previous event time. In any other order, a row without an
-        event time is rejected. A row whose event time is after ``latest`` is rejected, too. ``latest`` is in
-        microseconds UTC, or None for no limit. With ``origins``, the batches also contain the records of their rows.
-        ``aside`` contains the positions of records to leave out. Raises ExtractionError for a damaged Parquet file.
+        event time is rejected. A row whose event time is after ``latest`` is rejected, too. ``latest`` is in µs UTC, or
+        None for no limit. With ``origins``, the batches also contain the records of their rows. ``aside`` contains the
+        positions of records to leave out. Raises ExtractionError for a damaged Parquet file.
         """
         layout, path = self.inspection.layout, self.inspection.file.path
         own_times = OwnTimes(self.matched.own_time, timing.order == "arrival", latest, timing.too_far, self.form)
@@ -105,9 +105,7 @@ class FileSource:
         return frozenset(name for name, shape, own in shaped if shape and own and holds(shape, own))
 
     def begins(self, timing: Timing) -> int | None:
-        """Return the event time of the first row, in microseconds UTC. Return None if this time is missing or
-        unreadable.
-        """
+        """Return the event time of the first row in microseconds UTC, or None if it is missing or unreadable."""
         layout = self.inspection.layout
         own_times = OwnTimes(self.matched.own_time, timing.order == "arrival", None, "", self.form)
         caster = Caster(layout, own_times, self.columns, self.name, sound=self._sound())

@@ -1,8 +1,7 @@
 """Split CSV and JSON lines into records of text cells, each with its bytes.
 
 No line is lost. A line that is not a record is returned with its problem. The standard library's strict parser reads
-the CSV. If a record of several lines is malformed (an unclosed quote), only the first line is rejected. Parsing then
-resumes at the second line.
+the CSV. If a record of several lines is malformed (an unclosed quote), only its first line is rejected.
 """
 
 from __future__ import annotations
@@ -114,9 +113,7 @@ def _next_line(lines: _Lines) -> bytes:
 
 
 def _too_long(lines: _Lines, line: bytes) -> Iterator[TextRecord]:
-    """Reject a line that is too long, in records of at most ``MAX_RECORD`` bytes. ``line`` is the first part of the
-    line.
-    """
+    """Reject a line that is too long, in records of at most ``MAX_RECORD`` bytes. ``line`` is the first part."""
     number, held, size = lines.number + (not line.endswith(b"\n")), [line], len(line)
     while line and not line.endswith(b"\n"):
         lines.taken = []
@@ -188,8 +185,7 @@ class CsvRecords:
     def names(self) -> tuple[TextRecord | None, list[TextRecord]]:
         """Return the header line and the rejected records before it. The first readable record is the header line.
 
-        The header line is None if no record is readable. Raise Refused if the rejected records exceed ``MAX_RECORD``
-        bytes.
+        The header line is None if no record is readable. Raise Refused if the rejected records are too large.
         """
         before: list[TextRecord] = []
         size = 0
@@ -265,9 +261,7 @@ _EXACT: Final = json.JSONDecoder(
 
 
 ToObject = Callable[[Any], "dict[str, Any] | str | None"]
-"""A function that converts the JSON value of a line. The result is an object, a problem, or None if the line is not a
-record.
-"""
+"""A function from the JSON value of a line to an object, a problem, or None if the line is not a record."""
 
 
 def _an_object(value: Any) -> dict[str, Any] | str:

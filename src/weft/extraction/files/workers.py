@@ -45,9 +45,7 @@ class Workers:
         return self._pool.submit(self._run, work)
 
     def in_order(self, items: Iterable[_Item], work: Callable[[_Item, duckdb.DuckDBPyConnection], _T]) -> Iterator[_T]:
-        """Yield the result for each item, in the order of the items. At most ``IN_FLIGHT`` items are processed
-        ahead.
-        """
+        """Yield the result for each item in order. At most ``IN_FLIGHT`` items are processed ahead."""
         waiting: deque[Future[_T]] = deque()
         for item in items:
             waiting.append(self.submit(partial(work, item)))

@@ -45,9 +45,7 @@ AS_WRITTEN: Final = _AsWritten()
 
 
 def decode_bytes(raw: bytes, charset: str) -> str | None:
-    """Return the decoded bytes. Return None if the bytes are invalid in the charset, or if mail may not use the
-    charset.
-    """
+    """Return the decoded bytes, or None if they are invalid or mail may not use the charset."""
     if not is_charset(charset):
         return None
     try:
@@ -74,8 +72,7 @@ def is_charset(name: str) -> bool:
 
 
 def undeclared(raw: bytes) -> str:
-    """Return the text of bytes without a declared charset. Valid UTF-8 is decoded as UTF-8. Other bytes are decoded as
-    Latin-1.
+    """Return the text of bytes without a declared charset, which is UTF-8 if valid, otherwise Latin-1.
 
     News used Latin-1 before MIME.
     """
@@ -138,8 +135,8 @@ def message_id(message: Message) -> str | None:
 def parent_id(message: Message) -> str | None:
     """Return the id of the parent message: the last id in References, or else the first id in In-Reply-To.
 
-    Return None if neither field contains an id. In-Reply-To is often prose that names a person. An address followed by
-    ``'s message`` is not an id.
+    Return None if neither field contains an id. In-Reply-To is often prose. An address followed by ``'s message`` is
+    not an id.
     """
     references = _ID.findall(text_of(message, "References") or "")
     if references:
@@ -173,8 +170,8 @@ def instant_of(written: str | None, at: int, future_us: int = DAY_US) -> int | s
     """Return a Date field in microseconds UTC, or the reason for rejecting it.
 
     A date without a zone, or with an unknown zone name, is read as UTC. The function rejects text that does not parse,
-    a day that does not exist, and an offset beyond 14 hours. A time before 1970, or more than ``future_us`` after
-    ``at``, is also rejected.
+    a day that does not exist, and an offset beyond 14 hours. A time before 1970 or more than ``future_us`` after ``at``
+    is rejected, too.
     """
     if not written:
         return "no Date"

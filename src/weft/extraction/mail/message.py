@@ -9,8 +9,7 @@ The following messages are rejected, and therefore quarantined:
 - a message with a line over :data:`~weft.extraction.batches.MAX_LINE`
 - a message beyond ``MAX_HEADER``, ``MAX_LINES`` or ``MAX_PARTS``
 
-The following messages are accepted: raw 8-bit text without a declared charset, a multipart without its last boundary,
-and header names in any case.
+Raw 8-bit text without a declared charset is accepted. A multipart without its last boundary is accepted, too.
 """
 
 from __future__ import annotations
@@ -200,8 +199,7 @@ def _words(name: str) -> str:
 def _text(content: bytes, part: Message) -> str:
     """Return the decoded text with LF line ends. Reject bytes that are invalid in the declared charset.
 
-    If the charset is missing, ASCII or unknown-8bit, decode as ``undeclared`` does. Accept an unknown charset if the
-    bytes are ASCII or UTF-8.
+    If the charset is missing, ASCII or unknown-8bit, decode as ``undeclared`` does. For an unknown charset, try UTF-8.
     """
     charset = (part.get_content_charset() or "").strip("\"' ")
     if charset in _UNSAID:

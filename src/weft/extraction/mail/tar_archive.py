@@ -92,8 +92,8 @@ _MOST_MEMBERS = 500_000
 """Each member of an archive takes about a kilobyte of memory."""
 _LEAST_ROOM = 1 << 30
 _MOST_TIMES = 100
-"""A compressed archive may expand to this many times its size, or at least to one GiB. Mail compresses to about a
-fourth of its size.
+"""A compressed archive may expand to this many times its size, or at least to one GiB. Typical mail expands four
+times.
 """
 
 

@@ -57,8 +57,8 @@ def add_source(
     - ``slot`` and ``publication`` name an existing replication slot and publication on a PostgreSQL server. If a name
       is None, Weft creates the object.
 
-    Raises Refused for an invalid source, and Conflict if the name is taken. Raises NotFound or ExtractionError if the
-    source cannot be read.
+    Raises Refused for an invalid source, Conflict if the name is taken, and NotFound or ExtractionError if reading
+    fails.
     """
     _check(kind, keys, every_us, stamps)
     server = kind == "changes" and location.startswith(SCHEMES)
@@ -119,9 +119,7 @@ def _subscribed(
 def _inspect(
     home: OpenHome, kind: SourceKind, location: str, table_of: str | None, chosen: Chosen, rename: Renamed
 ) -> tuple[str | None, str, Sequence[tuple[str, DataType]]]:
-    """Return the table name, the source's location, and its columns. The name is None if the source has only one
-    table.
-    """
+    """Return the table name (None in a source with only one table), the source's location, and its columns."""
     if kind == "postgres":
         return table_of, check_uri(location), columns_of_postgres(location, table_of, chosen)
     if kind == "changes" and location.startswith(SCHEMES):

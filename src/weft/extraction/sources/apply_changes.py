@@ -27,8 +27,7 @@ class Incoming:
 
     ``changes`` is a function that returns the changes, given the open rows of the table (``storage.changes``).
     ``location`` is the origin of the changes. ``seen`` is the feed position after the changes. If the changes come from
-    a file, ``seen`` is None, and ``digest`` is the digest of the file. ``once`` states that none of the changes is
-    recorded yet.
+    a file, ``seen`` is None, and ``digest`` is the digest of the file. With ``once``, all changes are new.
     """
 
     table: TableRecord

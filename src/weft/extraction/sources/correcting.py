@@ -61,8 +61,7 @@ class Corrected(Brief):
 
 
 def correct(home: OpenHome, name: str, correction: Correction, *, now: int | None = None) -> Corrected:
-    """Record a correction of a past period, at the time of the home's clock. On a replay home, ``now`` may set another
-    time (µs UTC).
+    """Record a correction of a past period. On a replay home, ``now`` (µs UTC) replaces the clock.
 
     Raises NotFound, ClockError, LeaseBusy and StorageError. Raises Refused for a table without a source, or an unknown
     column. Raises Refused for a period that reaches into the present or before the recorded history. Raises Refused if

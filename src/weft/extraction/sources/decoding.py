@@ -1,8 +1,7 @@
 """Convert the transactions of a PostgreSQL server to the changes of one tracked table.
 
 The last state of each key in a transaction is recorded. An UPDATE that changes the key ends the row of the old key. An
-UPDATE omits unchanged TOASTed values. The omitted values are taken from the previous version of the row, or marked as
-lacking.
+UPDATE omits unchanged TOASTed values. The omitted values are taken from the previous row, or marked as lacking.
 
 The messages are those of PostgreSQL's output plugin pgoutput, protocol version 1. A transaction consists of the
 messages from Begin to Commit. Transactions arrive in commit order.
@@ -49,11 +48,9 @@ class Row:
 
 @dataclass
 class DecodedChanges:
-    """Collects the changes of one table. ``oid`` is its OID, ``names`` are its columns, and ``keys`` are its key
-    columns.
+    """Collects the changes of one table with the given OID, column names and key columns.
 
-    ``base_types`` maps the OID of a type to the OID of its base type. Each change gets a position, and positions
-    increase.
+    ``base_types`` maps the OID of a type to the OID of its base type. The positions of changes increase.
     """
 
     oid: int
@@ -194,9 +191,7 @@ def _as_read(value: str, type_: int) -> str:
 
 
 def of_snapshot(records: Iterable[TextRecord], columns: Columns, own: int, place: int, where: str) -> pa.Table:
-    """Return the rows of a snapshot as the changes of one transaction. This transaction first removes all existing
-    rows.
-    """
+    """Return the rows of a snapshot as one transaction that first removes all existing rows."""
     return replace_all(rows_of(records, columns, where, None), own, place)
 
 
@@ -239,9 +234,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Transaction:
-    """A transaction: its ID (32 bits), the LSN after its commit, its commit time in microseconds UTC, and its
-    changes.
-    """
+    """A transaction: its ID (32 bits), the LSN after its commit, its commit time (µs UTC), and its changes."""
 
     xid: int
     end: int

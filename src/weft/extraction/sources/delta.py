@@ -32,9 +32,7 @@ _GONE: Final = ("delete", "update_preimage")
 
 
 def columns_of_delta(path: Location, chosen: Chosen) -> Columns:
-    """Return the columns of a Delta table. Raises NotFound and ExtractionError. Raises Refused if the table has no
-    change data feed.
-    """
+    """Return the columns of a Delta table. Raises NotFound, ExtractionError, and Refused without a change data feed."""
     return _columns(_telling(path), chosen, str(path))
 
 
@@ -101,9 +99,7 @@ def _begun(
 def _changes(
     path: Location, seen: Mapping[str, Any], version: int, columns: Columns, name: str
 ) -> tuple[pa.Table, int]:
-    """Return the changes of the versions after ``seen`` and up to ``version``. Also return the event time of the last
-    version.
-    """
+    """Return the changes after ``seen`` up to ``version``, and the event time of the last version."""
     own = int(seen["own"])
     if version == seen["version"]:
         return changes_of(_cast(None, columns, str(path)), [], [], []), own

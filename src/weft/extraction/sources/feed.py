@@ -1,7 +1,7 @@
 """Read change feeds: JSON lines in commit order, each with one change of a row.
 
 A change has one of two forms. A change in the simple form has ``op`` (I, U or D), ``key``, ``row``, ``time`` and
-optionally ``table``. ``row`` has the columns outside the key, and is absent for D. ``time`` is ISO 8601 or a number of
+optionally ``table``. ``row`` has the columns outside the key, and is absent for D. ``time`` is ISO 8601 or in
 microseconds.
 
 A change may also be a Debezium envelope, bare or as ``payload``. An envelope has ``op`` (c, r, u or d), ``before``,
@@ -195,7 +195,7 @@ class Extent:
 def extent_of_feed(path: Path, seen: Sequence[Mapping[str, Any]]) -> Extent:
     """Return the part of a feed to read for all of its sources. ``seen`` contains the position of each source.
 
-    The last named transaction may be incomplete. A poll reads its lines only if another transaction follows, or if the
+    The last named transaction may be incomplete. A poll reads that transaction only if another one follows, or if the
     file has not grown since the last poll. Raises NotFound and ExtractionError.
     """
     file_mark = Mark.of(path)
@@ -298,9 +298,7 @@ def refuse_others(names: Mapping[str, None], columns: tuple[tuple[str, DataType]
 
 
 class _Part(io.RawIOBase):
-    """A raw stream of the next ``left`` bytes of a file. If ``left`` is None, the stream continues to the end of the
-    file.
-    """
+    """A raw stream of the next ``left`` bytes of a file, or of all following bytes if ``left`` is None."""
 
     def __init__(self, file: io.FileIO, left: int | None) -> None:
         self._file = file

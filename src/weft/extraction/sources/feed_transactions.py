@@ -36,8 +36,7 @@ class TransactionTimes:
         self._taken = set(self._times.values())
 
     def of(self, name: str | None, own: int | None) -> int | None:
-        """Return the time for a change in the transaction ``name``, in microseconds UTC or None. ``own`` is the time in
-        the change.
+        """Return the time for a change with the time ``own`` in the transaction ``name``. Times are in µs UTC or None.
 
         A change without a named transaction keeps its time.
         """
@@ -66,9 +65,7 @@ def end_of_lines(file: BinaryIO) -> int:
 
 
 def end_of_transactions(file: BinaryIO, end: int) -> int:
-    """Return the position before the lines of the last transaction. If the last line names no transaction, return
-    ``end``.
-    """
+    """Return the position before the last transaction, or ``end`` if the last line names no transaction."""
     last: str | None = None
     for begin, line in _backwards(file, end):
         name = _named(line) if line.strip() not in (b"", b"null") else last

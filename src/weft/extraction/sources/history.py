@@ -36,8 +36,7 @@ class PastLoaded(Brief):
     """The result of loading a file into the history of the source ``name``.
 
     ``began`` and ``ended`` are the numbers of periods that began and ended. ``first`` and ``last`` are the times of the
-    first and the last change in microseconds UTC, or None without changes. If the same file was loaded before,
-    ``already`` is True.
+    first and the last change in µs UTC, or None. ``already`` is True if the same file was loaded before.
     """
 
     name: str
@@ -62,8 +61,7 @@ def load_history(
     op: str | None = None,
     progress: Progress | None = None,
 ) -> PastLoaded:
-    """Load dated states of a source. A state contains all rows of the source with the same time in the column
-    ``ts_from``.
+    """Load dated states of a source. The rows of a state have the same time in the column ``ts_from``.
 
     With ``op``, load dated changes instead. The column ``op`` then contains D or DELETE for a row that ended. The file
     is CSV, JSON lines or Parquet, and may have other columns.

@@ -1,5 +1,4 @@
-"""Poll a source: compare its rows with the open rows of its tracked table, and record the difference as one
-transaction.
+"""Poll a source: compare its rows with the open rows of its table, and record the difference as one transaction.
 
 All changes have the same time and are stored by one Delta commit. A poll that died can be repeated, because its stored
 changes are no longer part of the difference (design law 6). If a source cannot be read completely, the poll changes
@@ -47,15 +46,13 @@ def poll_feed(
     now: int | None = None,
     progress: Progress | None = None,
 ) -> list[Polled]:
-    """Poll one source at the home's clock, and return the results. On a replay home, ``now`` may set another time (µs
-    UTC).
+    """Poll one source and return the results. On a replay home, ``now`` (µs UTC) replaces the clock.
 
     Other sources of the same change feed are polled, too, because a transaction may change several tables. The result
     for the named source comes first.
 
     Raises NotFound, ClockError, LeaseBusy and StorageError. Raises ExtractionError or Refused if a source cannot be
-    read completely, has become empty, has two rows with one key, or has other columns than before. The catalog records
-    this error.
+    read completely, has become empty, has two rows with one key, or has other columns. The catalog records this error.
     """
     settle_polls(home)
     source = home.catalog.sources.named(name)

@@ -1,7 +1,6 @@
 """Read a table of a PostgreSQL database completely, in one read-only transaction with one snapshot.
 
-The database defines the column types. The URI must not contain a password, because the catalog stores the URI and
-commands print it.
+The database defines the column types. The URI must not contain a password, because the catalog stores the URI.
 """
 
 from __future__ import annotations

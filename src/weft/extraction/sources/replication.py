@@ -1,8 +1,7 @@
 """Follow tables of a PostgreSQL server by logical decoding: a snapshot of each table, then the committed transactions.
 
 A snapshot lists the IDs of the transactions that it sees. Weft skips the slot's messages for these transactions. Weft
-can therefore add a table at any time without losing or repeating a change. If a table gets new columns, Weft can read
-the table again.
+can therefore add a table at any time without losing or repeating a change.
 
 Weft needs no exported snapshot, which only the replication protocol offers. The slot is created before the snapshot,
 because transactions between the two would otherwise be missed.
@@ -47,8 +46,7 @@ _XIDS = 1 << 32
 class _Snapshot:
     """All rows of a table, read at the time ``at`` in microseconds UTC.
 
-    ``seen`` is the snapshot in PostgreSQL's notation. Every transaction in the snapshot committed before the LSN
-    ``until``.
+    ``seen`` is the snapshot in PostgreSQL's notation. All transactions in ``seen`` committed before the LSN ``until``.
     """
 
     rows: Sequence[Any]
@@ -194,8 +192,7 @@ def _take_snapshots(connection: psycopg.Connection[Any], followed: Sequence[_Fol
 
 
 def _take(followed: Sequence[_Followed], messages: Any, uri: str, progress: Progress | None) -> tuple[int, int | None]:
-    """Add the changes in the messages to each table. Return the LSN after the last transaction, and the last event
-    time.
+    """Add the changes in the messages to each table. Return the LSN after these changes, and the last event time.
 
     Event times increase strictly. Each event time therefore belongs to one transaction. The rows of a snapshot come
     before the first transaction that the snapshot does not see.
@@ -224,9 +221,7 @@ def _take(followed: Sequence[_Followed], messages: Any, uri: str, progress: Prog
 
 
 def _take_snapshots_of(waiting: list[_Followed], rising: Callable[[int], int], place: int, uri: str) -> tuple[int, int]:
-    """Add to each waiting table the rows of its snapshot. Return the event time of these rows, and the position after
-    them.
-    """
+    """Add to each waiting table the rows of its snapshot. Return the event time of the rows, and the next position."""
     own = rising(max(each.snapshot.at for each in waiting if each.snapshot is not None))
     for each in waiting:
         if each.snapshot is not None:

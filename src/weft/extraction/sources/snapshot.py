@@ -209,9 +209,7 @@ def refuse_rejected(batch: Batch, where: str, hint: str = _IN_PART) -> None:
 
 
 def _ends_line(path: Path, size: int) -> bool:
-    """Return whether the file ends with a line end. The result for a compressed file is True, because its format marks
-    the end.
-    """
+    """Return whether the file ends with a line end. The result for a compressed file is True."""
     if not size:
         return False
     with opened(path) as file:
@@ -227,8 +225,7 @@ Columns = tuple[tuple[str, DataType], ...]
 def added_columns(columns: Sequence[tuple[str, DataType]], schema: TableSchema, evolve: bool, where: str) -> Columns:
     """Return those columns of a source that are not in the tracked table.
 
-    Raise Refused if the source has new columns and ``evolve`` is False. Raise Refused if a column of the table is
-    missing in the source.
+    Raise Refused if the source has new columns and ``evolve`` is False, or if it has lost a column.
     """
     both = match_columns(columns, schema, None, True, where)
     refuse_lost([name for name, _ in both.absent], schema.name, where)
@@ -246,8 +243,7 @@ def rows_of(
 ) -> pa.Table:
     """Return the records as rows of ``columns``. Cells are texts, with BINARY values in base64.
 
-    Raise ExtractionError for a value that does not fit its column's type. The error message uses the noun ``counted``
-    for a record.
+    Raise ExtractionError for a value that does not fit its column's type. ``counted`` is the noun for a record.
     """
     names = tuple(name for name, _ in columns)
     empty = pa.schema([pa.field(name, arrow_type(kind)) for name, kind in columns]).empty_table()

@@ -54,8 +54,8 @@ class Polled(Brief):
 class Accepting:
     """Conditions that a poll refuses unless they are accepted here.
 
-    ``evolve`` accepts new columns. ``empty`` accepts a source that has become empty. ``bad_lines`` puts invalid lines
-    of a feed into quarantine.
+    ``evolve`` accepts new columns. ``empty`` accepts an emptied source. ``bad_lines`` quarantines invalid lines of a
+    feed.
     """
 
     evolve: bool = False
@@ -113,9 +113,7 @@ def polling_together(
 
 
 def settle_polls(home: OpenHome) -> None:
-    """Record the feed positions of polls that died after recording their changes. Call this function before reading
-    feed positions.
-    """
+    """Record the feed positions of polls that died after recording their changes. Call this function before a poll."""
     if not home.catalog.sources.unsettled():
         return
     with (
@@ -163,8 +161,7 @@ class TableFeed:
     """The changes of one table, the columns to add to the table (``added``), and the feed position after them
     (``seen``).
 
-    ``seen`` is JSON-able. ``once`` states that none of the changes is recorded yet. ``rejected`` contains the lines
-    that are not changes.
+    ``seen`` is JSON-able. With ``once``, all changes are new. ``rejected`` contains the lines that are not changes.
     """
 
     changes: Changes

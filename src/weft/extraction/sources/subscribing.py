@@ -30,11 +30,9 @@ MADE: Final = "made"
 
 
 def slot_options(home_id: str, uri: str, slot: str | None, publication: str | None) -> Mapping[str, Any]:
-    """Return the slot and publication options of a source on a server. If ``slot`` or ``publication`` is None, the home
-    uses its own.
+    """Return the slot and publication options of a source. None stands for the home's own slot or publication.
 
-    The option ``made`` lists the objects that the home creates. The home drops these objects with the last source that
-    uses them.
+    The option ``made`` lists the objects that the home creates, and drops with the last source that uses them.
     """
     home = "".join(each for each in home_id.lower() if each.isalnum())[:12]
     own = f"weft_{home}_{zlib.crc32(uri.encode()):08x}"  # slot names are unique per server, not per database
@@ -43,9 +41,7 @@ def slot_options(home_id: str, uri: str, slot: str | None, publication: str | No
 
 
 def columns_of_server(uri: str, table: str | None, chosen: Chosen) -> Columns:
-    """Return those columns of a table that logical replication publishes. Raises NotFound, ExtractionError and
-    Refused.
-    """
+    """Return the published columns of a table. Raises NotFound, ExtractionError and Refused."""
     if table is None:
         raise Refused("--table is missing: a database can have several tables", hint="Write --table public.staff.")
     with connected(check_uri(uri)) as connection:
@@ -57,8 +53,7 @@ def columns_of_server(uri: str, table: str | None, chosen: Chosen) -> Columns:
 def subscribe(uri: str, table: str, keys: Sequence[str], options: Mapping[str, Any], name: str) -> None:
     """Make the server retain the table's changes for this home from now on. ``name`` is the name of the source.
 
-    Raises Refused if the table does not have the necessary replica identity. Raises ExtractionError if the server
-    forbids an operation.
+    Raises Refused without the necessary replica identity, and ExtractionError if the server forbids an operation.
     """
     with connected(uri) as connection:
         oid, _, _ = replicated_columns(connection, table, uri)
@@ -89,8 +84,7 @@ def _publish(connection: psycopg.Connection[Any], publication: str, table: str, 
 def unsubscribe(source: SourceRecord, others: Sequence[SourceRecord]) -> str | None:
     """Remove the table of a source from the publication. If ``others`` is empty, drop the publication and the slot.
 
-    ``others`` are the other sources that use the same slot. If a drop fails, return a message with instructions,
-    otherwise None.
+    ``others`` are the other sources that use the same slot. If a drop fails, return a message, otherwise None.
     """
     uri, options = source.location, source.options
     try:

@@ -2,8 +2,7 @@
 
 Each partition is ordered. Debezium writes all changes of a key to one partition. The changes of a key are therefore
 ordered, too. Records in different partitions are ordered by the source's time. A poll reads at most ``MOST_RECORDS``
-records. A poll stops at the end offsets that the topic had when the poll started. ``seen`` stores the next offset of
-each partition.
+records. A poll stops at the end offsets that the topic had when the poll started.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ from weft.storage.local_sql import connect
 
 SCHEME: Final = "kafka://"
 MOST_RECORDS: Final = 200_000
-"""The maximum number of records of a poll. All records of a poll are in memory. An envelope with its schema takes a few
+"""The maximum number of records of a poll, which are all in memory. An envelope with its schema takes a few
 kilobytes.
 """
 
@@ -180,8 +179,7 @@ def _time_and_transaction(value: bytes | None) -> tuple[int | None, str | None]:
 def without_last(taken: Sequence[Taken]) -> list[Taken]:
     """Return the records without the last named transaction, which may be incomplete.
 
-    Later records in the partitions of that transaction are left out, too. If the last record names no transaction,
-    return all records.
+    Later records in the same partitions are left out, too. Return all records if the last one names no transaction.
     """
     last = next((each.transaction for each in reversed(taken) if each.value is not None), None)
     if last is None:
@@ -254,9 +252,7 @@ class TopicPoll:
         return TableFeed(lambda _: rows, added, {**reached, "transaction": reading.times.last}, rejected=rejected)
 
     def _taken(self, begin: Offsets) -> tuple[list[Taken], dict[int, int]]:
-        """Return the records that this poll reads from the offsets ``begin`` on, and the offsets after these
-        records.
-        """
+        """Return the records that this poll reads from the offsets ``begin`` on, and the next offsets."""
         name = json.dumps(_keyed(begin))
         if name not in self._read:
             end = bounded(begin, self.extent.latest, MOST_RECORDS)
@@ -294,9 +290,7 @@ def _as_records(taken: Sequence[Taken]) -> pa.Table:
 
 
 def _texts(taken: Sequence[Taken], reading: FeedReader) -> Iterator[TextRecord]:
-    """Yield the changes and the invalid records, without tombstones. The ``line`` of a record is its index in
-    ``taken``.
-    """
+    """Yield the changes and the invalid records. The ``line`` of a record is its index in ``taken``."""
     for number, each in enumerate(taken):
         record = None if each.value is None else json_record(number, each.value, reading.parse)
         if record is not None:

@@ -1,7 +1,7 @@
 """Define the errors that Weft raises: one root class, and one subclass per stage.
 
 A message names the input, the place, the reason and the remedy. ``exit_code`` is the exit code of the command line. The
-exit code is 2 for a refusal (the request was wrong and nothing changed), and 1 for a failure.
+exit code is 2 for a refusal and 1 for a failure. A refusal means that the request was wrong and nothing changed.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ MIN_INSTANT: Final = -(2**62)
 
 FIRST_INSTANT: Final = -62_135_596_800_000_000
 LAST_INSTANT: Final = 253_402_300_799_999_999
-"""``FIRST_INSTANT`` and ``LAST_INSTANT`` limit instants to the years 1 to 9999, which text can represent."""
+"""Text can represent instants from ``FIRST_INSTANT`` to ``LAST_INSTANT`` (the years 1 to 9999)."""
 
 SECOND_US: Final = 1_000_000
 HOUR_US: Final = 3_600 * SECOND_US

@@ -1,8 +1,8 @@
 """Access a home's data (tables, ledger, quarantine) by URI. Only this module accesses the files (design, 10).
 
-A location is currently a local folder or file. docs/architecture.md, "Locations", lists the requirements of each
-operation for an object store or HDFS. Operations raise OSError, or FileNotFoundError if the location does not exist.
-The callers convert the error to a message.
+A location is currently a local folder or file. The section "Locations" of docs/architecture.md lists the requirements
+for an object store or HDFS. Operations raise OSError, or FileNotFoundError if the location does not exist. The callers
+convert the error to a message.
 """
 
 from __future__ import annotations

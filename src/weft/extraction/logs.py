@@ -78,8 +78,8 @@ def ingest_log(to: OpenHome, log: Path, known: Path, *, progress: Progress | Non
     """Load a log in MonPoly's format with its signature. Return one summary per table, with the time points last.
 
     Raises FormulaError with the line of a syntax error. Raises Refused if a table has other columns, or if a time is
-    ahead of a wall clock. Raises Conflict while another log is partly loaded; NotFound; ExtractionError; LeaseBusy;
-    StorageError.
+    ahead of a wall clock. Raises Conflict while another log is partly loaded. Raises NotFound, ExtractionError,
+    LeaseBusy and StorageError.
     """
     with in_file(known):
         predicates = signature(text_of(known))

@@ -21,7 +21,7 @@ BEFORE_ALL: Final = -(2**62)
 
 @dataclass(frozen=True)
 class Timed:
-    """A source whose rows have event times from ``begins`` on, in µs UTC. A call of ``batches`` starts reading.
+    """A source of rows with event times from ``begins`` (µs UTC) on. A call of ``batches`` starts reading.
 
     If the files of a merge rarely overlap in time, only a few of them are open at once.
     """

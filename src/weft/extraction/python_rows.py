@@ -46,9 +46,9 @@ def from_dicts(rows: Iterable[object], columns: Columns, source: str) -> Iterato
 def value_of(value: Any, kind: DataType) -> object:
     """Return the value in the form in which a column of this type stores it.
 
-    NumPy scalars are treated like Python scalars. DECIMAL accepts a Decimal, an int, or a float whose shortest
-    representation fits. FLOAT and DOUBLE accept an int that they represent exactly. A datetime without a time zone is
-    read as UTC. Raises ValueError, TypeError, OverflowError or ArithmeticError for other values.
+    NumPy scalars are treated like Python scalars. DECIMAL accepts a Decimal, an int, or a float. The shortest
+    representation of the float must fit. FLOAT and DOUBLE accept an int that they represent exactly. A datetime without
+    a time zone is read as UTC. Raises ValueError, TypeError, OverflowError or ArithmeticError for other values.
     """
     if value is None or type(value).__name__ in _MISSING:
         return None

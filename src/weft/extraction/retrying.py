@@ -1,6 +1,6 @@
 """Retry quarantined records.
 
-Weft may be able to read a rejected record later: in a newer version, at a later time, or after a change of the table.
+A rejected record may become readable in a newer version, at a later time, or after a change of the table.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class Summary(Brief):
       row. The stored row does not change.
     - ``late`` counts the stored rows whose event time was before the watermark. A late row gets the watermark as its
       ``ts`` (design section 1).
-    - ``first_ts`` and ``last_ts`` are the first and the last ``ts`` of the stored rows, or None without stored rows.
+    - ``first_ts`` and ``last_ts`` are the first and the last ``ts`` of the stored rows, or None.
     - If all files were loaded before, ``already_loaded`` is True, and ``known`` is the number of their rows.
     - ``notes`` tell the user what the load changed or inferred.
     """

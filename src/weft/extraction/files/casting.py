@@ -49,8 +49,8 @@ def from_text(cell: str, kind: DataType) -> str:
         quick = f"TRY_CAST({cell} AS {_SIZES[name]})"
         return f"CASE WHEN CAST({quick} AS VARCHAR) = {cell} THEN {quick} ELSE {slow} END"
     if name == "TIMESTAMP":
-        # This cast ignores offsets and zones. Use the result of the cast only if its text equals the cell. A cast to
-        # TIMESTAMPTZ is slow, because it calls ICU.
+        # The cast to TIMESTAMP ignores offsets and zones. Use the result of the cast only if its text equals the cell.
+        # A cast to TIMESTAMPTZ is slow, because it calls ICU.
         quick = f"TRY_CAST({cell} AS TIMESTAMP)"
         instant = f"make_timestamptz(epoch_us({quick}))"
         return f"CASE WHEN CAST({quick} AS VARCHAR) = {cell} THEN {_in_range(instant)} ELSE {slow} END"
@@ -60,7 +60,7 @@ def from_text(cell: str, kind: DataType) -> str:
 
 
 def exactly_from_text(cell: str, kind: DataType) -> str:
-    """Return the expression of ``from_text`` without the faster cast. Both expressions have the same value."""
+    """Return the expression of ``from_text`` without the faster cast."""
     bare = f"trim({cell})"
     name = kind.name
     if name in _SIZES:

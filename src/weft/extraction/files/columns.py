@@ -27,7 +27,7 @@ class FileColumns:
     - ``added`` are those stored columns that are not in the table.
     - ``absent`` are the columns of the table that are not in the file. An absent column is NULL in every row.
     - ``own_time`` is the name of the column with the event times, as spelled in the file, or None.
-    - ``extended`` are nested columns of the table whose new types also include the fields of the file.
+    - ``extended`` are nested columns with new types, which also include the fields of the file.
     """
 
     stored: tuple[tuple[str, DataType], ...]

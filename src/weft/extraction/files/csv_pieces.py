@@ -6,7 +6,7 @@ plain chunk, Arrow returns the same cells as the record reader, or an error. A l
 quotes ends a record.
 
 The module cuts the chunks as if all of them were plain, and threads parse them ahead. If a chunk is not plain, the
-module puts back this chunk and all later ones, and cuts smaller chunks. The smallest chunks are read with
+module puts back this chunk and all later chunks. The module then cuts smaller chunks. The smallest chunks are read with
 :class:`~weft.extraction.files.text_records.CsvRecords`. Reading stops with the first record that reaches the chunk's
 end.
 """

@@ -70,7 +70,7 @@ class Evidence:
     - ``whole`` and ``fraction`` are the maximum numbers of digits before and after the decimal point. ``whole`` and
       ``fraction`` matter only for DECIMAL.
     - ``rounded`` is True if a conversion to DOUBLE would change a value.
-    - ``shape`` is the common type of the JSON arrays and objects among the values, or None without arrays and objects.
+    - ``shape`` is the common type of the JSON arrays and objects among the values, or None.
     """
 
     filled: bool = False

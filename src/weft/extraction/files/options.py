@@ -29,7 +29,7 @@ class FileOptions:
     - ``rename`` maps column names in the file to new names.
     - ``encoding`` is the text encoding. If it is None, the encoding is detected.
     - ``ts_format`` is the format of the event times: a strptime format, or a unit since 1970 (``s``, ``ms``, ``us``,
-      ``ns``). If it is None, event times are ISO 8601, or numbers whose unit can be recognized.
+      ``ns``). If ``ts_format`` is None, event times are in ISO 8601, or numbers in a recognizable unit.
     - ``mends_names`` replaces invalid column names by valid ones.
 
     Raises Refused for an invalid encoding or format.
@@ -60,11 +60,11 @@ class FileOptions:
 
 
 AS_WRITTEN: Final = FileOptions()
-"""These options keep all column names and do not detect the encoding."""
+"""Options that keep all column names and do not detect the encoding."""
 
 
 DEFAULT_OPTIONS: Final = FileOptions(encoding=None, mends_names=True)
-"""These options detect the encoding and give every column a valid name."""
+"""Options that detect the encoding and give every column a valid name."""
 
 
 def _mended(names: Sequence[str]) -> tuple[str, ...]:

@@ -296,8 +296,8 @@ def text_table(records: Sequence[TextRecord], names: Sequence[str], written: Seq
 def _casting(layout: Layout, own_times: OwnTimes, columns: Sequence[tuple[str, DataType]]) -> str:
     """Return a SELECT over ``cells`` that casts a batch.
 
-    The SELECT returns the table's columns by position and the event time in microseconds. It also returns the names of
-    the columns with invalid values.
+    The SELECT returns the table's columns by position and the event time in microseconds. The SELECT also returns the
+    names of the columns with invalid values.
     """
     own_time = own_times.column
     columns_by_name = {n.lower(): (n, t) for n, t in zip(layout.names, layout.types, strict=True)}

@@ -44,7 +44,7 @@ def with_text(type: DataType, text: str) -> DataType:
 
 
 def _parts(type: DataType, budget: int) -> int:
-    """Return ``budget`` minus the number of parts of the type, which may be negative."""
+    """Return ``budget`` minus the number of parts of the type. The result may be negative."""
     for each in (*(kind for _, kind in type.fields), *filter(None, [type.element])):
         if budget < 0:
             break

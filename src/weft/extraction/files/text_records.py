@@ -261,7 +261,7 @@ _EXACT: Final = json.JSONDecoder(
 
 
 ToObject = Callable[[Any], "dict[str, Any] | str | None"]
-"""A function from the JSON value of a line to an object, a problem, or None if the line is not a record."""
+"""A function that converts the JSON value of a line to an object, a problem, or None (no record)."""
 
 
 def _an_object(value: Any) -> dict[str, Any] | str:

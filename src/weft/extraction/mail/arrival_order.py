@@ -73,7 +73,7 @@ def _arriving(
 ) -> Iterator[tuple[int, Row | Rejected]]:
     """Yield each item with the running maximum of Date, in microseconds UTC. The maximum starts at ``since``.
 
-    A rejected record has no event time. It is yielded with the maximum so far.
+    A rejected record has no event time and is yielded with the maximum so far.
     """
     latest = since
     for record in records:

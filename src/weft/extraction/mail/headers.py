@@ -72,7 +72,7 @@ def is_charset(name: str) -> bool:
 
 
 def undeclared(raw: bytes) -> str:
-    """Return the text of bytes without a declared charset, which is UTF-8 if valid, otherwise Latin-1.
+    """Return the text of bytes without a declared charset. Bytes that are not valid UTF-8 are read as Latin-1.
 
     News used Latin-1 before MIME.
     """

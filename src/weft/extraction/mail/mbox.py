@@ -47,7 +47,7 @@ def split_mbox(stream: io.BufferedReader) -> Iterator[RawRecord]:
 
 
 def _pieces(stream: io.BufferedReader) -> Iterator[tuple[bytes, bool]]:
-    """Yield each line in pieces of at most ``MAX_LINE`` + 1 bytes, with True for the first piece of a line."""
+    """Yield lines in pieces of at most ``MAX_LINE`` + 1 bytes. A flag marks the first piece of a line."""
     starts_line = True
     while piece := stream.readline(MAX_LINE + 1):
         yield piece, starts_line

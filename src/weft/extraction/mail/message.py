@@ -91,7 +91,7 @@ class MailOptions:
 
 
 class _Unreadable(Exception):
-    """The error for a rejected message. Only this module raises and catches the error."""
+    """The error for a rejected message."""
 
 
 def read_message(record: RawRecord, stem: str, options: MailOptions) -> list[dict[str, object]] | str:

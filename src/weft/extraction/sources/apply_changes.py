@@ -80,8 +80,8 @@ def record_feeds(
 ) -> list[tuple[Recorded, int, int]]:
     """Apply dated changes of several tables, all or none.
 
-    For each table, return the recorded changes, the number of late transactions, and the number of rows that were open
-    before. A late transaction is recorded at a later time than its event time.
+    For each table, return the recorded changes, the number of late transactions, and the previous number of open rows.
+    A late transaction is recorded at a later time than its event time.
 
     Changes with the same event time are one transaction in all tables. Changes without an event time get the time
     ``clock``. On a wall-clock home, no change is recorded after ``clock``. With ``late_refused``, raise Refused and

@@ -36,8 +36,8 @@ Key: TypeAlias = "tuple[str | None, ...]"
 class Row:
     """The cells of a row. Some of the values may be unknown.
 
-    The values of the columns in ``lacking`` are unknown. An unknown value equals the value in the row with the key
-    ``since``, before the change at the position ``before``.
+    The values of the columns in ``lacking`` are unknown. An unknown value is the value that the row with the key
+    ``since`` had before the change at ``before``.
     """
 
     cells: Cells
@@ -145,8 +145,8 @@ class DecodedChanges:
     def lacking(self, columns: Columns, where: str) -> pa.Table:
         """Return a table with one row for each change that lacks cells.
 
-        The table contains the key ``since``, the position of the change (``_order``), and the names of the lacking
-        columns (``_columns``). ``_before`` is the position of the first change that lacked these cells.
+        The table contains the key ``since``, the change's position (``_order``), and the lacking columns
+        (``_columns``). ``_before`` is the position of the first change that lacked these cells.
         """
         keys = tuple(each for each in columns if each[0] in self.keys)
         records = (

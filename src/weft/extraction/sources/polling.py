@@ -51,8 +51,8 @@ def poll_feed(
     Other sources of the same change feed are polled, too, because a transaction may change several tables. The result
     for the named source comes first.
 
-    Raises NotFound, ClockError, LeaseBusy and StorageError. Raises ExtractionError or Refused if a source cannot be
-    read completely, has become empty, has two rows with one key, or has other columns. The catalog records this error.
+    Raises NotFound, ClockError, LeaseBusy and StorageError. Raises ExtractionError or Refused if a source is
+    incomplete, has become empty, repeats a key, or has other columns. The catalog records this error.
     """
     settle_polls(home)
     source = home.catalog.sources.named(name)

@@ -74,7 +74,7 @@ class _Followed:
 
     @property
     def is_fresh(self) -> bool:
-        """True if the table needs a snapshot, because it is new or has columns that no recorded poll has read.
+        """True if the table is new, or has columns that no recorded poll has read. Such a table needs a snapshot.
 
         A poll that died may have added columns without recording their values.
         """

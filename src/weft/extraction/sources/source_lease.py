@@ -158,8 +158,7 @@ def _nothing() -> None:
 
 @dataclass(frozen=True)
 class TableFeed:
-    """The changes of one table, the columns to add to the table (``added``), and the feed position after them
-    (``seen``).
+    """The changes of one table, the columns to add (``added``), and the feed position after the changes (``seen``).
 
     ``seen`` is JSON-able. With ``once``, all changes are new. ``rejected`` contains the lines that are not changes.
     """

@@ -18,7 +18,7 @@ Access = Literal["owner", "group", "umask"]
 """The users who may access a home: its owner, the owner's group, or the users that the umask allows."""
 
 FOLDER_MODES: Final[dict[Access, int]] = {"owner": 0o700, "group": 0o2770}
-"""The mode of a home's folder for each access. For ``umask``, the mode depends on the umask."""
+"""The mode of a home's folder for each access. For the access ``umask``, the umask determines the mode."""
 
 _OTHERS: Final = 0o007
 _OF_FOLDERS: Final = 0o2777

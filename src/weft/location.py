@@ -29,9 +29,8 @@ from weft.printable import require_text
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://?")
 _LOST_SLASH: Final = re.compile(r"^([^:/]+:/)(?!/)")  # Path collapses two slashes into one
 _MISREAD: Final = re.compile(r"[\[\]{}*?\\\x00-\x1f]|%[0-9A-Fa-f]{2}")
-"""The parts of a path that other programs misread.
-
-Spark interprets brackets, * and ? as a pattern. delta-rs decodes %20 and converts backslashes to slashes.
+"""The parts of a path that other programs misread. Spark interprets brackets, * and ? as a pattern. The library
+delta-rs decodes %20 and converts backslashes to slashes.
 """
 
 _POLL_SECONDS: Final = 0.1
@@ -268,10 +267,10 @@ def free_bytes(path: str | os.PathLike[str]) -> tuple[int, int]:
 
 
 LEAST_FREE: Final = 256 << 20
-"""The number of free bytes on a home's disk that loads and ticks need at least."""
+"""Loads and ticks need at least this number of free bytes on the home's disk."""
 
 FULL: Final = 1 << 20
-"""The number of free bytes on a disk that a catalog transaction needs at least."""
+"""A catalog transaction needs at least this number of free bytes on the disk."""
 
 
 def _taken(descriptor: int) -> bool:

@@ -27,7 +27,7 @@ def visible(text: str, allowed: str = "") -> str:
 
 
 def require_text(text: str, what: str) -> str:
-    r"""Return ``text``. Raise Refused if it contains bytes that are not UTF-8.
+    r"""Return ``text``. Raise Refused if ``text`` contains bytes that are not UTF-8.
 
     ``what`` names the text in the error message.
 

@@ -7,7 +7,7 @@ devices are refused without blocking.
 However, a stream that this process already has open may be read. The user names such a stream by its file descriptor,
 ``/dev/stdin`` or ``/dev/fd/N``. For ``<(command)``, a shell passes ``/dev/fd/N``.
 
-All errors are OSErrors. The ``strerror`` of an error describes the path.
+All errors are OSErrors. The ``strerror`` of an error describes the problem with the path.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A *chunk* starts and ends with a record. In a *plain* chunk, every quote conforms to RFC 4180. In addition, the record
 reader (:mod:`weft.extraction.files.text_records`) neither rejects nor specially treats any part of a plain chunk. For a
-plain chunk, Arrow returns the same cells as the record reader, or an error. A line of a plain chunk that ends outside
+plain chunk, Arrow returns the same cells as the record reader, or an error. In a plain chunk, every line end outside
 quotes ends a record.
 
 The module cuts the chunks as if all of them were plain, and threads parse them ahead. If a chunk is not plain, the

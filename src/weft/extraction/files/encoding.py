@@ -91,7 +91,7 @@ def _by_lines(stream: io.BufferedReader) -> str:
 
 
 def _blocks_of_lines(stream: io.BufferedReader) -> Iterator[bytes]:
-    """Yield the text in blocks that end at a line end. A line over ``MAX_LINE`` may be split."""
+    """Yield the text in blocks of whole lines. A line over ``MAX_LINE`` may be split."""
     rest = b""
     while block := stream.read(_BLOCK):
         end = block.rfind(b"\n") + 1

@@ -130,8 +130,8 @@ Seen = Mapping[str, Evidence]
 class Inference:
     """Collects the evidence for text columns from any number of batches.
 
-    The inferred types are BOOLEAN, BIGINT, DOUBLE, DECIMAL, DATE, TIMESTAMP and STRING. A column is DECIMAL if a number
-    with a fraction has more digits than a DOUBLE represents. A column is STRING if another type would change a value.
+    The inferred types are BOOLEAN, BIGINT, DOUBLE, DECIMAL, DATE, TIMESTAMP and STRING. A column is DECIMAL if a
+    fraction in it has more digits than a DOUBLE represents. A column is STRING if another type would change a value.
     Examples are numbers with leading zeros and integers beyond BIGINT.
     """
 

@@ -27,7 +27,7 @@ class FileOptions:
 
     - ``types`` sets column types. All other types are inferred.
     - ``rename`` maps column names in the file to new names.
-    - ``encoding`` is the text encoding. If it is None, the encoding is detected.
+    - ``encoding`` is the text encoding. If ``encoding`` is None, the encoding is detected.
     - ``ts_format`` is the format of the event times: a strptime format, or a unit since 1970 (``s``, ``ms``, ``us``,
       ``ns``). If ``ts_format`` is None, event times are in ISO 8601, or numbers in a recognizable unit.
     - ``mends_names`` replaces invalid column names by valid ones.

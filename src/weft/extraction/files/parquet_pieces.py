@@ -143,7 +143,7 @@ def _rows_at_once(metadata: pq.FileMetaData) -> int:
 
 
 def _check_pages(file: BinaryIO, column: pq.ColumnChunkMetaData, path: Path) -> None:
-    """Raise ExtractionError for a page that is too large. pyarrow reports unreadable page headers."""
+    """Raise ExtractionError for a page that is too large. Unreadable page headers are left to pyarrow."""
     at = column.data_page_offset
     if column.has_dictionary_page and column.dictionary_page_offset:
         at = min(at, column.dictionary_page_offset)

@@ -127,8 +127,8 @@ def inspect_file(
 ) -> FileInspection:
     """Inspect the file. If types are inferred or the file is JSON, the whole file is read.
 
-    ``written`` is the format. If ``written`` is None, the file name and the first bytes show the format. Raises
-    ExtractionError, Refused, and the errors of reading the file.
+    ``written`` is the format. If ``written`` is None, the format is detected from the file name and the first bytes.
+    Raises ExtractionError, Refused, and the errors of reading the file.
     """
     kind = written or _format(file.path, options)
     if kind == "parquet":

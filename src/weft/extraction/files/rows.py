@@ -62,7 +62,7 @@ class Converted:
     """A converted piece of ``count`` rows.
 
     ``rows`` are the valid rows. ``places`` are the positions of the invalid rows in the piece. ``reasons`` are the
-    reasons for rejecting these rows. ``left_out`` are the indexes of ``rows`` that were quarantined before.
+    reasons for rejecting these rows. ``left_out`` are the indexes of rows that an earlier run quarantined.
     """
 
     rows: pa.Table
@@ -86,7 +86,7 @@ class Caster:
     - With ``origins``, every batch also contains the records of its rows.
     - ``aside`` contains the positions of records to leave out.
     - ``counted`` is the unit of a text record's position, such as "line".
-    - ``sound`` are nested columns whose values are known to be valid.
+    - ``sound`` are nested columns with only valid values.
     """
 
     def __init__(

@@ -113,7 +113,7 @@ def _next_line(lines: _Lines) -> bytes:
 
 
 def _too_long(lines: _Lines, line: bytes) -> Iterator[TextRecord]:
-    """Reject a line that is too long, in records of at most ``MAX_RECORD`` bytes. ``line`` is the first part."""
+    """Reject a line that is too long, in records of at most ``MAX_RECORD`` bytes. ``line`` is its beginning."""
     number, held, size = lines.number + (not line.endswith(b"\n")), [line], len(line)
     while line and not line.endswith(b"\n"):
         lines.taken = []
@@ -282,7 +282,7 @@ def json_records(stream: io.BufferedReader, to_object: ToObject = _an_object) ->
 
 
 def json_record(number: int, line: bytes, to_object: ToObject = _an_object) -> TextRecord | None:
-    """Return a record with the cells of the line or with a problem. Return None if ``to_object`` returns None.
+    """Return a record with the cells of a JSON line, or with a problem. Return None if ``to_object`` returns None.
 
     Numbers are passed to ``to_object`` as strings.
     """

@@ -1,1 +1,1 @@
-"""Read mail and news as rows of a message table: mboxes, folders of articles, and archives of them."""
+"""Read mboxes, folders of articles, and archives of mail and news as rows of a message table."""

@@ -54,7 +54,7 @@ class Source:
 
 
 def sources_of(path: str, entries: list[Entry], root_stem: str) -> list[Source]:
-    """Return the sources in the entries, sorted by path. Each mbox is one source, and each folder of articles is one.
+    """Return the sources in the entries, sorted by path. Each mbox and each folder of articles is one source.
 
     A file with a numeric name is an article of its folder, even if it is an mbox. The articles of a folder are sorted
     by number. Files with other names follow, sorted by name.

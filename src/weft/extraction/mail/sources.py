@@ -20,7 +20,7 @@ _HINT = "Name an mbox file, a directory of articles, or a tar archive of them; t
 
 
 def find_sources(paths: Sequence[str | os.PathLike[str]], names: Mapping[Path, str] | None = None) -> list[Source]:
-    """Return the sources of the paths, in the order given. Every path is checked before any is read.
+    """Return the sources of the paths, in the order given. All paths are checked before the first is read.
 
     ``names`` maps a path to another name in messages. Raises NotFound for a missing path, and Refused if no path is
     given. Raises ExtractionError for a path that cannot be opened or is neither a file nor a directory.

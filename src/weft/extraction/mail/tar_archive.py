@@ -2,7 +2,7 @@
 
 Members are stored in the order of packing, not of arrival. A merge also reads several folders at the same time. A
 compressed archive is therefore decompressed once into a temporary file. The operating system deletes this file when it
-is closed. Members are read from that file by position, never extracted by name.
+is closed. Members are read from the temporary file by position, never extracted by name.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def tar_contents(path: Path) -> TarContents:
 
 
 class _Member(tarfile.TarInfo):
-    """An archive member with a name of limited length. tarfile would read a name of any length into memory."""
+    """An archive member with a name of limited length. The library would read a name of any length into memory."""
 
     def _proc_member(self, archive: tarfile.TarFile) -> Any:
         if self.type in _LONG_NAMES and self.size > MAX_LINE:
@@ -92,7 +92,7 @@ _MOST_MEMBERS = 500_000
 """Each member of an archive takes about a kilobyte of memory."""
 _LEAST_ROOM = 1 << 30
 _MOST_TIMES = 100
-"""A compressed archive may expand to this many times its size, or at least to one GiB. Typical mail expands four
+"""A compressed archive may expand to this many times its size. The limit is at least one GiB. Mail expands about four
 times.
 """
 

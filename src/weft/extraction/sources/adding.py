@@ -55,7 +55,7 @@ def add_source(
     - ``rename`` maps column names in a file to names in the table.
     - ``table_of`` selects a table in a source with several tables.
     - ``slot`` and ``publication`` name an existing replication slot and publication on a PostgreSQL server. If a name
-      is None, Weft creates the object.
+      is None, Weft creates the slot or the publication.
 
     Raises Refused for an invalid source, Conflict if the name is taken, and NotFound or ExtractionError if reading
     fails.
@@ -102,7 +102,7 @@ def _subscribed(
 ) -> Iterator[None]:
     """Create the publication and the slot for a PostgreSQL source.
 
-    If the ``with`` block fails, drop them unless another source uses them.
+    If the ``with`` block fails, drop the publication and the slot unless another source uses them.
     """
     if SLOT not in options or table_of is None:
         yield
@@ -218,7 +218,8 @@ def _refuse_other(
 
 
 def remove_source(home: OpenHome, name: str) -> tuple[SourceRecord, str | None]:
-    """Remove the source. On a PostgreSQL server, also drop its slot and publication unless another source uses them.
+    """Remove the source. On a PostgreSQL server, also drop the slot and the publication unless another source uses
+    them.
 
     Return the source. Also return a message if a drop failed, otherwise None. Raises NotFound and LeaseBusy.
     """

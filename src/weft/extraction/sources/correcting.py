@@ -149,7 +149,7 @@ def _changed(table: TableRecord, key: Mapping[str, pa.Scalar], there: Held, corr
     """Return the corrected version of each recorded row of the key, or None if the correction deletes the row.
 
     If a part of the period has no recorded row, a row with the values of the correction is added. Raise Refused if the
-    correction then does not set all columns.
+    added row would not have all columns.
     """
     if correction.values is None:
         return None

@@ -1,7 +1,7 @@
 """Convert the transactions of a PostgreSQL server to the changes of one tracked table.
 
-The last state of each key in a transaction is recorded. An UPDATE that changes the key ends the row of the old key. An
-UPDATE omits unchanged TOASTed values. The omitted values are taken from the previous row, or marked as lacking.
+Only the last state of a key in a transaction is recorded. An UPDATE that changes the key ends the row of the old key.
+An UPDATE omits unchanged TOASTed values. The omitted values are taken from the previous row, or marked as lacking.
 
 The messages are those of PostgreSQL's output plugin pgoutput, protocol version 1. A transaction consists of the
 messages from Begin to Commit. Transactions arrive in commit order.
@@ -34,7 +34,7 @@ Key: TypeAlias = "tuple[str | None, ...]"
 
 @dataclass(frozen=True)
 class Row:
-    """The cells of a row. Some of the values may be unknown.
+    """The cells of a row.
 
     The values of the columns in ``lacking`` are unknown. An unknown value is the value that the row with the key
     ``since`` had before the change at ``before``.
@@ -161,7 +161,7 @@ class DecodedChanges:
 
 
 def _completed(new: Row, was: Row | None, gone: Row, key: Key, place: int) -> Row:
-    """Return the new row. Lacking cells are taken from the row ``was``, or from the old values ``gone``.
+    """Return the new row. Unknown cells are taken from the row ``was``, or from the old values ``gone``.
 
     ``was`` is None if the previous row is unknown.
     """

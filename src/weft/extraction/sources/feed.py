@@ -1,11 +1,11 @@
 """Read change feeds: JSON lines in commit order, each with one change of a row.
 
 A change has one of two forms. A change in the simple form has ``op`` (I, U or D), ``key``, ``row``, ``time`` and
-optionally ``table``. ``row`` has the columns outside the key, and is absent for D. ``time`` is ISO 8601 or in
-microseconds.
+optionally ``table``. ``row`` has the columns outside the key, and is absent for D. ``time`` is an ISO 8601 text or a
+number of microseconds.
 
 A change may also be a Debezium envelope, bare or as ``payload``. An envelope has ``op`` (c, r, u or d), ``before``,
-``after`` and ``source``. The time of an envelope is ``ts_us`` or ``ts_ms`` of the source, or its own ``ts_ms``.
+``after`` and ``source``. The time of an envelope is ``ts_us`` or ``ts_ms`` of the source, or ``ts_ms`` of the envelope.
 Tombstones (null lines) are skipped.
 
 A change in either form may name its transaction. The simple form has ``tx``, and an envelope has ``source.txId`` or
@@ -323,6 +323,6 @@ def _opened(path: Path, begin: int, end: int | None) -> Iterator[io.BufferedRead
 
 
 def _head(path: Path, size: int) -> str:
-    """Return a hash of the first ``size`` bytes, which detects a replaced feed."""
+    """Return a hash of the first ``size`` bytes, to detect a replaced feed."""
     with opened(path) as file:
         return hashlib.sha256(file.read(size)).hexdigest()

@@ -69,7 +69,7 @@ def record_feed(
 
 
 def _quarantined(writer: Writer, home: OpenHome, source: SourceRecord, table_feed: TableFeed) -> int:
-    """Store the rejected lines in quarantine before the feed position advances. Return their number."""
+    """Store the rejected lines in quarantine before the feed position advances. Return the number of lines."""
     if table_feed.rejected:
         at = home.clock()
         load_id = writer.loads.begin(source.table_id, source.location, "changes", None, at)

@@ -243,13 +243,14 @@ def rows_of(
 ) -> pa.Table:
     """Return the records as rows of ``columns``. Cells are texts, with BINARY values in base64.
 
-    Raise ExtractionError for a value that does not fit its column's type. ``counted`` is the noun for a record.
+    Raise ExtractionError for a value that does not fit its column's type. ``counted`` is the noun for a record in the
+    error message.
     """
     names = tuple(name for name, _ in columns)
     empty = pa.schema([pa.field(name, arrow_type(kind)) for name, kind in columns]).empty_table()
     pieces, read = [empty], 0
     with connect() as connection:
-        # With the JSON layout, a missing cell is NULL and an empty text is not.
+        # With the JSON layout, a missing cell is NULL, but an empty text is not.
         caster = Caster(Layout("json", names, ("VARCHAR",) * len(names)), OwnTimes(), columns, where, counted=counted)
         for batch in caster.text_batches(records, connection):
             refuse_rejected(batch, where)

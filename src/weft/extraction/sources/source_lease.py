@@ -52,7 +52,7 @@ class Polled(Brief):
 
 @dataclass(frozen=True)
 class Accepting:
-    """Conditions that a poll refuses unless they are accepted here.
+    """Conditions that a poll refuses by default.
 
     ``evolve`` accepts new columns. ``empty`` accepts an emptied source. ``bad_lines`` quarantines invalid lines of a
     feed.

@@ -32,7 +32,7 @@ MADE: Final = "made"
 def slot_options(home_id: str, uri: str, slot: str | None, publication: str | None) -> Mapping[str, Any]:
     """Return the slot and publication options of a source. None stands for the home's own slot or publication.
 
-    The option ``made`` lists the objects that the home creates, and drops with the last source that uses them.
+    The option ``made`` lists the objects that the home creates. The home drops these objects with their last source.
     """
     home = "".join(each for each in home_id.lower() if each.isalnum())[:12]
     own = f"weft_{home}_{zlib.crc32(uri.encode()):08x}"  # slot names are unique per server, not per database
@@ -53,7 +53,7 @@ def columns_of_server(uri: str, table: str | None, chosen: Chosen) -> Columns:
 def subscribe(uri: str, table: str, keys: Sequence[str], options: Mapping[str, Any], name: str) -> None:
     """Make the server retain the table's changes for this home from now on. ``name`` is the name of the source.
 
-    Raises Refused without the necessary replica identity, and ExtractionError if the server forbids an operation.
+    Raises Refused for an unsuitable replica identity, and ExtractionError if the server forbids an operation.
     """
     with connected(uri) as connection:
         oid, _, _ = replicated_columns(connection, table, uri)

@@ -269,7 +269,7 @@ class TopicPoll:
 def _after(held: Sequence[Taken], taken: Sequence[Taken], end: Offsets) -> dict[int, int]:
     """Return the next offset of each partition after the records ``held``.
 
-    If a partition has no further record in ``taken``, its next offset is that in ``end``.
+    If a partition has no further record in ``taken``, its next offset is the one in ``end``.
     """
     now = {(each.partition, each.offset) for each in held}
     places = dict(end)

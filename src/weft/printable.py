@@ -78,10 +78,7 @@ class Brief:
 
 
 class InLines(Brief):
-    """An object that the lines of ``brief`` describe.
-
-    A notebook shows all lines. ``repr`` joins the lines into one.
-    """
+    """An object that the lines of ``brief`` describe. A notebook shows all lines. ``repr`` joins the lines into one."""
 
     @property
     def brief(self) -> tuple[str, ...]:

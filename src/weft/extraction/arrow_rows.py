@@ -1,6 +1,6 @@
 """Convert Arrow rows strictly to the columns of a table: no value is rounded, truncated or converted to another kind.
 
-Two conversions are not strict. Nanoseconds are truncated to microseconds, as in Parquet files. A DOUBLE is rounded to
+Two conversions are not strict. Nanoseconds are truncated to microseconds, as in Parquet files. DOUBLE is rounded to
 FLOAT.
 """
 

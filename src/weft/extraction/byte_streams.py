@@ -1,7 +1,6 @@
 """Open files that may be compressed, and distinguish mbox, tar and single articles by their first bytes.
 
-File names are not reliable. Collections of news often contain uncompressed ``.gz`` files, and archives without a
-suffix.
+File names are not reliable. Collections of news often contain uncompressed ``.gz`` files.
 """
 
 from __future__ import annotations

@@ -32,8 +32,7 @@ def quarantine(
 ) -> int:
     """Store the bytes of the records, then add the records to the index. Return the number of new records.
 
-    The bytes are durable before the index refers to them. ``options`` returns the options for a retry. ``at`` is in µs
-    UTC.
+    The bytes are durable before the index refers to them. ``options`` returns the options for a retry. ``at`` is in µs.
     """
     if not rejected:
         return 0

@@ -91,8 +91,7 @@ def infer_json(
 def json_evidence(
     records: Iterable[TextRecord], connection: duckdb.DuckDBPyConnection, look: Callable[[Sequence[str]], None]
 ) -> dict[str, Evidence]:
-    """Return the column names of JSON records and the evidence for their types. Columns are ordered by first
-    appearance.
+    """Return the column names of JSON records and the evidence for their types, in order of first appearance.
 
     The records are processed in groups. Before each group, ``look`` is called with the column names of the group.
     """

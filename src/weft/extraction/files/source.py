@@ -39,8 +39,7 @@ from weft.storage.local_sql import connect
 class FileSource:
     """A file whose columns fit the table. The batches have the columns ``columns``, in the table's order.
 
-    ``form`` is the format of the event times, or None for timestamps. ``notes`` describe what the load changed or
-    inferred.
+    ``form`` is the format of the event times, or None for timestamps. ``notes`` describe what was changed or inferred.
     """
 
     inspection: FileInspection

@@ -135,8 +135,7 @@ def message_id(message: Message) -> str | None:
 def parent_id(message: Message) -> str | None:
     """Return the id of the parent message: the last id in References, or else the first id in In-Reply-To.
 
-    Return None if neither field contains an id. In-Reply-To is often prose. An address followed by ``'s message`` is
-    not an id.
+    Return None if neither field contains an id. In-Reply-To is often prose. An address before ``'s message`` is no id.
     """
     references = _ID.findall(text_of(message, "References") or "")
     if references:
@@ -170,8 +169,8 @@ def instant_of(written: str | None, at: int, future_us: int = DAY_US) -> int | s
     """Return a Date field in microseconds UTC, or the reason for rejecting it.
 
     A date without a zone, or with an unknown zone name, is read as UTC. The function rejects text that does not parse,
-    a day that does not exist, and an offset beyond 14 hours. A time before 1970 or more than ``future_us`` after ``at``
-    is rejected, too.
+    a day that does not exist, and an offset beyond 14 hours. A time before 1970 or over ``future_us`` after ``at`` is
+    rejected, too.
     """
     if not written:
         return "no Date"

@@ -57,8 +57,7 @@ def add_source(
     - ``slot`` and ``publication`` name an existing replication slot and publication on a PostgreSQL server. If a name
       is None, Weft creates the slot or the publication.
 
-    Raises Refused for an invalid source, Conflict if the name is taken, and NotFound or ExtractionError if reading
-    fails.
+    Raises Refused for an invalid source, Conflict for a name that is taken, NotFound, and ExtractionError.
     """
     _check(kind, keys, every_us, stamps)
     server = kind == "changes" and location.startswith(SCHEMES)

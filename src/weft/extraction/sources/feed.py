@@ -1,8 +1,8 @@
 """Read change feeds: JSON lines in commit order, each with one change of a row.
 
 A change has one of two forms. A change in the simple form has ``op`` (I, U or D), ``key``, ``row``, ``time`` and
-optionally ``table``. ``row`` has the columns outside the key, and is absent for D. ``time`` is an ISO 8601 text or a
-number of microseconds.
+optionally ``table``. ``row`` has the columns outside the key, and is absent for D. ``time`` is ISO 8601 or a number in
+µs.
 
 A change may also be a Debezium envelope, bare or as ``payload``. An envelope has ``op`` (c, r, u or d), ``before``,
 ``after`` and ``source``. The time of an envelope is ``ts_us`` or ``ts_ms`` of the source, or ``ts_ms`` of the envelope.

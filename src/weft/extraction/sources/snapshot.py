@@ -243,8 +243,7 @@ def rows_of(
 ) -> pa.Table:
     """Return the records as rows of ``columns``. Cells are texts, with BINARY values in base64.
 
-    Raise ExtractionError for a value that does not fit its column's type. ``counted`` is the noun for a record in the
-    error message.
+    Raise ExtractionError for a value of another type. ``counted`` is the noun for a record in the error message.
     """
     names = tuple(name for name, _ in columns)
     empty = pa.schema([pa.field(name, arrow_type(kind)) for name, kind in columns]).empty_table()

@@ -44,9 +44,7 @@ from weft.storage.local_sql import connect
 
 SCHEME: Final = "kafka://"
 MOST_RECORDS: Final = 200_000
-"""The maximum number of records of a poll, which are all in memory. An envelope with its schema takes a few
-kilobytes.
-"""
+"""The maximum number of records that a poll reads into memory. An envelope with its schema takes a few kilobytes."""
 
 _URI: Final = re.compile(r"kafka://(?P<servers>[\w.\-\[\]]+:\d+(?:,[\w.\-\[\]]+:\d+)*)/(?P<name>[A-Za-z0-9._-]{1,249})")
 

@@ -182,7 +182,7 @@ class Reasons:
         return bool(self._found)
 
     def check(self) -> None:
-        """Raise the collected refusals as one error, if there are any."""
+        """If any refusals were collected, raise them as one error."""
         if self._found:
             raise combined(self._found)
 

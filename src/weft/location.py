@@ -75,7 +75,9 @@ class Location:
         return cls(_plain(_absolute(unquote(parts.path))))
 
     def __truediv__(self, below: str) -> Location:
-        """Return the location of a relative path below this one. Raise StorageError if the path leads outside."""
+        """Return the location of a relative path below this one. Raise StorageError if the path leads outside this
+        folder.
+        """
         if below.startswith("/") or not {"", ".", ".."}.isdisjoint(below.split("/")):
             raise StorageError(f"{below!r} is not a path below {self}", hint="Restore the home from a backup.")
         return Location(f"{self.path.rstrip('/')}/{below}", self.follows)

@@ -192,7 +192,7 @@ class Timing:
     def holds(self) -> bool:
         """True if the watermark stops until the load is done.
 
-        A load that refuses late rows always stops the watermark. Otherwise, rows could become late while the load runs.
+        A load that refuses late rows always stops the watermark, because rows could become late while the load runs.
         """
         return self.hold or self.late == "refuse"
 

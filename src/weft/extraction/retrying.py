@@ -44,9 +44,9 @@ def retry(
     """Retry the open records of the quarantine with the options of their loads. With ``ids``, retry only these records.
 
     ``late`` and ``future_us`` override the options of the loads (see :class:`~weft.extraction.batches.Timing`). A late
-    record remains unless ``late`` is ``stamp``. If a record can now be read, its rows are stored. Otherwise, the reason
-    of the record is updated. A retry that died can be repeated and stores nothing twice. Raises NotFound for an id
-    without an open record. Raises StorageError for missing bytes.
+    record remains unless ``late`` is ``stamp``. If a record can now be read, its rows are stored. If a record still
+    cannot be read, its reason is updated. A retry that died can be repeated and stores nothing twice. Raises NotFound
+    for an id without an open record. Raises StorageError for missing bytes.
     """
     open_records = {record.quarantine_id: record for record in to.catalog.quarantine.all()}
     missing = sorted(set(ids or ()) - set(open_records))

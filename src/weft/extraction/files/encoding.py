@@ -1,7 +1,7 @@
 """Detect the encoding of a text file, and recode the file as UTF-8.
 
 A byte order mark or the zero bytes of UTF-16 determine the encoding. Any other text is UTF-8 if at least one of its
-non-ASCII lines is valid UTF-8. Otherwise, ``charset-normalizer`` chooses one of the common legacy encodings.
+non-ASCII lines is valid UTF-8. For all other text, ``charset-normalizer`` chooses one of the common legacy encodings.
 """
 
 from __future__ import annotations

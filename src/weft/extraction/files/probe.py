@@ -124,7 +124,7 @@ class FileInspection:
 def inspect_file(
     file: InputFile, infer: bool, *, written: Format | None = None, options: FileOptions = AS_WRITTEN
 ) -> FileInspection:
-    """Inspect the file. If types are inferred or the file is JSON, the whole file is read.
+    """Inspect the file. The whole file is read if it is JSON, or if it is CSV and ``infer`` is True.
 
     ``written`` is the format. If ``written`` is None, the format is detected from the file name and the first bytes.
     Raises ExtractionError, Refused, and the errors of reading the file.

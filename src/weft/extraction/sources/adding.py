@@ -220,7 +220,7 @@ def remove_source(home: OpenHome, name: str) -> tuple[SourceRecord, str | None]:
     """Remove the source. On a PostgreSQL server, also drop the slot and the publication unless another source uses
     them.
 
-    Return the source. Also return a message if a drop failed, otherwise None. Raises NotFound and LeaseBusy.
+    Return the source, and a message if a drop failed. Raises NotFound and LeaseBusy.
     """
     with home.writing(f"remove the source {name}") as writer:
         source = writer.sources.named(name)

@@ -1,7 +1,7 @@
 """Correct the recorded history of a source for a past period.
 
-Only the source defines the present. A correction must therefore end before the present. Otherwise the next poll would
-read the current row of the source and undo the correction. The current row keeps its open period.
+Only the source defines the present. A correction must end before the present, because the next poll would otherwise
+undo it. The current row keeps its open period.
 """
 
 from __future__ import annotations

@@ -222,7 +222,7 @@ class Change:
     """An INSERT (``I``), UPDATE (``U``) or DELETE (``D``) of a row, or a TRUNCATE (``T``) of the table.
 
     ``old`` is set for a DELETE, and for an UPDATE that changes the replica identity. With ``whole``, ``old`` is the
-    full row. Otherwise ``old`` contains only the columns of the replica identity, and None for the other columns.
+    full row. Without ``whole``, ``old`` has only the columns of the replica identity, and None for the other columns.
     """
 
     relation: Relation

@@ -195,8 +195,8 @@ class Extent:
 def extent_of_feed(path: Path, seen: Sequence[Mapping[str, Any]]) -> Extent:
     """Return the part of a feed to read for all of its sources. ``seen`` contains the position of each source.
 
-    The last named transaction may be incomplete. If the file has grown since the last poll, this transaction is left
-    out. Raises NotFound and ExtractionError.
+    The last named transaction may be incomplete. This transaction is read only if the file has not grown since the last
+    poll. Raises NotFound and ExtractionError.
     """
     file_mark = Mark.of(path)
     mark = (file_mark.size, file_mark.modified_ns)

@@ -44,7 +44,8 @@ _KINDS: Final = {
     "timestamptz": "TIMESTAMP",
     "bytea": "BINARY",
 }
-# The column ``atttypmod`` packs the precision and the scale of a numeric. Without it, a numeric has any precision.
+# The column ``atttypmod`` packs the precision and the scale of a numeric. Without ``atttypmod``, the precision is
+# unlimited.
 _COLUMNS: Final = """
     SELECT a.attname, t.typname, (a.atttypmod - 4) >> 16, (a.atttypmod - 4) & 2047, a.atttypmod
     FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid

@@ -74,7 +74,7 @@ class _Followed:
 
     @property
     def is_fresh(self) -> bool:
-        """True if the table is new, or has columns that no recorded poll has read. Such a table needs a snapshot.
+        """True if the table needs a snapshot: it is new, or has columns that no recorded poll has read.
 
         A poll that died may have added columns without recording their values.
         """

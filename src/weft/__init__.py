@@ -24,7 +24,7 @@ __all__ = ["NewQuery", "Stop", "Weft", "WeftError"]
 
 
 def __getattr__(name: str) -> Any:
-    # Imported on first use: most of Weft needs neither the catalog nor Spark.
+    # Import on first use, because most of Weft needs neither the catalog nor Spark.
     if name == "Weft":
         from weft.api import Weft
 

@@ -1,8 +1,10 @@
 """Control who may read and write a home's files: each file gets the permissions of its folder.
 
-The mode of the home's folder decides.  In a folder with mode 0700, files get mode 0600; in a folder with mode 2770
-(shared with a group), files get mode 0660.  If other users may enter the folder, the process's umask decides.  Weft
-never changes the umask, because the umask applies to all threads of the process, and other threads also create files.
+The mode of the home's folder determines these permissions. In a folder with mode 0700, files get mode 0600. In a folder
+with mode 2770 (shared with a group), files get mode 0660. If other users may enter the folder, the process's umask
+applies.
+
+Weft never changes the umask. The umask applies to all threads of the process, and other threads also create files.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ Access = Literal["owner", "group", "umask"]
 """The users who may access a home: its owner, the owner's group, or the users that the umask allows."""
 
 FOLDER_MODES: Final[dict[Access, int]] = {"owner": 0o700, "group": 0o2770}
-"""The mode of a home's folder for each access; for ``umask`` the mode depends on the umask."""
+"""The mode of a home's folder for each access. For the access ``umask``, the umask determines the mode."""
 
 _OTHERS: Final = 0o007
 _OF_FOLDERS: Final = 0o2777
@@ -26,7 +28,7 @@ _OF_FILES: Final = 0o666
 def follow_folder(path: str | os.PathLike[str]) -> None:
     """Give a file or folder the permissions of its parent folder.
 
-    Does nothing if other users may enter the parent, or if another user owns the file.  Raises OSError.
+    Does nothing if other users may enter the parent, or if another user owns the file. Raises OSError.
     """
     folder = os.stat(os.path.dirname(os.path.abspath(path))).st_mode
     status = os.lstat(path)
@@ -43,13 +45,13 @@ def follow_folder(path: str | os.PathLike[str]) -> None:
 
 
 def make_folder(path: str | os.PathLike[str]) -> None:
-    """Create a folder and its parents, each with the permissions of its own parent.  Raises OSError."""
+    """Create a folder and its parents, each with the permissions of its own parent. Raises OSError."""
     if os.path.isdir(path):
         return
     above = os.path.dirname(os.path.abspath(path))
     make_folder(above)
-    # The folder is restricted from the start: another process may create a file in it at once, and in an open folder
-    # the umask would decide the mode of the file.
+    # Restrict the folder from the start, because another process may create a file in it at once. In an open folder,
+    # the umask would decide the mode of that file.
     mode = 0o777 if os.stat(above).st_mode & _OTHERS else 0o700
     with suppress(FileExistsError):
         os.mkdir(path, mode)
@@ -57,7 +59,7 @@ def make_folder(path: str | os.PathLike[str]) -> None:
 
 
 def make_file(path: str | os.PathLike[str]) -> None:
-    """Create an empty file with the permissions of its folder; do not change an existing file.  Raises OSError."""
+    """Create an empty file with the permissions of its folder. An existing file is not changed. Raises OSError."""
     folder = os.stat(os.path.dirname(os.path.abspath(path))).st_mode
     mode = _OF_FILES if folder & _OTHERS else 0o600
     with suppress(FileExistsError):
@@ -66,7 +68,7 @@ def make_file(path: str | os.PathLike[str]) -> None:
 
 
 def wider(path: str | os.PathLike[str], access: Access) -> bool:
-    """Return whether a file or folder has more permissions than ``access`` allows.  Raises OSError."""
+    """Return whether a file or folder has more permissions than ``access`` allows. Raises OSError."""
     if access == "umask":
         return False
     mode = os.lstat(path).st_mode

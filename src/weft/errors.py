@@ -1,7 +1,7 @@
-"""Define the errors that Weft raises: one root class, one subclass per stage.
+"""Define the errors that Weft raises: one root class, and one subclass per stage.
 
-A message names the input, the place, the reason and the remedy.  ``exit_code`` is the exit code of the command line: 2
-for a refusal (the request was wrong and nothing changed), 1 for a failure.
+A message names the input, the place, the reason and the remedy. ``exit_code`` is the exit code of the command line. The
+exit code is 2 for a refusal and 1 for a failure. A refusal means that the request was wrong and nothing changed.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ Made = TypeVar("Made")
 class WeftError(Exception):
     """The base class of all errors that Weft raises on purpose.
 
-    ``hint`` is the remedy.  ``where`` is the place (a file, a line and column, a query's name), and ``excerpt`` is the
-    text at that place, on separate lines.  ``reasons`` are the errors that this error combines, at least two; otherwise
-    ``reasons`` is empty.  ``consequence`` marks an error that follows from another error and is not listed next to it.
+    - ``hint`` is the remedy.
+    - ``where`` is the place: a file, a line and column, or a query's name.
+    - ``excerpt`` is the text at that place, on separate lines.
+    - ``reasons`` are two or more errors that this error combines. For all other errors, ``reasons`` is empty.
+    - ``consequence`` marks an error that follows from another error. Such an error is not listed next to its cause.
     """
 
     exit_code = 1
@@ -61,7 +63,7 @@ class SynopsisError(Refused):
 
 
 class FormulaError(Refused):
-    """The text of a formula, a signature or an event log is refused; ``where`` is the line and column."""
+    """The text of a formula, a signature or an event log is refused. ``where`` is the line and column."""
 
 
 class DerivationError(WeftError):
@@ -72,7 +74,7 @@ class DerivationError(WeftError):
 
 
 class PlanMismatch(WeftError):
-    """A stored plan cannot be read as the plan of the installed query; Weft never runs such a plan."""
+    """A stored plan cannot be read as the plan of the installed query. Weft never runs such a plan."""
 
 
 class CatalogError(WeftError):
@@ -92,7 +94,7 @@ class Conflict(Refused):
 
 
 class LeaseLost(CatalogError):
-    """Another writer has taken the write lease of the home; this writer stopped writing."""
+    """Another writer has taken the write lease of the home. This writer stopped writing."""
 
 
 class LeaseBusy(CatalogError):
@@ -100,7 +102,7 @@ class LeaseBusy(CatalogError):
 
 
 class ClockError(Refused):
-    """The home's clock does not allow a tick or a row at this instant."""
+    """The home's clock does not allow a tick or a row at this time."""
 
 
 class StorageError(WeftError):
@@ -118,7 +120,7 @@ class LimitExceeded(ExecutionError):
 class QueryFault(ExecutionError):
     """The computation of a query failed without reaching a limit or ending the JVM.
 
-    The cause of this error is the original exception.  ``defect`` is true if that exception is a defect of Weft.
+    The cause of this error is the original exception. ``defect`` is True if that exception is a defect of Weft.
     """
 
     def __init__(
@@ -129,7 +131,7 @@ class QueryFault(ExecutionError):
 
 
 class JvmEnded(ExecutionError):
-    """Spark's JVM ended during a computation; ``known`` is true if the log shows that the computation was the cause."""
+    """Spark's JVM ended during a computation. ``known`` is True if the log shows that the computation was the cause."""
 
     def __init__(self, message: str, *, hint: str | None = None, where: str | None = None, known: bool = False) -> None:
         super().__init__(message, hint=hint, where=where)
@@ -137,7 +139,7 @@ class JvmEnded(ExecutionError):
 
 
 class ExtractionError(WeftError):
-    """A source cannot be read at all; a single unreadable record goes to the quarantine instead."""
+    """A source cannot be read at all. A single unreadable record goes to the quarantine instead."""
 
 
 class DeliveryError(WeftError):
@@ -145,11 +147,11 @@ class DeliveryError(WeftError):
 
 
 class TooLarge(SqlError):
-    """A text exceeds a size limit; Weft stops reading it and reports no further errors in it."""
+    """A text exceeds a size limit. Weft stops reading the text and reports no further errors."""
 
 
 class Reasons:
-    """A collector of refusals from independent parts of one text; ``check`` raises them as one error.
+    """A collector of refusals from independent parts of one text. ``check`` raises them as one error.
 
     reasons = Reasons()
     with reasons.part():
@@ -164,7 +166,7 @@ class Reasons:
 
     @contextmanager
     def part(self) -> Iterator[None]:
-        """Collect a refusal that the ``with`` block raises; TooLarge is not collected."""
+        """Collect a refusal that the ``with`` block raises. TooLarge is not collected."""
         try:
             yield
         except TooLarge:
@@ -180,13 +182,13 @@ class Reasons:
         return bool(self._found)
 
     def check(self) -> None:
-        """Raise the collected refusals as one error, if there are any."""
+        """If any refusals were collected, raise them as one error."""
         if self._found:
             raise combined(self._found)
 
 
 def of_each(function: Callable[[Given], Made], parts: Iterable[Given]) -> list[Made]:
-    """Return the results of ``function`` for all parts; raise all refusals as one error."""
+    """Return the results of ``function`` for all parts. All refusals are raised as one error."""
     reasons, results = Reasons(), []
     for part in parts:
         with reasons.part():
@@ -214,6 +216,5 @@ def combined(errors: Sequence[Refused]) -> Refused:
 
 
 def _position(error: WeftError) -> tuple[float, float]:
-    """Return the line and column of an error for sorting; an error without a place comes last."""
     place = re.fullmatch(r"line (\d+), column (\d+)", error.where or "")
     return (int(place[1]), int(place[2])) if place else (float("inf"), 0)

@@ -1,10 +1,11 @@
 """Decide which errors belong to one query and which to the home.
 
-An error belongs to the home if any other query would meet the same error: an error of the catalog, the lease, the
-clock, damaged data, or the operating system (a full disk).  An error of the home ends the current operation.
-KeyboardInterrupt, SystemExit and ``interruption.Stopped`` also belong to no query.  Every other error belongs to the
-query whose computation raised it.  ``execution.isolate`` finds that query, sets it aside with the reason, and computes
-the other queries.
+An error belongs to the home if any other query would meet the same error. Examples are errors of the catalog, the
+lease, the clock, damaged data, and the operating system (a full disk). An error of the home ends the current operation.
+KeyboardInterrupt, SystemExit and ``interruption.Stopped`` also belong to no query.
+
+Every other error belongs to the query whose computation raised it. ``execution.isolate`` finds the query of an error,
+sets it aside with the reason, and computes the other queries.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def is_of_the_home(error: BaseException) -> bool:
 
 
 def plain_error(error: Exception) -> WeftError:
-    """Return a WeftError unchanged, and any other error as an ExecutionError that describes it.
+    """Return a WeftError unchanged. Describe any other error in an ExecutionError.
 
     An exception that Weft did not raise on purpose is reported as a defect, except MemoryError.
     """
@@ -66,7 +67,7 @@ def error_summary(error: BaseException) -> str:
 
 @contextmanager
 def query_faults() -> Iterator[None]:
-    """Turn errors in the ``with`` block into QueryFault, except errors of the home and errors in FAULTS."""
+    """Turn errors in the ``with`` block into QueryFault, except errors of the home and errors in ``FAULTS``."""
     try:
         yield
     except FAULTS:
@@ -80,7 +81,7 @@ def query_faults() -> Iterator[None]:
 
 
 def isolated_error(error: Exception, logs: Path, at: int, doing: str) -> WeftError:
-    """Return ``plain_error`` of an error in one view or one channel; write a defect to the log in ``logs``."""
+    """Return the ``plain_error`` for an error in one view or one channel. Write a defect to the log in ``logs``."""
     plain = plain_error(error)
     if plain is not error:
         log_defect(logs, at, doing, error)
@@ -88,9 +89,9 @@ def isolated_error(error: Exception, logs: Path, at: int, doing: str) -> WeftErr
 
 
 def log_defect(folder: Path, at: int, doing: str, error: BaseException) -> Path | None:
-    """Append a traceback to ``weft.log`` in ``folder``; return the path of the log, or None if it cannot be written.
+    """Append a traceback to ``weft.log`` in ``folder``. Return the path of the log, or None if it cannot be written.
 
-    ``at`` is the wall clock's instant (µs UTC), ``doing`` the command or the operation.
+    ``at`` is the time of the wall clock, in microseconds UTC. ``doing`` names the command or the operation.
     """
     log = folder / _LOG
     try:

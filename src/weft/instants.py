@@ -1,7 +1,7 @@
 """Convert instants and lengths of time between numbers, text and Python objects.
 
-An instant is microseconds since 1970-01-01 UTC, a length of time is microseconds, a day is days since 1970-01-01.
-This module does not read a clock.
+An instant is a number of microseconds since 1970-01-01 UTC. A length of time is a number of microseconds. A day is a
+number of days since 1970-01-01. This module does not read a clock.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Final
 from weft.errors import Refused
 
 MIN_INSTANT: Final = -(2**62)
-"""An instant before all others; the watermark of a new home."""
+"""An instant before all others: the watermark of a new home."""
 
 FIRST_INSTANT: Final = -62_135_596_800_000_000
 LAST_INSTANT: Final = 253_402_300_799_999_999
-"""``FIRST_INSTANT`` and ``LAST_INSTANT`` bound the years 1 to 9999, which text can represent."""
+"""Text can represent instants from ``FIRST_INSTANT`` to ``LAST_INSTANT`` (the years 1 to 9999)."""
 
 SECOND_US: Final = 1_000_000
 HOUR_US: Final = 3_600 * SECOND_US
@@ -42,13 +42,13 @@ UNITS_US: Final = {
     "d": DAY_US,
     "w": 7 * DAY_US,
 }
-"""The microseconds of each unit in a length of time such as ``1h30m``."""
+"""The length of each unit of time, in microseconds."""
 _PART: Final = re.compile(r"(\d+)\s*(us|ms|s|m|h|d|w)\s*", re.IGNORECASE)
 _LONGEST_US: Final = 10_000 * 366 * DAY_US
 
 
 def from_datetime(moment: dt.datetime) -> int:
-    """Return the instant of ``moment``.  A datetime without a time zone is in UTC.
+    """Return the instant of ``moment``. A datetime without a time zone is read as UTC.
 
     >>> from_datetime(dt.datetime(1993, 4, 5))
     733968000000000
@@ -58,12 +58,12 @@ def from_datetime(moment: dt.datetime) -> int:
 
 
 def to_datetime(instant: int) -> dt.datetime:
-    """Return ``instant`` as a datetime in UTC.  Raise OverflowError for an instant outside the years 1 to 9999."""
+    """Return ``instant`` as a datetime in UTC. Raise OverflowError for an instant outside the years 1 to 9999."""
     return _EPOCH + dt.timedelta(microseconds=instant)
 
 
 def to_date(day: int) -> dt.date:
-    """Return ``day`` as a date.  Raise OverflowError for a day outside the years 1 to 9999.
+    """Return ``day`` as a date. Raise OverflowError for a day outside the years 1 to 9999.
 
     >>> to_date(8495)
     datetime.date(1993, 4, 5)
@@ -72,9 +72,9 @@ def to_date(day: int) -> dt.date:
 
 
 def read_instant(text: str) -> int | None:
-    """Return the instant of an ISO 8601 text, a day with or without a time, or None for any other text.
+    """Return the instant of an ISO 8601 text, or None for any other text. The text is a day with or without a time.
 
-    A text without an offset is in UTC.  Digits beyond the microsecond are cut off, as in Spark.
+    A text without an offset is read as UTC. Digits beyond the microsecond are cut off, as in Spark.
 
     >>> read_instant("1993-04-05T14:00:00.5+02:00") == read_instant("1993-04-05 12:00:00.5 UTC")
     True
@@ -107,9 +107,9 @@ def read_day(text: str) -> int | None:
 
 
 def parse_instant(text: str) -> int:
-    """Return the instant of a text that a person typed; raise Refused for any other text.
+    """Return the instant of a text that a person typed. Raise Refused if the text is not an instant.
 
-    In addition to the texts that :func:`read_instant` accepts, ``text`` may be in lower case and have a decimal comma.
+    Accept the texts of :func:`read_instant`, also in lower case and with a decimal comma.
 
     >>> parse_instant("1993-04-05")
     733968000000000
@@ -138,7 +138,7 @@ def format_instant(instant: int) -> str:
 
 
 def format_rfc3339(instant: int) -> str:
-    """Format an instant for a program: as RFC 3339 in UTC, or as a number if it is outside the years 1 to 9999.
+    """Format an instant for a program, as RFC 3339 in UTC. An instant outside the years 1 to 9999 becomes a number.
 
     >>> format_rfc3339(733968000500000), format_rfc3339(10**18)
     ('1993-04-05T00:00:00.500000Z', '1000000000000000000')
@@ -151,7 +151,7 @@ def format_rfc3339(instant: int) -> str:
 def format_full(instant: int) -> str:
     """Format an instant as a UTC time with six decimals and no zone.
 
-    For an instant outside the years 1 to 9999, format the nearest instant inside.
+    For an instant outside the years 1 to 9999, format the nearest instant inside these years.
 
     >>> format_full(0)
     '1970-01-01 00:00:00.000000'
@@ -161,7 +161,7 @@ def format_full(instant: int) -> str:
 
 
 def parse_interval(text: str) -> int:
-    """Return the microseconds of a length of time such as ``10m``, ``90s`` or ``1h30m``; raise Refused for other texts.
+    """Return a length of time such as ``10m``, ``90s`` or ``1h30m`` in microseconds. Raise Refused for other texts.
 
     >>> parse_interval("10m"), parse_interval("1h30m")
     (600000000, 5400000000)
@@ -184,7 +184,7 @@ def parse_interval(text: str) -> int:
 
 
 def format_interval(length: int) -> str:
-    """Format a length of time in microseconds; ``parse_interval`` accepts the text of a positive length.
+    """Format a length of time in microseconds. For a positive length, ``parse_interval`` accepts the result.
 
     >>> format_interval(5400000000)
     '1h30m'
@@ -203,7 +203,7 @@ def format_interval(length: int) -> str:
 def _offset(zone: str | None) -> dt.timedelta:
     """Return the offset of a zone from UTC.
 
-    Raise ValueError for more than 18 hours, which is Spark's limit, or more than 59 minutes.
+    Raise ValueError for an offset of more than 18 hours (Spark's limit), or with more than 59 minutes.
     """
     if zone is None or zone.upper() in ("Z", "UTC"):
         return dt.timedelta()

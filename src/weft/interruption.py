@@ -1,8 +1,8 @@
 """Stop a command that runs in a server's process (``weft serve``).
 
-Ctrl-C raises an exception only in the main thread of a process.  A command in a server's thread therefore checks its
-``CancelToken`` at points where stopping leaves nothing incomplete: while it waits for a lease or for its turn, and
-between batches.
+Ctrl-C raises an exception only in the main thread of a process. A command in a server's thread therefore checks its
+``CancelToken`` at points where stopping leaves nothing incomplete. The command checks the token while it waits for a
+lease or for its turn, and between batches.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextvars import ContextVar
 
 
 class Stopped(BaseException):
-    """Raised in a command that was asked to stop; like SystemExit, not caught by handlers of Exception."""
+    """The command was asked to stop. Like SystemExit, this exception is not caught by handlers of Exception."""
 
 
 class CancelToken:
@@ -25,18 +25,18 @@ class CancelToken:
 
     @property
     def ends_something(self) -> bool:
-        """Whether the token is cancelled and the command still waits for an operation that ``cancel`` ended."""
+        """True if the token is cancelled and the command still waits for an operation that ``cancel`` ended."""
         return self.cancelled and bool(self._ends)
 
     def cancel(self) -> None:
-        """Ask the command to stop, and end the operation for which the command waits, if possible."""
+        """Ask the command to stop. If the command waits for an operation that can be ended, end this operation."""
         self.cancelled = True
         for end in tuple(self._ends):
             end()
 
     @contextmanager
     def on_cancel(self, end: Callable[[], None]) -> Iterator[None]:
-        """During the ``with`` block, let ``cancel`` call ``end``, in the thread that cancels the token."""
+        """During the ``with`` block, let ``cancel`` call ``end`` in the thread that cancels the token."""
         self._ends.append(end)
         try:
             yield
@@ -63,7 +63,7 @@ def cancellable_by(cancel_token: CancelToken) -> Iterator[None]:
 
 
 def stop_here() -> None:
-    """Raise Stopped if the command was asked to stop.  Call this function where no operation is incomplete."""
+    """Raise Stopped if the command was asked to stop. Call this function where no operation is incomplete."""
     cancel_token = _current.get()
     if cancel_token is not None and cancel_token.cancelled:
         raise Stopped

@@ -1,8 +1,8 @@
-"""Access a home's data (tables, ledger, quarantine) by URI; only this module accesses the files (design, 10).
+"""Access a home's data (tables, ledger, quarantine) by URI. Only this module accesses the files (design, 10).
 
-A location is currently a local folder or file.  docs/architecture.md, "Locations", lists the requirements of each
-operation for an object store or HDFS.  Operations raise OSError (FileNotFoundError if the location does not exist); the
-callers convert the error to a message.
+A location is currently a local folder or file. The section "Locations" of docs/architecture.md lists the requirements
+for an object store or HDFS. Operations raise OSError, or FileNotFoundError if the location does not exist. The callers
+convert the error to a message.
 """
 
 from __future__ import annotations
@@ -29,9 +29,8 @@ from weft.printable import require_text
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://?")
 _LOST_SLASH: Final = re.compile(r"^([^:/]+:/)(?!/)")  # Path collapses two slashes into one
 _MISREAD: Final = re.compile(r"[\[\]{}*?\\\x00-\x1f]|%[0-9A-Fa-f]{2}")
-"""The parts of a path that other programs misread.
-
-Spark interprets brackets, * and ? as a pattern.  delta-rs decodes %20 and converts backslashes to slashes.
+"""The parts of a path that other programs misread. Spark interprets brackets, * and ? as a pattern. The library
+delta-rs decodes %20 and converts backslashes to slashes.
 """
 
 _POLL_SECONDS: Final = 0.1
@@ -44,7 +43,7 @@ _DRAFT: Final = re.compile(r"\..+\.\d+\.\d+")
 
 @dataclass(frozen=True, order=True)
 class Location:
-    """A folder or file of a home's data; ``path`` is an absolute local path without ``.`` and ``..``.
+    """A folder or file of a home's data. ``path`` is an absolute local path without ``.`` and ``..``.
 
     >>> Location.of("file:///srv/home") / "tables/1-msgs"
     Location(path='/srv/home/tables/1-msgs')
@@ -52,7 +51,7 @@ class Location:
 
     path: str
     follows: bool = field(default=False, compare=False, repr=False)
-    """Whether the location belongs to a home; if so, a new file or folder gets the permissions of its folder
+    """True if the location belongs to a home. In a home, new files and folders get the permissions of their folder
     (``access.py``).
     """
 
@@ -76,7 +75,9 @@ class Location:
         return cls(_plain(_absolute(unquote(parts.path))))
 
     def __truediv__(self, below: str) -> Location:
-        """Return the location of a relative path below this one; raise StorageError if the path leads outside."""
+        """Return the location of a relative path below this one. Raise StorageError if the path leads outside this
+        folder.
+        """
         if below.startswith("/") or not {"", ".", ".."}.isdisjoint(below.split("/")):
             raise StorageError(f"{below!r} is not a path below {self}", hint="Restore the home from a backup.")
         return Location(f"{self.path.rstrip('/')}/{below}", self.follows)
@@ -101,7 +102,7 @@ class Location:
 
     @property
     def spark(self) -> str:
-        """The path for Spark: not percent-encoded, but with the scheme, because a cluster may default to another."""
+        """The path for Spark, not percent-encoded. A scheme is necessary, because a cluster's default may differ."""
         return f"file://{self.path}"
 
     def read(self) -> bytes:
@@ -109,7 +110,7 @@ class Location:
         return Path(self.path).read_bytes()
 
     def ends(self, count: int) -> tuple[bytes, bytes]:
-        """Return the first and the last ``count`` bytes of the file; raise OSError if the file is shorter."""
+        """Return the first and the last ``count`` bytes of the file. Raise OSError if the file is shorter."""
         with open(self.path, "rb") as stream:
             head = stream.read(count)
             stream.seek(-count, os.SEEK_END)
@@ -139,7 +140,7 @@ class Location:
         os.remove(self.path)
 
     def clear(self) -> None:
-        """Remove the folder and its contents; do nothing if the folder does not exist."""
+        """Remove the folder and its contents. Do nothing if the folder does not exist."""
         with suppress(FileNotFoundError):
             shutil.rmtree(self.path)
 
@@ -153,24 +154,24 @@ class Location:
         return os.path.exists(self.path)
 
     def names(self) -> list[str]:
-        """Return the names in the folder, unordered; empty if the folder does not exist."""
+        """Return the names in the folder, in any order. Return an empty list if the folder does not exist."""
         try:
             return os.listdir(self.path)
         except (FileNotFoundError, NotADirectoryError):
             return []
 
     def put(self, raw: bytes) -> None:
-        """Write an immutable file atomically, unless the file exists; create its folder if necessary.
+        """Write an immutable file atomically, unless the file exists. Create its folder if necessary.
 
         The file is durable only after ``force`` is also called on the folder.
         """
         self.parent.put_all({self.name: raw})
 
     def put_all(self, files: Mapping[str, bytes]) -> None:
-        """Write files into the folder, given their contents by name, as ``put`` does.
+        """Write several files into the folder, as ``put`` does. ``files`` maps names to contents.
 
-        Many files are written before they are forced to the disk, because the file system then forces them together.
-        The drafts of dead writers are removed first.
+        Many files are written before any is forced to the disk. The file system then forces them together. The drafts
+        of dead writers are removed first.
         """
         self.make_and_force()
         self.remove_drafts()
@@ -217,7 +218,7 @@ class Location:
             self.parent.force()
 
     def follow(self) -> None:
-        """Give a file in a home the permissions of its folder; ignore a missing file and a file outside a home."""
+        """Give a file in a home the permissions of its folder. Ignore a missing file or a file outside a home."""
         if self.follows:
             with suppress(FileNotFoundError):
                 follow_folder(self.path)
@@ -229,14 +230,14 @@ class Location:
 
     @contextmanager
     def shared(self) -> Iterator[None]:
-        """Hold a shared lock on the folder during the ``with`` block; the lock excludes ``alone``."""
+        """Hold a shared lock on the folder during the ``with`` block. The lock excludes ``alone``."""
         with self._opened() as descriptor:
             fcntl.flock(descriptor, fcntl.LOCK_SH)
             yield
 
     @contextmanager
     def alone(self, patience_seconds: float) -> Iterator[bool]:
-        """Try to lock the folder exclusively for the ``with`` block, and yield whether this succeeded.
+        """Try to lock the folder exclusively for the ``with`` block. Yield True if this succeeded.
 
         Wait at most ``patience_seconds`` for the lock.
         """
@@ -251,7 +252,6 @@ class Location:
 
     @contextmanager
     def _opened(self) -> Iterator[int]:
-        """Open a file descriptor for the ``with`` block; closing it releases its locks."""
         descriptor = os.open(self.path, os.O_RDONLY)
         try:
             yield descriptor
@@ -260,7 +260,7 @@ class Location:
 
 
 def free_bytes(path: str | os.PathLike[str]) -> tuple[int, int]:
-    """Return the free and the total bytes of the disk that contains ``path``; ``path`` need not exist."""
+    """Return the free and the total bytes of the disk that contains ``path``. The path need not exist."""
     place = _absolute(os.fspath(path))
     while not os.path.exists(place):
         place = os.path.dirname(place)
@@ -269,10 +269,10 @@ def free_bytes(path: str | os.PathLike[str]) -> tuple[int, int]:
 
 
 LEAST_FREE: Final = 256 << 20
-"""A home's disk with fewer free bytes is too full for loads and ticks."""
+"""Loads and ticks need at least this number of free bytes on the home's disk."""
 
 FULL: Final = 1 << 20
-"""A disk with fewer free bytes has no room for a catalog transaction."""
+"""A catalog transaction needs at least this number of free bytes on the disk."""
 
 
 def _taken(descriptor: int) -> bool:
@@ -284,7 +284,6 @@ def _taken(descriptor: int) -> bool:
 
 
 def _absolute(path: str) -> str:
-    """Return the absolute path; ``..`` after a symbolic link is resolved by the file system."""
     return os.path.realpath(path) if ".." in path.split("/") else os.path.abspath(path)
 
 

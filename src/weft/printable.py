@@ -27,7 +27,7 @@ def visible(text: str, allowed: str = "") -> str:
 
 
 def require_text(text: str, what: str) -> str:
-    r"""Return ``text``; raise Refused if it contains bytes that are not UTF-8.
+    r"""Return ``text``. Raise Refused if ``text`` contains bytes that are not UTF-8.
 
     ``what`` names the text in the error message.
 
@@ -54,7 +54,7 @@ def require_text(text: str, what: str) -> str:
 def one_line(text: str, longest: int, allowed: str = "") -> str:
     r"""Return ``text`` on one line of at most ``longest`` characters.
 
-    Successive white space becomes one space, and control characters are escaped as in ``visible``.
+    Successive white space becomes one space. Control characters are escaped as in ``visible``.
 
     >>> one_line("a\nb\x1b[31m", 80), one_line("abcdef", 4)
     ('a b\\x1b[31m', 'abc…')
@@ -67,11 +67,10 @@ def one_line(text: str, longest: int, allowed: str = "") -> str:
 class Brief:
     """An object whose ``repr`` is one line of at most 160 characters, for programs and notebooks.
 
-    Declare a dataclass that inherits from ``Brief`` with ``repr=False``; otherwise it generates its own ``__repr__``.
+    Declare a subclass that is a dataclass with ``repr=False``, because a dataclass otherwise generates ``__repr__``.
     """
 
     def _brief(self) -> str:
-        """Return a description of the object in words."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -79,10 +78,7 @@ class Brief:
 
 
 class InLines(Brief):
-    """An object that several lines (``brief``) describe.
-
-    A notebook shows all lines, while ``repr`` joins the lines into one.
-    """
+    """An object that the lines of ``brief`` describe. A notebook shows all lines. ``repr`` joins the lines into one."""
 
     @property
     def brief(self) -> tuple[str, ...]:

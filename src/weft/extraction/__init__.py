@@ -1,1 +1,1 @@
-"""Load data into tables: ``mail`` and ``files`` read, ``ingest`` stores, ``sources`` polls tracked sources."""
+"""Load data into tables from mail (``mail``), files (``files``) and tracked sources (``sources``)."""

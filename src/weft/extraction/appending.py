@@ -1,9 +1,9 @@
-"""Create tables that people append to, such as annotations (Tapestry, section 8), and append rows atomically.
+"""Create tables that people append rows to, such as annotations (Tapestry, section 8).
 
-The column ``_by`` of such a table records who appended each row.
+The column ``_by`` records who appended each row.
 
-An append collects its rows in one Arrow table, so that one commit stores all of them or none. Rows beyond a memory
-limit are written to a file and memory-mapped.
+An append collects its rows in one Arrow table. One commit then stores all rows or none. If the rows exceed a memory
+limit, they are written to a file and memory-mapped.
 """
 
 from __future__ import annotations
@@ -49,12 +49,13 @@ def make_table(
 def append_rows(
     to: OpenHome, name: str, read: Reader, user: str, source: str, timing: Timing = DEFAULT_TIMING
 ) -> Summary:
-    """Append the rows that ``read`` returns to the table on behalf of ``user``, with the times that ``timing`` selects.
+    """Append the rows that ``read`` returns to a table, with ``user`` as their author.
 
-    One commit stores all rows or none. ``timing.ts_from`` is a column of the table, or ``ts`` if the rows have this
-    additional column. On a wall-clock home, a row too far ahead of the clock goes to quarantine. Raises NotFound;
-    Refused for an invalid row, a row without its own time, and a table that tracks a source; ClockError on a replay
-    home whose clock is not set; LeaseBusy; StorageError.
+    One commit stores all rows or none. ``timing.ts_from`` names the column with the event times: a column of the table,
+    or an additional column ``ts``. On a wall-clock home, a row too far ahead of the clock is quarantined.
+
+    Raises NotFound, LeaseBusy and StorageError. Raises Refused for an invalid row, a row without an event time, or a
+    table that tracks a source. Raises ClockError on a replay home whose clock is not set.
     """
     require_text(user, "the user's name")
     table = untracked(to.catalog.tables.named(name))
@@ -76,9 +77,6 @@ def append_rows(
 
 
 def _with_own_time(columns: Columns, ts_from: str | None) -> Columns:
-    """Return the columns that each row must have, including ``ts_from``. Raise Refused unless ``ts_from`` has
-    instants.
-    """
     if ts_from is None:
         return columns
     kind = next((kind for name, kind in columns if name == ts_from), None)
@@ -96,7 +94,6 @@ def _with_own_time(columns: Columns, ts_from: str | None) -> Columns:
 
 
 def _numbered(pieces: Pieces, schema: pa.Schema, user: str, ts_from: str | None, source: str) -> Iterator[pa.Table]:
-    """Yield the pieces with the columns of ``schema``: also the author, the own time and the number of each row."""
     before = 0
     for piece in pieces:
         count = piece.num_rows
@@ -110,7 +107,7 @@ def _numbered(pieces: Pieces, schema: pa.Schema, user: str, ts_from: str | None,
 
 
 def _own_times(piece: pa.Table, ts_from: str, source: str, before: int) -> pa.ChunkedArray:
-    """Return the own time of each row in µs UTC. Raise Refused for a row without an own time."""
+    """Return the event time of each row, in microseconds UTC."""
     own = piece.column(ts_from)
     if own.null_count:
         row = before + pc.index(pc.is_null(own), True).as_py() + 1
@@ -123,10 +120,9 @@ def _own_times(piece: pa.Table, ts_from: str, source: str, before: int) -> pa.Ch
 
 
 def _batch(to: OpenHome, rows: pa.Table, timing: Timing, source: str) -> Batch:
-    """Return the rows as one batch, in which rows too far ahead of a wall clock are rejected.
+    """Return the rows as one batch. Rows too far ahead of a wall clock are rejected.
 
-    If late rows go to quarantine, the batch also contains the record of each row, which is JSON. The source name of a
-    record contains the instant of the append, so that a repeated append gives a different record.
+    The source name of a rejected record contains the time of the append. A repeated append thus adds new records.
     """
     if timing.ts_from is None:
         return Batch(rows, (), rows.num_rows)
@@ -151,19 +147,19 @@ def _records(rows: pa.Table, source: str, reason: str) -> tuple[Rejected, ...]:
 
 
 def _options(schema: pa.Schema, timing: Timing) -> dict[str, object]:
-    """Return the options with which a retry reads the rejected records, which are JSON as from a Parquet file."""
+    """Return the options for a retry. Rejected records are stored as JSON."""
     names = [name for name in schema.names if name != SEQ]
     own = {"own_time": None if timing.ts_from is None else OWN_TIME, "form": None}
     return {"kind": "file", "format": "parquet", "names": names, "dialect": [",", '"', None], **own, **timing.options()}
 
 
 IN_MEMORY: Final = 64 << 20
-"""The maximum size in bytes of the rows in memory."""
+"""The maximum size of the rows in memory, in bytes."""
 
 
 @contextmanager
 def spooled(pieces: Iterable[pa.Table], schema: pa.Schema) -> Iterator[pa.Table]:
-    """Yield all rows of the pieces, which have the columns of ``schema``, as one table. It is valid in the context.
+    """Yield the rows of all pieces as one table, which is valid only inside the ``with`` block.
 
     Raise StorageError if the folder for temporary files is full.
     """
@@ -190,7 +186,6 @@ def _drained(held: list[pa.Table]) -> Iterator[pa.Table]:
 
 
 def _write_all(name: str, pieces: Iterable[pa.Table], schema: pa.Schema) -> None:
-    """Write the pieces to a file. Pass on errors that ``pieces`` raises."""
     with _storage_errors(name):
         sink = pa.OSFile(name, "wb")
         writer = pa.ipc.new_file(sink, schema)

@@ -1,7 +1,7 @@
 """Convert Arrow rows strictly to the columns of a table: no value is rounded, truncated or converted to another kind.
 
-The two exceptions are nanoseconds, which are truncated to microseconds as in Parquet files, and a DOUBLE, which is
-rounded to the nearest FLOAT.
+Two conversions are not strict. Nanoseconds are truncated to microseconds, as in Parquet files. DOUBLE is rounded to
+FLOAT.
 """
 
 from __future__ import annotations
@@ -22,18 +22,21 @@ from weft.instants import FIRST_INSTANT, LAST_INSTANT
 from weft.storage.columns import INSTANT, arrow_type
 
 _EXACT: Final = 2**53
-"""The smallest number at which a DOUBLE may represent several integers."""
+"""A DOUBLE represents every integer below this number exactly."""
 
 
 def from_arrow(
     pieces: Iterable[pa.Table], columns: Columns, source: str, *, of_pandas: bool = False
 ) -> Iterator[pa.Table]:
-    """Yield each piece with exactly the given columns and types; a missing column is NULL.
+    """Yield each piece with exactly the given columns and types. A missing column is filled with NULL.
 
-    DECIMAL, FLOAT, DOUBLE and integer columns accept integers that fit. DECIMAL accepts a float whose shortest
-    representation fits. Instants may have any unit, and are UTC without a time zone. With ``of_pandas``, integer
-    columns accept integral floats below 2**53, which pandas uses for integers with missing values, and DATE accepts
-    midnights. Raises Refused for anything else, naming the row (from 1), the column and the value.
+    DECIMAL, FLOAT, DOUBLE and integer columns accept integers in their range. A DECIMAL column accepts a float if the
+    shortest decimal form of the float fits. Timestamps may have any unit. Timestamps without a time zone are UTC.
+
+    pandas stores integers with missing values as floats. With ``of_pandas``, integer columns therefore accept integral
+    floats below 2**53. With ``of_pandas``, DATE columns accept timestamps at midnight.
+
+    Raises Refused for any other value. The error names the row (from 1), the column and the value.
     """
     before = 0
     for piece in pieces:
@@ -51,7 +54,7 @@ def from_arrow(
 
 
 def check_names(names: Iterable[object], columns: Columns, source: str) -> None:
-    """Raise Refused if ``names`` contains a name twice, or a name that is not a column."""
+    """Raise Refused if ``names`` contains a duplicate or a name that is not a column."""
     known, seen = dict(columns), set()
     for name in names:
         if name not in known:
@@ -96,7 +99,7 @@ def _shown(value: pa.Scalar) -> str:
 
 
 def _converted(column: pa.ChunkedArray, kind: DataType, of_pandas: bool) -> pa.ChunkedArray | None:
-    """Return the column cast to the type ``kind``; None if a value is not of this type."""
+    """Return the column cast to the type ``kind``, or None if a value does not fit the type."""
     if column.null_count == len(column):
         return pa.chunked_array([pa.nulls(len(column), arrow_type(kind))])
     try:
@@ -117,7 +120,6 @@ def _cast(column: pa.ChunkedArray, kind: DataType, _of_pandas: bool) -> pa.Chunk
 
 
 def _of(*tests: Callable[[pa.DataType], bool]) -> Callable[[pa.ChunkedArray, DataType, bool], pa.ChunkedArray | None]:
-    """Return a conversion that accepts a column only if its Arrow type passes one of the tests."""
 
     def convert(column: pa.ChunkedArray, kind: DataType, of_pandas: bool) -> pa.ChunkedArray | None:
         return _cast(column, kind, of_pandas) if any(test(column.type) for test in tests) else None

@@ -1,11 +1,13 @@
 """The result of reading a source: rows, and records that could not be read.
 
-Reading never raises for content: each record becomes a :class:`Row`, or a :class:`Rejected` with its bytes and the
-reason, which the load puts in quarantine (design section 1). Rows travel in batches, which are bounded Arrow tables
-with the columns of the Weft table except ``ts``, then ``_own_time`` (BIGINT, µs UTC, NULL without an own time) and
-``_seq`` (BIGINT, the row's number in the load, from 0).
+Unreadable content never raises an error. Each record becomes a :class:`Row` or a :class:`Rejected`. The load puts
+rejected records in quarantine (design section 1).
 
-``Timing`` is the user's choice of the ts that the rows of a load get (design section 1).
+Rows are passed in batches, which are Arrow tables of bounded size. A batch has the columns of the Weft table except
+``ts``, and two more columns. ``_own_time`` is a BIGINT in microseconds UTC, or NULL for a row without an event time.
+``_seq`` is a BIGINT with the row's number in the load, from 0.
+
+``Timing`` contains the options that determine the ``ts`` of each row (design section 1).
 """
 
 from __future__ import annotations
@@ -24,22 +26,22 @@ from weft.instants import DAY_US, format_interval
 from weft.storage.columns import arrow_type
 
 MAX_LINE: Final = 1 << 20
-"""The maximum length of a line of a message, in bytes. RFC 5322 allows 998; a longer line is damage or an attack."""
+"""The maximum length of a line of a message, in bytes. RFC 5322 allows 998. A longer line is damage or an attack."""
 
 MAX_RECORD: Final = 64 << 20
-"""The maximum size of a record in bytes. A larger record is rejected in pieces of this size, which bounds memory."""
+"""The maximum size of a record, in bytes. A larger record is rejected in pieces of this size, to limit memory."""
 
 MAX_ROWS: Final = 50_000
 MAX_BYTES: Final = 64 << 20
-"""The maximum size of one batch: ``MAX_ROWS`` rows, and ``MAX_BYTES`` bytes of text."""
+"""The maximum size of one batch: ``MAX_ROWS`` rows and ``MAX_BYTES`` bytes of text."""
 
 Progress = Callable[[int], None]
-"""A function that a load calls from time to time with the number of records read."""
+"""A load calls this function from time to time with the number of records that it has read."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawRecord:
-    """The stored bytes of one message; ``problem`` is the reason why they cannot be parsed, or None."""
+    """The stored bytes of one message. If the bytes cannot be parsed, ``problem`` gives the reason."""
 
     position: str
     raw: bytes
@@ -50,8 +52,8 @@ class RawRecord:
 class Rejected:
     """A record that cannot be read, with its bytes, its position, and the reason.
 
-    ``source`` is the absolute path of the file; ``position`` is the record's position in the file. ``stem`` is the
-    newsgroup that the file name implies, which a retry uses for a message without a group.
+    ``source`` is the absolute path of the file, and ``position`` is the record's position in the file. ``stem`` is the
+    newsgroup that the file name implies. A retry assigns ``stem`` to a message that names no newsgroup.
     """
 
     source: str
@@ -63,10 +65,10 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row to store. ``values`` maps column names to values; instants are in microseconds UTC.
+    """One row to store. ``values`` maps column names to values. Times are in microseconds UTC.
 
-    ``own_time`` is the ts that the row requests (see :class:`~weft.extraction.batches.Timing`), or None. ``origin`` is
-    the row's record as ``Rejected``, if the load may still reject the row.
+    ``own_time`` is the ``ts`` that the row requests, or None (see :class:`~weft.extraction.batches.Timing`). ``origin``
+    is the row's record if the load may still reject the row.
     """
 
     values: dict[str, object]
@@ -75,7 +77,7 @@ class Row:
 
 
 def printable(name: str) -> str:
-    r"""Return a file name as text that any store accepts; bytes that are not UTF-8 become ``\xNN``.
+    r"""Return a file name as text that any store accepts. A byte that is not UTF-8 becomes ``\xNN``.
 
     >>> printable("caf\udce9")
     'caf\\xe9'
@@ -85,9 +87,9 @@ def printable(name: str) -> str:
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows, and the records rejected between them; ``read`` counts both.
+    """Accepted rows and rejected records of one part of a load. ``read`` is the number of both.
 
-    ``origins`` contains the record of each row, in order, if the load may still reject rows; otherwise it is empty.
+    If the load may still reject rows, ``origins`` contains the record of each row in order.
     """
 
     rows: pa.Table
@@ -109,7 +111,7 @@ def batches_of(
     max_rows: int = MAX_ROWS,
     max_bytes: int = MAX_BYTES,
 ) -> Iterator[Batch]:
-    """Yield the items in batches of at most ``max_rows`` items and about ``max_bytes`` of text."""
+    """Yield the items in batches of at most ``max_rows`` items and about ``max_bytes`` bytes of text."""
     schema = arrow_schema(columns)
     rows: list[Row] = []
     rejected: list[Rejected] = []
@@ -153,14 +155,18 @@ Late = Literal["stamp", "refuse", "quarantine"]
 
 @dataclass(frozen=True)
 class Timing:
-    """The choice of the ts that the rows of a load get.
+    """The options that determine the ``ts`` of each row in a load.
 
-    ``ts_from`` names the column with the own time of a row; without ``ts_from``, rows get the home's clock. ``order``
-    is ``own``, which takes ts from that column unchanged, or ``arrival``, which takes the running maximum of the
-    source. ``late`` decides about a row whose own time is before the watermark: ``stamp`` gives the row the watermark,
-    ``refuse`` stores nothing of the load, ``quarantine`` quarantines the row. ``future_us`` is how far a row may be
-    ahead of the wall clock, in microseconds. ``hold`` stops the watermark until the load is done. Raises Refused for an
-    invalid option.
+    - ``ts_from`` names the column with the event times of the rows. Without ``ts_from``, rows get the time of the
+      home's clock.
+    - ``order`` is ``own`` or ``arrival``. With ``own``, the event time of a row becomes its ``ts``. With ``arrival``,
+      ``ts`` is the running maximum of the event times in the source.
+    - ``late`` applies to a row whose event time is before the watermark. With ``stamp``, the row gets the watermark as
+      its ``ts``. With ``refuse``, the load stores nothing. With ``quarantine``, the row goes to quarantine.
+    - An event time may be at most ``future_us`` microseconds ahead of the wall clock.
+    - ``hold`` stops the watermark until the load is done.
+
+    Raises Refused for an invalid option.
     """
 
     ts_from: str | None = None
@@ -184,9 +190,9 @@ class Timing:
 
     @property
     def holds(self) -> bool:
-        """Whether the watermark stops until the load is done.
+        """True if the watermark stops until the load is done.
 
-        A load that refuses late rows always stops the watermark, so that no row becomes late during the load.
+        A load that refuses late rows always stops the watermark, because rows could become late while the load runs.
         """
         return self.hold or self.late == "refuse"
 
@@ -196,16 +202,16 @@ class Timing:
         return f"more than {format_interval(self.future_us)} ahead of the clock"
 
     def options(self) -> dict[str, object]:
-        """Return the options (JSON-able) with which a retry gives rows the same ts as this load."""
+        """Return JSON-able options. A retry with these options gives rows the same ``ts`` as this load."""
         return {name: getattr(self, name) for name in _KEPT}
 
     @classmethod
     def of_options(cls, options: dict[str, object]) -> Timing:
-        """Return the timing from the result of ``options``. Loads of older versions stored only ``ts_from``."""
+        """Return the timing that ``options`` describes. Loads of older versions stored only ``ts_from``."""
         return cls(**{name: options[name] for name in _KEPT if name in options})  # type: ignore[arg-type]
 
 
 _KEPT: Final = tuple(field.name for field in fields(Timing) if field.name != "hold")
 
 DEFAULT_TIMING: Final = Timing()
-"""The timing of rows without own times, which get the home's clock."""
+"""The default timing: each row gets the time of the home's clock."""

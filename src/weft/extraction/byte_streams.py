@@ -1,7 +1,6 @@
 """Open files that may be compressed, and distinguish mbox, tar and single articles by their first bytes.
 
-File names are not reliable: collections of news often contain ``.gz`` files that are not compressed, and archives
-without a suffix.
+File names are not reliable. Collections of news often contain uncompressed ``.gz`` files.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from typing import Any, BinaryIO, Final, Literal
 from weft.extraction.batches import MAX_LINE, MAX_RECORD, RawRecord
 
 DAMAGE: Final = (OSError, EOFError, zlib.error, lzma.LZMAError)
-"""The errors for a damaged or truncated file. They do not fail the load."""
+"""The errors that a damaged or truncated file raises. A load continues after such an error."""
 
 COMPRESSED: Final = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00")
 """The magic numbers of gzip, bzip2 and xz."""
 _BUFFER: Final = 1 << 18
 _XZ_MEMORY: Final = 256 << 20
-"""The maximum number of bytes of memory for decompressing xz; `xz -9` needs 65 MiB."""
+"""The memory limit for decompressing xz, in bytes. A file made with `xz -9` needs 65 MiB."""
 _BLANK: Final = b"\r\n \t"
 BOM: Final = b"\xef\xbb\xbf"
 """The byte order mark that some programs write before UTF-8."""
@@ -35,7 +34,7 @@ Kind = Literal["empty", "mbox", "tar", "article"]
 
 
 class _Bytes(io.RawIOBase):
-    """A raw stream that ends at damage instead of raising an error, so that the bytes before it can be read."""
+    """A raw stream that ends at damage instead of raising an error."""
 
     def __init__(self, source: Any, compressed: bool) -> None:
         self._source = source
@@ -58,7 +57,7 @@ class _Bytes(io.RawIOBase):
 class _Xz:
     """A decompressor for xz files with a memory limit.
 
-    lzma.LZMAFile has no memory limit, and a file may demand a dictionary of any size.
+    ``lzma.LZMAFile`` has no memory limit, but a file may demand a dictionary of any size.
     """
 
     def __init__(self, stored: io.BufferedReader) -> None:
@@ -66,7 +65,7 @@ class _Xz:
         self._decompressor = _xz_decompressor()
 
     def read1(self, size: int) -> bytes:
-        """Return at most ``size`` of the next bytes; b"" at the end. Raises LZMAError and EOFError."""
+        """Return at most ``size`` bytes, or b"" at the end. Raises LZMAError and EOFError."""
         while True:
             if self._decompressor.eof:
                 following = (self._decompressor.unused_data or self._stored.read(_BUFFER)).lstrip(b"\0")
@@ -108,7 +107,7 @@ class PushBack:
         return data
 
     def readline(self, limit: int) -> bytes:
-        """Return the next line, but at most ``limit`` bytes; b"" at the end."""
+        """Return the next line, limited to ``limit`` bytes, or b"" at the end."""
         line = b""
         while self._back and not line.endswith(b"\n") and len(line) < limit:
             line += self._back[-1].readline(limit - len(line))
@@ -119,7 +118,7 @@ class PushBack:
         return line
 
     def put_back(self, data: bytes) -> None:
-        """Put the bytes back, so that the next read returns them."""
+        """Put the bytes back at the start of the stream."""
         if data:
             self._back.append(io.BytesIO(data))
             self.position -= len(data)
@@ -131,10 +130,9 @@ class PushBack:
 
 
 def plain(raw: BinaryIO | io.RawIOBase) -> io.BufferedReader:
-    """Return the decompressed stream (gzip, bzip2 and xz are recognised by their magic numbers).
+    """Return the decompressed stream. The magic number shows whether the stream is compressed with gzip, bzip2 or xz.
 
-    The stream ends at damage instead of raising an error; :func:`damage` then describes the damage. The caller closes
-    ``raw``.
+    If the file is damaged, the stream ends there without an error. :func:`damage` then returns the reason.
     """
     stored: io.BufferedReader = io.BufferedReader(_Bytes(raw, False), _BUFFER)
     magic = stored.peek(6)[:6]
@@ -152,7 +150,7 @@ def plain(raw: BinaryIO | io.RawIOBase) -> io.BufferedReader:
 
 
 def damage(stream: io.BufferedReader) -> str | None:
-    """Return the reason why the stream ended early; None if it is intact or has not ended."""
+    """Return the damage that ended the stream early, or None."""
     reason: str | None = getattr(stream.raw, "damage", None)
     return reason
 
@@ -163,7 +161,7 @@ def is_compressed(stream: io.BufferedReader) -> bool:
 
 
 def kind_of(stream: io.BufferedReader) -> Kind:
-    """Return the kind of the contents by their first 512 bytes, without consuming any.
+    """Return the kind of the stream's contents. The function peeks at the first 512 bytes without consuming them.
 
     A damaged stream counts as an article, which is rejected later.
     """
@@ -176,7 +174,6 @@ def kind_of(stream: io.BufferedReader) -> Kind:
 
 
 def _is_tar_header(block: bytes) -> bool:
-    """Return whether the block is a tar header with a valid checksum."""
     try:
         tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
     except tarfile.HeaderError:
@@ -185,7 +182,7 @@ def _is_tar_header(block: bytes) -> bool:
 
 
 def stem(name: str) -> str:
-    """Return a file name without archive suffixes; the dots of a newsgroup name remain.
+    """Return a file name without archive suffixes. The dots of a newsgroup name remain.
 
     >>> stem("2004-April.txt.gz"), stem("comp.databases")
     ('2004-April', 'comp.databases')
@@ -195,7 +192,7 @@ def stem(name: str) -> str:
 
 
 def whole_record(stream: io.BufferedReader, position: str) -> Iterator[RawRecord]:
-    """Yield the stream as one article, or in pieces that name the problem if it is too large or damaged."""
+    """Yield the stream as one article. If the stream is too large or damaged, yield pieces with a ``problem``."""
     count = 0
     while True:
         chunk = stream.read(MAX_RECORD)
@@ -216,7 +213,7 @@ def whole_record(stream: io.BufferedReader, position: str) -> Iterator[RawRecord
 
 
 def long_line() -> str:
-    """Return the reason for rejecting a line that is longer than MAX_LINE."""
+    """Return the reason for rejecting a line of more than ``MAX_LINE`` bytes."""
     return f"a line of more than {MAX_LINE >> 20} MiB"
 
 

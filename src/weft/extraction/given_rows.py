@@ -1,6 +1,6 @@
 """Read rows that a Python program passes: dicts, JSON lines, Arrow, and DataFrames of pandas, polars and Spark.
 
-Weft imports none of these libraries, because a program that has a DataFrame has already imported its library.
+Weft does not import pandas, polars or PySpark here. A program that has a DataFrame has already imported the library.
 """
 
 from __future__ import annotations
@@ -24,20 +24,19 @@ from weft.extraction.typed_rows import TextRow, from_json, from_texts
 from weft.storage.columns import arrow_type
 
 Pieces: TypeAlias = Iterator[pa.Table]
-"""Rows in pieces of bounded size."""
+"""Rows in Arrow tables of bounded size."""
 Reader: TypeAlias = Callable[[Columns], Pieces]
-"""A function that returns rows with exactly the given columns, and raises Refused for a row that does not fit."""
+"""A function that returns rows with exactly the given columns, or raises Refused if a row does not fit."""
 Written: TypeAlias = Callable[[Any], AbstractContextManager[Iterable[pa.Table]]]
-"""A function that returns the rows of a Spark DataFrame in bounded pieces."""
+"""A function that returns the rows of a Spark DataFrame in Arrow tables of bounded size."""
 
 _ROWS: Final = 10_000
-"""The maximum number of rows in a piece."""
 
 _FORMS: Final = "Pass dicts, lines of JSON, or a table of pyarrow, pandas, polars or Spark."
 
 
 def reader_of(rows: Any, written: Written) -> tuple[Reader, str]:
-    """Return a reader for ``rows``, and a name for them in messages. Raise Refused for an object without rows."""
+    """Return a reader for ``rows``, and a name for messages. Raise Refused if the object does not contain rows."""
     if isinstance(rows, TextRow):
         return _texts(rows), "these values"
     if isinstance(rows, Mapping):
@@ -82,7 +81,6 @@ def _python(rows: Iterable[object], source: str = "these rows") -> Reader:
 
 
 def _iterable(rows: Iterable[object]) -> tuple[Reader, str]:
-    """Return a reader for dicts or JSON lines, depending on the first item, and a name for the rows in messages."""
     name = getattr(rows, "name", None)
     rest = _limited(rows) if hasattr(rows, "readline") else iter(rows)
     first = next(rest, None)
@@ -150,7 +148,6 @@ def _spark(rows: Any, written: Written, columns: Columns) -> Pieces:
 
 
 def _pandas(rows: Any, columns: Columns) -> Pieces:
-    """Yield the columns of a DataFrame and the named levels of its index."""
     check_names(rows.columns, columns, "the DataFrame")
     rows = _with_levels(rows, columns)
     kinds = {name: kind for name, kind in columns if name in rows.columns}
@@ -167,7 +164,7 @@ def _pandas(rows: Any, columns: Columns) -> Pieces:
 
 
 def _with_levels(rows: Any, columns: Columns) -> Any:
-    """Return the DataFrame with the named levels of its index as columns, except levels equal to an existing column."""
+    """Return the DataFrame with the named index levels as columns. An index level that equals a column is dropped."""
     same = [
         place
         for place, name in enumerate(rows.index.names)
@@ -181,7 +178,7 @@ def _with_levels(rows: Any, columns: Columns) -> Any:
 
 
 def _series(values: Any, name: str, kind: Any, before: int) -> pa.Array:
-    """Return a column as an Arrow array. Convert Python objects one by one; a NaN among them is a missing value."""
+    """Return a column as an Arrow array. NaN counts as a missing value."""
     if values.dtype != object:
         try:
             return pa.array(values, from_pandas=True)

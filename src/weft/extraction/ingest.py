@@ -1,7 +1,7 @@
-"""Load mail and files into tables, so that each record is stored once, already present, or quarantined.
+"""Load mail and files into tables. Each record is either stored once, already present, or quarantined.
 
-To recover from a load that died, run the load again. In mail and in keyed tables, keys identify the rows. A load
-without keys is identified by the digest of the file, and continues after the committed rows (design law 6).
+To recover from a load that died, run the load again. Keys identify the rows of mail and of keyed tables. A load without
+keys is identified by the digest of the file. A repeated load continues after the committed rows (design law 6).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from weft.extraction.storing import (
 
 _NAMED: Final = re.compile(rb"(?im)^Message-ID:")
 _HEADERS: Final = 1 << 16
-"""The number of bytes at the start of a record that are searched for headers."""
+"""The search for headers is limited to this number of bytes."""
 
 
 def ingest_mail(
@@ -54,11 +54,11 @@ def ingest_mail(
     timing: Timing = DEFAULT_TIMING,
     progress: Progress | None = None,
 ) -> Summary:
-    """Load mail into ``table``, which is created if necessary; see
-    :func:`weft.extraction.mail.arrival_order.read_mail`.
+    """Load mail into ``table``, and create the table if necessary.
 
-    Raises ExtractionError for a path that cannot be read; Refused if the paths contain no message, if the table is not
-    a mail table, and as ``timing`` requires; LeaseBusy; StorageError.
+    See :func:`weft.extraction.mail.arrival_order.read_mail`. Raises ExtractionError for a path that cannot be read.
+    Raises Refused if the paths contain no message, if the table is not a mail table, or if ``timing`` forbids a row.
+    Raises LeaseBusy and StorageError.
     """
     with mail_paths(paths) as (readable, names):
         return _ingest_mail(to, readable, names, table, newsgroup, timing, progress)
@@ -110,7 +110,6 @@ def _require_messages(first: Sequence[Batch]) -> None:
 
 
 def _mail_table(catalog: CatalogParts, name: str) -> TableRecord | None:
-    """Return the mail table of that name, or None if it does not exist. Raise Refused for another kind of table."""
     table_record = existing(catalog, name)
     if table_record is None:
         return None
@@ -123,7 +122,7 @@ def _mail_table(catalog: CatalogParts, name: str) -> TableRecord | None:
 
 
 def existing(catalog: CatalogParts, name: str) -> TableRecord | None:
-    """Return the table of that name, or None if it does not exist. Raise Refused for a tracked table."""
+    """Return the table with this name, or None if it does not exist. Raise Refused for a tracked table."""
     try:
         table_record = catalog.tables.named(name)
     except NotFound:
@@ -152,14 +151,18 @@ def ingest_file(
     timing: Timing = DEFAULT_TIMING,
     progress: Progress | None = None,
 ) -> Summary:
-    """Load CSV, JSON lines and Parquet into ``table`` as one load, which creates the table if necessary.
+    """Load CSV, JSON lines and Parquet files into ``table`` as one load. Create the table if necessary.
 
-    ``items`` are files, folders, patterns or byte streams. Several files are merged by the own times of their rows
-    if ``timing.ts_from`` is set, and otherwise loaded in order. A file whose digest was loaded before is skipped. If
-    the first load of the table sets ``keys``, a row that is already stored is skipped, too. ``evolve`` adds new columns
-    of the files to the table. On a wall-clock home, a row too far ahead of the clock (``timing.future_us``) goes to
-    quarantine. Raises NotFound; ExtractionError; Refused for other columns or keys and as ``timing`` requires; Conflict
-    while another load of one of the files runs; LeaseBusy; StorageError.
+    ``items`` are files, folders, patterns or byte streams. If ``timing.ts_from`` is set, the rows of several files are
+    merged by their event times. Without ``timing.ts_from``, the files are loaded in order. A file that was loaded
+    before is skipped.
+
+    The first load of a table sets its ``keys``. In a table with keys, rows that are already stored are skipped. With
+    ``evolve``, new columns of the files are added to the table. On a wall-clock home, a row more than
+    ``timing.future_us`` ahead of the clock goes to quarantine.
+
+    Raises NotFound, ExtractionError, LeaseBusy and StorageError. Raises Refused if the columns or keys do not match the
+    table, or if ``timing`` forbids a row. Raises Conflict while another load of one of the files runs.
     """
     several = [items] if isinstance(items, str | os.PathLike) or not isinstance(items, Sequence) else items
     with input_files(several) as found_here:
@@ -177,7 +180,7 @@ def ingest_file(
             own = tuple(keys or ()) if table_record is None else table_record.keys
             watermark = check_row_times(to, table, own, read, timing)
             batches = read() if table_record is None else None
-            # Read a batch before creating the table, so that an unreadable file creates no table.
+            # Read a batch before creating the table. An unreadable file then creates no table.
             first = [] if batches is None else list(islice(batches, 1))
             load = _file_load(to, table, table_record, sources, keys, list(new.values()), timing, watermark)
             if load is not None:
@@ -215,8 +218,8 @@ def _file_load(
 ) -> Load | None:
     """Register the load and return it.
 
-    Return None if another process has meanwhile changed the table or loaded one of the files, or if ``watermark``
-    (None: any) is no longer the watermark.
+    Return None if the table, the loads of these files or the watermark have changed in the meantime. The watermark is
+    not checked if ``watermark`` is None.
     """
     digest_of_all = digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
     files = [(source.name, own) for source, own in zip(sources, digests, strict=True)] if len(digests) > 1 else []
@@ -241,7 +244,7 @@ def _file_load(
 
 
 def _refuse_half_loaded(table: TableRecord, before: Mapping[str, LoadRecord], digest_of_all: str) -> None:
-    """Raise Conflict if another load of a file died and the table has no keys to recognize the rows of that load."""
+    """Raise Conflict if another load of a file died and the table has no keys to recognize its rows."""
     other = next((load for load in before.values() if load.digest != digest_of_all), None)
     if other is not None and not table.keys:
         raise Conflict(
@@ -256,7 +259,7 @@ def _batches(
     timing: Timing,
     aside: Mapping[str, frozenset[str]] = MappingProxyType({}),
 ) -> Iterator[Batch]:
-    """Yield the rows of all files except the records ``aside``. Files with own times are merged by these times."""
+    """Yield the rows of all files except the records in ``aside``. Files with event times are merged."""
     latest = to.clock() + timing.future_us if to.catalog.home().clock == "wall" else None
 
     def read(source: FileSource) -> Iterator[Batch]:

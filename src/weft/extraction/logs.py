@@ -1,13 +1,13 @@
 """Load a log of temporal logic: one table for each predicate, and one for all time points, including empty ones.
 
-The column ``tp`` of a predicate's table is the number of the time point; numbering continues from one log to the next.
-Time points are stored last, so that a tick which reads one finds its rows. If a load dies, run it again before
-loading another log. The load then continues where it stopped: the tables identify the log by its digest.
+The column ``tp`` of a predicate's table is the number of the time point. The numbers continue from one log to the next.
+Time points are stored last. The rows of a time point are therefore stored before a tick reads it.
 
-Rows are stored only after the whole log has been read without error.
+If a load dies, repeat it before loading another log. The tables identify the log by its digest. The repeated load
+continues where the first load stopped.
 
-A log mixes the rows of all predicates, but a load stores the rows of one table. So the rows of each table are first
-written to a temporary Arrow file, which bounds memory.
+The whole log is read before the first row is stored. A log with an error therefore changes no table. A log mixes the
+rows of all predicates. To limit memory, the rows of each table are first written to a temporary Arrow file.
 
 Formulas, signatures and logs are plain files or files compressed with gzip (``.gz``).
 """
@@ -51,7 +51,7 @@ Columns: TypeAlias = "tuple[tuple[str, DataType], ...]"
 _POINTS: Final[Columns] = ((TP, BIGINT), (AT, TIMESTAMP))
 _KIND: Final = "monpoly"
 _TIMING: Final = Timing(ts_from=AT, hold=True)
-"""The ts of a row is the time of its time point. ``hold`` prevents a tick until the time points are stored."""
+"""The ``ts`` of a row is the time of its time point. ``hold`` prevents a tick until the time points are stored."""
 
 
 @dataclass(frozen=True)
@@ -75,11 +75,11 @@ class _Begun:
 
 
 def ingest_log(to: OpenHome, log: Path, known: Path, *, progress: Progress | None = None) -> tuple[Summary, ...]:
-    """Load a log in MonPoly's format with its signature. Return one summary per table, the time points last.
+    """Load a log in MonPoly's format with its signature. Return one summary per table, with the time points last.
 
-    Raises FormulaError with the line of a syntax error; Refused for tables with other columns, and on a wall-clock home
-    for a time ahead of the clock; Conflict while another log is partly loaded; NotFound; ExtractionError; LeaseBusy;
-    StorageError.
+    Raises FormulaError with the line of a syntax error. Raises Refused if a table has other columns, or if a time is
+    ahead of a wall clock. Raises Conflict while another log is partly loaded. Raises NotFound, ExtractionError,
+    LeaseBusy and StorageError.
     """
     with in_file(known):
         predicates = signature(text_of(known))
@@ -89,9 +89,7 @@ def ingest_log(to: OpenHome, log: Path, known: Path, *, progress: Progress | Non
 
 @contextmanager
 def _readable(log: Path) -> Iterator[Path]:
-    """Yield the path of a file that contains the log and can be read repeatedly. Raises NotFound and
-    ExtractionError.
-    """
+    """Yield the path of a file that contains the log and can be read repeatedly."""
     try:
         kind_of_path(log)
     except OSError as error:
@@ -103,7 +101,6 @@ def _readable(log: Path) -> Iterator[Path]:
 def _ingested(
     to: OpenHome, log: Path, file: Path, predicates: Signature, progress: Progress | None
 ) -> tuple[Summary, ...]:
-    """Load the log ``log``, whose bytes are in ``file``."""
     sha256 = digest(file)
     points = existing(to.catalog, TIME_POINTS)
     if points is not None and to.catalog.loads.loaded(points.table_id, sha256):
@@ -123,13 +120,11 @@ def _ingested(
 
 
 def _loaded(to: OpenHome, points: TableRecord, sha256: str) -> int:
-    """Return the number of time points of a log that was loaded before."""
     before = to.catalog.loads.of_source(points.table_id, sha256)
     return next(load.stored + load.known for load in before if load.finished_at is not None)
 
 
 def _read(to: OpenHome, path: Path, file: Path, known: Signature, folder: Path) -> _Log:
-    """Read the whole log once, and write its rows to files in ``folder``. Raises FormulaError and Refused."""
     latest = to.clock() + _TIMING.future_us if to.catalog.home().clock == "wall" else LAST_INSTANT
     rows = {
         name: LogRows(folder / str(number), _columns(predicate), TP)
@@ -189,7 +184,7 @@ def _table(writer: Writer, name: str, columns: Columns) -> TableRecord:
 
 
 def _columns(predicate: Predicate) -> Columns:
-    """Return the columns of a predicate's table: the signature's column names if they are valid, then ``tp``."""
+    """Return the columns of a predicate's table. A column name that is taken is replaced by ``x`` and a number."""
     taken = {"ts", TP}
     columns = []
     for number, (name, type_) in enumerate(zip(predicate.columns, predicate.types, strict=True), 1):
@@ -200,7 +195,6 @@ def _columns(predicate: Predicate) -> Columns:
 
 
 def _require_apart(names: Iterable[str]) -> None:
-    """Raise Refused if two predicates would have the same table."""
     seen = {TIME_POINTS: TIME_POINTS}
     for name in names:
         if folded(name) in seen:
@@ -226,9 +220,9 @@ def _require_same(table: TableRecord | None, columns: Columns) -> None:
 
 @dataclass
 class LogRows:
-    """The rows of one table, written to the file ``path``. ``rows`` counts them.
+    """The rows of one table, written to the file ``path``. ``rows`` is the number of rows.
 
-    ``number`` is the name of the column with the numbers of time points.
+    The column named ``number`` contains the numbers of the time points.
     """
 
     path: Path
@@ -246,7 +240,7 @@ class LogRows:
         return arrow_schema(self.columns)
 
     def add(self, values: Sequence[object], at: int) -> None:
-        """Add a row with the time ``at`` (µs UTC). Its time point is numbered from 0 at the start of the log."""
+        """Add a row with the time ``at``, in microseconds UTC. The first time point of the log has the number 0."""
         self._values.append(values)
         self._times.append(at)
         self._held += sum(len(each) for each in values if isinstance(each, str))
@@ -260,7 +254,7 @@ class LogRows:
             self._writer.close()
 
     def batches(self, first: int) -> Iterator[Batch]:
-        """Yield the rows in order. ``first`` is the number of the log's first time point."""
+        """Yield the rows in order. ``first`` becomes the number of the log's first time point."""
         if not self.rows:
             return
         place = self.schema.names.index(self.number)
@@ -285,7 +279,7 @@ class LogRows:
 
 STDIN = "-"
 _MOST_TEXT = 16 << 20
-"""The maximum number of characters of a formula or a signature."""
+"""The maximum length of a formula or a signature, in characters."""
 
 
 def text_of(path: Path) -> str:
@@ -298,7 +292,7 @@ def text_of(path: Path) -> str:
 
 
 def lines_of(stream: TextIO, where: str) -> Iterator[str]:
-    """Yield the lines of a text. Raise FormulaError for a line that is longer than MAX_LINE."""
+    """Yield the lines of a text. Raise FormulaError for a line of more than ``MAX_LINE`` characters."""
     number = 0
     while line := stream.readline(MAX_LINE + 1):
         number += 1
@@ -309,7 +303,7 @@ def lines_of(stream: TextIO, where: str) -> Iterator[str]:
 
 @contextmanager
 def in_file(path: Path) -> Iterator[None]:
-    """Add the path of the file to errors raised in the context."""
+    """Add the path of the file to a FormulaError that is raised inside the ``with`` block."""
     try:
         yield
     except FormulaError as error:

@@ -1,7 +1,7 @@
-"""Merge the batches of several sources by the own times of the rows.
+"""Merge the batches of several sources by the event times of the rows.
 
-The sort key of a row is the greatest own time so far in its source, so that each source stays in order. Rows with the
-same key follow the order of the sources. Batch boundaries do not influence the result.
+The sort key of a row is the greatest event time so far in its source. The rows of a source therefore stay in order.
+Rows with the same key follow the order of the sources. Batch boundaries do not influence the result.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ BEFORE_ALL: Final = -(2**62)
 
 @dataclass(frozen=True)
 class Timed:
-    """A source whose rows have own times from ``begins`` (µs UTC) on. Reading starts when ``batches`` is called.
+    """A source of rows with event times from ``begins`` (µs UTC) on. A call of ``batches`` starts reading.
 
-    So few files are open at once in a merge of hundreds of files that rarely overlap in time.
+    If the files of a merge rarely overlap in time, only a few of them are open at once.
     """
 
     begins: int
@@ -32,8 +32,6 @@ class Timed:
 
 @dataclass
 class _Source:
-    """A source during a merge: its waiting rows, their sort keys, and its counts since the last batch."""
-
     batches: Iterator[Batch]
     number: int
     rows: pa.Table | None = None
@@ -44,7 +42,7 @@ class _Source:
     read: int = 0
 
     def fill(self) -> bool:
-        """Read batches until a row waits; return False if the source has no more rows."""
+        """Read batches until at least one row is waiting. Return False if the source has no more rows."""
         while self.rows is None or not self.rows.num_rows:
             batch = next(self.batches, None)
             if batch is None:
@@ -67,9 +65,8 @@ class _Source:
         return self.places[-1].as_py(), self.number
 
     def take(self, until: int, inclusive: bool) -> tuple[pa.Table, pa.Array, tuple[Rejected, ...]]:
-        """Remove the waiting rows with sort keys less than ``until``, or equal to it if ``inclusive``.
-
-        Return these rows, their sort keys and their records.
+        """Remove and return the waiting rows with sort keys less than ``until``. With ``inclusive``, also remove the
+        rows with the sort key ``until``.
         """
         assert self.rows is not None and self.places is not None
         before = pc.less_equal(self.places, until) if inclusive else pc.less(self.places, until)
@@ -79,16 +76,15 @@ class _Source:
         return taken
 
     def take_counts(self) -> tuple[tuple[Rejected, ...], int]:
-        """Return the rejected records and the number of records read since the last call."""
         counts = self.rejected, self.read
         self.rejected, self.read = (), 0
         return counts
 
 
 def merged(sources: Sequence[Timed], empty: pa.Table) -> Iterator[Batch]:
-    """Yield the rows of all sources in the order of their own times, with new row numbers.
+    """Yield the rows of all sources in the order of their event times, with new row numbers.
 
-    ``empty`` is a table with the columns of a batch and no rows.
+    ``empty`` is an Arrow table with the columns of a batch and no rows.
     """
     later = sorted(enumerate(sources), key=lambda each: each[1].begins, reverse=True)
     reading: list[_Source] = []
@@ -115,7 +111,6 @@ def _together(
     empty: pa.Table,
     first: int,
 ) -> Batch:
-    """Return one batch of the taken rows in sorted order, with rejected records and read counts."""
     rejected, read = tuple(one for each, _ in counts for one in each), sum(count for _, count in counts)
     if not taken:
         return Batch(empty, rejected, read)

@@ -1,9 +1,10 @@
-"""Check JSON against STRUCT, ARRAY and MAP types, and convert Python values to JSON of such a type.
+"""Check JSON against STRUCT, ARRAY and MAP types, and convert Python values to JSON of these types.
 
 JSON matches a type if Spark's FROM_JSON reads the whole text without loss. A number that a DOUBLE would round does not
-match, and a string does not match a number type; every value matches STRING. A missing value is NULL. Field names must
-match exactly and be unique in their object, because FROM_JSON does not read ``{"A": 1}`` as a field ``a``. From
-``{"a": 1, "a": 2}``, it reads one number as a STRUCT but both numbers as a MAP.
+match DOUBLE. A string does not match a number type. Every value matches STRING. A missing value is NULL.
+
+Field names must match exactly and be unique in their object. For example, FROM_JSON finds no field ``a`` in ``{"A":
+1}``. From ``{"a": 1, "a": 2}``, FROM_JSON reads one number into a STRUCT, but both numbers into a MAP.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _EXACT_DIGITS_OF_FLOAT: Final = 9
 
 
 def is_of(text: str, shape: DataType, *, closed: bool = False) -> bool:
-    """Return whether a JSON text matches the type. With ``closed``, all its fields must belong to the type.
+    """Return whether a JSON text matches the type. With ``closed``, the text may have no fields beyond the type.
 
     >>> kind = DataType.parse_nested("STRUCT<a: INT, b: ARRAY<STRING>>")
     >>> is_of('{"a": 1, "b": [null, "x"]}', kind), is_of('{"a": "1"}', kind), is_of("[]", kind)
@@ -77,7 +78,7 @@ def _fits(value: Any, shape: DataType, closed: bool) -> bool:
 
 
 def _is_text(value: Any) -> bool:
-    """Return whether the value is a string without lone surrogates, which Spark would read as question marks."""
+    """Return False for a text with lone surrogates, because Spark would read question marks."""
     try:
         (value if isinstance(value, str) else to_json(value)).encode()
     except UnicodeEncodeError:
@@ -112,10 +113,7 @@ def _is_number(value: Any, shape: DataType) -> bool:
 
 
 def _is_fraction(written: str, shape: DataType) -> bool:
-    """Return whether the type can store the number ``written``, which has a point or an exponent, without loss.
-
-    The stored number must be finite, must not underflow to 0, and must have all digits.
-    """
+    """Return whether the type can store ``written`` without loss. The number has a decimal point or an exponent."""
     mantissa, value = written.lower().partition("e")[0].lstrip("-0."), float(written)
     if not math.isfinite(value) or (not value and mantissa):
         return False
@@ -130,7 +128,7 @@ def _is_fraction(written: str, shape: DataType) -> bool:
 
 
 def keeps_digits(written: str) -> bool:
-    """Return whether the shortest representation of the DOUBLE equals the number as written.
+    """Return whether a conversion to DOUBLE and back to text preserves the number.
 
     >>> keeps_digits("0.30000000000000004"), keeps_digits("0.300000000000000041"), keeps_digits("1e999")
     (True, False, False)
@@ -160,8 +158,8 @@ def _is_decimal(written: str, shape: DataType) -> bool:
 def json_of(value: Any, shape: DataType) -> str:
     """Return a Python value as JSON text of the type ``shape``.
 
-    The value consists of dicts, lists, dates, Decimals and the like, or is JSON text. Raise ValueError or TypeError for
-    a value that does not match, or that has additional fields.
+    The value is JSON text, or consists of dicts, lists, dates, Decimals and other scalars. Raise ValueError or
+    TypeError if the value does not match or has additional fields.
 
     >>> json_of({"a": [Decimal("1.50"), None]}, DataType.parse_nested("STRUCT<a: ARRAY<DECIMAL(5,2)>>"))
     '{"a":[1.50,null]}'
@@ -177,10 +175,9 @@ def json_of(value: Any, shape: DataType) -> str:
 
 
 def holds(shape: DataType, other: DataType) -> bool:
-    """Return whether every value of the type ``other`` is certain to be of the type ``shape``.
+    """Return whether every value of the type ``other`` is also a value of the type ``shape``.
 
-    The result is False for times, because Parquet can store times before the year 1 or after 9999, which TIMESTAMP
-    cannot.
+    The result is False for DATE and TIMESTAMP, because Parquet can store times outside the years 1 to 9999.
 
     >>> parsed = DataType.parse_nested
     >>> holds(parsed("STRUCT<a: STRING, b: INT>"), parsed("STRUCT<a: BIGINT, c: DATE>"))

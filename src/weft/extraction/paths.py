@@ -1,11 +1,13 @@
-"""Decide which paths may be read, both paths that a user names and paths that a folder contains.
+"""Decide which paths may be read: paths that a user names, and paths found in a folder.
 
-A named path may be a regular file, a folder, or a link to one. A path found in a folder or by a pattern must be a
-regular file; links are not followed, because they may lead out of the folder. Pipes, sockets and devices are refused
-without blocking. The exception is a stream of this process that is named by its file descriptor, ``/dev/stdin`` or
-``/dev/fd/N``, as a shell passes for ``<(command)``.
+A path that a user names may be a regular file, a folder, or a link to either. A path found in a folder or by a pattern
+must be a regular file. Links in a folder are not followed, because they may lead out of the folder. Pipes, sockets and
+devices are refused without blocking.
 
-All errors are OSErrors, whose ``strerror`` describes the path.
+However, a stream that this process already has open may be read. The user names such a stream by its file descriptor,
+``/dev/stdin`` or ``/dev/fd/N``. For ``<(command)``, a shell passes ``/dev/fd/N``.
+
+All errors are OSErrors. The ``strerror`` of an error describes the problem with the path.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from typing import Final, Literal
 Kind = Literal["file", "folder", "stream"]
 
 SKIPPED: Final = "not a regular file: links and devices are not followed"
-"""The reason for skipping a path that a folder contains."""
+"""The reason for skipping a path in a folder."""
 _DESCRIPTOR: Final = re.compile(r"/dev/(?P<name>stdin)|(?:/dev/fd|/proc/self/fd)/(?P<number>\d+)")
 _KINDS: Final = (
     (stat.S_ISFIFO, "it is a pipe"),
@@ -38,7 +40,7 @@ _KINDS: Final = (
 
 
 def descriptor(path: str | os.PathLike[str]) -> int | None:
-    """Return the file descriptor that a path such as ``/dev/fd/63`` names; None for any other path.
+    """Return the file descriptor that a path such as ``/dev/fd/63`` names. Return None for any other path.
 
     >>> descriptor("/dev/stdin"), descriptor("/dev/fd/63"), descriptor("/dev/null")
     (0, 63, None)
@@ -48,7 +50,7 @@ def descriptor(path: str | os.PathLike[str]) -> int | None:
 
 
 def kind_of_path(path: Path) -> Kind:
-    """Return the kind of a named path, following links. Raise OSError for a kind that Weft does not read."""
+    """Return the kind of a named path. Follow links. Raise OSError for a kind that Weft does not read."""
     mode = path.stat().st_mode
     if stat.S_ISREG(mode):
         return "file"
@@ -60,9 +62,9 @@ def kind_of_path(path: Path) -> Kind:
 
 
 def opened(path: Path, *, streams: bool = False) -> io.FileIO:
-    """Open a regular file or, with ``streams``, a file descriptor of this process. Raises OSError.
+    """Open a regular file. With ``streams``, also open a file descriptor of this process. Raises OSError.
 
-    Opening a pipe does not block. The kind is checked after opening, so that the file cannot be replaced in between.
+    Opening a pipe does not block. The kind is checked after opening, because another process may replace the file.
     """
     number = descriptor(path)
     if streams and number is not None and kind_of_path(path) == "stream":
@@ -82,7 +84,7 @@ def _other(path: Path, mode: int) -> OSError:
 
 
 def walked(folder: Path, skipped: list[Path]) -> Iterator[Path]:
-    """Yield the regular files of a folder tree sorted by name, without hidden files.
+    """Yield the regular files of a folder tree, sorted by name. Skip hidden files.
 
     Append links and special files to ``skipped``. Raise OSError for a folder that cannot be listed.
     """
@@ -125,7 +127,7 @@ def matching(pattern: str, skipped: list[Path]) -> Iterator[Path]:
 
 @contextmanager
 def copied(paths: Sequence[Path]) -> Iterator[dict[Path, Path]]:
-    """Copy each stream among the paths to a temporary file; yield the copies, which are deleted when the context ends.
+    """Copy each stream among the paths to a temporary file. Yield the copies.
 
     A stream can be read only once, but a load reads its files several times. Raises OSError.
     """

@@ -18,13 +18,13 @@ from weft.extraction.row_values import BITS, Columns, no_column, shown, wrong_va
 from weft.storage.columns import arrow_type
 
 _MISSING: Final = ("NaTType", "NAType")
-"""The class names of pandas' missing values."""
+"""The class names of missing values in pandas."""
 
 
 def from_dicts(rows: Iterable[object], columns: Columns, source: str) -> Iterator[dict[str, object]]:
-    """Yield each row as a dict from column to value. Missing names, None, and pandas' NaT and NA are NULL.
+    """Yield each row as a dict of column values. Missing names, None, NaT and NA become NULL.
 
-    Raises Refused for values that ``value_of`` does not accept, naming the row (from 1), the column and the value.
+    Raises Refused for a value that ``value_of`` rejects. The error names the row (from 1), the column and the value.
     """
     kinds = dict(columns)
     for number, row in enumerate(rows, 1):
@@ -44,11 +44,11 @@ def from_dicts(rows: Iterable[object], columns: Columns, source: str) -> Iterato
 
 
 def value_of(value: Any, kind: DataType) -> object:
-    """Return the value as a column of the type stores it.
+    """Return the value in the form in which a column of this type stores it.
 
-    NumPy scalars are treated as Python's. DECIMAL accepts a Decimal, an int, and a float whose shortest representation
-    fits. FLOAT and DOUBLE accept an int that they represent exactly. A datetime without a time zone is UTC. Raise
-    ValueError, TypeError, OverflowError or ArithmeticError for other values.
+    NumPy scalars are treated like Python scalars. DECIMAL accepts a Decimal, an int, or a float. The shortest
+    representation of the float must fit. FLOAT and DOUBLE accept an int that they represent exactly. A datetime without
+    a time zone is read as UTC. Raises ValueError, TypeError, OverflowError or ArithmeticError for other values.
     """
     if value is None or type(value).__name__ in _MISSING:
         return None
@@ -67,7 +67,7 @@ def value_of(value: Any, kind: DataType) -> object:
 
 
 def _of_numpy(value: object) -> bool:
-    """Return whether the value is a NumPy scalar (not an array), without importing NumPy."""
+    """Return whether the value is a NumPy scalar, without importing NumPy."""
     return isinstance(value, getattr(sys.modules.get("numpy"), "generic", ()))
 
 
@@ -130,8 +130,8 @@ def _instant(value: Any, _kind: DataType) -> dt.datetime:
     if not isinstance(value, dt.datetime):
         raise TypeError
     if hasattr(value, "to_pydatetime"):
-        # Truncate the nanoseconds of a pandas Timestamp, because pandas warns about them. floor() works on local time,
-        # which is ambiguous when clocks are set back, so call it in UTC.
+        # Truncate the nanoseconds of a pandas Timestamp, because pandas warns about them. Convert to UTC first, because
+        # local time is ambiguous when clocks are set back.
         utc: Any = value if value.tzinfo is None else value.tz_convert("UTC")  # type: ignore[attr-defined]
         value = utc.floor("us").to_pydatetime()
     aware: dt.datetime = value if value.tzinfo is not None else value.replace(tzinfo=dt.timezone.utc)

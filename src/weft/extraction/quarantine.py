@@ -1,4 +1,7 @@
-"""Store records that could not be read: their bytes in the home under the SHA-256, and an index in the catalog."""
+"""Store records that could not be read.
+
+The home stores the bytes of a record under their SHA-256. The catalog contains an index of the records.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from weft.failpoint import failpoint
 from weft.location import Location
 
 FEED: Final = "feed"
-"""The ``kind`` in the options of a quarantined line of a change feed."""
+"""The ``kind`` option of a quarantined line of a change feed."""
 
 
 def quarantine(
@@ -27,10 +30,9 @@ def quarantine(
     options: Callable[[Rejected], Mapping[str, object]],
     at: int,
 ) -> int:
-    """Store the bytes of the records, then add the records to the index; return the number of new records.
+    """Store the bytes of the records, then add the records to the index. Return the number of new records.
 
-    The bytes are durable before the index names them. ``options`` returns the options for retrying a record; ``at`` is
-    in µs UTC.
+    The bytes are durable before the index refers to them. ``options`` returns the options for a retry. ``at`` is in µs.
     """
     if not rejected:
         return 0

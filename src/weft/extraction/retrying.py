@@ -1,6 +1,6 @@
 """Retry quarantined records.
 
-A newer version, a later clock or a changed table may allow Weft to read a record that it rejected before.
+A rejected record may become readable in a newer version, at a later time, or after a change of the table.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from weft.storage.local_sql import connect
 
 @dataclass(frozen=True, repr=False)
 class Retried(Brief):
-    """The result of a retry: ``read`` records left the quarantine, ``kept`` records remain, ``stored`` rows are new."""
+    """The result of a retry. ``read`` records left the quarantine, ``kept`` records remain, ``stored`` rows are new."""
 
     read: int = 0
     kept: int = 0
@@ -41,12 +41,12 @@ class Retried(Brief):
 def retry(
     to: OpenHome, ids: Collection[int] | None = None, *, late: Late | None = None, future_us: int | None = None
 ) -> Retried:
-    """Retry the open records of the quarantine, or only those with the given ids, with the options of their loads.
+    """Retry the open records of the quarantine with the options of their loads. With ``ids``, retry only these records.
 
     ``late`` and ``future_us`` override the options of the loads (see :class:`~weft.extraction.batches.Timing`). A late
-    record remains unless ``late`` is ``stamp``. A record that can be read becomes rows; any other record gets its
-    current reason. A retry that died can be repeated, and stores nothing twice. Raises NotFound for an id without an
-    open record, and StorageError for missing bytes.
+    record remains unless ``late`` is ``stamp``. If a record can now be read, its rows are stored. If a record still
+    cannot be read, its reason is updated. A retry that died can be repeated and stores nothing twice. Raises NotFound
+    for an id without an open record. Raises StorageError for missing bytes.
     """
     open_records = {record.quarantine_id: record for record in to.catalog.quarantine.all()}
     missing = sorted(set(ids or ()) - set(open_records))
@@ -65,13 +65,14 @@ def retry(
 
 def _retry_one(to: OpenHome, record: QuarantineRecord, timing: Timing, total: Retried) -> Retried:
     if json.loads(record.options)["kind"] == FEED:
-        # Do not insert the change, because later changes of the same key may be recorded. The record stays.
+        # Do not insert the change, because later changes of the same key may be recorded already. The record stays in
+        # quarantine.
         return _stays(to, record, record.reason, total)
     table = to.catalog.tables.by_id(record.table_id)
     batch = _read(to, quarantined_bytes(to.catalog.data, record), record, table, timing)
     if batch.rejected or not batch.rows.num_rows:
         return _stays(to, record, batch.rejected[0].reason if batch.rejected else record.reason, total)
-    # The digest lets a retry that died continue where it stopped, as the load of a file does.
+    # The digest identifies the retry. If a retry died, the next one continues where it stopped.
     digest = f"quarantine-{record.quarantine_id}"
     # Refuse a late record instead of quarantining it, because it is already in quarantine.
     strict = replace(timing, late="stamp" if timing.late == "stamp" else "refuse")

@@ -25,7 +25,7 @@ _TAKES: Final = {
 
 
 def accepted_values(kind: DataType) -> str:
-    """Return a text that describes the values for a column of the type.
+    """Return a description of the values that a column of the type accepts.
 
     >>> accepted_values(DataType("TINYINT")), accepted_values(DataType("DATE"))
     ('an int from -128 to 127', 'a date')
@@ -47,7 +47,7 @@ def listed(columns: Columns) -> str:
 
 
 def no_column(name: object, columns: Columns, where: str) -> Refused:
-    """Return the error for a column that the table lacks."""
+    """Return the error for a column that the table does not have."""
     way = ""
     if name == "ts":
         way = "ts is the instant at which a row begins. To take it from rows: ts_from='ts' or --ts-from ts. "
@@ -55,7 +55,7 @@ def no_column(name: object, columns: Columns, where: str) -> Refused:
 
 
 def wrong_value(name: str, kind: DataType, value: str, where: str, hint: str | None = None) -> Refused:
-    """Return the error for a printed ``value`` that is not of its column's type.
+    """Return the error for a printed ``value`` that does not fit its column's type.
 
     Without ``hint``, the hint of the error describes the accepted values.
     """
@@ -68,7 +68,7 @@ def wrong_value(name: str, kind: DataType, value: str, where: str, hint: str | N
 
 
 def shown(value: object) -> str:
-    """Return the repr of a value, or a description if repr fails.
+    """Return the repr of a value. If repr fails, return a description.
 
     >>> shown("a"), shown(10**5000)
     ("'a'", 'an int of 16610 bits')

@@ -1,4 +1,4 @@
-"""Store one load: write its batches to a table and to quarantine, and take the writer's lease for each batch."""
+"""Store one load: write its batches to a table and to quarantine. Take the writer's lease for each batch."""
 
 from __future__ import annotations
 
@@ -29,19 +29,20 @@ from weft.printable import Brief
 from weft.storage.verify import require_undamaged
 
 LEASE_WAIT_US: Final = 120 * 1_000_000
-"""The time in microseconds that a batch waits for the lease of another writer, such as a tick, before LeaseBusy."""
+"""The maximum time that a batch waits for the lease, in microseconds. LeaseBusy is raised after this time."""
 
 
 @dataclass(frozen=True, repr=False)
 class Summary(Brief):
-    """The result of a load, in rows: ``stored``, already ``known``, ``quarantined``, and ``late`` among the stored
-    rows.
+    """The result of a load. All counts are numbers of rows.
 
-    ``differ`` is the number of known rows whose values differ from the stored row, which does not change. A late row
-    has an own time before the watermark (design section 1), and gets the watermark as its ts. ``first_ts`` and
-    ``last_ts`` are the first and the last ts of the stored rows (None: no rows). ``already_loaded`` means that all
-    files were loaded before; ``known`` is then the number of their rows. ``notes`` tell the user what was changed or
-    inferred.
+    - ``known`` rows were already stored. ``differ`` is the number of known rows whose values differ from the stored
+      row. The stored row does not change.
+    - ``late`` counts the stored rows whose event time was before the watermark. A late row gets the watermark as its
+      ``ts`` (design section 1).
+    - ``first_ts`` and ``last_ts`` are the first and the last ``ts`` of the stored rows, or None.
+    - If all files were loaded before, ``already_loaded`` is True, and ``known`` is the number of their rows.
+    - ``notes`` tell the user what the load changed or inferred.
     """
 
     table: str
@@ -67,9 +68,9 @@ class Summary(Brief):
 class Load:
     """A load that is registered in the catalog.
 
-    ``options`` are the options for retrying rejected records; ``by_source`` adds options for each source. ``already``
-    is the number of rows that an earlier run of this load stored; None for a table with keys. ``aside`` maps each
-    source to the positions of the records that an earlier run quarantined.
+    ``options`` are the options for retrying rejected records. ``by_source`` adds options for each source. An earlier
+    run of this load stored ``already`` rows. In a table with keys, ``already`` is None. ``aside`` maps each source to
+    the positions of the records that an earlier run quarantined.
     """
 
     to: OpenHome
@@ -84,9 +85,9 @@ class Load:
 
 @contextmanager
 def loading_lease(to: OpenHome, table: str) -> Iterator[Writer]:
-    """Settle the work of dead writers, and take the lease to register a load into ``table``.
+    """Settle the work of dead writers, then take the lease to register a load into ``table``.
 
-    Raises StorageError if the store is damaged, and LeaseBusy.
+    Raises LeaseBusy, and StorageError if the store is damaged.
     """
     with to.catalog.writing(f"begin to load into {table}", to.clock, wait_us=LEASE_WAIT_US) as writer:
         settle(writer)
@@ -106,10 +107,10 @@ def register_load(
     files: Sequence[tuple[str, str]] = (),
     by_source: Mapping[str, Mapping[str, object]] | None = None,
 ) -> Load:
-    """Register a load and return it; continue an unfinished load of the same digest.
+    """Register a load and return it. An unfinished load with the same digest is continued.
 
-    ``files`` lists the files of a load of several files, each with its digest. Raises Conflict while another process or
-    thread runs the load.
+    For a load of several files, ``files`` contains the name and the digest of each file. Raises Conflict while another
+    process or thread runs the load.
     """
     at = to.clock()
     unfinished = unfinished_load(writer, table, source, digest)
@@ -124,7 +125,7 @@ def register_load(
 
 
 def unfinished_load(writer: Writer, table: TableRecord, source: str, digest: str | None) -> LoadRecord | None:
-    """Return the unfinished load of that digest, or None. Raise Conflict while another process or thread runs it."""
+    """Return the unfinished load with this digest, or None. Raise Conflict while the load runs elsewhere."""
     before = () if digest is None else writer.loads.of_source(table.table_id, digest)
     unfinished = next((load for load in before if load.finished_at is None), None)
     if unfinished is not None and writer.loads.is_active(unfinished.load_id):
@@ -138,11 +139,11 @@ def unfinished_load(writer: Writer, table: TableRecord, source: str, digest: str
 def check_row_times(
     to: OpenHome, name: str, keys: Sequence[str], batches: Callable[[], Iterable[Batch]], timing: Timing
 ) -> int | None:
-    """Check, before anything is changed, whether the times of a load's rows will be refused.
+    """Check whether the times of a load's rows will be refused. The check runs before the load changes anything.
 
-    Return the watermark of the check, which must be the same when the load begins; None if no check is needed. Raises
-    Refused for late rows if ``timing`` refuses late rows, and ClockError for rows without an own time on a replay home
-    whose clock is not set.
+    Return the watermark used for the check, or None if no check is needed. The caller must not begin the load at
+    another watermark. Raises Refused for late rows if ``timing`` refuses late rows. Raises ClockError for rows without
+    an event time on a replay home whose clock is not set.
     """
     unset = replay_without_clock(to.catalog.home())
     if timing.ts_from is None and unset:
@@ -163,7 +164,7 @@ def check_row_times(
 
 
 def late_refused(count: int, name: str, watermark: int) -> Refused:
-    """Return the error for ``count`` late rows in a load that refuses late rows."""
+    """Return the error of a load that refuses ``count`` late rows."""
     rows, own = ("1 row", "its own time lies") if count == 1 else (f"{count:,} rows", "their own times lie")
     return Refused(
         f"{rows} for {name} would be late: {own} before {format_instant(watermark)}, up to which answers are final",
@@ -172,9 +173,9 @@ def late_refused(count: int, name: str, watermark: int) -> Refused:
 
 
 def store_batches(load: Load, batches: Iterable[Batch], progress: Progress | None = None) -> Summary:
-    """Store the batches in order and finish the load; skip rows whose keys are already stored.
+    """Store the batches in order and finish the load. Rows whose keys are already stored are skipped.
 
-    Raises Conflict if another process stores the same load, and Refused for late rows if the load refuses late rows.
+    Raises Conflict if another process stores the same load. Raises Refused for late rows if the load refuses late rows.
     """
     total = Summary(load.table.name)
     read, stored = 0, load.already
@@ -222,7 +223,6 @@ def _quarantine(load: Load, rejected: Sequence[Rejected]) -> int:
 
 
 def _append(load: Load, batch: Batch, expected: int | None) -> tuple[Appended, int]:
-    """Store one batch under the lease. Return the result and the number of quarantined late records."""
     to, name = load.to, load.table.name
     quarantined: list[int] = []
 

@@ -1,4 +1,4 @@
-"""Read rows that people write, as JSON lines or as values on a command line, strictly by the columns of a table."""
+"""Read rows that people write, as JSON lines or on a command line. Each value must have the type of its column."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class TextRow:
 
 
 def from_json(lines: Iterable[bytes], columns: Columns, source: str) -> Iterator[dict[str, object]]:
-    """Yield a row as a dict from column to value for each line that is not blank; missing names are NULL.
+    """Yield a row for each line that is not blank, as a dict of column values. Missing names become NULL.
 
-    Nothing is converted: a number is not a text, and a text is not a number. DATE and TIMESTAMP are ISO 8601 strings
-    (UTC without a zone), DECIMAL may be a string, and BINARY is hexadecimal digits. Raises Refused for anything else,
-    naming the line and the column.
+    Nothing is converted: a number is not a text, and a text is not a number. DATE and TIMESTAMP are ISO 8601 strings. A
+    time without a zone is read as UTC. DECIMAL may be a string. BINARY is a string of hexadecimal digits. Raises
+    Refused for any other value. The error names the line and the column.
     """
     model = _model(tuple(columns))
     nested = any(kind.shape is not None for _, kind in columns)
@@ -56,7 +56,7 @@ def from_json(lines: Iterable[bytes], columns: Columns, source: str) -> Iterator
 
 
 def from_texts(values: Mapping[str, str], columns: Columns, source: str) -> dict[str, object]:
-    """Return one row from texts, each read as its column's type. Raises Refused, as ``from_json`` does."""
+    """Return one row. Each text is read as a value of its column's type. Raises Refused, as ``from_json`` does."""
     try:
         row = _values(_model(tuple(columns)).model_validate_strings(dict(values)), columns)
         return {**row, **_nested(values, columns, source)}
@@ -65,7 +65,7 @@ def from_texts(values: Mapping[str, str], columns: Columns, source: str) -> dict
 
 
 def _read(line: bytes, source: str, number: int) -> Mapping[str, Any]:
-    """Return the values of a line, with numbers as written and with repeated names preserved."""
+    """Return the values of a line. Numbers remain as written, and repeated names are preserved."""
     try:
         row: Mapping[str, Any] = parsed(line.decode())
     except (ValueError, RecursionError) as error:
@@ -87,7 +87,7 @@ def _nested(row: Mapping[str, Any], columns: Columns, where: str) -> dict[str, o
 
 @cache
 def _model(columns: tuple[tuple[str, DataType], ...]) -> type[BaseModel]:
-    """Return a model with numbered fields, because a column name may not be a valid name in Python."""
+    """Return a model with numbered fields, because a column name may be invalid as a Python name."""
     fields: dict[str, Any] = {
         f"c{number}": (_kind(kind) | None, Field(default=None, alias=name))
         for number, (name, kind) in enumerate(columns)
@@ -108,7 +108,6 @@ def _kind(kind: DataType) -> Any:
 
 
 def _values(row: BaseModel, columns: Columns) -> dict[str, object]:
-    """Return the values of a row as batches contain them; an instant without a time zone is UTC."""
     values = (getattr(row, f"c{number}") for number in range(len(columns)))
     return {name: _zoned(value) for (name, _), value in zip(columns, values, strict=True)}
 

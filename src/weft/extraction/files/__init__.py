@@ -1,1 +1,1 @@
-"""Read CSV, JSON lines and Parquet as batches of rows of a table; ``source`` is the main module."""
+"""Read CSV, JSON lines and Parquet files in batches of rows. The main module is ``source``."""

@@ -1,6 +1,6 @@
 """Build SQL expressions of DuckDB that cast text and foreign types to Weft's types without loss.
 
-An expression returns NULL for a value that would be rounded or truncated; the caller distinguishes this NULL from a
+An expression returns NULL for a value that would be rounded or truncated. The caller distinguishes this NULL from a
 NULL in the file. TIMESTAMP text without an offset is UTC, the time zone of the connection (design section 1).
 """
 
@@ -40,17 +40,17 @@ _FROM_DUCKDB: Final = {
 
 
 def from_text(cell: str, kind: DataType) -> str:
-    """Return an SQL expression that casts text to the type (BINARY from base64); NULL if the text is not of the type.
+    """Return an SQL expression that casts text to the type, or is NULL if the text does not fit.
 
-    For most types, the expression first tries a faster cast that accepts only the usual notation.
+    BINARY is read from base64. For most types, a faster cast that accepts only the usual notation is tried first.
     """
     slow, name = exactly_from_text(cell, kind), kind.name
     if name in _SIZES:
         quick = f"TRY_CAST({cell} AS {_SIZES[name]})"
         return f"CASE WHEN CAST({quick} AS VARCHAR) = {cell} THEN {quick} ELSE {slow} END"
     if name == "TIMESTAMP":
-        # This cast ignores offsets and zones, so use its result only if it prints as the text. A cast to TIMESTAMPTZ
-        # is slow because it calls ICU.
+        # The cast to TIMESTAMP ignores offsets and zones. Use the result of the cast only if its text equals the cell.
+        # A cast to TIMESTAMPTZ is slow, because it calls ICU.
         quick = f"TRY_CAST({cell} AS TIMESTAMP)"
         instant = f"make_timestamptz(epoch_us({quick}))"
         return f"CASE WHEN CAST({quick} AS VARCHAR) = {cell} THEN {_in_range(instant)} ELSE {slow} END"
@@ -60,7 +60,7 @@ def from_text(cell: str, kind: DataType) -> str:
 
 
 def exactly_from_text(cell: str, kind: DataType) -> str:
-    """Return the expression of ``from_text`` without the faster cast; the result is the same."""
+    """Return the expression of ``from_text`` without the faster cast."""
     bare = f"trim({cell})"
     name = kind.name
     if name in _SIZES:
@@ -78,8 +78,9 @@ def exactly_from_text(cell: str, kind: DataType) -> str:
 
 
 def from_typed(column: str, duckdb_name: str, kind: DataType) -> str:
-    """Return an SQL expression that casts a column of DuckDB's type ``duckdb_name`` to the type ``kind``; NULL if
-    impossible.
+    """Return an SQL expression that casts a column from the DuckDB type ``duckdb_name`` to ``kind``.
+
+    The value of the expression is NULL if the cast is impossible.
     """
     if weft_type(duckdb_name) == kind:
         if kind.name == "TIMESTAMP":
@@ -90,7 +91,7 @@ def from_typed(column: str, duckdb_name: str, kind: DataType) -> str:
 
 
 def as_text(column: str, duckdb_name: str) -> str:
-    """Return an SQL expression that converts a column of DuckDB's type ``duckdb_name`` to text for ``from_text``."""
+    """Return an SQL expression that converts a column of the DuckDB type ``duckdb_name`` to text for ``from_text``."""
     if duckdb_name == "VARCHAR":
         return column
     if duckdb_name == "BLOB":
@@ -101,7 +102,7 @@ def as_text(column: str, duckdb_name: str) -> str:
 
 
 def is_nested(duckdb_name: str) -> bool:
-    """Return whether DuckDB's type ``duckdb_name`` is nested, and therefore stored as JSON text."""
+    """Return whether the DuckDB type ``duckdb_name`` is nested. Nested values are stored as JSON text."""
     return duckdb_name.endswith("]") or duckdb_name.startswith(("STRUCT", "MAP", "UNION"))
 
 
@@ -117,9 +118,9 @@ def duckdb_type(kind: DataType) -> str:
 
 
 def weft_type(duckdb_name: str) -> DataType:
-    """Return the Weft type that stores a Parquet column of DuckDB's type ``duckdb_name``.
+    """Return the Weft type that stores a Parquet column of the DuckDB type ``duckdb_name``.
 
-    Types that Weft lacks become STRING, and nested types become JSON text. Nanoseconds are truncated to microseconds.
+    A type without an equivalent becomes STRING. Nested types become JSON text. Nanoseconds are truncated.
     """
     if duckdb_name.startswith("DECIMAL") and not is_nested(duckdb_name):
         return DataType.parse(duckdb_name)

@@ -21,11 +21,13 @@ _NAME: Final = re.compile(r"[^\W\d][^\s\x00-\x1f,;{}()=\\/`\"']{0,127}")
 
 @dataclass(frozen=True)
 class FileColumns:
-    """The stored columns of a file, with their types; ``added`` are those that the table lacks.
+    """The columns of a file compared with the columns of the table.
 
-    ``absent`` are the columns of the table that the file lacks (NULL in every row). ``own_time`` is the column of the
-    file from which ts is taken, as spelled in the file, or None. ``extended`` are nested columns of the table, with
-    types that include all fields of the file.
+    - ``stored`` are the columns of the file that the load stores.
+    - ``added`` are those stored columns that are not in the table.
+    - ``absent`` are the columns of the table that are not in the file. An absent column is NULL in every row.
+    - ``own_time`` is the name of the column with the event times, as spelled in the file, or None.
+    - ``extended`` are nested columns with new types, which also include the fields of the file.
     """
 
     stored: tuple[tuple[str, DataType], ...]
@@ -72,9 +74,9 @@ def check_names(names: Sequence[str], where: str) -> None:
 def chosen_of(
     available: Sequence[tuple[str, DataType]], chosen: Sequence[tuple[str, DataType | None]], where: str
 ) -> list[tuple[str, DataType]]:
-    """Return the chosen columns in the order of the choice, with the chosen types.
+    """Return the chosen columns in the order of ``chosen``. A type in ``chosen`` replaces the type of its column.
 
-    Raise Refused if ``available`` lacks a chosen column.
+    Raise Refused if a chosen column is not available.
     """
     by_name = {name.lower(): (name, kind) for name, kind in available}
     columns = []
@@ -93,9 +95,9 @@ def typed(
     schema: TableSchema | None,
     where: str,
 ) -> list[tuple[str, DataType]]:
-    """Return the columns of the file; a type in ``types`` replaces the type of its column.
+    """Return the columns of the file. A type in ``types`` replaces the type of its column.
 
-    Raise Refused if ``types`` names a column that the file lacks, or that has another type in the table.
+    Raise Refused if a column in ``types`` is missing in the file, or has another type in the table.
     """
     chosen_of(columns, types, where)  # raises Refused for a missing column
     wanted = {name.lower(): kind for name, kind in types}
@@ -118,11 +120,11 @@ def match_columns(
     where: str,
     form: str | None = None,
 ) -> FileColumns:
-    """Match the columns of the file to the columns of the table (``schema`` None: the load creates the table).
+    """Match the columns of the file to the columns of the table. If ``schema`` is None, the load creates the table.
 
-    A file may have the reserved column ``ts`` only if ``ts_from`` names it. No file may set ``_by``, which records who
-    appended a row. Raise Refused for missing and additional columns unless ``evolve``, and for a ``ts_from`` column
-    that neither has an instant type nor is read in the format ``form``.
+    A file may have the reserved column ``ts`` only if ``ts_from`` names it. No file may have the column ``_by``, which
+    records the author of an appended row. Raise Refused for missing and additional columns, unless ``evolve`` is True.
+    Raise Refused if the ``ts_from`` column has no instant type and ``form`` gives no format.
     """
     own_time = _own_time(columns, ts_from, where, form)
     stored = [(name, kind) for name, kind in columns if name.lower() != TS]
@@ -144,7 +146,6 @@ def match_columns(
 def _extended(
     stored: Sequence[tuple[str, DataType]], matched: Sequence[tuple[str, DataType]]
 ) -> tuple[tuple[str, DataType], ...]:
-    """Return the nested columns of the table that lack fields of the file, with types that add these fields."""
     extended = []
     for (_, kind), (name, own) in zip(stored, matched, strict=True):
         if kind.shape is not None and own.shape is not None and (all_of := own.shape.extended(kind.shape)) != own.shape:

@@ -1,12 +1,13 @@
-"""Read a CSV file in chunks on several threads; the result is the same as reading record by record.
+"""Read a CSV file in chunks on several threads. The result is the same as that of reading record by record.
 
-A *chunk* starts and ends with a record. It is *plain* if every quote conforms to RFC 4180 and it contains nothing that
-the record reader (:mod:`weft.extraction.files.text_records`) rejects or treats specially. For a plain chunk Arrow
-returns the same cells, or an error; and every line that ends outside quotes ends a record.
+A *chunk* starts and ends with a record. In a *plain* chunk, every quote conforms to RFC 4180. In addition, the record
+reader (:mod:`weft.extraction.files.text_records`) neither rejects nor specially treats any part of a plain chunk. For a
+plain chunk, Arrow returns the same cells as the record reader, or an error. Every line end outside quotes ends a
+record.
 
 The module cuts the chunks as if all of them were plain, and threads parse them ahead. If a chunk is not plain, the
-module puts back this chunk and all later ones and cuts smaller chunks. It reads the smallest chunks with
-:class:`~weft.extraction.files.text_records.CsvRecords`, up to the first record that ends at or after the chunk's end.
+module puts back this chunk and all later chunks. The module then cuts smaller chunks. The smallest chunks are read with
+:class:`~weft.extraction.files.text_records.CsvRecords`. Reading stops after the chunk's last record.
 """
 
 from __future__ import annotations
@@ -37,17 +38,16 @@ _RECORDS: Final = 50_000
 _T = TypeVar("_T")
 
 RecordsAt = Callable[[Sequence[int]], list[tuple[int, bytes]]]
-"""A function that maps ascending record positions to pairs: the number of the record's first line, and its bytes."""
+"""A function from ascending record positions to pairs (number of the first line, bytes of the record)."""
 Work = Callable[[pa.Table, RecordsAt, duckdb.DuckDBPyConnection], _T]
 """A function that processes cells, given as VARCHAR columns."""
 
 
 @dataclass(frozen=True)
 class Piece(Generic[_T]):
-    """The result for consecutive records. Line numbers in ``result`` are relative; add ``before`` for line numbers in
-    the file.
+    """The result for consecutive records. ``problems`` are the rejected records, with line numbers in the file.
 
-    ``problems`` are the rejected records among them, with line numbers in the file.
+    Line numbers in ``result`` are relative. To get a line number in the file, add ``before``.
     """
 
     result: _T
@@ -67,7 +67,7 @@ class CsvPieces(Generic[_T]):
         workers: Workers,
         work: Work[_T],
     ) -> None:
-        """Read the stream; ``line`` is the number of lines of the file that end before the stream's next byte."""
+        """Start reading after the first ``line`` lines of the file."""
         self._stream = stream
         self._line = line
         self._dialect = dialect
@@ -99,7 +99,7 @@ class CsvPieces(Generic[_T]):
         yield from self._carefully(None)  # the end of the file may be damaged, which this reports
 
     def _tried(self, chunk: Chunk, connection: duckdb.DuckDBPyConnection) -> tuple[_T, int] | None:
-        """Return the result for a chunk and its number of lines; None if it must be read record by record."""
+        """Return the result for a chunk and its number of lines, or None if the chunk must be read record by record."""
         if not chunk.is_plain:
             return None
         try:
@@ -116,9 +116,7 @@ class CsvPieces(Generic[_T]):
         self._stream.put_back(chunk.raw)
 
     def _carefully(self, until: int | None) -> Iterator[Piece[_T]]:
-        """Read record by record up to the first record that ends at or after the stream position ``until`` (None: the
-        end).
-        """
+        """Read record by record up to the first record that ends at or after the position ``until``."""
         records = CsvRecords(self._stream, self._dialect, len(self._names), self._line)
         held: list[TextRecord] = []
         problems: list[TextRecord] = []
@@ -150,7 +148,7 @@ _NEWLINE: Final = b"\n"
 
 @dataclass(frozen=True)
 class Chunk:
-    """A piece of a file that, if plain, starts and ends with a record. ``last`` marks the end of the file."""
+    """A piece of a file. A plain chunk starts and ends with a record. ``last`` marks the end of the file."""
 
     raw: bytes
     dialect: Dialect
@@ -163,7 +161,7 @@ class Chunk:
 
     @property
     def is_plain(self) -> bool:
-        """Whether Arrow may parse the chunk."""
+        """True if Arrow may parse the chunk."""
         raw, dialect = self.raw, self.dialect
         signs = {dialect.delimiter, dialect.quote, *filter(None, [dialect.escape])}
         if not all(sign.isascii() and sign not in "\r\n\0" for sign in signs) or dialect.delimiter == dialect.quote:
@@ -180,9 +178,9 @@ class Chunk:
         return dialect.quote.encode() not in raw or _are_quotes_plain(raw, dialect)
 
     def cells(self, names: Sequence[str]) -> pa.Table:
-        """Return the cells as VARCHAR columns under the given names; an empty cell is NULL.
+        """Return the cells as VARCHAR columns under the given names. An empty cell is NULL.
 
-        Raise pyarrow.ArrowInvalid for a wrong number of cells, for invalid UTF-8, and for a chunk of blank lines.
+        Raise pyarrow.ArrowInvalid for a wrong number of cells, for invalid UTF-8, or for a chunk of blank lines.
         """
         return arrow_csv.read_csv(
             pa.BufferReader(self.raw),
@@ -204,7 +202,7 @@ class Chunk:
         )
 
     def records(self, places: Iterable[int]) -> list[tuple[int, bytes]]:
-        """Return the first line's number (from 1) and the bytes of each record at ``places``, in a plain chunk."""
+        """Return the number of the first line (from 1) and the bytes of each record at ``places``."""
         wanted, quote = set(places), self.dialect.quote.encode()
         positions: list[tuple[int, bytes]] = []
         held: list[bytes] = []
@@ -224,7 +222,7 @@ class Chunk:
 
 
 def next_chunk(stream: PushBack, dialect: Dialect, size: int) -> Chunk | None:
-    """Return the next records of the stream, about ``size`` bytes, as a chunk; None at the end of the stream."""
+    """Return the next chunk of about ``size`` bytes, or None at the end of the stream."""
     raw = stream.read(size)
     if not raw:
         return None
@@ -244,7 +242,7 @@ def next_chunk(stream: PushBack, dialect: Dialect, size: int) -> Chunk | None:
 
 
 def _are_quotes_plain(raw: bytes, dialect: Dialect) -> bool:
-    """Return whether all quotes conform to RFC 4180, and no quoted cell is longer than MAX_LINE.
+    """Return whether all quotes conform to RFC 4180 and no quoted cell is longer than ``MAX_LINE``.
 
     Each quote must open a cell, close a cell, or be half of a doubled quote inside a cell. Doubled quotes are allowed
     only if the dialect has no escape character.
@@ -256,7 +254,7 @@ def _are_quotes_plain(raw: bytes, dialect: Dialect) -> bool:
         return False
     pairs = pa.FixedSizeListArray.from_arrays(at, 2)
     opening, closing = pc.list_element(pairs, 0), pc.list_element(pairs, 1)
-    # In a doubled quote inside a cell, the first quote does not close the cell, and the second does not open one.
+    # In a doubled quote inside a cell, the first quote does not close the cell. The second quote does not open one.
     goes_on = pc.equal(pc.add(closing.slice(0, len(closing) - 1), 1), opening.slice(1))
     if dialect.escape is not None and pc.any(goes_on).as_py():
         return False

@@ -23,17 +23,15 @@ _SAMPLE: Final = 1 << 18
 _AT_ONCE: Final = 10_000
 _BYTES_AT_ONCE: Final = 16 << 20
 _LONGEST_NAME: Final = 10_000
-"""The maximum number of characters of a column name in JSON. This and the maximum number of columns bound the
-memory.
-"""
+"""The maximum length of a column name in JSON, in characters. The limit restricts memory."""
 
 
 def csv_layout(
     opened: Callable[[], AbstractContextManager[io.BufferedReader]], where: str, connection: duckdb.DuckDBPyConnection
 ) -> tuple[tuple[str, ...], Dialect]:
-    """Return the column names in the header line, and the dialect that DuckDB detects at the start of the file.
+    """Return the column names in the header line, and the CSV dialect that DuckDB detects.
 
-    Raise Refused if no line can be read as the header; ``where`` names the file.
+    Raise Refused if no line can be read as the header. ``where`` names the file.
     """
     with opened() as stream:
         sample = stream.read(_SAMPLE)
@@ -64,7 +62,7 @@ def _dialect(sample: bytes, connection: duckdb.DuckDBPyConnection) -> Dialect:
 
 
 def infer_csv(records: CsvRecords, names: Sequence[str], connection: duckdb.DuckDBPyConnection) -> Seen:
-    """Return the evidence for the column types, from every readable record after the header line."""
+    """Return the evidence for the column types. Every readable record after the header line is used."""
     inference = Inference(names)
     records.names()
     good = (record for record in records if record.problem is None)
@@ -79,9 +77,9 @@ def infer_json(
     connection: duckdb.DuckDBPyConnection,
     besides: Collection[str] = (),
 ) -> dict[str, DataType]:
-    """Return the column names in all records, in order of first appearance, with the inferred types.
+    """Return the column names and the inferred types of JSON records. Columns are ordered by first appearance.
 
-    Raise Refused for a name that a column cannot have, unless ``besides`` contains the name; ``where`` names the file.
+    Raise Refused for an invalid column name that is not in ``besides``. ``where`` names the file.
     """
 
     def look(names: Sequence[str]) -> None:
@@ -93,9 +91,9 @@ def infer_json(
 def json_evidence(
     records: Iterable[TextRecord], connection: duckdb.DuckDBPyConnection, look: Callable[[Sequence[str]], None]
 ) -> dict[str, Evidence]:
-    """Return the column names in all records, in order of first appearance, with the evidence for their types.
+    """Return the column names of JSON records and the evidence for their types, in order of first appearance.
 
-    ``look`` is called with the names in each group of records before the group is processed.
+    The records are processed in groups. Before each group, ``look`` is called with the column names of the group.
     """
     inference = Inference(())
     kinds: dict[str, set[str]] = {}

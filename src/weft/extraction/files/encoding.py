@@ -1,8 +1,7 @@
 """Detect the encoding of a text file, and recode the file as UTF-8.
 
-A byte order mark or the zero bytes of UTF-16 decide the encoding. Any other text is UTF-8 if at least one of its
-non-ASCII lines is valid UTF-8. Otherwise ``charset-normalizer`` chooses one of the legacy encodings that are common on
-desktop computers.
+A byte order mark or the zero bytes of UTF-16 determine the encoding. Any other text is UTF-8 if at least one of its
+non-ASCII lines is valid UTF-8. For all other text, ``charset-normalizer`` chooses one of the common legacy encodings.
 """
 
 from __future__ import annotations
@@ -28,16 +27,14 @@ _MARKS: Final = (
 _WESTERN: Final = "cp1252"
 _OTHERS: Final = ("cp1250", "cp1251", "koi8_r", "cp1253", "shift_jis", "euc_jp", "gb18030", "big5", "euc_kr")
 _HIGH: Final = re.compile(rb"[\x80-\xff]+")
-"""A run of non-ASCII bytes. In Western text most runs are single letters; in other scripts, each word is a run."""
+"""Non-ASCII bytes between ASCII bytes: usually a single letter in Western text, but a whole word in other scripts."""
 _BLOCK: Final = 1 << 18
 _SAMPLE: Final = 1 << 16
-"""The number of bytes of invalid UTF-8 lines from which the encoding is detected."""
+"""The size of the sample of lines with invalid UTF-8, in bytes."""
 
 
 def codec_name(encoding: str) -> str:
-    """Return Python's name for the encoding. Raise Refused for an unknown encoding and for a codec that is no text
-    encoding.
-    """
+    """Return Python's name for the encoding. Raise Refused if the encoding is unknown or not a text encoding."""
     try:
         codec = codecs.lookup(encoding)
         codec.name.encode(codec.name).decode(codec.name)
@@ -49,7 +46,7 @@ def codec_name(encoding: str) -> str:
 
 
 def detect_encoding(stream: io.BufferedReader) -> str:
-    """Return the encoding of the stream. Read the whole stream unless its first bytes decide."""
+    """Return the encoding of the stream. The whole stream is read unless the first bytes show the encoding."""
     head = stream.peek(512)[:512]
     for mark, encoding in _MARKS:
         if head.startswith(mark):
@@ -59,7 +56,7 @@ def detect_encoding(stream: io.BufferedReader) -> str:
 
 
 def _without_mark(head: bytes) -> str | None:
-    """Return UTF-16 with its byte order if the text seems to be UTF-16 without a mark; otherwise None.
+    """If the text seems to be UTF-16 without a byte order mark, return its encoding, otherwise None.
 
     In mostly ASCII text in UTF-16, every second byte is zero.
     """
@@ -94,9 +91,7 @@ def _by_lines(stream: io.BufferedReader) -> str:
 
 
 def _blocks_of_lines(stream: io.BufferedReader) -> Iterator[bytes]:
-    """Yield the text in blocks that end at a line end. A line over MAX_LINE may be split, because it is rejected
-    later.
-    """
+    """Yield the text in blocks of whole lines. A line over ``MAX_LINE`` may be split."""
     rest = b""
     while block := stream.read(_BLOCK):
         end = block.rfind(b"\n") + 1
@@ -121,9 +116,7 @@ def _is_utf_8(text: bytes) -> bool:
 
 
 def _of_letters(text: bytes) -> str:
-    """Return the most likely encoding of text that is not UTF-8, or UTF-8 if none fits, so that the lines are
-    rejected.
-    """
+    """Return the most likely encoding of text that is not UTF-8. If no encoding fits, return UTF-8."""
     if b"\0" in text:
         return UTF_8
     runs = _HIGH.findall(text)
@@ -146,7 +139,7 @@ def _decodes(text: bytes, encoding: str) -> bool:
 def as_utf_8(stream: io.BufferedReader, encoding: str) -> io.BufferedReader:
     """Return a stream with the text of ``stream`` in UTF-8.
 
-    Bytes that are invalid in the encoding stay unchanged, so that their records are rejected as invalid UTF-8.
+    Bytes that are invalid in the encoding stay unchanged. Records with such bytes are later rejected as invalid UTF-8.
     """
     if encoding == UTF_8:
         return stream
@@ -166,15 +159,12 @@ class _Recoded(io.RawIOBase):
 
     @property
     def damage(self) -> str | None:
-        """The reason why the text ended early; None if it is intact or has not ended."""
         return damage(self.of)
 
     def readable(self) -> bool:
-        """Return True."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read the next bytes into the buffer, and return the number of bytes read."""
         while not self._ready and not self._ended:
             block = self.of.read(_BLOCK)
             self._ended = not block
@@ -187,7 +177,7 @@ class _Recoded(io.RawIOBase):
 
 
 def _undecodable(error: UnicodeError) -> tuple[str, int]:
-    """Return, for each undecodable byte, a character that ``surrogateescape`` encodes as the same byte."""
+    """Replace each undecodable byte by a character that ``surrogateescape`` encodes as the same byte."""
     assert isinstance(error, UnicodeDecodeError)
     wrong = error.object[error.start : error.end]
     return "".join(chr(0xDC00 + byte) if byte >= 0x80 else chr(byte) for byte in wrong), error.end

@@ -1,4 +1,4 @@
-"""Expand the items that a user names into files: paths, patterns such as ``*.csv``, folders and streams.
+"""Expand the items that a user names into files. An item is a path, a pattern such as ``*.csv``, a folder or a stream.
 
 :mod:`weft.extraction.paths` defines which files may be read.
 """
@@ -45,17 +45,18 @@ class InputFiles:
 
 
 _NAMED = 5
-"""The maximum number of skipped paths that a note names."""
+"""The maximum number of skipped paths in a note."""
 
 
 @contextmanager
 def input_files(items: Sequence[Given]) -> Iterator[InputFiles]:
     """Yield the files in the order given. The files of a pattern or a folder tree are sorted by name.
 
-    A folder contributes only files with a known suffix (``.csv``, ``.jsonl.gz``, …) that are not hidden. Repeated files
-    are left out. A stream, or a path that names a file descriptor, is copied into a temporary file, which is deleted
-    when the context ends. Raises NotFound for a missing path, ExtractionError for a path that cannot be read, and
-    Refused if ``items`` is empty, or if an item is neither a path nor a stream of bytes.
+    In a folder, only files with a known suffix (``.csv``, ``.jsonl.gz``, …) are read. Hidden files are skipped, and
+    repeated files are left out. A stream or file descriptor is copied into a temporary file.
+
+    Raises NotFound for a missing path, and ExtractionError for a path that cannot be read. Raises Refused if ``items``
+    is empty, or if an item is neither a path nor a stream of bytes.
     """
     named = [Path(os.path.abspath(each)) for each in items if isinstance(each, str | os.PathLike)]
     with tempfile.TemporaryDirectory(prefix="weft-stdin-") as folder, _copied(named) as copies:
@@ -79,7 +80,7 @@ def input_files(items: Sequence[Given]) -> Iterator[InputFiles]:
 
 @contextmanager
 def _copied(paths: Sequence[Path]) -> Iterator[dict[Path, Path]]:
-    """Copy the streams among the paths, but leave out closed file descriptors, for which ``_named`` raises NotFound."""
+    """Copy the streams among the paths, except closed file descriptors."""
     with copied([path for path in paths if descriptor(path) is not None and path.exists()]) as copies:
         yield copies
 
@@ -120,7 +121,6 @@ def _files(pattern: str, skipped: list[Path]) -> list[Path]:
 
 
 def _named(path: Path) -> Path:
-    """Return the path. Raise NotFound for a missing file, and ExtractionError for an unsupported kind of file."""
     try:
         kind_of_path(path)
     except OSError as error:

@@ -20,11 +20,10 @@ _DAY: Final = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _INSTANT: Final = _DAY + r"([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?( ?(Z|UTC|[+-][0-9]{2}(:?[0-9]{2})?))?)?"
 _EXACT_DIGITS: Final = 15
 _MOST_DIGITS: Final = 38
-"""The maximum number of digits of a DECIMAL."""
 
 
 def _tests() -> Mapping[str, str]:
-    """Return an SQL test for each type, in order of preference, with ``{0}`` for the cell.
+    """Return an SQL test for each type, in order of preference. The text ``{0}`` stands for the cell.
 
     An integer passes the test for DOUBLE only if a DOUBLE represents it exactly.
     """
@@ -46,7 +45,7 @@ def _tests() -> Mapping[str, str]:
 _TESTS: Final = _tests()
 _ALL: Final = frozenset(_TESTS)
 # Quick tests for DuckDB's own notation. If every value passes one quick test, the possible types follow without more
-# tests: an integer may also be a DECIMAL and a DOUBLE, and a date may also be a TIMESTAMP.
+# tests. An integer may also be a DECIMAL and a DOUBLE. A date may also be a TIMESTAMP.
 _QUICK: Final = {
     "BIGINT": "CAST(TRY_CAST({0} AS BIGINT) AS VARCHAR) = {0}",
     "DATE": "CAST(TRY_CAST({0} AS DATE) AS VARCHAR) = {0} AND length({0}) = 10",
@@ -66,10 +65,12 @@ _DIGITS: Final = (
 class Evidence:
     """The evidence for the type of a text column.
 
-    ``filled`` means that the column has a value, and ``possible`` contains the types that fit all values. ``whole`` and
-    ``fraction`` are the maximum numbers of digits before and after the point. ``rounded`` means that some value would
-    change as a DOUBLE. These three matter only for DECIMAL. ``shape`` is the common type of the JSON arrays and objects
-    among the values (``shapes.joined``), or None without arrays and objects.
+    - ``filled`` is True if the column has a value.
+    - ``possible`` contains the types that fit all values.
+    - ``whole`` and ``fraction`` are the maximum numbers of digits before and after the decimal point. ``whole`` and
+      ``fraction`` matter only for DECIMAL.
+    - ``rounded`` is True if a conversion to DOUBLE would change a value.
+    - ``shape`` is the common type of the JSON arrays and objects among the values, or None.
     """
 
     filled: bool = False
@@ -103,7 +104,7 @@ class Evidence:
 
     @property
     def type(self) -> DataType | None:
-        """Return the narrowest type that fits every value; None for a column without values.
+        """The narrowest type that fits every value, or None for a column without values.
 
         >>> str(Evidence(True, frozenset({"DOUBLE", "DECIMAL"}), 15, 2, rounded=True).type)
         'DECIMAL(38,2)'
@@ -129,20 +130,20 @@ Seen = Mapping[str, Evidence]
 class Inference:
     """Collects the evidence for text columns from any number of batches.
 
-    The inferred types are BOOLEAN, BIGINT, DOUBLE, DATE and TIMESTAMP; DECIMAL if a number with a fraction has more
-    digits than a DOUBLE represents; otherwise STRING. A column is STRING if the type would change a value, such as a
-    number with leading zeros or an integer beyond BIGINT.
+    The inferred types are BOOLEAN, BIGINT, DOUBLE, DECIMAL, DATE, TIMESTAMP and STRING. A column is DECIMAL if a
+    fraction in it has more digits than a DOUBLE represents. A column is STRING if another type would change a value.
+    Examples are numbers with leading zeros and integers beyond BIGINT.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
         self._evidence: dict[str, Evidence] = dict.fromkeys(names, NOTHING)
 
     def observe(self, connection: duckdb.DuckDBPyConnection, cells: pa.Table) -> None:
-        """Add the evidence of a batch, which has a VARCHAR column for each name. A batch may add names."""
+        """Add the evidence of a batch. The batch has a VARCHAR column for each name, and may have new names."""
         self.take(self.seen(connection, cells))
 
     def seen(self, connection: duckdb.DuckDBPyConnection, cells: pa.Table) -> Seen:
-        """Return the evidence of a batch, to be passed to ``take``. Thread-safe: the call changes no state."""
+        """Return the evidence of a batch without adding it to the collected evidence. The method is thread-safe."""
         connection.register("cells", cells)
         try:
             return {
@@ -152,7 +153,7 @@ class Inference:
             connection.unregister("cells")
 
     def take(self, seen: Seen) -> None:
-        """Add evidence from ``seen``."""
+        """Add the evidence that ``seen`` returned."""
         for name, evidence in seen.items():
             self._evidence[name] = self._evidence.get(name, NOTHING).joined(evidence)
 
@@ -161,7 +162,7 @@ class Inference:
         return dict(self._evidence)
 
     def types(self) -> Mapping[str, DataType]:
-        """Return the inferred type of each column; STRING for a column without values."""
+        """Return the inferred type of each column. A column without values is STRING."""
         return {name: evidence.type or STRING for name, evidence in self._evidence.items()}
 
 
@@ -176,8 +177,8 @@ _OF_KIND: Final[Mapping[frozenset[str], frozenset[str]]] = {
 def of_json(evidence: Evidence, kinds: frozenset[str], shape: DataType | None = None) -> Evidence:
     """Return the evidence for a JSON column.
 
-    ``evidence`` is the evidence for the values as text, ``kinds`` are their JSON types (string, number, boolean,
-    nested), and ``shape`` is the common type of the arrays and objects, if any. A JSON string of digits stays a string,
+    ``evidence`` is the evidence for the values as text. ``kinds`` are their JSON types (string, number, boolean,
+    nested). ``shape`` is the common type of the arrays and objects, if any. A JSON string of digits stays a string,
     because a postal code is not a number.
     """
     narrowed = evidence.among(_OF_KIND.get(kinds, frozenset()))

@@ -1,6 +1,6 @@
-"""Options for reading files, which override what is inferred from the file.
+"""Options for reading files. An option overrides the result of inspecting the file.
 
-An option gives the notation of own times that are not ISO 8601: numbers since 1970, or a format.
+The option ``ts_format`` is needed for event times that are not ISO 8601.
 """
 
 from __future__ import annotations
@@ -23,13 +23,16 @@ from weft.storage.local_sql import connect
 
 @dataclass(frozen=True)
 class FileOptions:
-    """Options for reading files. Column names match in any case.
+    """Options for reading files. The comparison of column names ignores case.
 
-    ``types`` gives column types, which are then not inferred. ``rename`` maps column names in the file to new names.
-    ``encoding`` is the text encoding; None detects it. ``ts_format`` is the format of the column from which ts is
-    taken: ``s``, ``ms``, ``us`` or ``ns`` since 1970, or a strptime format. If ``ts_format`` is None, the column
-    contains ISO 8601, or numbers whose unit can be recognised. ``mends_names`` replaces invalid column names by valid
-    ones. Raises Refused for an invalid encoding or format.
+    - ``types`` sets column types. All other types are inferred.
+    - ``rename`` maps column names in the file to new names.
+    - ``encoding`` is the text encoding. If ``encoding`` is None, the encoding is detected.
+    - ``ts_format`` is the format of the event times: a strptime format, or a unit since 1970 (``s``, ``ms``, ``us``,
+      ``ns``). If ``ts_format`` is None, event times are in ISO 8601, or numbers in a recognizable unit.
+    - ``mends_names`` replaces invalid column names by valid ones.
+
+    Raises Refused for an invalid encoding or format.
     """
 
     types: tuple[tuple[str, DataType], ...] = ()
@@ -45,7 +48,7 @@ class FileOptions:
             check_form(self.ts_format)
 
     def names(self, written: Sequence[str], where: str) -> tuple[str, ...]:
-        """Return the column names after renaming. Raise Refused if the file lacks a renamed column."""
+        """Return the column names after renaming. Raise Refused if a column to rename is not in the file."""
         there = {name.lower() for name in written}
         for name, _ in self.rename:
             if name.lower() not in there:
@@ -57,15 +60,15 @@ class FileOptions:
 
 
 AS_WRITTEN: Final = FileOptions()
-"""Keep all column names, and do not detect the encoding."""
+"""Options that keep all column names and do not detect the encoding."""
 
 
 DEFAULT_OPTIONS: Final = FileOptions(encoding=None, mends_names=True)
-"""Detect the encoding, and give a valid name to every column."""
+"""Options that detect the encoding and give every column a valid name."""
 
 
 def _mended(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names, with a similar unique name in place of each invalid name.
+    """Replace each invalid name by a similar unique name, and return all names.
 
     >>> _mended(["id", "Order ID", "order_id", "_id", "", "2024"])
     ('id', 'Order_ID_2', 'order_id', 'id_2', 'column_5', 'column_2024')
@@ -90,7 +93,6 @@ def _mended(names: Sequence[str]) -> tuple[str, ...]:
 UNITS: Final[Mapping[str, str]] = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 _LEAST_SECONDS: Final = 10**8
 _FACTOR: Final = 10**3
-"""The factor between consecutive units of time."""
 _IN_MICROSECONDS: Final = {
     "s": "CAST(floor(TRY_CAST(trim({0}) AS DECIMAL(28,9)) * 1000000::DECIMAL(7,0)) AS HUGEINT)",
     "ms": "CAST(floor(TRY_CAST(trim({0}) AS DECIMAL(28,6)) * 1000::DECIMAL(4,0)) AS HUGEINT)",
@@ -120,9 +122,9 @@ def check_form(form: str) -> None:
 
 
 def in_microseconds(cell: str, form: str) -> str:
-    """Return a DuckDB expression for the instant in a text cell, in µs UTC; NULL if the cell does not match ``form``.
+    """Return a DuckDB expression for the time in a text cell, in microseconds UTC.
 
-    Text without an offset is UTC.
+    The expression is NULL if the cell does not match ``form``. Text without an offset is read as UTC.
     """
     if form in UNITS:
         instant = _IN_MICROSECONDS[form].format(cell)
@@ -132,7 +134,7 @@ def in_microseconds(cell: str, form: str) -> str:
 
 
 def common_unit(values: Iterable[str | None]) -> str | None:
-    """Return the unit in which all numbers in ``values`` are instants from 1973 to 5138; None if no single unit fits.
+    """Return the unit of time in which all ``values`` are times from 1973 to 5138, or None if no unit fits.
 
     >>> common_unit(["1700000000", None, "1700000000.25"]), common_unit(["1700000000", "1700000000000"])
     ('s', None)

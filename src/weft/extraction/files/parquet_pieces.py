@@ -1,8 +1,9 @@
 """Read the rows of a Parquet file in pieces that fit into memory.
 
-A page is decompressed as a whole, so a file with too large a page is refused before decoding. The page headers state
-the sizes (Parquet's parquet.thrift, ``PageHeader``, in Thrift's compact protocol). Text stays dictionary-encoded until
-a piece is cut, because a value stored once in the dictionary may occur in millions of rows.
+A page is decompressed as a whole. A file with an oversized page is therefore refused before decoding. The page headers
+state the sizes (Parquet's parquet.thrift, ``PageHeader``, in Thrift's compact protocol).
+
+A value stored once in a dictionary may occur in millions of rows. Text is therefore decoded only after a piece is cut.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from weft.extraction.batches import MAX_BYTES, MAX_RECORD, MAX_ROWS, printable
 from weft.extraction.paths import opened
 
 MAX_PAGE: Final = 256 << 20
-"""The maximum size of an uncompressed page in bytes. Most programs write pages of about one MiB."""
+"""The maximum size of an uncompressed page, in bytes. Most programs write pages of about one MiB."""
 _HEADER: Final = 1 << 12
 _LONGEST_HEADER: Final = 1 << 24
 
 
 def parquet_file(path: Path) -> pq.ParquetFile:
-    """Open the file with text columns dictionary-encoded. Raises ExtractionError, OSError and pyarrow's errors."""
+    """Open the file with dictionary-encoded text columns. Raises ExtractionError, OSError and pyarrow's errors."""
     with opened(path) as file:  # pyarrow would block on a pipe without a writer
         metadata = pq.read_metadata(path)
         columns = [metadata.schema.column(number) for number in range(metadata.num_columns)]
@@ -39,9 +40,9 @@ def parquet_file(path: Path) -> pq.ParquetFile:
 
 
 def pieces(file: pq.ParquetFile, rows: int | None) -> Iterator[pa.Table]:
-    """Yield tables of ``rows`` rows (None: about MAX_BYTES), with text columns decoded.
+    """Yield tables of at most ``rows`` rows with decoded text. Without ``rows``, a table has about ``MAX_BYTES``.
 
-    Raise ExtractionError for a row of more than MAX_RECORD bytes, and pyarrow's errors.
+    Raise ExtractionError if a row has more than ``MAX_RECORD`` bytes. Errors of pyarrow pass through unchanged.
     """
     before = 0
     for batch in file.iter_batches(rows or _rows_at_once(file.metadata)):
@@ -89,7 +90,7 @@ def _decoded(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _sizes(values: pa.Array) -> pa.Array | None:
-    """Return the number of bytes of text in each value; None for a type without text."""
+    """Return the size of the text in each value, in bytes. Return None for a type without text."""
     kind = values.type
     if pa.types.is_dictionary(kind):
         return pc.fill_null(pc.binary_length(values.dictionary).cast(pa.int64()).take(values.indices), 0)
@@ -110,13 +111,12 @@ def _sizes(values: pa.Array) -> pa.Array | None:
 
 
 def _sum(sizes: Iterable[pa.Array | None]) -> pa.Array | None:
-    """Return for each row the sum of its sizes; None if ``sizes`` has no arrays."""
     known = [each for each in sizes if each is not None]
     return reduce(pc.add, known) if known else None
 
 
 def _ends(batch: pa.RecordBatch, before: int) -> list[int]:
-    """Return the row numbers at which the pieces of a batch end, so that each piece has at most MAX_BYTES of text."""
+    """Return the row numbers at which the pieces of a batch end."""
     sizes = _sum(map(_sizes, batch.columns))
     if sizes is None or not len(sizes) or pc.sum(sizes).as_py() <= MAX_BYTES:
         return [batch.num_rows] if batch.num_rows else []
@@ -137,13 +137,12 @@ def _ends(batch: pa.RecordBatch, before: int) -> list[int]:
 
 
 def _rows_at_once(metadata: pq.FileMetaData) -> int:
-    """Return the number of rows in about MAX_BYTES according to the sizes in the metadata, at most MAX_ROWS."""
     size = sum(metadata.row_group(n).total_byte_size for n in range(metadata.num_row_groups))
     return int(max(1, min(MAX_ROWS, MAX_BYTES * metadata.num_rows // max(size, 1))))
 
 
 def _check_pages(file: BinaryIO, column: pq.ColumnChunkMetaData, path: Path) -> None:
-    """Raise ExtractionError for a page that is too large. Leave an unreadable page header to pyarrow."""
+    """Raise ExtractionError for a page that is too large. Unreadable page headers are left to pyarrow."""
     at = column.data_page_offset
     if column.has_dictionary_page and column.dictionary_page_offset:
         at = min(at, column.dictionary_page_offset)
@@ -163,9 +162,7 @@ def _check_pages(file: BinaryIO, column: pq.ColumnChunkMetaData, path: Path) -> 
 
 
 def _page_header(file: BinaryIO, at: int) -> tuple[int, int, int] | None:
-    """Return the sizes of the page header, the uncompressed page and the compressed page; None for an invalid
-    header.
-    """
+    """Return the sizes of the header, the uncompressed page and the compressed page."""
     length = _HEADER
     while length <= _LONGEST_HEADER:
         file.seek(at)
@@ -182,9 +179,7 @@ def _page_header(file: BinaryIO, at: int) -> tuple[int, int, int] | None:
 
 
 def _read_header(raw: bytes) -> tuple[int, int, int]:
-    """Return the sizes as ``_page_header`` does. Raise IndexError for too few bytes, and ValueError for an invalid
-    header.
-    """
+    """Return the sizes as ``_page_header`` does. Raise IndexError for too few bytes, ValueError for a bad header."""
     thrift = _Thrift(raw)
     sizes: dict[int, int] = {}
     field = 0
@@ -221,12 +216,10 @@ class _Thrift:
                 raise ValueError
 
     def signed(self) -> int:
-        """Read a signed integer (zigzag varint)."""
         value = self.number()
         return (value >> 1) ^ -(value & 1)
 
     def skip(self, kind: int) -> None:
-        """Skip a value of the given type."""
         match kind:
             case 1 | 2:
                 pass

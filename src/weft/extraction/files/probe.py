@@ -1,4 +1,4 @@
-"""Inspect a file before a load, and find its format, its encoding, its columns, and evidence for the column types."""
+"""Inspect a file before a load: find its format, its encoding, its columns, and evidence for the column types."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ _SUFFIXES: Final[dict[str, Format]] = {
 _SAMPLE: Final = 10_000
 
 Typed = Mapping[str, "Evidence | DataType"]
-"""A mapping from each column to its type, or to the evidence for its type."""
+"""The type of each column, or the evidence for its type."""
 
 
 @dataclass(frozen=True)
 class InputFile:
-    """A file and its name in messages, which is the absolute path in printable form, or "stdin"."""
+    """A file and its name in messages. The name is the printable absolute path, or "stdin"."""
 
     path: Path
     name: str
 
     @classmethod
     def of(cls, path: Path) -> InputFile:
-        """Return the file at the path, with its printable path as its name."""
+        """Return the file at a path, with the printable path as its name."""
         return cls(path, printable(str(path)))
 
 
@@ -74,7 +74,7 @@ class FileInspection:
     shapes: Mapping[str, DataType] = field(default_factory=dict)
 
     def nested(self) -> dict[str, DataType]:
-        """Return the type of the values of each nested column; STRING if no single type fits all values."""
+        """Return the type of the values in each nested column. The type is STRING if no other type fits all values."""
         evidence = self.evidence.items()
         inferred = {
             name: without_unknown(kind.shape) for name, kind in evidence if isinstance(kind, Evidence) and kind.shape
@@ -88,9 +88,9 @@ class FileInspection:
             yield as_utf_8(stream, self.encoding)
 
     def parquet(self, rows: int | None = None) -> Iterator[pa.Table]:
-        """Yield the rows of a Parquet file in tables of at most ``rows`` rows (None: about MAX_BYTES).
+        """Yield a Parquet file in tables of at most ``rows`` rows. Without ``rows``, a table has about ``MAX_BYTES``.
 
-        Nanoseconds are truncated to microseconds. Raises pyarrow's errors for a damaged file.
+        Nanoseconds are truncated to microseconds. Errors of pyarrow for a damaged file pass through unchanged.
         """
         with parquet_file(self.file.path) as file:
             for piece in pieces(file, rows):
@@ -124,10 +124,10 @@ class FileInspection:
 def inspect_file(
     file: InputFile, infer: bool, *, written: Format | None = None, options: FileOptions = AS_WRITTEN
 ) -> FileInspection:
-    """Inspect the file. The whole file is read to infer types, or to collect the column names of JSON.
+    """Inspect the file. The whole file is read if it is JSON, or if it is CSV and ``infer`` is True.
 
-    ``written`` is the format; if it is None, the file name and the first bytes decide. Raises ExtractionError, Refused,
-    and the errors of reading the file.
+    ``written`` is the format. If ``written`` is None, the format is detected from the file name and the first bytes.
+    Raises ExtractionError, Refused, and the errors of reading the file.
     """
     kind = written or _format(file.path, options)
     if kind == "parquet":
@@ -185,7 +185,6 @@ def _json(
 
 
 def _in_microseconds(rows: pa.Table, names: Sequence[str]) -> pa.Table:
-    """Return the rows under the given column names, with nanosecond timestamps truncated to microseconds."""
     columns = []
     for column in rows.columns:
         kind = column.type
@@ -231,13 +230,12 @@ def _encoding(path: Path, options: FileOptions) -> str:
 
 
 def format_by_name(path: Path) -> Format | None:
-    """Return the format that the suffix of the file name, without a compression suffix, means; None for no format."""
+    """Return the format that the suffix of the file name implies, or None. A compression suffix is ignored."""
     suffixes = reversed([suffix.lower() for suffix in path.suffixes[-2:]])
     return next((_SUFFIXES[suffix] for suffix in suffixes if suffix in _SUFFIXES), None)
 
 
 def _format(path: Path, options: FileOptions) -> Format:
-    """Return the format according to the file name, or else according to the first bytes."""
     named = format_by_name(path)
     if named is not None:
         return named

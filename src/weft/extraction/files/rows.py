@@ -1,6 +1,6 @@
 """Cast the columns of a file to the columns of a table, with one DuckDB SELECT for each batch.
 
-A row is rejected if a value is not of its column's type. The reason names the columns.
+A row is rejected if a value does not fit its column's type. The reason names the columns with such values.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _OWN: Final = "_own"
 class Layout:
     """The layout of a file: its format, its columns with their DuckDB types, and the CSV dialect.
 
-    ``names`` are the stored column names. ``written`` are the names in JSON; it is empty if they are the same.
+    ``names`` are the stored column names. ``written`` contains the names in JSON if they differ.
     """
 
     format: Format
@@ -42,11 +42,12 @@ class Layout:
 
 @dataclass(frozen=True)
 class OwnTimes:
-    """The column and the format of the rows' own times.
+    """The column and the format of the rows' event times.
 
-    ``column`` contains the own times (None: rows have no own time), in the format ``form`` (None: instants). With
-    ``arrival``, each own time becomes the running maximum. ``too_far`` is the reason for
-    rejecting a row whose own time is after ``latest`` (µs UTC; None: no limit).
+    ``column`` contains the event times, in the format ``form``. ``column`` is None if rows have no event times.
+    ``form`` is None for a column of timestamps. With ``arrival``, the running maximum replaces each event time. Rows
+    with an event time after ``latest`` are rejected with the reason ``too_far``. ``latest`` is in µs UTC, or None for
+    no limit.
     """
 
     column: str | None = None
@@ -60,8 +61,8 @@ class OwnTimes:
 class Converted:
     """A converted piece of ``count`` rows.
 
-    ``rows`` are the valid rows. ``places`` are the positions of the invalid rows in the piece, and ``reasons`` the
-    reasons for rejecting them. ``left_out`` are indexes in ``rows``: the rows that an earlier run quarantined.
+    ``rows`` are the valid rows. ``places`` are the positions of the invalid rows in the piece. ``reasons`` are the
+    reasons for rejecting these rows. ``left_out`` are the indexes of rows that an earlier run quarantined.
     """
 
     rows: pa.Table
@@ -80,9 +81,12 @@ class Converted:
 class Caster:
     """Casts the columns of a file to the columns of the table.
 
-    The object carries the row count and the running maximum of own times from batch to batch. With ``origins``, every
-    row comes with its record. ``aside`` contains the positions of records whose rows are left out. ``counted`` is the
-    unit of a text record's position, such as "line". ``sound`` are nested columns whose values are known to be valid.
+    The row count and the running maximum of event times continue from batch to batch.
+
+    - With ``origins``, every batch also contains the records of its rows.
+    - ``aside`` contains the positions of records to leave out.
+    - ``counted`` is the unit of a text record's position, such as "line".
+    - ``sound`` are nested columns with only valid values.
     """
 
     def __init__(
@@ -140,7 +144,7 @@ class Caster:
     ) -> Batch:
         """Return the cells cast to the table's types, as one batch.
 
-        ``records`` contains the bytes of the rows. If it is None, rejected rows are quarantined as JSON.
+        ``records`` contains the bytes of the rows. If ``records`` is None, rejected rows are quarantined as JSON.
         """
         done = self.converted(cells, connection)
         rejected = tuple(
@@ -158,11 +162,11 @@ class Caster:
         return self.batch([done], rejected, origins if self._origins else ())
 
     def without_aside(self, done: Converted, positions: Iterable[str]) -> Converted:
-        """Return the piece with the valid rows whose ``positions`` are in ``aside`` marked as left out."""
+        """Mark a row as left out if its position is in ``aside``. Return the marked piece."""
         return replace(done, left_out=[n for n, position in enumerate(positions) if position in self.aside])
 
     def converted(self, cells: pa.Table, connection: duckdb.DuckDBPyConnection) -> Converted:
-        """Return the cells cast to the table's types. Thread-safe: the call changes no state."""
+        """Return the cells cast to the table's types. The method is thread-safe."""
         connection.register("cells", cells)
         try:
             cast_rows = connection.sql(self._sql).to_arrow_table()
@@ -177,7 +181,7 @@ class Caster:
         return Converted(cast_rows.filter(good), places.to_pylist(), reasons.take(places).to_pylist(), cells.num_rows)
 
     def _of_their_shapes(self, cast_rows: pa.Table) -> pa.Table:
-        """Mark nested values that do not match their type as invalid, and return the rows."""
+        """Mark rows as invalid if a nested value does not fit its type."""
         for place, name, shape in self._shaped:
             wrong = [text is not None and not is_of(text, shape) for text in cast_rows.column(place).to_pylist()]
             if any(wrong):
@@ -190,7 +194,7 @@ class Caster:
     def batch(
         self, pieces: Sequence[Converted], rejected: tuple[Rejected, ...], origins: tuple[Rejected, ...] = ()
     ) -> Batch:
-        """Return one batch of the pieces, which must be the next pieces of the file."""
+        """Return the pieces as one batch. ``pieces`` must be the next pieces of the file."""
         read = sum(piece.count for piece in pieces)
         self._read += read
         if not pieces:
@@ -227,7 +231,6 @@ class Caster:
         records: Sequence[TextRecord] | None,
         connection: duckdb.DuckDBPyConnection,
     ) -> tuple[Rejected, ...]:
-        """Return the records of the rows at ``places`` as ``Rejected``, without a reason."""
         if records is not None:
             lines = ((f"{self._counted} {records[place].line}", records[place].raw) for place in places)
             return tuple(Rejected(self._source, line, "", raw) for line, raw in lines)
@@ -247,7 +250,7 @@ class Caster:
 
 
 def rows_as_json(cells: pa.Table, places: Sequence[int], connection: duckdb.DuckDBPyConnection) -> list[bytes]:
-    """Return the rows at ``places`` as JSON objects, with BINARY values in base64 for ``from_text``."""
+    """Return the rows at ``places`` as JSON objects. BINARY values are in base64, as ``from_text`` expects."""
     if not places:
         return []
     kinds = zip(cells.column_names, cells.schema.types, strict=True)
@@ -265,7 +268,6 @@ def rows_as_json(cells: pa.Table, places: Sequence[int], connection: duckdb.Duck
 
 
 def _remaining(pieces: Iterable[Converted]) -> list[int]:
-    """Return the indexes of the rows that are not left out, counted over all pieces."""
     rows: list[int] = []
     first = 0
     for piece in pieces:
@@ -280,7 +282,7 @@ def _counting(first: int, count: int) -> pa.Array:
 
 
 def text_table(records: Sequence[TextRecord], names: Sequence[str], written: Sequence[str] = ()) -> pa.Table:
-    """Return the cells of the records as VARCHAR columns ``names``; ``written`` are the names in JSON, if different."""
+    """Return the cells of the records as VARCHAR columns. ``written`` are the names in JSON if they differ."""
     if records and isinstance(records[0].cells, list):
         columns = list(zip(*(record.cells or () for record in records), strict=True))
     else:
@@ -294,7 +296,8 @@ def text_table(records: Sequence[TextRecord], names: Sequence[str], written: Seq
 def _casting(layout: Layout, own_times: OwnTimes, columns: Sequence[tuple[str, DataType]]) -> str:
     """Return a SELECT over ``cells`` that casts a batch.
 
-    It returns the table's columns by position, the own time in µs, and the names of the columns with invalid values.
+    The SELECT returns the table's columns by position and the event time in microseconds. The SELECT also returns the
+    names of the columns with invalid values.
     """
     own_time = own_times.column
     columns_by_name = {n.lower(): (n, t) for n, t in zip(layout.names, layout.types, strict=True)}

@@ -23,8 +23,7 @@ _LONG: Final = replace(BIGINT, precision=19)
 
 
 def with_text(type: DataType, text: str) -> DataType:
-    """Return a type that includes both ``type`` and the JSON value in ``text``. Unknown parts are NULL, as in
-    ``joined``.
+    """Return a type that includes both ``type`` and the JSON value in ``text``. Unknown parts are NULL.
 
     >>> texts = ['{"a": [1]}', '{"a": null, "b": {"c": 1.5}}', '{"a": [2.5, null]}']
     >>> str(without_unknown(reduce(with_text, texts, NULL)))
@@ -45,7 +44,7 @@ def with_text(type: DataType, text: str) -> DataType:
 
 
 def _parts(type: DataType, budget: int) -> int:
-    """Return ``budget`` minus the number of parts of the type; the result may be negative."""
+    """Return ``budget`` minus the number of parts of the type. The result may be negative."""
     for each in (*(kind for _, kind in type.fields), *filter(None, [type.element])):
         if budget < 0:
             break
@@ -54,9 +53,7 @@ def _parts(type: DataType, budget: int) -> int:
 
 
 def _adds_nothing(value: Any, type: DataType) -> bool:
-    """Return whether a quick test shows that the value is of the type. Most values pass, which saves the slow
-    ``_of_value``.
-    """
+    """Return True if a quick test shows that the value fits the type. Most values pass this test."""
     if isinstance(value, dict):
         if type.name != "STRUCT" or not value or ambiguous(value):
             return False
@@ -76,7 +73,7 @@ def _fields(type: DataType) -> Mapping[str, DataType]:
 
 
 def of_arrow(kind: pa.DataType, depth: int = 0) -> DataType:
-    """Return the type of the JSON text of Parquet values with the Arrow type ``kind``; STRING if no type fits."""
+    """Return the type that describes values of the Arrow type ``kind`` as JSON, or STRING if no type fits."""
     if depth > MOST_NESTED:
         return STRING
     if pa.types.is_map(kind):
@@ -97,7 +94,6 @@ def of_arrow(kind: pa.DataType, depth: int = 0) -> DataType:
 
 @lru_cache(maxsize=10_000)
 def _number(text: str) -> DataType:
-    """Return a type that preserves the value of the number ``text``."""
     if text.lstrip("-").isdigit():
         if len(text) >= 40 or not -_BIGGEST <= int(text) < _BIGGEST:
             return STRING
@@ -106,7 +102,6 @@ def _number(text: str) -> DataType:
 
 
 def _of_value(value: Any, depth: int) -> DataType:
-    """Return the type of a JSON value; NULL if the type is unknown."""
     match value:
         case None:
             return NULL
@@ -123,15 +118,13 @@ def _of_value(value: Any, depth: int) -> DataType:
 
 
 def _struct(fields: dict[str, DataType]) -> DataType:
-    """Return a STRUCT with these fields, or STRING for too many fields, for an empty name, and for names that differ
-    only in case, which Spark SQL does not distinguish.
-    """
+    """Return a STRUCT, or STRING for an empty name, too many fields, or names that differ only in case."""
     apart = len({name.lower() for name in fields}) == len(fields) <= _MOST_FIELDS
     return DataType("STRUCT", fields=tuple(fields.items())) if apart and all(fields) else STRING
 
 
 def joined(one: DataType, other: DataType) -> DataType:
-    """Return a type that includes both types; STRING if no other type reads both without loss."""
+    """Return a type that includes both types. Return STRING if no other type can represent both without loss."""
     if one == other or other == NULL:
         return one
     if one == NULL:
@@ -149,7 +142,7 @@ def joined(one: DataType, other: DataType) -> DataType:
 
 
 def without_unknown(type: DataType) -> DataType:
-    """Return the type with STRING in place of unknown parts. A part is unknown if it has no values, or only NULLs."""
+    """Return the type with STRING in place of unknown parts. A part with only NULL values is unknown."""
     match type.name:
         case "ARRAY":
             return DataType("ARRAY", element=without_unknown(type.element or NULL))

@@ -1,8 +1,8 @@
 """Read CSV, JSON lines and Parquet files as batches of rows of a table.
 
-A file of any format becomes a table of foreign columns, which DuckDB casts (see ``casting``) batch by batch. A record
-is rejected if a value is not of its column's type; the reason names the columns. An empty cell in CSV and a missing
-name in JSON lines are NULL. The quarantine stores a Parquet record as JSON.
+A file of any format is first read into Arrow tables. DuckDB then casts the rows to the table's types (see ``casting``).
+A record is rejected if a value does not fit its column's type. The reason names the columns with such values. An empty
+cell in CSV and a missing name in JSON lines are NULL. The quarantine stores a Parquet record as JSON.
 """
 
 from __future__ import annotations
@@ -37,10 +37,9 @@ from weft.storage.local_sql import connect
 
 @dataclass(frozen=True)
 class FileSource:
-    """A file whose columns fit the table. Its batches have the columns ``columns``, in the table's order.
+    """A file whose columns fit the table. The batches have the columns ``columns``, in the table's order.
 
-    ``form`` is the format of the own times (``rows.OwnTimes``); None for instants. ``notes`` tell the user what was
-    changed or inferred.
+    ``form`` is the format of the event times, or None for timestamps. ``notes`` describe what was changed or inferred.
     """
 
     inspection: FileInspection
@@ -51,11 +50,11 @@ class FileSource:
 
     @property
     def name(self) -> str:
-        """The name of the file in messages: the absolute path in printable form, or "stdin"."""
+        """The name of the file in messages: the printable absolute path, or "stdin"."""
         return self.inspection.file.name
 
     def options(self, timing: Timing) -> dict[str, object]:
-        """Return the options (JSON-able) with which a retry reads a rejected record as this load did."""
+        """Return JSON-able options. A retry with these options reads a rejected record as this load did."""
         layout = self.inspection.layout
         return {
             "kind": "file",
@@ -76,12 +75,12 @@ class FileSource:
         origins: bool = False,
         aside: frozenset[str] = frozenset(),
     ) -> Iterator[Batch]:
-        """Yield the rows in file order, cast to the table's types, with the own times that ``timing`` selects.
+        """Yield the rows in file order, cast to the table's types. ``timing`` selects the event times of the rows.
 
-        In arrival order, a row without an own time gets the previous own time; in any other order it is rejected. A row
-        with an own time after ``latest`` (µs UTC; None: no limit) is rejected, too. With ``origins``, each row comes
-        with its record. ``aside`` contains the positions of records whose rows are left out. Raises ExtractionError for
-        a damaged Parquet file.
+        In arrival order, a row without an event time gets the previous event time. In any other order, a row without an
+        event time is rejected. A row whose event time is after ``latest`` is rejected, too. ``latest`` is in µs UTC, or
+        None for no limit. With ``origins``, the batches also contain the records of their rows. ``aside`` contains the
+        positions of records to leave out. Raises ExtractionError for a damaged Parquet file.
         """
         layout, path = self.inspection.layout, self.inspection.file.path
         own_times = OwnTimes(self.matched.own_time, timing.order == "arrival", latest, timing.too_far, self.form)
@@ -105,7 +104,7 @@ class FileSource:
         return frozenset(name for name, shape, own in shaped if shape and own and holds(shape, own))
 
     def begins(self, timing: Timing) -> int | None:
-        """Return the own time of the first row (µs UTC); None if it is missing or unreadable."""
+        """Return the event time of the first row in microseconds UTC, or None if it is missing or unreadable."""
         layout = self.inspection.layout
         own_times = OwnTimes(self.matched.own_time, timing.order == "arrival", None, "", self.form)
         caster = Caster(layout, own_times, self.columns, self.name, sound=self._sound())
@@ -135,9 +134,7 @@ class FileSource:
 
 
 def digest(path: str | os.PathLike[str]) -> str:
-    """Return the SHA-256 of the file's bytes in hexadecimal. Raises NotFound, and ExtractionError for an unreadable
-    file.
-    """
+    """Return the SHA-256 of a file in hexadecimal. Raises NotFound, and ExtractionError for an unreadable file."""
     total = hashlib.sha256()
     try:
         with opened(Path(path)) as file:
@@ -158,10 +155,10 @@ def open_file(
     chosen: Sequence[tuple[str, DataType | None]] | None = None,
     options: FileOptions = AS_WRITTEN,
 ) -> FileSource:
-    """Open one file, as ``open_files`` opens several.
+    """Open one file. See ``open_files``.
 
-    ``written`` is the format of the file (None: detected). ``chosen`` are the columns to read (None: all), each with
-    its type (None: inferred).
+    ``written`` is the format of the file. If ``written`` is None, the format is detected. ``chosen`` are the columns to
+    read, each with its type. If ``chosen`` is None, all columns are read. If a type is None, it is inferred.
     """
     file = InputFile.of(Path(os.path.abspath(path)))
     [looked] = _inspect_all([file], schema is None or evolve or ts_from is not None, written, options)
@@ -179,9 +176,10 @@ def open_files(
     """Inspect the files, which must have the same columns.
 
     Each file is read once to infer types, or to collect the names in JSON. ``schema`` is the schema of the table, or
-    None if the load creates the table. Raises NotFound for a missing file, ExtractionError for an unreadable file, and
-    Refused if the columns of a file do not match the table's (see :func:`weft.extraction.files.columns.match_columns`)
-    or another file's.
+    None if the load creates the table.
+
+    Raises NotFound for a missing file, and ExtractionError for an unreadable file. Raises Refused if the columns of a
+    file do not match the table or the other files (see :func:`weft.extraction.files.columns.match_columns`).
     """
     infer = schema is None or evolve or ts_from is not None
     return _file_sources(_inspect_all(files, infer, None, options), schema, ts_from, evolve, options, None)
@@ -223,10 +221,7 @@ def _file_sources(
 
 
 def _in_common(files: Sequence[FileInspection], evolve: bool) -> list[tuple[str, DataType]]:
-    """Return the columns of all files, each with a type that fits its values in every file.
-
-    Raise Refused if a file lacks a column, unless ``evolve`` is True or the format is JSON.
-    """
+    """Return the columns of all files, each with a type that fits its values in every file."""
     names: dict[str, tuple[str, InputFile]] = {}
     types: dict[str, Evidence | DataType] = {}
     for each in files:
@@ -266,9 +261,7 @@ def _type(kind: Evidence | DataType) -> DataType:
 def _form(
     files: Sequence[FileInspection], columns: Sequence[tuple[str, DataType]], ts_from: str | None, options: FileOptions
 ) -> str | None:
-    """Return the format of the own times: ``ts_format``, or else the unit of the numbers if it is the same in all
-    files.
-    """
+    """Return the format of the event times: ``ts_format``, or the unit that fits the numbers in all files."""
     kinds: Mapping[str, DataType] = {name.lower(): kind for name, kind in columns}
     kind = None if ts_from is None else kinds.get(ts_from.lower())
     if ts_from is None or kind is None:
@@ -309,7 +302,7 @@ def _notes(file: FileInspection, options: FileOptions, matched: FileColumns, for
 
 
 def _of_nested(columns: Mapping[str, tuple[DataType, DataType]]) -> list[str]:
-    """Return sentences about nested columns, given their types in the file and in the table."""
+    """Return sentences about nested columns. The values of ``columns`` are the types in the file and in the table."""
     notes = []
     typed = [_part(name, own.shape) for name, (_, own) in columns.items() if own.shape is not None]
     if typed:
@@ -326,7 +319,6 @@ def _of_nested(columns: Mapping[str, tuple[DataType, DataType]]) -> list[str]:
 
 
 def _part(name: str, shape: DataType) -> str:
-    """Return an SQL example that reads a part of a nested column."""
     match shape.name:
         case "STRUCT":
             field = shape.fields[0][0]

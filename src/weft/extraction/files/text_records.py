@@ -1,8 +1,7 @@
 """Split CSV and JSON lines into records of text cells, each with its bytes.
 
-No line is lost: a line that is not a record is returned with its problem. The standard library's strict parser reads
-the CSV. If a record of several lines is malformed (an unclosed quote), only its first line is rejected, and parsing
-resumes at the second line.
+No line is lost. A line that is not a record is returned with its problem. The standard library's strict parser reads
+the CSV. If a record of several lines is malformed (an unclosed quote), only its first line is rejected.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ Cells = list[str | None]
 class TextRecord:
     """A record: the number of its first line (from 1), its bytes, and either its cells or its problem.
 
-    ``kinds`` contains the JSON type of each value; None for CSV.
+    For JSON, ``kinds`` contains the JSON type of each value. For CSV, ``kinds`` is None.
     """
 
     line: int
@@ -48,13 +47,12 @@ class Dialect:
 
 DEFAULT_DIALECT: Final = Dialect()
 _MOST_LINES: Final = 100_000
-"""The maximum number of lines of one CSV record."""
 
 
 class _Lines:
-    """Numbered lines of bytes, with push-back, cut at MAX_LINE + 1 bytes. Iteration yields decoded lines.
+    """Numbered lines of bytes, with push-back. Lines are cut at ``MAX_LINE`` + 1 bytes. Iteration yields decoded lines.
 
-    ``number`` is the number of lines that have ended, counting the lines before the stream.
+    ``number`` is the number of lines that have ended, including the lines before the stream.
     """
 
     def __init__(self, stream: io.BufferedReader | PushBack, number: int = 0) -> None:
@@ -67,7 +65,6 @@ class _Lines:
 
     @property
     def damage(self) -> str | None:
-        """The reason why the lines ended early; None if the stream is intact or has not ended."""
         return damage(self._stream.of if isinstance(self._stream, PushBack) else self._stream)
 
     @property
@@ -76,7 +73,7 @@ class _Lines:
         return b"".join(self._back)
 
     def take(self) -> bytes:
-        """Return the next line (b"" at the end) and append it to ``taken``."""
+        """Return the next line, or b"" at the end, and append it to ``taken``."""
         if self._back:
             line = self._back.popleft()
             self.held_size -= len(line)
@@ -92,7 +89,7 @@ class _Lines:
         return line.removeprefix(BOM) if self.number == 0 and not self.taken else line
 
     def put_back(self, lines: list[bytes]) -> None:
-        """Put the lines back, so that ``take`` returns them next."""
+        """Put the lines back at the start."""
         self._back.extendleft(reversed(lines))
         self.held_size += sum(map(len, lines))
         self.number -= sum(line.endswith(b"\n") for line in lines)
@@ -116,7 +113,7 @@ def _next_line(lines: _Lines) -> bytes:
 
 
 def _too_long(lines: _Lines, line: bytes) -> Iterator[TextRecord]:
-    """Yield a line that is too long as rejected records of at most MAX_RECORD bytes. ``line`` is its first part."""
+    """Reject a line that is too long, in records of at most ``MAX_RECORD`` bytes. ``line`` is its beginning."""
     number, held, size = lines.number + (not line.endswith(b"\n")), [line], len(line)
     while line and not line.endswith(b"\n"):
         lines.taken = []
@@ -134,9 +131,9 @@ def _too_long(lines: _Lines, line: bytes) -> Iterator[TextRecord]:
 class CsvRecords:
     """The records of a CSV file, including the header line.
 
-    ``width`` is the number of cells of a record (None: set by the first record). An empty cell is None. Blank lines are
-    skipped. Between two records, another reader may continue the stream: ``held`` contains the bytes read after the
-    last record, and ``line`` is the number of lines that have ended.
+    ``width`` is the number of cells of a record. If ``width`` is None, the first record sets it. An empty cell is None.
+    Blank lines are skipped. Between two records, another reader may continue the stream. ``held`` contains the bytes
+    that were read after the last record.
     """
 
     def __init__(
@@ -186,9 +183,9 @@ class CsvRecords:
         yield from _broken_off(lines)
 
     def names(self) -> tuple[TextRecord | None, list[TextRecord]]:
-        """Return the header line, which is the first readable record, and the rejected records before it.
+        """Return the header line and the rejected records before it. The first readable record is the header line.
 
-        The header line is None if no record is readable. Raise Refused if the rejected records exceed MAX_RECORD bytes.
+        The header line is None if no record is readable. Raise Refused if the rejected records are too large.
         """
         before: list[TextRecord] = []
         size = 0
@@ -244,8 +241,6 @@ def _broken_off(lines: _Lines) -> Iterator[TextRecord]:
 
 
 class _Number(str):
-    """A number as written in JSON, exact at any length."""
-
     __slots__ = ()
 
 
@@ -266,7 +261,7 @@ _EXACT: Final = json.JSONDecoder(
 
 
 ToObject = Callable[[Any], "dict[str, Any] | str | None"]
-"""A function that maps the JSON value of a line to an object, to a problem, or to None for a line without a record."""
+"""A function that converts the JSON value of a line to an object, a problem, or None (no record)."""
 
 
 def _an_object(value: Any) -> dict[str, Any] | str:
@@ -287,7 +282,7 @@ def json_records(stream: io.BufferedReader, to_object: ToObject = _an_object) ->
 
 
 def json_record(number: int, line: bytes, to_object: ToObject = _an_object) -> TextRecord | None:
-    """Return the line as a record or with its problem, or None if ``to_object`` returns None.
+    """Return a record with the cells of a JSON line, or with a problem. Return None if ``to_object`` returns None.
 
     Numbers are passed to ``to_object`` as strings.
     """
@@ -307,7 +302,7 @@ def json_record(number: int, line: bytes, to_object: ToObject = _an_object) -> T
                 kinds[name], cells[name] = _cell(value)
             else:
                 cells[name] = None
-        # Reject lone surrogates, which JSON can escape but which are not valid text.
+        # Reject lone surrogates, which are not valid text although JSON can escape them.
         "".join([*cells, *(text for text in cells.values() if text)]).encode("utf-8")
     except (ValueError, RecursionError) as error:
         return TextRecord(number, line, None, f"invalid JSON: {' '.join(str(error).split())[:200]}")
@@ -325,7 +320,6 @@ def _cell(value: Any) -> tuple[str, str]:
 
 
 def _nested(value: Any) -> str:
-    """Return an array or object as JSON text, with numbers in their original notation."""
     if isinstance(value, _Number):
         return str(value)
     if isinstance(value, list):

@@ -16,14 +16,14 @@ import duckdb
 from weft.storage.local_sql import connect
 
 IN_FLIGHT: Final = 12
-"""The number of pieces that are read ahead, so that the threads have work while a batch is written."""
+"""The maximum number of pieces that are read ahead. Reading ahead gives the threads work while a batch is written."""
 
 _T = TypeVar("_T")
 _Item = TypeVar("_Item")
 
 
 class Workers:
-    """A pool of one thread per processor. Work that has not started is cancelled when the context ends."""
+    """A pool of one thread per processor. Work that has not started is cancelled at the end of the ``with`` block."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(os.cpu_count() or 2, thread_name_prefix="weft-load")
@@ -45,7 +45,7 @@ class Workers:
         return self._pool.submit(self._run, work)
 
     def in_order(self, items: Iterable[_Item], work: Callable[[_Item, duckdb.DuckDBPyConnection], _T]) -> Iterator[_T]:
-        """Yield the result for each item, in the order of the items. At most IN_FLIGHT items are processed ahead."""
+        """Yield the result for each item in order. At most ``IN_FLIGHT`` items are processed ahead."""
         waiting: deque[Future[_T]] = deque()
         for item in items:
             waiting.append(self.submit(partial(work, item)))

@@ -1,1 +1,1 @@
-"""Read mail and news (mboxes, folders of articles, and archives of these) as rows of a message table."""
+"""Read mboxes, folders of articles, and archives of mail and news as rows of a message table."""

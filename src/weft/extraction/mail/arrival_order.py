@@ -28,14 +28,15 @@ def read_mail(
     origins: bool = False,
     names: Mapping[Path, str] | None = None,
 ) -> Iterator[Row | Rejected]:
-    """Yield every message as rows (one for each newsgroup), or as a rejected record.
+    """Yield every message as rows, one for each newsgroup, or as a rejected record.
 
-    If ``timing`` takes ts from Date, the ``own_time`` of a row is its Date. In arrival order, ``own_time`` is the
-    running maximum of Date in the source, and the sources are merged by this time; rows with the same time follow the
-    order of the sources. In any other order, the sources are read one after another. With ``origins``, each row
-    contains its record. ``at`` is the instant of reading (µs UTC). ``names`` maps paths to their names in messages.
-    Raises ExtractionError for a path that cannot be read, and Refused if ``timing`` takes ts from a column other than
-    ``date``.
+    If ``timing`` takes ``ts`` from ``date``, the ``own_time`` of a row is its Date. In arrival order, ``own_time`` is
+    the running maximum of Date in the source. The sources are then merged by ``own_time``. Rows with the same time
+    follow the order of the sources. In any other order, the sources are read one after another.
+
+    With ``origins``, each row contains its record. ``at`` is the time of reading, in microseconds UTC. ``names`` maps
+    paths to their names in messages. Raises ExtractionError for a path that cannot be read. Raises Refused if
+    ``timing`` takes ``ts`` from a column other than ``date``.
     """
     if timing.ts_from not in (None, "date"):
         raise Refused(f"mail has no column {timing.ts_from!r} to take ts from", hint="Use --ts-from date.")
@@ -49,7 +50,6 @@ def read_mail(
 
 
 def _in_order(source: Source, options: MailOptions, timed: bool, origins: bool) -> Iterator[Row | Rejected]:
-    """Yield the rows of a source; with ``timed``, the own time of each row is its Date."""
     for record in source.records():
         for item in _items(source, record, options, origins):
             yield Row(item.values, None, item.origin) if isinstance(item, Row) and not timed else item
@@ -71,9 +71,9 @@ def _items(source: Source, record: RawRecord, options: MailOptions, origins: boo
 def _arriving(
     source: Source, records: Iterator[RawRecord], options: MailOptions, origins: bool, since: int = _BEFORE_ALL
 ) -> Iterator[tuple[int, Row | Rejected]]:
-    """Yield each item with the running maximum of Date (µs UTC), which starts at ``since``.
+    """Yield each item with the running maximum of Date, in microseconds UTC. The maximum starts at ``since``.
 
-    A rejected record has no own time, and stays between the same neighbours.
+    A rejected record has no event time and is yielded with the maximum so far.
     """
     latest = since
     for record in records:
@@ -88,8 +88,8 @@ def _arriving(
 def _reopened(source: Source, options: MailOptions, origins: bool) -> Iterator[tuple[int, Row | Rejected]]:
     """Yield the items of a source for a merge. Close the source after the first message and reopen it for the second.
 
-    A merge needs the first item of every source at once, so hundreds of monthly archives would otherwise be open
-    together, although few of them overlap in time.
+    A merge needs the first item of every source at once. Without reopening, hundreds of monthly archives would be open
+    together, although few overlap in time.
     """
     with closing(source.records()) as records:
         first = list(_arriving(source, islice(records, 1), options, origins))

@@ -1,8 +1,8 @@
 """Group the files of a directory or a tar archive into sources.
 
-A *source* has one order of arrival: it is one mbox, or one folder of single articles, in which a numeric file name is
-the article number assigned on arrival. A file of a folder is opened only while it is read, so that a folder of a
-million articles needs little memory and few file handles.
+A *source* is one mbox or one folder of single articles. The records of a source have one order of arrival. In a folder,
+a numeric file name is the article number assigned on arrival. A file is open only while it is read. A folder of a
+million articles therefore needs little memory and few file handles.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class Entry:
 
     @property
     def number(self) -> int | None:
-        """The article number, if the file name is a number; otherwise None."""
+        """The article number if the file name is a number, otherwise None."""
         bare = stem(self.name)
         return int(bare) if bare.isascii() and bare.isdigit() and len(bare) < 20 else None
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Records with one order of arrival.
+    """A source of records with one order of arrival.
 
     ``records()`` can be called repeatedly. The first file is opened when iteration starts.
     """
@@ -54,10 +54,10 @@ class Source:
 
 
 def sources_of(path: str, entries: list[Entry], root_stem: str) -> list[Source]:
-    """Return the sources in the entries: one for each mbox, and one for the articles of each folder, sorted by number.
+    """Return the sources in the entries, sorted by path. Each mbox and each folder of articles is one source.
 
-    A file with a numeric name is an article of its folder, even if it is an mbox. Files with other names follow, sorted
-    by name.
+    A file with a numeric name is an article of its folder, even if it is an mbox. The articles of a folder are sorted
+    by number. Files with other names follow, sorted by name.
     """
     folders: dict[str, list[Entry]] = {}
     sources: list[tuple[str, Source]] = []
@@ -78,7 +78,7 @@ def _arrival(entry: Entry) -> tuple[bool, int, str]:
 
 
 def _folder_stem(folder: str, root_stem: str) -> str:
-    """Return the name of the folder; for ``cur`` and ``new`` in a maildir, the name of the maildir."""
+    """Return the name of the folder. For ``cur`` and ``new`` in a maildir, return the name of the maildir."""
     parts = [part for part in folder.split("/") if part not in ("", ".")]
     if parts and parts[-1] in ("cur", "new", "tmp"):
         parts.pop()
@@ -109,7 +109,7 @@ def _article_records(members: list[Entry]) -> Callable[[], Records]:
 
 
 def read_entry(entry: Entry, prefix: str) -> Records:
-    """Yield the messages of one file (an article or an mbox). Positions in an mbox start with ``prefix``."""
+    """Yield the messages of one file, an article or an mbox. Positions in an mbox start with ``prefix``."""
     with contextlib.ExitStack() as stack:
         try:
             stream = stack.enter_context(entry.opened())
@@ -124,5 +124,5 @@ def read_entry(entry: Entry, prefix: str) -> Records:
 
 
 def given(records: list[RawRecord]) -> Records:
-    """Yield the given records as a source does."""
+    """Yield the given records."""
     yield from records

@@ -1,7 +1,7 @@
-"""Parse header fields of mail and news into plain text, ids, groups and instants.
+"""Parse header fields of mail and news into plain text, ids, groups and times.
 
-The standard library's ``email`` parses the fields, with a policy that returns every field as written and never raises
-an error. The structured parsers of ``policy.default`` reject some real headers and are several times slower. The result
+The standard library's ``email`` parses the fields. The parser policy returns every field as written and never raises an
+error. The structured parsers of ``policy.default`` reject some real headers and are several times slower. Parsed text
 contains no control characters (CR, LF, NUL …), even if an encoded word decodes to one (design section 8).
 """
 
@@ -36,7 +36,7 @@ class _AsWritten(Compat32):
     """The policy Compat32 without the conversion of 8-bit bytes to U+FFFD."""
 
     def header_fetch_parse(self, name: str, value: str) -> str:
-        """Return the text of the field; non-ASCII bytes are surrogates."""
+        """Return the text of the field. Non-ASCII bytes are surrogates."""
         return value
 
 
@@ -45,7 +45,7 @@ AS_WRITTEN: Final = _AsWritten()
 
 
 def decode_bytes(raw: bytes, charset: str) -> str | None:
-    """Return the decoded bytes; None if they are invalid in the charset, or if mail may not use the charset."""
+    """Return the decoded bytes, or None if they are invalid or mail may not use the charset."""
     if not is_charset(charset):
         return None
     try:
@@ -57,10 +57,10 @@ def decode_bytes(raw: bytes, charset: str) -> str | None:
 
 
 def is_charset(name: str) -> bool:
-    """Return whether a codec of that name exists and mail may use it.
+    """Return whether a codec with this name exists and mail may use it.
 
-    Mail may not use ``idna`` and ``punycode``, which take quadratic time, and ``unicode_escape``, which creates
-    characters.
+    Mail may not use ``idna`` and ``punycode``, because they take quadratic time. Mail may not use ``unicode_escape``,
+    because this codec creates characters.
     """
     if name.strip().lower().replace("-", "_") in _NO_TEXT_CODECS:
         return False
@@ -72,7 +72,7 @@ def is_charset(name: str) -> bool:
 
 
 def undeclared(raw: bytes) -> str:
-    """Return the text of bytes without a declared charset: decoded as UTF-8 if valid, otherwise as Latin-1.
+    """Return the text of bytes without a declared charset. Bytes that are not valid UTF-8 are read as Latin-1.
 
     News used Latin-1 before MIME.
     """
@@ -81,9 +81,9 @@ def undeclared(raw: bytes) -> str:
 
 
 def text_of(message: Message, name: str) -> str | None:
-    """Return the text of the first field of that name, or None if the message has no such field.
+    """Return the text of the first field with this name, or None if the message has no such field.
 
-    Encoded words (RFC 2047) are decoded. Each run of whitespace and control characters becomes one blank. An encoded
+    Encoded words (RFC 2047) are decoded. Consecutive whitespace and control characters become one blank. An encoded
     word that cannot be decoded stays as written (RFC 2047, section 6.3).
     """
     written = message.get(name)
@@ -97,7 +97,7 @@ def text_of(message: Message, name: str) -> str | None:
 
 
 def _plain_text(written: str) -> str:
-    """Return the field with the parser's surrogates converted to bytes and decoded as ``undeclared`` does."""
+    """Return the text of a field whose non-ASCII bytes are surrogates."""
     return written if written.isascii() else undeclared(written.encode("utf-8", "surrogateescape"))
 
 
@@ -121,9 +121,9 @@ def _decoded(text: str) -> str:
 
 
 def message_id(message: Message) -> str | None:
-    """Return the Message-ID without angle brackets and blanks; None if it is absent or empty.
+    """Return the Message-ID without angle brackets and blanks. Return None if it is absent or empty.
 
-    Archives that mask addresses write ids with blanks, so an id need not contain ``@``.
+    Some archives mask addresses and write ids with blanks. An id therefore need not contain ``@``.
     """
     written = text_of(message, "Message-ID")
     if not written:
@@ -135,8 +135,7 @@ def message_id(message: Message) -> str | None:
 def parent_id(message: Message) -> str | None:
     """Return the id of the parent message: the last id in References, or else the first id in In-Reply-To.
 
-    Return None if neither field contains an id. In-Reply-To is often prose that names a person; an address followed by
-    ``'s message`` is not an id.
+    Return None if neither field contains an id. In-Reply-To is often prose. An address before ``'s message`` is no id.
     """
     references = _ID.findall(text_of(message, "References") or "")
     if references:
@@ -149,12 +148,12 @@ def parent_id(message: Message) -> str | None:
 
 
 def newsgroups(message: Message) -> tuple[str, ...]:
-    """Return the distinct groups in the Newsgroups field, in order; an empty tuple if the field is absent."""
+    """Return the distinct groups in the Newsgroups field, in order. The result is empty if the field is absent."""
     return _distinct(re.split(r"[,\s]+", text_of(message, "Newsgroups") or ""))
 
 
 def list_id(message: Message) -> str | None:
-    """Return the identifier in the List-Id field (RFC 2919) without its description; None if it is absent."""
+    """Return the identifier in the List-Id field (RFC 2919) without its description, or None if the field is absent."""
     written = text_of(message, "List-Id")
     if not written:
         return None
@@ -167,10 +166,11 @@ def _distinct(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def instant_of(written: str | None, at: int, future_us: int = DAY_US) -> int | str:
-    """Return a Date field as microseconds UTC, or the reason for rejecting the date.
+    """Return a Date field in microseconds UTC, or the reason for rejecting it.
 
-    A date without a zone, or with an unknown zone name, is UTC. The function rejects text that does not parse, a day
-    that does not exist, an offset beyond 14 hours, and an instant before 1970 or more than ``future_us`` after ``at``.
+    A date without a zone, or with an unknown zone name, is read as UTC. The function rejects text that does not parse,
+    a day that does not exist, and an offset beyond 14 hours. A time before 1970 or over ``future_us`` after ``at`` is
+    rejected, too.
     """
     if not written:
         return "no Date"
@@ -184,7 +184,7 @@ def instant_of(written: str | None, at: int, future_us: int = DAY_US) -> int | s
     if abs(offset) > _MAX_OFFSET_S:
         return f"impossible date {written[:80]!r}: an offset beyond 14 hours"
     try:
-        # datetime has no leap seconds, so second 60 becomes 59.
+        # datetime has no leap seconds. Second 60 becomes 59.
         moment = datetime(*parsed[:5], min(parsed[5], 59))
     except (ValueError, OverflowError):
         return f"impossible date {written[:80]!r}"

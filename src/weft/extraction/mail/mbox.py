@@ -1,9 +1,9 @@
 """Split an mbox or a pipermail text archive into messages, line by line.
 
-A message starts at a line ``From ADDRESS … hh:mm … YYYY`` that a header field follows immediately. Real archives need
-both conditions and no other one: bodies contain unescaped lines that start with ``From ``, and Mailman sometimes omits
-the blank line that the format requires before a separator. ``>From`` in bodies is not unescaped, because it is unknown
-which programs escaped the line and how often.
+A message starts at a line ``From ADDRESS … hh:mm … YYYY`` with a header field in the next line. The header field is
+required, because bodies contain unescaped lines that start with ``From ``. A blank line before a message is not
+required, because Mailman sometimes omits it. ``>From`` in bodies is not unescaped, because it is unknown which programs
+escaped the line and how often.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _FIELD: Final = re.compile(rb">?From |[!-9;-~]+[ \t]*:")
 def split_mbox(stream: io.BufferedReader) -> Iterator[RawRecord]:
     """Yield the messages in order. The position ``message N (byte B)`` counts messages from 1 and bytes from 0.
 
-    Text before the first separator is a record, and so is the part of a message before damage. A record that is too
-    large is split into pieces.
+    Text before the first separator is a record. The part of a message before damage is a record, too. A record that is
+    too large is split into pieces.
     """
     record = _Collected(1, 0)
     offset = 0
@@ -47,7 +47,7 @@ def split_mbox(stream: io.BufferedReader) -> Iterator[RawRecord]:
 
 
 def _pieces(stream: io.BufferedReader) -> Iterator[tuple[bytes, bool]]:
-    """Yield each line in pieces of at most MAX_LINE + 1 bytes, each with True if it starts a line."""
+    """Yield lines in pieces of at most ``MAX_LINE`` + 1 bytes. A flag marks the first piece of a line."""
     starts_line = True
     while piece := stream.readline(MAX_LINE + 1):
         yield piece, starts_line
@@ -64,8 +64,6 @@ def _is_separator(piece: bytes, following: tuple[bytes, bool] | None) -> bool:
 
 
 class _Collected:
-    """The lines of one message, which are emitted in pieces if they exceed MAX_RECORD."""
-
     def __init__(self, number: int, offset: int) -> None:
         self.number = number
         self.offset = offset
@@ -77,7 +75,6 @@ class _Collected:
         self._given = 0
 
     def add(self, piece: bytes) -> Iterator[RawRecord]:
-        """Add a piece of a line. First emit the lines in memory if the record would become too large."""
         if len(piece) > MAX_LINE:
             self.problem = long_line()
         if self._held + len(piece) > MAX_RECORD:
@@ -88,7 +85,7 @@ class _Collected:
         self.size += len(piece)
 
     def finish(self) -> Iterator[RawRecord]:
-        """Emit the remaining lines, unless they are only blank lines before the first separator."""
+        """Emit the remaining lines. Blank lines before the first separator are not a message."""
         if self.problem is not None or b"".join(self._pieces[:64]).strip() or self._held > 4096:
             self.counts = 1
             yield self._give()
@@ -105,7 +102,6 @@ class _Collected:
 
 
 def _without_separating_line(raw: bytes) -> bytes:
-    """Return the message without the blank line before the next message."""
     if raw.endswith(b"\r\n\r\n"):
         return raw[:-2]
     return raw[:-1] if raw.endswith(b"\n\n") else raw

@@ -1,11 +1,15 @@
 """Parse a message into rows of ``msgs``, one for each newsgroup, or into the reason for rejecting the message.
 
-The following messages are rejected, and therefore quarantined: a message with NUL bytes; a message without header or
-Message-ID; an invalid or missing Date (:func:`weft.extraction.mail.headers.instant_of`); inconsistent MIME (a multipart
-without its boundary, invalid base64); a body that is invalid in its declared charset; a line over
-:data:`~weft.extraction.batches.MAX_LINE`; and a message beyond MAX_HEADER, MAX_LINES or MAX_PARTS. The following
-are accepted: raw 8-bit text without a declared charset, a multipart without its last boundary, and header names in any
-case.
+The following messages are rejected, and therefore quarantined:
+
+- a message with NUL bytes, or without a header or a Message-ID
+- a message with an invalid or missing Date (:func:`weft.extraction.mail.headers.instant_of`)
+- inconsistent MIME: a multipart without its boundary, or invalid base64
+- a body that is invalid in its declared charset
+- a message with a line over :data:`~weft.extraction.batches.MAX_LINE`
+- a message beyond ``MAX_HEADER``, ``MAX_LINES`` or ``MAX_PARTS``
+
+Raw 8-bit text without a declared charset is accepted. A multipart without its last boundary is accepted, too.
 """
 
 from __future__ import annotations
@@ -48,17 +52,15 @@ MAIL_KEY: Final = ("msgid", "newsgroup")
 """The key of a mail table."""
 
 MAX_GROUPS: Final = 1_000
-"""The maximum number of groups of one message. More groups are abuse, because each group is a row with the whole
-body.
-"""
+"""The maximum number of groups of one message. Each group is a row with the whole body, so more groups are abuse."""
 
 MAX_HEADER: Final = 1 << 20
-"""The maximum size of a message's header in bytes."""
+"""The maximum size of a message's header, in bytes."""
 
 MAX_LINES: Final = 2_000_000
 MAX_PARTS: Final = 20_000
-"""The maximum numbers of lines (``MAX_LINES``), and of lines that start with ``--`` as parts do (``MAX_PARTS``), in a
-message that is not one plain text. The parser creates an object for each part.
+"""The maximum number of lines that start with ``--``, as MIME parts do. ``MAX_LINES`` is the maximum number of lines.
+Both limits apply to messages that are not one plain text. The parser creates an object for each part.
 """
 
 _HEADER_END: Final = re.compile(rb"\r?\n\r?\n")
@@ -79,8 +81,8 @@ _FATAL: Final = (
 class MailOptions:
     """Options of a load of mail.
 
-    ``newsgroup`` is the group of messages that name no group. ``at`` is the instant of reading (µs UTC), and
-    ``future_us`` is how far a Date may be after ``at`` (µs).
+    ``newsgroup`` is the group of messages that name no group. ``at`` is the time of reading, in microseconds UTC. A
+    Date may be at most ``future_us`` microseconds after ``at``.
     """
 
     newsgroup: str | None
@@ -89,13 +91,13 @@ class MailOptions:
 
 
 class _Unreadable(Exception):
-    """The error for a message to reject. This module catches it."""
+    """The error for a rejected message."""
 
 
 def read_message(record: RawRecord, stem: str, options: MailOptions) -> list[dict[str, object]] | str:
-    """Return the rows of a message (values by MAIL_COLUMNS, ``date`` in µs UTC), or the reason for rejecting it.
+    """Return the rows of a message, or the reason for rejecting it. ``date`` is in microseconds UTC.
 
-    The groups come from Newsgroups, else from ``options.newsgroup``, else from List-Id, else from ``stem``. The
+    The groups come from the first of these that is present: Newsgroups, ``options.newsgroup``, List-Id, ``stem``. The
     contents of a message never raise an error.
     """
     if record.problem is not None:
@@ -105,7 +107,7 @@ def read_message(record: RawRecord, stem: str, options: MailOptions) -> list[dic
     except _Unreadable as reason:
         return str(reason)
     except (ValueError, LookupError, TypeError, AttributeError, AssertionError, RecursionError, OverflowError) as error:
-        # Crafted messages (deeply nested parts, odd parameters) make the parser fail. Reject the message; do not fail
+        # Crafted messages (deeply nested parts, odd parameters) make the parser fail. Reject the message, but continue
         # the load.
         return f"the mail parser failed: {type(error).__name__}"
 
@@ -140,7 +142,7 @@ def _rows(raw: bytes, stem: str, options: MailOptions) -> list[dict[str, object]
 
 
 def _parse(raw: bytes) -> tuple[Message, bytes | None]:
-    """Return the message, and the bytes of its body if it is one unencoded part (otherwise None).
+    """Return the message and the bytes of its body. The bytes are None unless the body is one unencoded part.
 
     Most bodies are one unencoded part and need no MIME parser.
     """
@@ -162,9 +164,7 @@ def _is_plain(message: Message) -> bool:
 
 
 def _body(message: Message) -> str | None:
-    """Return the text of the first text/plain part that is not an attachment, or else of the first text part, or else
-    None.
-    """
+    """Return the text of the first text/plain part, or else of the first text part. Attachments are skipped."""
     texts: list[Message] = []
     for part in message.walk():
         _refuse_defects(part)
@@ -188,7 +188,7 @@ def _refuse_defects(part: Message) -> None:
 
 
 def _words(name: str) -> str:
-    """Return the name of a defect's class as words.
+    """Return the class name of a defect in words.
 
     >>> _words("StartBoundaryNotFoundDefect")
     'start boundary not found'
@@ -199,8 +199,7 @@ def _words(name: str) -> str:
 def _text(content: bytes, part: Message) -> str:
     """Return the decoded text with LF line ends. Reject bytes that are invalid in the declared charset.
 
-    Decode as ``undeclared`` does if the charset is missing, is ASCII despite 8-bit bytes, or is unknown-8bit. Accept an
-    unknown charset if the bytes are ASCII or UTF-8.
+    If the charset is missing, ASCII or unknown-8bit, decode as ``undeclared`` does. For an unknown charset, try UTF-8.
     """
     charset = (part.get_content_charset() or "").strip("\"' ")
     if charset in _UNSAID:

@@ -1,4 +1,4 @@
-"""Expand paths into sources of mail: files (mbox, article or tar, compressed or not) and directories of such files."""
+"""Expand paths into sources of mail: files and directories of files. A file is an mbox, an article or a tar archive."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _HINT = "Name an mbox file, a directory of articles, or a tar archive of them; t
 
 
 def find_sources(paths: Sequence[str | os.PathLike[str]], names: Mapping[Path, str] | None = None) -> list[Source]:
-    """Return the sources of the paths, in the order given. Every path is checked before any is read.
+    """Return the sources of the paths, in the order given. All paths are checked before the first is read.
 
-    ``names`` maps a path to another name in messages. Raises NotFound for a missing path, ExtractionError for a path
-    that cannot be opened or is neither a file nor a directory, and Refused if no path is given.
+    ``names`` maps a path to another name in messages. Raises NotFound for a missing path, and Refused if no path is
+    given. Raises ExtractionError for a path that cannot be opened or is neither a file nor a directory.
     """
     if not paths:
         raise Refused("no path was given", hint=_HINT)
@@ -37,7 +37,7 @@ def find_sources(paths: Sequence[str | os.PathLike[str]], names: Mapping[Path, s
 
 @contextmanager
 def mail_paths(paths: Sequence[str | os.PathLike[str]]) -> Iterator[tuple[list[Path], dict[Path, str]]]:
-    """Yield paths that can be read repeatedly, and a map from the copies of streams to the original names.
+    """Yield paths that can be read repeatedly. Also yield a map from the copies of streams to the original names.
 
     Raises NotFound and ExtractionError.
     """
@@ -109,7 +109,7 @@ def _tar_sources(path: Path, name: str) -> list[Source]:
 
 
 def _directory_sources(path: Path) -> Iterator[Source]:
-    """Yield the sources of a directory's articles and mboxes, then those of its archives; skip hidden files."""
+    """Yield the sources of a directory's articles and mboxes, then those of its archives. Skip hidden files."""
     entries: list[Entry] = []
     archives: list[Path] = []
     skipped: list[Path] = []

@@ -1,8 +1,8 @@
 """Read the members of a tar archive in any order.
 
-Members are stored in the order of packing, not of arrival, and a merge reads several folders at the same time. So a
-compressed archive is decompressed once into a temporary file, which the operating system deletes when it is closed.
-Members are read from that file by position, never extracted by name.
+Members are stored in the order of packing, not of arrival. A merge also reads several folders at the same time. A
+compressed archive is therefore decompressed once into a temporary file. The operating system deletes this file when it
+is closed. Members are read from the temporary file by position, never extracted by name.
 """
 
 from __future__ import annotations
@@ -27,15 +27,13 @@ from weft.extraction.paths import opened
 
 @dataclass(frozen=True, slots=True)
 class TarContents:
-    """The regular files of an archive. ``damaged`` reads and yields the unreadable parts."""
+    """The regular files of an archive. A call of ``damaged`` yields the unreadable parts."""
 
     entries: list[Entry]
     damaged: Callable[[], Records]
 
 
 class _Region(io.RawIOBase):
-    """The bytes ``[start, start + size)`` of a shared file. Each read first seeks to its position."""
-
     def __init__(self, file: BinaryIO, start: int, size: int) -> None:
         self._file = file
         self._next = start
@@ -58,7 +56,7 @@ class _Region(io.RawIOBase):
 
 
 def tar_contents(path: Path) -> TarContents:
-    """Return the files of an archive, which is decompressed if necessary. The result keeps one file open.
+    """Return the files of an archive. A compressed archive is decompressed first. The result keeps one file open.
 
     A hard link in the archive stands for its target, because news servers store cross-posts as links. ``damaged``
     contains symbolic links, devices, sparse files, and everything after damage.
@@ -75,7 +73,7 @@ def tar_contents(path: Path) -> TarContents:
 
 
 class _Member(tarfile.TarInfo):
-    """A member with a name of limited length, because tarfile reads a long name into memory at once."""
+    """An archive member with a name of limited length. The library would read a name of any length into memory."""
 
     def _proc_member(self, archive: tarfile.TarFile) -> Any:
         if self.type in _LONG_NAMES and self.size > MAX_LINE:
@@ -91,10 +89,12 @@ _LONG_NAMES = (
     tarfile.SOLARIS_XHDTYPE,
 )
 _MOST_MEMBERS = 500_000
-"""The maximum number of members that are read from one archive. Each member takes about a kilobyte of memory."""
+"""Each member of an archive takes about a kilobyte of memory."""
 _LEAST_ROOM = 1 << 30
 _MOST_TIMES = 100
-"""A compressed archive may expand to one GiB, or to this many times its size. Mail compresses to about a fourth."""
+"""A compressed archive may expand to this many times its size. The limit is at least one GiB. Mail expands four
+times.
+"""
 
 
 def _unpacked(path: Path, damaged: list[RawRecord]) -> BinaryIO:
@@ -121,7 +121,6 @@ def _unpacked(path: Path, damaged: list[RawRecord]) -> BinaryIO:
 
 
 def _copy(stream: io.BufferedReader, file: BinaryIO, most: int) -> None:
-    """Copy the stream to the file. Raises OSError if the stream exceeds ``most`` bytes, or if the disk is full."""
     copied = 0
     while chunk := stream.read(1 << 20):
         copied += len(chunk)
@@ -143,7 +142,7 @@ def _members(file: BinaryIO, damaged: list[RawRecord]) -> tuple[dict[str, tuple[
                     break
                 _place(member, places, damaged)
                 end = member.offset_data + (_blocks(member.size) if member.isreg() else 0)
-                # The library appends every member to a list. Clear the list, which would grow with the archive.
+                # The library appends every member to a list. Clear this list, because it would grow with the archive.
                 archive.members = []  # type: ignore[attr-defined]
     return places, end
 
@@ -162,7 +161,7 @@ def _place(member: tarfile.TarInfo, places: dict[str, tuple[int, int]], damaged:
 
 
 def _free(name: str, places: dict[str, tuple[int, int]]) -> str:
-    """Return a name that is not in ``places``, because an archive may contain the same name twice."""
+    """Return a unique name, because an archive may contain the same name twice."""
     if name not in places:
         return name
     count = 2
@@ -176,7 +175,7 @@ def _blocks(size: int) -> int:
 
 
 def _rest(file: BinaryIO, end: int) -> Iterator[RawRecord]:
-    """Yield the bytes after the last readable member, unless they are the zeros that end an archive."""
+    """Yield the bytes after the last readable member. The zeros at the end of an archive are skipped."""
     position = end
     file.seek(position)
     while chunk := file.read(MAX_RECORD):

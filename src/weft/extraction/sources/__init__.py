@@ -1,1 +1,1 @@
-"""Monitor sources that keep no history: read the current rows, and record how they differ from the last poll."""
+"""Monitor sources that keep no history. A poll reads the current rows and records what has changed."""

@@ -1,7 +1,7 @@
 """Add and remove sources.
 
-To add a source, inspect its columns and create the tracked table; the first poll records the first rows. The table of a
-removed source stays.
+To add a source, Weft inspects its columns and creates the tracked table. The first poll records the first rows. If a
+source is removed, its table stays.
 """
 
 from __future__ import annotations
@@ -48,13 +48,16 @@ def add_source(
     slot: str | None = None,
     publication: str | None = None,
 ) -> SourceRecord:
-    """Add a source for the tracked table ``name``. Create the table unless a removed source left one of that name.
+    """Add a source for the tracked table ``name``. Create the table unless a removed source left one with this name.
 
-    ``chosen`` are the columns to read (None: all), each with its type (None: inferred). ``rename`` maps column names in
-    a file to names in the table. ``table_of`` is the table in the source, if the source has several. ``slot`` and
-    ``publication`` name an existing replication slot and publication on a PostgreSQL server; if they are None, Weft
-    creates them. Raises Refused for an invalid source, Conflict if the name is taken, and NotFound or ExtractionError
-    if the source cannot be read.
+    - ``chosen`` are the columns to read, each with its type. If ``chosen`` is None, all columns are read. If a type is
+      None, it is inferred.
+    - ``rename`` maps column names in a file to names in the table.
+    - ``table_of`` selects a table in a source with several tables.
+    - ``slot`` and ``publication`` name an existing replication slot and publication on a PostgreSQL server. If a name
+      is None, Weft creates the slot or the publication.
+
+    Raises Refused for an invalid source, Conflict for a name that is taken, NotFound, and ExtractionError.
     """
     _check(kind, keys, every_us, stamps)
     server = kind == "changes" and location.startswith(SCHEMES)
@@ -84,7 +87,6 @@ def add_source(
 
 
 def _options(table_of: str | None, chosen: Chosen, rename: Renamed) -> dict[str, Any]:
-    """Return the options (JSON-able) that select the table and columns of the source in each poll."""
     options: dict[str, Any] = {} if table_of is None else {"table": table_of}
     if chosen is not None:
         options["columns"] = [[each, None if type_ is None else type_.declared] for each, type_ in chosen]
@@ -97,8 +99,9 @@ def _options(table_of: str | None, chosen: Chosen, rename: Renamed) -> dict[str,
 def _subscribed(
     writer: Writer, place: str, table_of: str | None, keys: Sequence[str], options: Mapping[str, Any], name: str
 ) -> Iterator[None]:
-    """Create the publication and the slot for a PostgreSQL source. If the context fails, drop them unless another
-    source uses them.
+    """Create the publication and the slot for a PostgreSQL source.
+
+    If the ``with`` block fails, drop the publication and the slot unless another source uses them.
     """
     if SLOT not in options or table_of is None:
         yield
@@ -115,7 +118,7 @@ def _subscribed(
 def _inspect(
     home: OpenHome, kind: SourceKind, location: str, table_of: str | None, chosen: Chosen, rename: Renamed
 ) -> tuple[str | None, str, Sequence[tuple[str, DataType]]]:
-    """Return the table name in the source (None if it has only one table), the source's location, and its columns."""
+    """Return the table name (None in a source with only one table), the source's location, and its columns."""
     if kind == "postgres":
         return table_of, check_uri(location), columns_of_postgres(location, table_of, chosen)
     if kind == "changes" and location.startswith(SCHEMES):
@@ -134,7 +137,7 @@ def _inspect(
 
 
 def _form(place: str) -> dict[str, Any]:
-    """Return the options that mark a feed as a Kafka topic or a Delta table; none for a file."""
+    """Return the options that mark a feed as a Kafka topic or a Delta table."""
     if place.startswith(SCHEME):
         return {"topic": True}
     return {"delta": True} if is_delta(Location(place)) else {}
@@ -168,7 +171,6 @@ def _check_rename(kind: SourceKind, rename: Renamed) -> None:
 
 
 def _check_keys(keys: Sequence[str], columns: Sequence[str], place: str) -> None:
-    """Raise Refused if the source lacks a key column, or if ``keys`` names a column twice."""
     own, listed = {column.lower() for column in columns}, ", ".join(columns)
     wrong = [key for key in keys if key.lower() not in own]
     if wrong:
@@ -180,7 +182,7 @@ def _check_keys(keys: Sequence[str], columns: Sequence[str], place: str) -> None
 
 
 def _left_alone(home: OpenHome, name: str) -> TableRecord | None:
-    """Return the tracked table of that name whose source was removed, or None."""
+    """Return the tracked table with this name if its source was removed, otherwise None."""
     try:
         table = home.catalog.tables.named(name)
     except NotFound:
@@ -192,9 +194,9 @@ def _left_alone(home: OpenHome, name: str) -> TableRecord | None:
 def _refuse_other(
     table: TableRecord, columns: Sequence[tuple[str, DataType]], keys: Sequence[str], *, typed: bool
 ) -> None:
-    """Raise Refused if the new source has other columns or another key than the table.
+    """Raise Refused if the columns or the key of the new source differ from those of the table.
 
-    With ``typed``, the source defines the column types, which must then equal the table's.
+    With ``typed``, the source defines the column types, which must equal the types in the table.
     """
     types = {column.name.lower(): column.type for column in source_schema(table).columns}
     has = set(types)
@@ -215,9 +217,10 @@ def _refuse_other(
 
 
 def remove_source(home: OpenHome, name: str) -> tuple[SourceRecord, str | None]:
-    """Remove the source; on a PostgreSQL server, also drop its slot and publication unless another source uses them.
+    """Remove the source. On a PostgreSQL server, also drop the slot and the publication unless another source uses
+    them.
 
-    Return the source, and a message about failed drops (None on success). Raises NotFound and LeaseBusy.
+    Return the source, and a message if a drop failed. Raises NotFound and LeaseBusy.
     """
     with home.writing(f"remove the source {name}") as writer:
         source = writer.sources.named(name)

@@ -25,9 +25,9 @@ from weft.storage.columns import stored_schema
 class Incoming:
     """Dated changes of one table.
 
-    ``changes`` maps the open rows of the table to the changes (``storage.changes``). ``location`` is the origin of the
-    changes. ``seen`` is the feed position after the changes; None means that they come from a file with the digest
-    ``digest`` instead of the table's feed. ``once`` states that none of the changes is recorded already.
+    ``changes`` is a function that returns the changes, given the open rows of the table (``storage.changes``).
+    ``location`` is the origin of the changes. ``seen`` is the feed position after the changes. If the changes come from
+    a file, ``seen`` is None, and ``digest`` is the digest of the file. With ``once``, all changes are new.
     """
 
     table: TableRecord
@@ -40,11 +40,6 @@ class Incoming:
 
 @dataclass(frozen=True)
 class _New:
-    """The unrecorded changes of one table (``new``).
-
-    ``there`` contains the table's open rows, and ``count`` is the number of changes read.
-    """
-
     incoming: Incoming
     there: pa.Table
     count: int
@@ -71,8 +66,9 @@ def record_changes(
     late_refused: bool = False,
     digest: str | None = None,
 ) -> tuple[Recorded, int]:
-    """Apply dated changes of one table. Return the recorded changes and the number of late transactions
-    (``record_feeds``).
+    """Apply dated changes of one table. Return the recorded changes and the number of late transactions.
+
+    See ``record_feeds``.
     """
     incoming = Incoming(table, location, lambda _: changes, seen, digest)
     ((done, late, _),) = record_feeds(writer, home, [incoming], clock, late_refused=late_refused)
@@ -84,12 +80,12 @@ def record_feeds(
 ) -> list[tuple[Recorded, int, int]]:
     """Apply dated changes of several tables, all or none.
 
-    Return for each table the recorded changes, the number of late transactions, and the number of rows that were open
-    before. A late transaction gets a later instant than its own time.
+    For each table, return the recorded changes, the number of late transactions, and the previous number of open rows.
+    A late transaction is recorded at a later time than its event time.
 
-    Changes with the same own time are one transaction in all tables. ``clock`` is the instant of changes without an own
-    time, and on a wall-clock home the latest instant of any change. With ``late_refused``, raise Refused and record
-    nothing if a change would be late.
+    Changes with the same event time are one transaction in all tables. Changes without an event time get the time
+    ``clock``. On a wall-clock home, no change is recorded after ``clock``. With ``late_refused``, raise Refused and
+    record nothing if a change would be late.
     """
     fresh = [_new(writer, each) for each in incoming]
     coming = [each for each in fresh if each.new.num_rows]
@@ -127,7 +123,7 @@ def record_feeds(
 
 
 def _recorded(writer: Writer, parts: Sequence[ChangesToRecord], at_least: int) -> Sequence[Recorded]:
-    """Return the result of ``record_together``. If it refuses the changes, delete their registered loads."""
+    """If ``record_together`` refuses the changes, delete the loads registered for them."""
     try:
         return record_together(writer, parts, at_least)
     except Refused:
@@ -141,7 +137,7 @@ def _new(writer: Writer, incoming: Incoming) -> _New:
     changes = incoming.changes(there)
     if incoming.once:
         return _New(incoming, there, changes.num_rows, changes)
-    # Do not read the log: changes after the last recorded instant are always new.
+    # Do not read the log: changes after the last recorded time are always new.
     log = stored_schema(table.stored).empty_table()
     if table.last_ts is not None and not _all_after(changes, table.last_ts):
         log = log_of_keys(log_of(writer, table), changes, table.keys)
@@ -149,7 +145,7 @@ def _new(writer: Writer, incoming: Incoming) -> _New:
 
 
 def _least(coming: Sequence[_New], latest: int | None, clock: int) -> int:
-    """Return the earliest instant that any change requests, at most ``latest``."""
+    """Return the earliest time that any change requests, but at most ``latest``."""
     owns = {own for each in coming for own in each.new.column(OWN).to_pylist()}
     return min(min(clock if own is None else own for own in owns), LAST_INSTANT if latest is None else latest)
 

@@ -1,7 +1,7 @@
-"""Correct the recorded history of a source retroactively for a past period.
+"""Correct the recorded history of a source for a past period.
 
-Only the source defines the present. So a correction must end before the present: otherwise the next poll would read the
-current row of the source and undo the correction. The current row keeps its open period.
+Only the source defines the present. A correction must end before the present, because the next poll would otherwise
+undo it. The current row keeps its open period.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ from weft.storage.verify import require_undamaged
 
 @dataclass(frozen=True)
 class Correction:
-    """A statement that in [``begin``, ``end``) (µs UTC) the row of ``key`` had these ``values`` (None: did not exist).
+    """A statement about the row of ``key`` in the period [``begin``, ``end``), in microseconds UTC.
 
-    Column names match in any case. Texts are parsed as values of their columns.
+    In this period, the row had the values ``values``. If ``values`` is None, the row did not exist. The comparison of
+    column names ignores case. Texts are parsed as values of their columns.
     """
 
     key: Mapping[str, Any]
@@ -44,9 +45,10 @@ class Correction:
 
 @dataclass(frozen=True, repr=False)
 class Corrected(Brief):
-    """The result of correcting the tracked table ``name`` at ``at`` (µs UTC; None: nothing changed).
+    """The result of correcting the tracked table ``name``.
 
-    ``changed`` is the number of periods that are new or have another end, ``gone`` the number of removed periods.
+    ``changed`` is the number of new or changed periods. ``gone`` is the number of removed periods. ``at`` is the time
+    of the correction in microseconds UTC, or None if nothing changed.
     """
 
     name: str
@@ -59,10 +61,11 @@ class Corrected(Brief):
 
 
 def correct(home: OpenHome, name: str, correction: Correction, *, now: int | None = None) -> Corrected:
-    """Record a correction of a past period at the home's clock, or at ``now`` (µs UTC; replay homes only).
+    """Record a correction of a past period. On a replay home, ``now`` (µs UTC) replaces the clock.
 
-    Raises NotFound; Refused for a table without a source, an unknown column, a period that reaches into the present or
-    before the recorded history, and an incomplete row where no row is recorded; ClockError; LeaseBusy; StorageError.
+    Raises NotFound, ClockError, LeaseBusy and StorageError. Raises Refused for a table without a source, or an unknown
+    column. Raises Refused for a period that reaches into the present or before the recorded history. Raises Refused if
+    the correction omits columns where no row is recorded.
     """
     clock = clock_of(home, now)
     with home.writing(f"correct {name}") as writer:
@@ -125,7 +128,6 @@ def _check_period(writer: Writer, table: TableRecord, correction: Correction, cl
 
 
 def _key(table: TableRecord, values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the values of the key by column name. Raise Refused unless ``values`` has exactly the key columns."""
     known = {_named(table, name): value for name, value in values.items()}
     if set(known) != set(table.keys):
         raise Refused(
@@ -136,7 +138,6 @@ def _key(table: TableRecord, values: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _named(table: TableRecord, name: str) -> str:
-    """Return the table's spelling of the column name. Raise Refused for an unknown column."""
     names = values_of(table.stored)
     for each in names:
         if folded(each) == folded(name):
@@ -145,10 +146,10 @@ def _named(table: TableRecord, name: str) -> str:
 
 
 def _changed(table: TableRecord, key: Mapping[str, pa.Scalar], there: Held, correction: Correction) -> pa.Table | None:
-    """Return the corrected version of each recorded row of the key; None if the correction deletes the row.
+    """Return the corrected version of each recorded row of the key, or None if the correction deletes the row.
 
-    Also return a row of the correction's values for the parts of the period without a recorded row. Raise Refused if
-    the correction then lacks columns.
+    If a part of the period has no recorded row, a row with the values of the correction is added. Raise Refused if the
+    added row would not have all columns.
     """
     if correction.values is None:
         return None
@@ -188,7 +189,6 @@ def _with(row: pa.Table, values: Mapping[str, pa.Scalar]) -> pa.Table:
 
 
 def _scalar(table: TableRecord, name: str, value: Any) -> pa.Scalar:
-    """Return the value as a scalar of the column's type. Raise Refused for a value of another type."""
     column = table.stored.column(name)
     assert column is not None
     kind = arrow_type(column.type)

@@ -1,7 +1,7 @@
 """Convert the transactions of a PostgreSQL server to the changes of one tracked table.
 
-The last state of each key in a transaction counts. An UPDATE that changes the key ends the row of the old key. An
-UPDATE omits unchanged TOASTed values; they are taken from the previous version of the row, or marked as lacking.
+Only the last state of a key in a transaction is recorded. An UPDATE that changes the key ends the row of the old key.
+An UPDATE omits unchanged TOASTed values. The omitted values are taken from the previous row, or marked as lacking.
 
 The messages are those of PostgreSQL's output plugin pgoutput, protocol version 1. A transaction consists of the
 messages from Begin to Commit. Transactions arrive in commit order.
@@ -34,10 +34,10 @@ Key: TypeAlias = "tuple[str | None, ...]"
 
 @dataclass(frozen=True)
 class Row:
-    """The cells of a row, some of which may be unknown.
+    """The cells of a row.
 
-    The values of the columns in ``lacking`` are unknown: they are the values that the row with the key ``since`` had
-    before the change at the position ``before``.
+    The values of the columns in ``lacking`` are unknown. An unknown value is the value that the row with the key
+    ``since`` had before the change at ``before``.
     """
 
     cells: Cells
@@ -48,9 +48,9 @@ class Row:
 
 @dataclass
 class DecodedChanges:
-    """Collects the changes of the table with the OID ``oid``, the columns ``names`` and the key columns ``keys``.
+    """Collects the changes of one table with the given OID, column names and key columns.
 
-    ``base_types`` maps the OID of a type to that of its base type. Each change gets a position, and positions increase.
+    ``base_types`` maps the OID of a type to the OID of its base type. The positions of changes increase.
     """
 
     oid: int
@@ -63,9 +63,9 @@ class DecodedChanges:
     _rows: dict[Key, Row] = field(default_factory=dict)
 
     def take(self, transaction: Transaction, own: int, place: int) -> int:
-        """Add the changes of a transaction with the own time ``own`` (µs UTC), at positions from ``place``.
+        """Add the changes of a transaction at positions from ``place``. Return the position after the last change.
 
-        Return the position after the last change.
+        ``own`` is the event time of the transaction, in microseconds UTC.
         """
         latest: dict[Key, list[Row]] = {}
         for change in transaction.changes:
@@ -143,10 +143,10 @@ class DecodedChanges:
         return changes_of(rows_of(records, columns, where, progress, counted="change"), ops, owns, places)
 
     def lacking(self, columns: Columns, where: str) -> pa.Table:
-        """Return a table of the cells that changes lack, with one row for each such change.
+        """Return a table with one row for each change that lacks cells.
 
-        The columns are the key ``since``, the position of the change (``_order``), the position of the first change
-        that lacked the cells (``_before``), and the names of the lacking columns (``_columns``).
+        The table contains the key ``since``, the change's position (``_order``), and the lacking columns
+        (``_columns``). ``_before`` is the position of the first change that lacked these cells.
         """
         keys = tuple(each for each in columns if each[0] in self.keys)
         records = (
@@ -161,8 +161,9 @@ class DecodedChanges:
 
 
 def _completed(new: Row, was: Row | None, gone: Row, key: Key, place: int) -> Row:
-    """Return the new row with its lacking cells taken from the row ``was`` (None: unknown) or the old values
-    ``gone``.
+    """Return the new row. Unknown cells are taken from the row ``was``, or from the old values ``gone``.
+
+    ``was`` is None if the previous row is unknown.
     """
     cells = dict(new.cells)
     lacking = set()
@@ -190,7 +191,7 @@ def _as_read(value: str, type_: int) -> str:
 
 
 def of_snapshot(records: Iterable[TextRecord], columns: Columns, own: int, place: int, where: str) -> pa.Table:
-    """Return the rows of a snapshot as the changes of one transaction, which first removes all existing rows."""
+    """Return the rows of a snapshot as one transaction that first removes all existing rows."""
     return replace_all(rows_of(records, columns, where, None), own, place)
 
 
@@ -209,7 +210,7 @@ Values: TypeAlias = "tuple[str | Unchanged | None, ...]"
 
 @dataclass(frozen=True)
 class Relation:
-    """The table's OID, and the name and type OID of each column, for the messages that follow."""
+    """The OID of a table, and the name and type OID of each column."""
 
     oid: int
     names: tuple[str, ...]
@@ -221,7 +222,7 @@ class Change:
     """An INSERT (``I``), UPDATE (``U``) or DELETE (``D``) of a row, or a TRUNCATE (``T``) of the table.
 
     ``old`` is set for a DELETE, and for an UPDATE that changes the replica identity. With ``whole``, ``old`` is the
-    full row; otherwise only the columns of the replica identity are set, and the other columns are None.
+    full row. Without ``whole``, ``old`` has only the columns of the replica identity, and None for the other columns.
     """
 
     relation: Relation
@@ -233,7 +234,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Transaction:
-    """A transaction, with its id (32 bits), the LSN after its commit, and its commit time (µs UTC)."""
+    """A transaction: its ID (32 bits), the LSN after its commit, its commit time (µs UTC), and its changes."""
 
     xid: int
     end: int

@@ -1,4 +1,4 @@
-"""Follow a Delta table by its change data feed, in which each table version is a transaction."""
+"""Follow a Delta table by its change data feed. Each table version is a transaction."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def read_delta(
     seen: Mapping[str, Any],
     accepting: Accepting,
 ) -> TableFeed:
-    """Return the changes since the position ``seen``, or all rows at the first poll, with the types of ``schema``.
+    """Return the changes since the position ``seen``, with the types of ``schema``. The first poll returns all rows.
 
     Raise NotFound, ExtractionError or Refused if the table cannot be read, or if changes would be missed.
     """
@@ -85,7 +85,6 @@ def _columns(state: TableState, chosen: Chosen, where: str) -> Columns:
 def _begun(
     path: Location, state: TableState, columns: Columns, keys: Sequence[str], name: str, accepting: Accepting
 ) -> TableFeed:
-    """Return a feed that replaces all existing rows by the rows of the latest version."""
     rows = _cast(rows_at(path, state.version), columns, str(path))
     own = state.committed_at
     all_rows = replace_all(rows, own, state.version * 2)
@@ -100,7 +99,7 @@ def _begun(
 def _changes(
     path: Location, seen: Mapping[str, Any], version: int, columns: Columns, name: str
 ) -> tuple[pa.Table, int]:
-    """Return the changes of the versions after ``seen`` up to ``version``, and the own time of the last version."""
+    """Return the changes after ``seen`` up to ``version``, and the event time of the last version."""
     own = int(seen["own"])
     if version == seen["version"]:
         return changes_of(_cast(None, columns, str(path)), [], [], []), own
@@ -120,7 +119,6 @@ def _changes(
 
 
 def _cast(rows: pa.Table | None, columns: Columns, where: str) -> pa.Table:
-    """Return the rows in order, cast to the given columns; no rows for None. Raises ExtractionError."""
     names = [name for name, _ in columns]
     cells = pa.table({name: pa.nulls(0) for name in names}) if rows is None else rows
     missing = [name for name in names if name not in cells.column_names]

@@ -1,12 +1,15 @@
-"""Read change feeds: JSON lines, one change of a row per line, in commit order.
+"""Read change feeds: JSON lines in commit order, each with one change of a row.
 
-Two forms are accepted. The simple form has ``op`` (I, U or D), ``key``, ``row`` (the columns outside the key; absent
-for D), ``time`` (ISO 8601 or microseconds) and optionally ``table``. The other form is a Debezium envelope, bare or as
-``payload``, with ``op`` (c, r, u or d), ``before``, ``after`` and ``source``; its time is ``ts_us`` or ``ts_ms`` of the
-source, or ``ts_ms`` of the envelope. Tombstones (null lines) are skipped.
+A change has one of two forms. A change in the simple form has ``op`` (I, U or D), ``key``, ``row``, ``time`` and
+optionally ``table``. ``row`` has the columns outside the key, and is absent for D. ``time`` is ISO 8601 or a number in
+µs.
 
-A change in either form may name its transaction: ``tx`` in the simple form, ``source.txId`` or ``transaction.id`` in an
-envelope. Changes without a named transaction form one transaction if they have the same time.
+A change may also be a Debezium envelope, bare or as ``payload``. An envelope has ``op`` (c, r, u or d), ``before``,
+``after`` and ``source``. The time of an envelope is ``ts_us`` or ``ts_ms`` of the source, or ``ts_ms`` of the envelope.
+Tombstones (null lines) are skipped.
+
+A change in either form may name its transaction. The simple form has ``tx``, and an envelope has ``source.txId`` or
+``transaction.id``. Changes without a named transaction form one transaction if they have the same time.
 
 A poll leaves an incomplete last line for the next poll.
 """
@@ -56,11 +59,11 @@ _DEBEZIUM: Final = {"c": "U", "r": "U", "u": "U", "d": DELETE}
 
 @dataclass
 class FeedReader:
-    """Converts the JSON of a line to the cells of a change; ``table`` selects the changes of one table (None: all).
+    """Converts the JSON of a line to the cells of a change.
 
-    ``keys`` are the columns that every change must have. ``names`` collects the columns of the changes read so far.
-    ``skip`` is the number of changes still to skip, ``read`` the number of converted changes, and ``place`` the number
-    of parsed lines.
+    ``table`` selects the changes of one table. If ``table`` is None, all changes are selected. ``keys`` are the columns
+    that every change must have. ``names`` collects the columns of the changes read so far. ``skip`` is the number of
+    changes still to skip. ``read`` is the number of converted changes. ``place`` is the number of parsed lines.
     """
 
     table: str | None = None
@@ -74,7 +77,7 @@ class FeedReader:
     def parse(self, message: Any) -> dict[str, Any] | str | None:
         """Return the cells of a change, or a text that describes the problem with the line.
 
-        Return None for a line without a change of the table.
+        Return None if the line contains no change of the selected table.
         """
         self.place += 1
         if isinstance(message, dict) and isinstance(message.get("payload"), dict):
@@ -105,7 +108,7 @@ Change = tuple["str | None", str, "int | None", dict[str, Any]]
 
 
 def _unnamed(keys: Sequence[str], row: Mapping[str, Any]) -> list[str]:
-    """Return the key columns that a row lacks. A key column may be NULL."""
+    """Return the key columns that are missing in a row. A key column may be NULL."""
     missing = [key for key in keys if key not in row]
     if not missing:
         return missing
@@ -136,7 +139,7 @@ def _debezium(change: Mapping[str, Any]) -> Change | str:
 
 
 def own_time(change: Mapping[str, Any]) -> int | str | None:
-    """Return the time that the source recorded for a change in either form (µs UTC).
+    """Return the time that the source recorded for a change in either form, in microseconds UTC.
 
     Return None if the change has no time, or a text that describes the problem with the time.
     """
@@ -151,9 +154,9 @@ def own_time(change: Mapping[str, Any]) -> int | str | None:
 
 
 def _instant(time: Any, scale: int = 1) -> int | str | None:
-    """Return a time in µs UTC, or a text that describes the problem; None for None.
+    """Return a time in microseconds UTC, or a text that describes the problem.
 
-    The time is a number in units of ``scale`` µs, or ISO 8601.
+    ``time`` is ISO 8601, or a number in units of ``scale`` microseconds.
     """
     if time is None:
         return None
@@ -180,7 +183,7 @@ def columns_of_feed(path: Path, table: str | None, chosen: Chosen) -> tuple[tupl
 
 @dataclass(frozen=True)
 class Extent:
-    """The part of a feed that a poll reads: up to byte ``end``, or all of a compressed file (None).
+    """The part of a feed that a poll reads, up to byte ``end``. For a compressed file, ``end`` is None.
 
     ``mark`` contains the size and the modification time of the file.
     """
@@ -190,10 +193,10 @@ class Extent:
 
 
 def extent_of_feed(path: Path, seen: Sequence[Mapping[str, Any]]) -> Extent:
-    """Return the part of a feed to read for all sources that follow it; ``seen`` contains the position of each source.
+    """Return the part of a feed to read for all of its sources. ``seen`` contains the position of each source.
 
-    The last named transaction may be incomplete. So its lines wait until lines of another transaction follow, or until
-    the file has not grown between two polls. Raises NotFound and ExtractionError.
+    The last named transaction may be incomplete. This transaction is read only if the file has not grown since the last
+    poll. Raises NotFound and ExtractionError.
     """
     file_mark = Mark.of(path)
     mark = (file_mark.size, file_mark.modified_ns)
@@ -217,10 +220,10 @@ def read_feed(
     accepting: Accepting,
     progress: Progress | None = None,
 ) -> TableFeed:
-    """Return the changes after the position ``seen``, with the types of ``schema`` (the source's columns only).
+    """Return the changes after the position ``seen``. ``schema`` has only the columns of the source, with their types.
 
-    ``keys`` are the key columns. Raises ExtractionError for an invalid line unless ``accepting`` allows invalid lines,
-    and Refused for columns that the table lacks.
+    ``keys`` are the key columns. Raises ExtractionError for an invalid line unless ``accepting`` allows invalid lines.
+    Raises Refused for columns that are not in the table.
     """
     name, end = printable(str(path)), extent.end
     known = tuple((column.name, column.type) for column in schema.columns)
@@ -278,13 +281,12 @@ def typed_changes(
 
 
 def _typed(rows: pa.Table | None, columns: tuple[tuple[str, DataType], ...]) -> pa.Table:
-    """Return the rows cast to the schema of changes; no changes for None."""
     schema = change_schema(pa.schema([pa.field(name, arrow_type(kind)) for name, kind in columns]))
     return schema.empty_table() if rows is None else rows.select(schema.names).cast(schema)
 
 
 def refuse_others(names: Mapping[str, None], columns: tuple[tuple[str, DataType], ...], table: str, where: str) -> None:
-    """Raise Refused if ``names`` contains a column that the table lacks."""
+    """Raise Refused if ``names`` contains a column that is not in the table."""
     there = {name.lower() for name, _ in columns}
     others = [name for name in names if name.lower() not in there]
     if others:
@@ -296,7 +298,7 @@ def refuse_others(names: Mapping[str, None], columns: tuple[tuple[str, DataType]
 
 
 class _Part(io.RawIOBase):
-    """A raw stream of the next bytes of a file, at most ``left`` bytes (None: up to the end of the file)."""
+    """A raw stream of the next ``left`` bytes of a file, or of all following bytes if ``left`` is None."""
 
     def __init__(self, file: io.FileIO, left: int | None) -> None:
         self._file = file
@@ -321,6 +323,6 @@ def _opened(path: Path, begin: int, end: int | None) -> Iterator[io.BufferedRead
 
 
 def _head(path: Path, size: int) -> str:
-    """Return a hash of the first ``size`` bytes, by which a poll detects a replaced feed."""
+    """Return a hash of the first ``size`` bytes, to detect a replaced feed."""
     with opened(path) as file:
         return hashlib.sha256(file.read(size)).hexdigest()

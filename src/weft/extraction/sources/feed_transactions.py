@@ -13,7 +13,7 @@ _PIECE: Final = 1 << 16
 
 
 def transaction_of(change: Mapping[str, Any]) -> str | None:
-    """Return the transaction id of a change in either form, or None."""
+    """Return the transaction ID of a change in either form, or None."""
     source, transaction = change.get("source"), change.get("transaction")
     name = change.get("tx")
     if name is None and isinstance(transaction, dict):
@@ -24,9 +24,9 @@ def transaction_of(change: Mapping[str, Any]) -> str | None:
 
 
 class TransactionTimes:
-    """Assigns to each named transaction the time of its first line, made unique in the feed.
+    """Assigns to each named transaction the time of its first line. Each time is unique in the feed.
 
-    A clock with milliseconds can give two transactions the same time; the later one then gets the next free
+    A clock with milliseconds can give two transactions the same time. The later transaction then gets the next free
     microsecond. ``last`` contains the last transaction and its time for the next poll.
     """
 
@@ -36,7 +36,7 @@ class TransactionTimes:
         self._taken = set(self._times.values())
 
     def of(self, name: str | None, own: int | None) -> int | None:
-        """Return the time (µs UTC; None: no time) for a change with the time ``own`` in the transaction ``name``.
+        """Return the time for a change with the time ``own`` in the transaction ``name``. Times are in µs UTC or None.
 
         A change without a named transaction keeps its time.
         """
@@ -65,7 +65,7 @@ def end_of_lines(file: BinaryIO) -> int:
 
 
 def end_of_transactions(file: BinaryIO, end: int) -> int:
-    """Return the position before the lines of the last transaction; ``end`` if the last line names no transaction."""
+    """Return the position before the last transaction, or ``end`` if the last line names no transaction."""
     last: str | None = None
     for begin, line in _backwards(file, end):
         name = _named(line) if line.strip() not in (b"", b"null") else last
@@ -79,7 +79,7 @@ def end_of_transactions(file: BinaryIO, end: int) -> int:
 
 
 def _named(line: bytes) -> str | None:
-    """Return the transaction that a line names; None for an invalid line, which the poll rejects."""
+    """Return the transaction that a line names, or None for an invalid line."""
     try:
         change = json.loads(line)
     except (ValueError, RecursionError):
@@ -90,7 +90,7 @@ def _named(line: bytes) -> str | None:
 
 
 def _backwards(file: BinaryIO, end: int) -> Iterator[tuple[int, bytes]]:
-    """Yield each line before ``end``, a line boundary, in reverse order and with its position."""
+    """Yield the lines before ``end`` with their positions, in reverse order. A line must end at ``end``."""
     held, place = b"", end
     while place:
         begin = max(place - _PIECE, 0)

@@ -35,8 +35,8 @@ from weft.storage.periods import repeated_keys
 class PastLoaded(Brief):
     """The result of loading a file into the history of the source ``name``.
 
-    ``began`` and ``ended`` are the numbers of periods that began and ended. ``first`` and ``last`` are the first and
-    the last recorded instant (µs UTC; None: no change). ``already`` means that the same file was loaded before.
+    ``began`` and ``ended`` are the numbers of periods that began and ended. ``first`` and ``last`` are the times of the
+    first and the last change in µs UTC, or None. ``already`` is True if the same file was loaded before.
     """
 
     name: str
@@ -61,11 +61,13 @@ def load_history(
     op: str | None = None,
     progress: Progress | None = None,
 ) -> PastLoaded:
-    """Load dated states of a source: all its rows at each of the instants in the column ``ts_from``.
+    """Load dated states of a source. The rows of a state have the same time in the column ``ts_from``.
 
-    With ``op``, load dated changes instead: the column ``op`` contains D or DELETE for a row that ended. The file is
-    CSV, JSON lines or Parquet, and may have other columns. Raises NotFound; ExtractionError for an unreadable file;
-    Refused if a state contains a key twice, or if a row is too early to be recorded at its own time.
+    With ``op``, load dated changes instead. The column ``op`` contains D or DELETE for a row that ended. The file is
+    CSV, JSON lines or Parquet, and may have other columns.
+
+    Raises NotFound, and ExtractionError for an unreadable file. Raises Refused if a state contains a key twice, or if a
+    row is too early to be recorded at its event time.
     """
     settle_polls(home)
     source = home.catalog.sources.named(name)
@@ -105,7 +107,7 @@ def _rows(
     rename: Renamed,
     progress: Progress | None,
 ) -> pa.Table:
-    """Return the rows of the file as changes in time order. The file uses the column names of the source."""
+    """Return the rows of the file as changes in time order."""
     wanted = [(column.name, column.type) for column in source_schema(table).columns]
     names = {name.lower() for name, _ in wanted}
     own = [(each, kind) for each, kind in ((ts_from, TIMESTAMP), (op, STRING)) if each and each.lower() not in names]
@@ -136,7 +138,6 @@ def _rows(
 
 
 def _check_dates(dates: pa.ChunkedArray, name: str, where: str) -> None:
-    """Raise Refused if the column has no timestamps, or if a date is empty."""
     if not pa.types.is_timestamp(dates.type):
         raise Refused(f"{name!r} is not a column of instants", where=where, hint="Use ISO 8601.")
     if dates.null_count:
@@ -150,7 +151,7 @@ def _ops(ops: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _refuse_empty(rows: pa.Table, path: str | os.PathLike[str]) -> None:
-    """Raise Refused for a file without rows, which would end all open rows at an unknown date."""
+    """Refuse a file without rows, because such a file would end all open rows at an unknown date."""
     if not rows.num_rows:
         raise Refused("the file has no rows", where=str(path), hint="Nothing was changed.")
 

@@ -1,7 +1,7 @@
 """Poll change feeds, and record the changes of several tables in one feed together.
 
-A transaction gets the same instant in all tables that it changes. So the sources of a feed are polled together, and the
-feed position advances only after the changes of all sources are recorded.
+A transaction is recorded at the same time in all tables that it changes. The sources of a feed are therefore polled
+together. The feed position advances only after the changes of all sources are recorded.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def same_feed(one: SourceRecord, other: SourceRecord) -> bool:
 def record_feed(
     home: OpenHome, sources: Sequence[SourceRecord], clock: int, accepting: Accepting, progress: Progress | None
 ) -> list[Polled]:
-    """Record the changes of a feed since the last poll of its sources, at the instant ``clock`` (µs UTC).
+    """Record the changes of a feed since the last poll of its sources. ``clock`` is the poll time, in microseconds UTC.
 
-    Raise ExtractionError or Refused, and record nothing, if changes cannot be read or accepted.
+    If changes cannot be read or accepted, record nothing and raise ExtractionError or Refused.
     """
     fed = _read(home, sources, accepting, progress)
     if home.catalog.home().clock == "wall":
@@ -69,7 +69,7 @@ def record_feed(
 
 
 def _quarantined(writer: Writer, home: OpenHome, source: SourceRecord, table_feed: TableFeed) -> int:
-    """Store the rejected lines in quarantine before the feed position advances. Return their number."""
+    """Store the rejected lines in quarantine before the feed position advances. Return the number of lines."""
     if table_feed.rejected:
         at = home.clock()
         load_id = writer.loads.begin(source.table_id, source.location, "changes", None, at)
@@ -79,7 +79,6 @@ def _quarantined(writer: Writer, home: OpenHome, source: SourceRecord, table_fee
 
 
 def _dated(source: SourceRecord, table_feed: TableFeed) -> Changes:
-    """Return a function that returns the changes, without own times if the source is dated by the home's clock."""
     if source.stamps == "source":
         return table_feed.changes
     return lambda there: without_own_times(table_feed.changes(there))

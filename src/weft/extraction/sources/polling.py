@@ -1,8 +1,8 @@
-"""Poll a source: compare its rows with the open rows of its tracked table and record the difference as one transaction.
+"""Poll a source: compare its rows with the open rows of its table, and record the difference as one transaction.
 
-All changes share one instant and one Delta commit. A poll that died can be repeated, because the changes that it stored
-are no longer part of the difference (design law 6). If a source cannot be read completely, the poll changes nothing,
-and the catalog records the reason.
+All changes have the same time and are stored by one Delta commit. A poll that died can be repeated, because its stored
+changes are no longer part of the difference (design law 6). If a source cannot be read completely, the poll changes
+nothing, and the catalog records the reason.
 """
 
 from __future__ import annotations
@@ -46,12 +46,13 @@ def poll_feed(
     now: int | None = None,
     progress: Progress | None = None,
 ) -> list[Polled]:
-    """Poll one source at the home's clock, or at ``now`` (µs UTC; replay homes only), and return the results.
+    """Poll one source and return the results. On a replay home, ``now`` (µs UTC) replaces the clock.
 
     Other sources of the same change feed are polled, too, because a transaction may change several tables. The result
-    for the named source comes first. Raises NotFound; ClockError; LeaseBusy; StorageError. Raises ExtractionError or
-    Refused if a source cannot be read completely, has become empty, has two rows with one key, or has other columns
-    than before; the catalog records this error.
+    for the named source comes first.
+
+    Raises NotFound, ClockError, LeaseBusy and StorageError. Raises ExtractionError or Refused if a source is
+    incomplete, has become empty, repeats a key, or has other columns. The catalog records this error.
     """
     settle_polls(home)
     source = home.catalog.sources.named(name)
@@ -73,7 +74,7 @@ def poll_feed(
 
 
 def clock_of(home: OpenHome, now: int | None) -> int:
-    """Return the instant of a poll: ``now`` on a replay home, otherwise the time of the home's clock.
+    """Return the time of a poll: ``now`` on a replay home, otherwise the time of the home's clock.
 
     Raises ClockError if ``now`` is given on a wall-clock home, or is before the watermark.
     """
@@ -109,14 +110,14 @@ def _polled(
 
 
 def _without_added(snapshot: Snapshot) -> Snapshot:
-    """Return an empty snapshot without its added columns. The poll that reads the first row adds them."""
+    """Return an empty snapshot without its added columns. The poll that reads the first row adds these columns."""
     added = [name for name, _ in snapshot.added]
     columns = tuple(each for each in snapshot.columns if each[0] not in added)
     return replace(snapshot, rows=snapshot.rows.drop_columns(added), columns=columns, added=())
 
 
 def _requested_instant(home: OpenHome, source: SourceRecord, snapshot: Snapshot, clock: int) -> int:
-    """Return the instant for a snapshot: the clock's, or the modification time for a source stamped by file."""
+    """Return the file's modification time if the file dates the source, otherwise the time of the clock."""
     wall = home.catalog.home().clock == "wall"
     now = max(clock, home.clock()) if wall else clock
     if source.stamps != "file" or snapshot.changed_at is None:

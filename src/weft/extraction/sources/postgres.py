@@ -1,7 +1,6 @@
 """Read a table of a PostgreSQL database completely, in one read-only transaction with one snapshot.
 
-The database defines the column types. The URI must not contain a password, because the catalog stores the URI and
-commands print it.
+The database defines the column types. The URI must not contain a password, because the catalog stores the URI.
 """
 
 from __future__ import annotations
@@ -45,7 +44,8 @@ _KINDS: Final = {
     "timestamptz": "TIMESTAMP",
     "bytea": "BINARY",
 }
-# atttypmod packs the precision and the scale of a numeric. Without atttypmod, a numeric has any precision.
+# The column ``atttypmod`` packs the precision and the scale of a numeric. Without ``atttypmod``, the precision is
+# unlimited.
 _COLUMNS: Final = """
     SELECT a.attname, t.typname, (a.atttypmod - 4) >> 16, (a.atttypmod - 4) & 2047, a.atttypmod
     FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
@@ -82,7 +82,7 @@ def read_postgres(
     evolve: bool = False,
     progress: Progress | None = None,
 ) -> Snapshot:
-    """Read all rows of the table with the types of ``schema`` (the source's columns only).
+    """Read all rows of the table. ``schema`` has only the columns of the source, with their types.
 
     Raise ExtractionError if the table cannot be read completely, and Refused if its columns do not match ``schema``.
     """
@@ -97,9 +97,9 @@ def read_postgres(
 
 @contextmanager
 def connected(uri: str) -> Iterator[psycopg.Connection[Any]]:
-    """Connect with settings under which PostgreSQL prints values as Weft reads them.
+    """Connect with settings under which PostgreSQL prints values in the notation that Weft reads.
 
-    Raises ExtractionError for every PostgreSQL error, also in the context.
+    Every PostgreSQL error becomes an ExtractionError, also inside the ``with`` block.
     """
     try:
         import psycopg
@@ -168,14 +168,14 @@ def replicated_columns(
 
 
 def _kind(name: str, digits: int, scale: int, modifier: int) -> DataType:
-    """Return the Weft type that stores a column of the PostgreSQL type ``name``; STRING if Weft has no such type."""
+    """Return the Weft type that stores a column of the PostgreSQL type ``name``. Other types become STRING."""
     if name == "numeric" and modifier >= 0 and digits <= _MOST_DIGITS and scale <= digits:
         return DataType("DECIMAL", digits, scale)
     return DataType(_KINDS[name]) if name in _KINDS else STRING
 
 
 def records_in(connection: psycopg.Connection[Any], table: str, columns: Columns) -> Iterator[TextRecord]:
-    """Yield the rows, read with a server-side cursor. Values are text in PostgreSQL's notation, bytes are base64."""
+    """Yield the rows, read with a server-side cursor. Values are text in PostgreSQL's notation. Bytes are in base64."""
     from psycopg import sql
 
     names = [name for name, _ in columns]

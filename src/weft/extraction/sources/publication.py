@@ -14,9 +14,9 @@ _PATIENCE: Final = "60s"
 
 
 def publish(connection: psycopg.Connection[Any], publication: str, table: Any, oid: int) -> None:
-    """Add the table to the publication, which is created if it does not exist.
+    """Add the table to the publication, and create the publication if necessary.
 
-    The lock waits for running writes to the table, whose changes would not be published.
+    The lock waits for running writes to the table, because their changes would not be published otherwise.
     """
     from psycopg import sql
 
@@ -58,7 +58,7 @@ def check_publication(connection: psycopg.Connection[Any], publication: str, oid
 
 
 def _published(connection: psycopg.Connection[Any], publication: str, oid: int) -> tuple[bool] | None:
-    """Return whether the publication contains only some rows or columns of the table, in a tuple.
+    """Return ``(True,)`` if the publication contains only a part of the table, ``(False,)`` if it contains all.
 
     Return None if the publication does not contain the table.
     """
@@ -75,7 +75,7 @@ def _published(connection: psycopg.Connection[Any], publication: str, oid: int) 
 
 
 def unpublish(connection: psycopg.Connection[Any], publication: str, table: Any | None) -> None:
-    """Remove the table from the publication; if ``table`` is None, drop the publication."""
+    """Remove the table from the publication. If ``table`` is None, drop the publication."""
     from psycopg import errors, sql
 
     named = sql.Identifier(publication)
@@ -89,7 +89,7 @@ def unpublish(connection: psycopg.Connection[Any], publication: str, table: Any 
 
 
 def identity(connection: psycopg.Connection[Any], oid: int) -> tuple[str, list[str]]:
-    """Return the replica identity of a table: ``relreplident``, and the columns of the index or primary key in it.
+    """Return the replica identity of a table: ``relreplident``, and the columns of its index or primary key.
 
     PostgreSQL sends these columns with each UPDATE and DELETE.
     """

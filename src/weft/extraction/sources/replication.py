@@ -1,9 +1,10 @@
 """Follow tables of a PostgreSQL server by logical decoding: a snapshot of each table, then the committed transactions.
 
-A snapshot lists the ids of the transactions that it sees, and Weft skips the slot's messages for these transactions.
-So Weft can add a table at any time, or read it again after it gets new columns, without losing or repeating a change.
-This needs no exported snapshot, which only the replication protocol offers. The slot is created before the snapshot, so
-no transaction is missed.
+A snapshot lists the IDs of the transactions that it sees. Weft skips the slot's messages for these transactions. Weft
+can therefore add a table at any time without losing or repeating a change.
+
+Weft needs no exported snapshot, which only the replication protocol offers. The slot is created before the snapshot,
+because transactions between the two would otherwise be missed.
 """
 
 from __future__ import annotations
@@ -43,10 +44,9 @@ _XIDS = 1 << 32
 
 @dataclass(frozen=True)
 class _Snapshot:
-    """All rows of a table, read at ``at`` (µs UTC).
+    """All rows of a table, read at the time ``at`` in microseconds UTC.
 
-    ``seen`` is the snapshot in PostgreSQL's notation. Every transaction in the snapshot committed before the LSN
-    ``until``.
+    ``seen`` is the snapshot in PostgreSQL's notation. All transactions in ``seen`` committed before the LSN ``until``.
     """
 
     rows: Sequence[Any]
@@ -74,7 +74,7 @@ class _Followed:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether the table needs a snapshot, because it is new or has columns that no recorded poll has read.
+        """True if the table needs a snapshot: it is new, or has columns that no recorded poll has read.
 
         A poll that died may have added columns without recording their values.
         """
@@ -89,8 +89,9 @@ class _Followed:
 
 
 def has_seen(snapshot: str, xid: int) -> bool:
-    """Return whether the snapshot (in the notation of ``pg_current_snapshot``) sees the transaction ``xid`` (low 32
-    bits).
+    """Return whether a snapshot sees a transaction. ``xid`` is the low 32 bits of the transaction ID.
+
+    ``snapshot`` is in the notation of ``pg_current_snapshot``.
 
     >>> [has_seen("10:13:11", xid) for xid in (9, 10, 11, 12, 13)]
     [True, True, False, True, False]
@@ -126,7 +127,6 @@ def read_slot(
 
 
 def _recorded(uri: str, slot: str, place: int) -> None:
-    """Advance the slot. If the server is unreachable, leave this to the next poll."""
     with connected(uri) as connection:
         advance(connection, slot, place)
 
@@ -164,7 +164,7 @@ def _followed(
 
 
 def _base_type(connection: psycopg.Connection[Any], known: dict[int, int], oid: int) -> int:
-    """Return the OID of a domain's base type, or ``oid`` itself for another type; ``known`` is a cache."""
+    """Return the OID of a domain's base type. For another type, return ``oid`` itself."""
     base = known.get(oid, oid if oid < 16_384 else None)
     if base is None:
         row = connection.execute("SELECT typbasetype FROM pg_type WHERE oid = %s", [oid]).fetchone()
@@ -174,7 +174,7 @@ def _base_type(connection: psycopg.Connection[Any], known: dict[int, int], oid: 
 
 
 def _take_snapshots(connection: psycopg.Connection[Any], followed: Sequence[_Followed], uri: str) -> None:
-    """Read the tables that are new or have new columns in one PostgreSQL snapshot."""
+    """Read all new tables and all tables with new columns in one PostgreSQL snapshot."""
     fresh = [each for each in followed if each.is_fresh]
     if not fresh:
         return
@@ -192,10 +192,10 @@ def _take_snapshots(connection: psycopg.Connection[Any], followed: Sequence[_Fol
 
 
 def _take(followed: Sequence[_Followed], messages: Any, uri: str, progress: Progress | None) -> tuple[int, int | None]:
-    """Add the changes in the messages to each table. Return the LSN after the last transaction, and the last own time.
+    """Add the changes in the messages to each table. Return the LSN after these changes, and the last event time.
 
-    Own times increase strictly, so that each belongs to one transaction. The rows of a snapshot come before the first
-    transaction that the snapshot does not see.
+    Event times increase strictly. Each event time therefore belongs to one transaction. The rows of a snapshot come
+    before the first transaction that the snapshot does not see.
     """
     own: int | None = max((each.seen["own"] for each in followed if each.seen.get("own") is not None), default=None)
     end, place = 0, 1
@@ -221,10 +221,7 @@ def _take(followed: Sequence[_Followed], messages: Any, uri: str, progress: Prog
 
 
 def _take_snapshots_of(waiting: list[_Followed], rising: Callable[[int], int], place: int, uri: str) -> tuple[int, int]:
-    """Add to each waiting table the rows of its snapshot, all with the same own time.
-
-    Return that time, and the position after the rows.
-    """
+    """Add to each waiting table the rows of its snapshot. Return the event time of the rows, and the next position."""
     own = rising(max(each.snapshot.at for each in waiting if each.snapshot is not None))
     for each in waiting:
         if each.snapshot is not None:
@@ -235,13 +232,11 @@ def _take_snapshots_of(waiting: list[_Followed], rising: Callable[[int], int], p
 
 
 def _seen_by(each: _Followed, transaction: Transaction) -> bool:
-    """Return whether this poll's snapshot of the table sees the transaction."""
     snapshot = each.snapshot
     return snapshot is not None and transaction.end <= snapshot.until and has_seen(snapshot.seen, transaction.xid)
 
 
 def _table_feed(each: _Followed, place: int, own: int | None, uri: str, accepting: Accepting) -> TableFeed:
-    """Return the changes of one table, its added columns and its new feed position."""
     try:
         changes = each.changes.changes(each.columns, uri, None)
     except ExtractionError as error:

@@ -1,7 +1,7 @@
 """Read the current rows of a source: the first half of the *snapshot* monitor (Yang and Widom 1998, section 4.1).
 
-A source must be read completely. Reading fails for a record that does not parse, a file that changes while it is read,
-a text that no longer ends with a line end, and columns that do not match the table's.
+A source must be read completely. Reading fails if a record does not parse, or if a file changes during the read.
+Reading also fails if a text no longer ends with a line end, or if columns do not match the table.
 
 The database monitors also use this module to convert text rows to rows of a tracked table.
 """
@@ -42,10 +42,10 @@ Renamed = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All rows of a source at one instant, with ``columns``; ``added`` are the columns that the table lacks.
+    """All rows of a source at one time, with the columns ``columns``. ``added`` are columns that are not in the table.
 
-    ``changed_at`` is the time of the source's last modification (µs UTC; None: unknown). ``seen`` (JSON-able)
-    identifies the contents, so that the next poll can skip an unchanged source.
+    ``changed_at`` is the time of the last modification of the source in microseconds UTC, or None if unknown. ``seen``
+    is JSON-able and identifies the contents. If ``seen`` stays the same, the next poll skips the source.
     """
 
     rows: pa.Table
@@ -57,7 +57,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Mark:
-    """The size, modification time and inode of a file, by which Weft detects a change."""
+    """The size, modification time and inode of a file, used to detect a change."""
 
     size: int
     modified_ns: int
@@ -79,7 +79,7 @@ class Mark:
 
 
 def file_path(location: str) -> Path:
-    """Return the absolute path of a file that is named by a path or a ``file:///`` URI."""
+    """Return the absolute path of a file. ``location`` is a path or a ``file:///`` URI."""
     return Path(os.path.abspath(location.removeprefix("file://") if location.startswith("file:///") else location))
 
 
@@ -92,7 +92,7 @@ def columns_of_file(
 
 
 def is_unchanged(path: Path, seen: Mapping[str, Any]) -> bool:
-    """Return whether the file has the same bytes as when it was last read. Raises NotFound and ExtractionError."""
+    """Return whether the file has the same bytes as at the last poll. Raises NotFound and ExtractionError."""
     Mark.of(path)
     return "sha256" in seen and digest(path) == seen["sha256"]
 
@@ -108,7 +108,7 @@ def read_file(
     evolve: bool = False,
     progress: Progress | None = None,
 ) -> Snapshot:
-    """Read the rows of a file with the types of ``schema`` (the source's columns only).
+    """Read the rows of a file. ``schema`` has only the columns of the source, with their types.
 
     Raise ExtractionError if the file cannot be read completely, and Refused if its columns do not match the table's.
     """
@@ -167,7 +167,7 @@ def _opened(
 
 
 def refuse_lost(lost: Sequence[str], name: str, where: str) -> None:
-    """Raise Refused if a source has lost columns, because their NULLs would look like a change of every row."""
+    """Raise Refused if a source has lost columns. The NULLs in a lost column would look like a change of every row."""
     if lost:
         raise Refused(
             f"the source of {name} no longer has the column {', '.join(lost)}",
@@ -209,7 +209,7 @@ def refuse_rejected(batch: Batch, where: str, hint: str = _IN_PART) -> None:
 
 
 def _ends_line(path: Path, size: int) -> bool:
-    """Return whether the file ends with a line end; True for a compressed file, whose format marks the end."""
+    """Return whether the file ends with a line end. The result for a compressed file is True."""
     if not size:
         return False
     with opened(path) as file:
@@ -223,9 +223,9 @@ Columns = tuple[tuple[str, DataType], ...]
 
 
 def added_columns(columns: Sequence[tuple[str, DataType]], schema: TableSchema, evolve: bool, where: str) -> Columns:
-    """Return the columns of a source that the tracked table lacks.
+    """Return those columns of a source that are not in the tracked table.
 
-    Raise Refused if the table lacks columns and ``evolve`` is False, or if the source lacks a column of the table.
+    Raise Refused if the source has new columns and ``evolve`` is False, or if it has lost a column.
     """
     both = match_columns(columns, schema, None, True, where)
     refuse_lost([name for name, _ in both.absent], schema.name, where)
@@ -243,14 +243,13 @@ def rows_of(
 ) -> pa.Table:
     """Return the records as rows of ``columns``. Cells are texts, with BINARY values in base64.
 
-    Raise ExtractionError for a value that is not of its column's type; its message uses the noun ``counted`` for a
-    record.
+    Raise ExtractionError for a value of another type. ``counted`` is the noun for a record in the error message.
     """
     names = tuple(name for name, _ in columns)
     empty = pa.schema([pa.field(name, arrow_type(kind)) for name, kind in columns]).empty_table()
     pieces, read = [empty], 0
     with connect() as connection:
-        # With the JSON layout, a missing cell is NULL and an empty text is not.
+        # With the JSON layout, a missing cell is NULL, but an empty text is not.
         caster = Caster(Layout("json", names, ("VARCHAR",) * len(names)), OwnTimes(), columns, where, counted=counted)
         for batch in caster.text_batches(records, connection):
             refuse_rejected(batch, where)

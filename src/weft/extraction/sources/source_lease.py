@@ -1,4 +1,4 @@
-"""Take the lease on the tracked tables of sources, and record the result of a poll of any kind in the catalog."""
+"""Take the lease on the tracked tables of sources, and record the result of a poll in the catalog."""
 
 from __future__ import annotations
 
@@ -31,9 +31,11 @@ Added = Sequence[tuple[str, DataType]]
 class Polled(Brief):
     """The result of polling the source of the tracked table ``name``.
 
-    ``began`` and ``ended`` are the numbers of periods that began and ended. ``at`` is the instant of the last change
-    (µs UTC; None: nothing changed). ``late`` is the number of transactions recorded later than their own time.
-    ``open_rows`` is the number of rows in the source now. ``quarantined`` is the number of quarantined feed lines.
+    - ``began`` and ``ended`` are the numbers of periods that began and ended.
+    - ``at`` is the time of the last change in microseconds UTC, or None if nothing changed.
+    - ``late`` is the number of transactions recorded later than their event time.
+    - ``open_rows`` is the number of rows in the source now.
+    - ``quarantined`` is the number of quarantined feed lines.
     """
 
     name: str
@@ -50,10 +52,9 @@ class Polled(Brief):
 
 @dataclass(frozen=True)
 class Accepting:
-    """The conditions that a poll accepts instead of refusing them.
+    """Conditions that a poll refuses by default.
 
-    ``evolve`` accepts new columns, ``empty`` accepts a source that has become empty, and ``bad_lines`` puts invalid
-    lines of a feed into quarantine.
+    ``evolve`` accepts new columns. ``empty`` accepts an emptied source. ``bad_lines`` quarantines invalid feed lines.
     """
 
     evolve: bool = False
@@ -64,7 +65,7 @@ class Accepting:
 def refuse_emptied(there: pa.Table, count: int, name: str, where: str, *, empty: bool) -> None:
     """Raise Refused if a source has become empty, unless ``empty`` is True.
 
-    ``count`` is the number of rows in the source, and ``there`` contains the table's open rows.
+    ``count`` is the number of rows in the source. ``there`` contains the table's open rows.
     """
     if there.num_rows and not count and not empty:
         raise Refused(
@@ -82,7 +83,10 @@ def source_schema(table: TableRecord) -> TableSchema:
 
 @contextmanager
 def polling(home: OpenHome, source: SourceRecord, added: Added = ()) -> Iterator[tuple[Writer, TableRecord]]:
-    """Take the lease; yield the writer and the source's table with the columns ``added`` (see ``polling_together``)."""
+    """Take the lease. Yield the writer and the source's table, after adding the columns ``added``.
+
+    See ``polling_together``.
+    """
     with polling_together(home, [source], [added]) as (writer, (table,)):
         yield writer, table
 
@@ -91,10 +95,10 @@ def polling(home: OpenHome, source: SourceRecord, added: Added = ()) -> Iterator
 def polling_together(
     home: OpenHome, sources: Sequence[SourceRecord], added: Sequence[Added]
 ) -> Iterator[tuple[Writer, list[TableRecord]]]:
-    """Take the lease and settle the work of dead writers; yield the writer and the tables of the sources.
+    """Take the lease, and settle the work of dead writers. Yield the writer and the tables of the sources.
 
-    ``added`` contains the columns to add to each table first. Raises Conflict if a source was polled or removed since
-    ``sources`` were read, because the new rows may then be older than the recorded ones.
+    ``added`` contains the columns to add to each table first. Raises Conflict if a source was polled or removed after
+    ``sources`` were read. The rows of this poll may then be older than the recorded rows.
     """
     purpose = f"poll {', '.join(source.name for source in sources)}"
     with home.catalog.writing(purpose, home.clock, wait_us=LEASE_WAIT_US) as writer, renewing_lease(writer, home.clock):
@@ -108,9 +112,7 @@ def polling_together(
 
 
 def settle_polls(home: OpenHome) -> None:
-    """Record the feed positions of polls that died after recording their changes. Call this before reading
-    positions.
-    """
+    """Record the feed positions of polls that died after recording their changes. Call this function before a poll."""
     if not home.catalog.sources.unsettled():
         return
     with (
@@ -150,15 +152,14 @@ Changes = Callable[[pa.Table], pa.Table]
 
 
 def _nothing() -> None:
-    """Do nothing, for feeds that need no acknowledgement."""
+    """Do nothing. Some feeds need no acknowledgement."""
 
 
 @dataclass(frozen=True)
 class TableFeed:
-    """The changes of one table, the columns that the table lacks (``added``), and the later feed position ``seen``.
+    """The changes of one table, the columns to add (``added``), and the feed position after the changes (``seen``).
 
-    ``seen`` is JSON-able. ``once`` states that none of the changes is recorded already. ``rejected`` contains the lines
-    that are not changes.
+    ``seen`` is JSON-able. With ``once``, all changes are new. ``rejected`` contains the lines that are not changes.
     """
 
     changes: Changes
@@ -170,7 +171,7 @@ class TableFeed:
 
 @dataclass(frozen=True)
 class FeedBatch:
-    """The changes of several tables from one feed. The poll calls ``recorded`` after it has recorded all of them."""
+    """The changes of several tables from one feed. The poll calls ``recorded`` after it has recorded all changes."""
 
     tables: Sequence[TableFeed]
     recorded: Callable[[], None] = _nothing

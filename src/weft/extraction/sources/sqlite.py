@@ -1,7 +1,7 @@
 """Read a table of an SQLite database completely, in one read-only transaction, with Python's sqlite3.
 
-SQLite assigns types to values rather than columns. So the type of a column is inferred from its values, as for JSON
-lines. A column that contains only blobs is BINARY.
+SQLite assigns types to values rather than columns. The type of a column is therefore inferred from its values, as for
+JSON lines. A column that contains only blobs is BINARY.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from weft.storage.local_sql import connect, quoted
 
 
 def columns_of_sqlite(path: Path, table: str | None, chosen: Chosen) -> tuple[str, Columns]:
-    """Return the name and the columns of the table; if ``table`` is None, of the database's only table.
+    """Return the name and the columns of the table. If ``table`` is None, the database must have only one table.
 
     Raises NotFound, ExtractionError and Refused.
     """
@@ -41,7 +41,7 @@ def read_sqlite(
     evolve: bool = False,
     progress: Progress | None = None,
 ) -> Snapshot:
-    """Read all rows of the table with the types of ``schema`` (the source's columns only).
+    """Read all rows of the table. ``schema`` has only the columns of the source, with their types.
 
     Raise ExtractionError if the table cannot be read completely, and Refused if its columns do not match ``schema``.
     """
@@ -60,14 +60,13 @@ def read_sqlite(
 
 
 def _changed_at(path: Path) -> int:
-    """Return the time of the last write (µs UTC) to the database or its write-ahead log, which may be newer."""
+    """Return the time of the last write to the database or its write-ahead log, in microseconds UTC."""
     beside = path.with_name(path.name + "-wal")
     return max(Mark.of(each).modified_ns for each in (path, beside) if each == path or each.exists()) // 1_000
 
 
 @contextmanager
 def _reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open the database in a read-only transaction with one snapshot."""
     Mark.of(path)
     try:
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=10)) as connection:
@@ -93,7 +92,6 @@ def _names(connection: sqlite3.Connection, table: str) -> list[str]:
 
 
 def _columns(connection: sqlite3.Connection, table: str, chosen: Chosen, path: Path) -> Columns:
-    """Return the columns of the table, with types inferred from all values."""
     names, where = _names(connection, table), printable(str(path))
     check_names(names, where)
     columns = []

@@ -2,8 +2,8 @@
 
 SQL functions read the committed transactions in the slot, and the LSN up to which they are recorded.
 
-*Peek, record, then advance*: messages stay in the slot until the catalog has recorded them, so a poll that died can be
-repeated. Recorded transactions are skipped by the LSN in the source's ``seen``.
+*Peek, record, then advance*: messages stay in the slot until the catalog has recorded them. A poll that died can
+therefore be repeated. Recorded transactions are skipped by the LSN in the source's ``seen``.
 """
 
 from __future__ import annotations
@@ -30,11 +30,9 @@ MADE: Final = "made"
 
 
 def slot_options(home_id: str, uri: str, slot: str | None, publication: str | None) -> Mapping[str, Any]:
-    """Return the slot and publication options of a source on a server. None stands for the home's own slot or
-    publication.
+    """Return the slot and publication options of a source. None stands for the home's own slot or publication.
 
-    The option ``made`` lists which of the two the home creates. The home drops these when it removes the last source
-    that uses them.
+    The option ``made`` lists the objects that the home creates. The home drops these objects with their last source.
     """
     home = "".join(each for each in home_id.lower() if each.isalnum())[:12]
     own = f"weft_{home}_{zlib.crc32(uri.encode()):08x}"  # slot names are unique per server, not per database
@@ -43,7 +41,7 @@ def slot_options(home_id: str, uri: str, slot: str | None, publication: str | No
 
 
 def columns_of_server(uri: str, table: str | None, chosen: Chosen) -> Columns:
-    """Return the columns of a table that logical replication publishes. Raises NotFound, ExtractionError, Refused."""
+    """Return the published columns of a table. Raises NotFound, ExtractionError and Refused."""
     if table is None:
         raise Refused("--table is missing: a database can have several tables", hint="Write --table public.staff.")
     with connected(check_uri(uri)) as connection:
@@ -53,10 +51,9 @@ def columns_of_server(uri: str, table: str | None, chosen: Chosen) -> Columns:
 
 
 def subscribe(uri: str, table: str, keys: Sequence[str], options: Mapping[str, Any], name: str) -> None:
-    """Make the server retain the table's changes for this home from now on; ``name`` is the source's name.
+    """Make the server retain the table's changes for this home from now on. ``name`` is the name of the source.
 
-    Raises Refused if the table lacks the necessary replica identity, and ExtractionError if the server forbids an
-    operation.
+    Raises Refused for an unsuitable replica identity, and ExtractionError if the server forbids an operation.
     """
     with connected(uri) as connection:
         oid, _, _ = replicated_columns(connection, table, uri)
@@ -71,7 +68,6 @@ def subscribe(uri: str, table: str, keys: Sequence[str], options: Mapping[str, A
 
 
 def _publish(connection: psycopg.Connection[Any], publication: str, table: str, oid: int, uri: str) -> None:
-    """Add the table to the home's own publication. Raise Refused if the database user lacks the privilege."""
     from psycopg import errors
 
     try:
@@ -86,10 +82,9 @@ def _publish(connection: psycopg.Connection[Any], publication: str, table: str, 
 
 
 def unsubscribe(source: SourceRecord, others: Sequence[SourceRecord]) -> str | None:
-    """Remove the table of a source from the publication; drop the publication and the slot if ``others`` is empty.
+    """Remove the table of a source from the publication. If ``others`` is empty, drop the publication and the slot.
 
-    ``others`` are the other sources that use the same slot. Return a message about failed drops, with instructions;
-    None on success.
+    ``others`` are the other sources that use the same slot. If a drop fails, return a message, otherwise None.
     """
     uri, options = source.location, source.options
     try:
@@ -105,7 +100,7 @@ def unsubscribe(source: SourceRecord, others: Sequence[SourceRecord]) -> str | N
 
 
 def give_up(uri: str, options: Mapping[str, Any]) -> None:
-    """Drop what ``subscribe`` created for a source that could not be added."""
+    """Drop what ``subscribe`` created, because the source could not be added."""
     with suppress(WeftError), connected(uri) as connection:
         if SLOT in options[MADE]:
             drop_slot(connection, options[SLOT])
@@ -134,7 +129,7 @@ def require_logical(connection: psycopg.Connection[Any], uri: str) -> None:
 
 
 def check_slot(connection: psycopg.Connection[Any], slot: str, name: str, uri: str) -> int:
-    """Return the confirmed LSN of the slot, in bytes; ``name`` is the source's name.
+    """Return the confirmed LSN of the slot, in bytes. ``name`` is the name of the source.
 
     Raise Refused for a slot that is missing, belongs to another plugin or database, or has lost WAL (write-ahead log).
     """
@@ -180,7 +175,7 @@ def check_place(connection: psycopg.Connection[Any], name: str, seen: int, confi
 
 
 def log_place(connection: psycopg.Connection[Any], function: str) -> int:
-    """Return the LSN (in bytes) that the SQL function ``function`` returns without arguments."""
+    """Return the LSN that the SQL function ``function`` returns, in bytes."""
     row = connection.execute(f"SELECT {function}() - '0/0'::pg_lsn".encode()).fetchone()
     return 0 if row is None else int(row[0])
 
@@ -199,7 +194,7 @@ def peek(connection: psycopg.Connection[Any], slot: str, publications: Sequence[
 
 
 def advance(connection: psycopg.Connection[Any], slot: str, place: int) -> None:
-    """Advance the slot to the LSN ``place``, so that the server can discard older WAL."""
+    """Advance the slot to the LSN ``place``. The server can then discard older WAL."""
     connection.execute("SELECT pg_replication_slot_advance(%s, '0/0'::pg_lsn + %s::numeric)", [slot, place])
 
 

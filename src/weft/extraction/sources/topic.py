@@ -1,8 +1,8 @@
-"""Read a Kafka topic as a change feed of Debezium envelopes or changes in the simple form, one per record.
+"""Read a Kafka topic as a change feed. Each record is a Debezium envelope or a change in the simple form.
 
-Each partition is ordered. Debezium writes all changes of a key to one partition, so they are ordered, too. Records in
-different partitions are ordered by the source's time. A poll reads at most MOST_RECORDS records, up to the end offsets
-at its start; ``seen`` stores the next offset of each partition.
+Each partition is ordered. Debezium writes all changes of a key to one partition. The changes of a key are therefore
+ordered, too. Records in different partitions are ordered by the source's time. A poll reads at most ``MOST_RECORDS``
+records. A poll stops at the end offsets that the topic had when the poll started.
 """
 
 from __future__ import annotations
@@ -44,9 +44,7 @@ from weft.storage.local_sql import connect
 
 SCHEME: Final = "kafka://"
 MOST_RECORDS: Final = 200_000
-"""The maximum number of records of a poll, which are all in memory. An envelope with its schema takes a few
-kilobytes.
-"""
+"""The maximum number of records that a poll reads into memory. An envelope with its schema takes a few kilobytes."""
 
 _URI: Final = re.compile(r"kafka://(?P<servers>[\w.\-\[\]]+:\d+(?:,[\w.\-\[\]]+:\d+)*)/(?P<name>[A-Za-z0-9._-]{1,249})")
 
@@ -66,7 +64,7 @@ def topic_of(uri: str) -> Topic:
 def columns_of_topic(home: OpenHome, uri: str, table: str | None, chosen: Chosen) -> tuple[tuple[str, DataType], ...]:
     """Return the columns of the changes in the topic, inferred from the records of one poll.
 
-    Raise Refused if the topic has no changes yet; NotFound; ExtractionError.
+    Raise NotFound and ExtractionError. Raise Refused if the topic has no changes yet.
     """
     topic, session = topic_of(uri), home.kafka_session()
     extent = extent_of_topic(session, topic)
@@ -92,8 +90,7 @@ def inferred(records: pa.Table, table: str | None, where: str) -> tuple[tuple[st
 
 
 def bounded(begin: Offsets, latest: Offsets, most: int) -> dict[int, int]:
-    """Return the end offset of each partition for a poll: ``latest``, or less to limit the poll to about ``most``
-    records.
+    """Return the end offset of each partition for a poll of about ``most`` records. No offset exceeds ``latest``.
 
     The partitions share the ``most`` records in proportion to their waiting records.
 
@@ -108,7 +105,7 @@ def bounded(begin: Offsets, latest: Offsets, most: int) -> dict[int, int]:
 
 
 def begin_of(seen: Mapping[str, Any], extent: TopicExtent, uri: str, name: str) -> dict[int, int]:
-    """Return the start offset of each partition; a new partition starts at its earliest offset.
+    """Return the start offset of each partition. A new partition starts at its earliest offset.
 
     Raise Refused if retention deleted unread records, or if the topic was created again.
     """
@@ -152,7 +149,7 @@ class Taken:
 
 
 def in_order(records: pa.Table) -> list[Taken]:
-    """Return the records ordered by the source's time; records of one partition stay in order."""
+    """Return the records ordered by the source's time. Records of one partition stay in order."""
     parts: dict[int, list[Taken]] = {}
     columns = (records.column(each).to_pylist() for each in (PARTITION, OFFSET, VALUE))
     for partition, offset, value in zip(*columns, strict=True):
@@ -164,7 +161,7 @@ def in_order(records: pa.Table) -> list[Taken]:
 
 
 def _time_and_transaction(value: bytes | None) -> tuple[int | None, str | None]:
-    """Return the source's time (µs UTC) and the transaction of a change; None for each that is absent or unreadable."""
+    """Return the source's time (µs UTC) and the transaction of a change. An absent or unreadable value is None."""
     try:
         change = json.loads(value or b"null")
     except (ValueError, RecursionError):
@@ -180,8 +177,7 @@ def _time_and_transaction(value: bytes | None) -> tuple[int | None, str | None]:
 def without_last(taken: Sequence[Taken]) -> list[Taken]:
     """Return the records without the last named transaction, which may be incomplete.
 
-    Later records in the partitions of that transaction are left out, too. If the last record names no transaction,
-    return all records.
+    Later records in the same partitions are left out, too. Return all records if the last one names no transaction.
     """
     last = next((each.transaction for each in reversed(taken) if each.value is not None), None)
     if last is None:
@@ -197,7 +193,7 @@ def without_last(taken: Sequence[Taken]) -> list[Taken]:
 class TopicPoll:
     """One poll of a topic for all sources that follow it. Sources at the same offsets share the records.
 
-    ``quiet`` means that the topic has not grown since the last poll.
+    If the topic has not grown since the last poll, ``quiet`` is True.
     """
 
     home: OpenHome
@@ -254,9 +250,7 @@ class TopicPoll:
         return TableFeed(lambda _: rows, added, {**reached, "transaction": reading.times.last}, rejected=rejected)
 
     def _taken(self, begin: Offsets) -> tuple[list[Taken], dict[int, int]]:
-        """Return the records that this poll reads from the offsets ``begin`` on, and the offsets after these
-        records.
-        """
+        """Return the records that this poll reads from the offsets ``begin`` on, and the next offsets."""
         name = json.dumps(_keyed(begin))
         if name not in self._read:
             end = bounded(begin, self.extent.latest, MOST_RECORDS)
@@ -271,8 +265,9 @@ class TopicPoll:
 
 
 def _after(held: Sequence[Taken], taken: Sequence[Taken], end: Offsets) -> dict[int, int]:
-    """Return the next offset of each partition after the records ``held``; ``end`` if no record of the partition
-    waits.
+    """Return the next offset of each partition after the records ``held``.
+
+    If a partition has no further record in ``taken``, its next offset is the one in ``end``.
     """
     now = {(each.partition, each.offset) for each in held}
     places = dict(end)
@@ -293,7 +288,7 @@ def _as_records(taken: Sequence[Taken]) -> pa.Table:
 
 
 def _texts(taken: Sequence[Taken], reading: FeedReader) -> Iterator[TextRecord]:
-    """Yield the changes and the invalid records, without tombstones. ``line`` is an index in ``taken``."""
+    """Yield the changes and the invalid records. The ``line`` of a record is its index in ``taken``."""
     for number, each in enumerate(taken):
         record = None if each.value is None else json_record(number, each.value, reading.parse)
         if record is not None:

@@ -99,7 +99,6 @@ class CsvPieces(Generic[_T]):
         yield from self._carefully(None)  # the end of the file may be damaged, which this reports
 
     def _tried(self, chunk: Chunk, connection: duckdb.DuckDBPyConnection) -> tuple[_T, int] | None:
-        """Return the result for a chunk and its number of lines, or None if the chunk must be read record by record."""
         if not chunk.is_plain:
             return None
         try:

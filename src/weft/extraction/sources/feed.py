@@ -323,6 +323,5 @@ def _opened(path: Path, begin: int, end: int | None) -> Iterator[io.BufferedRead
 
 
 def _head(path: Path, size: int) -> str:
-    """Return a hash of the first ``size`` bytes, to detect a replaced feed."""
     with opened(path) as file:
         return hashlib.sha256(file.read(size)).hexdigest()

@@ -1,9 +1,8 @@
 """Read a CSV file in chunks on several threads. The result is the same as that of reading record by record.
 
-A *chunk* starts and ends with a record. In a *plain* chunk, every quote conforms to RFC 4180. In addition, the record
-reader (:mod:`weft.extraction.files.text_records`) neither rejects nor specially treats any part of a plain chunk. For a
-plain chunk, Arrow returns the same cells as the record reader, or an error. Every line end outside quotes ends a
-record.
+A *chunk* starts and ends with a record. In a *plain* chunk, every quote conforms to RFC 4180. Also, the record reader
+(:mod:`weft.extraction.files.text_records`) neither rejects nor specially treats any part of a plain chunk. For a plain
+chunk, Arrow returns the same cells as the record reader, or an error. Every line end outside quotes ends a record.
 
 The module cuts the chunks as if all of them were plain, and threads parse them ahead. If a chunk is not plain, the
 module puts back this chunk and all later chunks. The module then cuts smaller chunks. The smallest chunks are read with

@@ -237,7 +237,7 @@ class Location:
 
     @contextmanager
     def alone(self, patience_seconds: float) -> Iterator[bool]:
-        """Try to lock the folder exclusively for the ``with`` block. Yield True if this succeeded.
+        """Try to lock the folder exclusively for the ``with`` block. Yield True if the lock was acquired.
 
         Wait at most ``patience_seconds`` for the lock.
         """

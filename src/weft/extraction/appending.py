@@ -51,8 +51,8 @@ def append_rows(
 ) -> Summary:
     """Append the rows that ``read`` returns to a table, with ``user`` as their author.
 
-    One commit stores all rows or none. ``timing.ts_from`` names the column with the event times: a column of the table,
-    or an additional column ``ts``. On a wall-clock home, a row too far ahead of the clock is quarantined.
+    ``timing.ts_from`` names the column with the event times: a column of the table, or an additional column ``ts``. On
+    a wall-clock home, a row too far ahead of the clock is quarantined.
 
     Raises NotFound, LeaseBusy and StorageError. Raises Refused for an invalid row, a row without an event time, or a
     table that tracks a source. Raises ClockError on a replay home whose clock is not set.

@@ -96,7 +96,6 @@ def _ingest_mail(
 
 
 def _require_messages(first: Sequence[Batch]) -> None:
-    """Raise Refused if the first batch has neither a message nor a damaged record with message headers."""
     if first and not first[0].rows.num_rows and first[0].rejected:
         if any(_NAMED.search(each.raw[:_HEADERS]) for each in first[0].rejected):
             return
@@ -195,7 +194,6 @@ def ingest_file(
 def _not_loaded(
     to: OpenHome, name: str, digests: Mapping[InputFile, str]
 ) -> tuple[dict[InputFile, str], tuple[LoadRecord, ...]]:
-    """Return the files to load, without duplicates, and the finished loads of the other files."""
     table_record = existing(to.catalog, name)
     before = {} if table_record is None else to.catalog.loads.of_files(table_record.table_id, set(digests.values()))
     done = {own: load for own, load in before.items() if load.finished_at is not None}

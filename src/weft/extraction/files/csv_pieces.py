@@ -1,9 +1,8 @@
 """Read a CSV file in chunks on several threads. The result is the same as that of reading record by record.
 
-A *chunk* starts and ends with a record. In a *plain* chunk, every quote conforms to RFC 4180. In addition, the record
-reader (:mod:`weft.extraction.files.text_records`) neither rejects nor specially treats any part of a plain chunk. For a
-plain chunk, Arrow returns the same cells as the record reader, or an error. Every line end outside quotes ends a
-record.
+A *chunk* starts and ends with a record. In a *plain* chunk, every quote conforms to RFC 4180. Also, the record reader
+(:mod:`weft.extraction.files.text_records`) neither rejects nor specially treats any part of a plain chunk. For a plain
+chunk, Arrow returns the same cells as the record reader, or an error. Every line end outside quotes ends a record.
 
 The module cuts the chunks as if all of them were plain, and threads parse them ahead. If a chunk is not plain, the
 module puts back this chunk and all later chunks. The module then cuts smaller chunks. The smallest chunks are read with
@@ -99,7 +98,6 @@ class CsvPieces(Generic[_T]):
         yield from self._carefully(None)  # the end of the file may be damaged, which this reports
 
     def _tried(self, chunk: Chunk, connection: duckdb.DuckDBPyConnection) -> tuple[_T, int] | None:
-        """Return the result for a chunk and its number of lines, or None if the chunk must be read record by record."""
         if not chunk.is_plain:
             return None
         try:

@@ -68,7 +68,7 @@ DEFAULT_OPTIONS: Final = FileOptions(encoding=None, mends_names=True)
 
 
 def _mended(names: Sequence[str]) -> tuple[str, ...]:
-    """Replace each invalid name by a similar unique name, and return all names.
+    """Replace each invalid name by a similar unique name.
 
     >>> _mended(["id", "Order ID", "order_id", "_id", "", "2024"])
     ('id', 'Order_ID_2', 'order_id', 'id_2', 'column_5', 'column_2024')

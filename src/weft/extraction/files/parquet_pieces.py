@@ -116,7 +116,6 @@ def _sum(sizes: Iterable[pa.Array | None]) -> pa.Array | None:
 
 
 def _ends(batch: pa.RecordBatch, before: int) -> list[int]:
-    """Return the row numbers at which the pieces of a batch end."""
     sizes = _sum(map(_sizes, batch.columns))
     if sizes is None or not len(sizes) or pc.sum(sizes).as_py() <= MAX_BYTES:
         return [batch.num_rows] if batch.num_rows else []

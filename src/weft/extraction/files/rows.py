@@ -181,7 +181,6 @@ class Caster:
         return Converted(cast_rows.filter(good), places.to_pylist(), reasons.take(places).to_pylist(), cells.num_rows)
 
     def _of_their_shapes(self, cast_rows: pa.Table) -> pa.Table:
-        """Mark rows as invalid if a nested value does not fit its type."""
         for place, name, shape in self._shaped:
             wrong = [text is not None and not is_of(text, shape) for text in cast_rows.column(place).to_pylist()]
             if any(wrong):

@@ -1,8 +1,7 @@
 """Read CSV, JSON lines and Parquet files as batches of rows of a table.
 
 A file of any format is first read into Arrow tables. DuckDB then casts the rows to the table's types (see ``casting``).
-A record is rejected if a value does not fit its column's type. The reason names the columns with such values. An empty
-cell in CSV and a missing name in JSON lines are NULL. The quarantine stores a Parquet record as JSON.
+An empty cell in CSV and a missing name in JSON lines are NULL. The quarantine stores a Parquet record as JSON.
 """
 
 from __future__ import annotations
@@ -221,7 +220,6 @@ def _file_sources(
 
 
 def _in_common(files: Sequence[FileInspection], evolve: bool) -> list[tuple[str, DataType]]:
-    """Return the columns of all files, each with a type that fits its values in every file."""
     names: dict[str, tuple[str, InputFile]] = {}
     types: dict[str, Evidence | DataType] = {}
     for each in files:

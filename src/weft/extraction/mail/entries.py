@@ -45,7 +45,7 @@ class Entry:
 class Source:
     """A source of records with one order of arrival.
 
-    ``records()`` can be called repeatedly. The first file is opened when iteration starts.
+    ``records()`` can be called repeatedly.
     """
 
     path: str
@@ -78,7 +78,7 @@ def _arrival(entry: Entry) -> tuple[bool, int, str]:
 
 
 def _folder_stem(folder: str, root_stem: str) -> str:
-    """Return the name of the folder. For ``cur`` and ``new`` in a maildir, return the name of the maildir."""
+    """For ``cur`` and ``new`` in a maildir, return the name of the maildir."""
     parts = [part for part in folder.split("/") if part not in ("", ".")]
     if parts and parts[-1] in ("cur", "new", "tmp"):
         parts.pop()

@@ -97,7 +97,6 @@ def text_of(message: Message, name: str) -> str | None:
 
 
 def _plain_text(written: str) -> str:
-    """Return the text of a field whose non-ASCII bytes are surrogates."""
     return written if written.isascii() else undeclared(written.encode("utf-8", "surrogateescape"))
 
 

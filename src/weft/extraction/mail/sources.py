@@ -109,7 +109,6 @@ def _tar_sources(path: Path, name: str) -> list[Source]:
 
 
 def _directory_sources(path: Path) -> Iterator[Source]:
-    """Yield the sources of a directory's articles and mboxes, then those of its archives. Skip hidden files."""
     entries: list[Entry] = []
     archives: list[Path] = []
     skipped: list[Path] = []

@@ -131,7 +131,6 @@ def _copy(stream: io.BufferedReader, file: BinaryIO, most: int) -> None:
 
 
 def _members(file: BinaryIO, damaged: list[RawRecord]) -> tuple[dict[str, tuple[int, int]], int]:
-    """Return the position and size of each regular file by name, and the position after the last readable member."""
     places: dict[str, tuple[int, int]] = {}
     end = 0
     with contextlib.suppress(tarfile.TarError):

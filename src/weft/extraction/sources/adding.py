@@ -137,7 +137,6 @@ def _inspect(
 
 
 def _form(place: str) -> dict[str, Any]:
-    """Return the options that mark a feed as a Kafka topic or a Delta table."""
     if place.startswith(SCHEME):
         return {"topic": True}
     return {"delta": True} if is_delta(Location(place)) else {}
@@ -182,7 +181,6 @@ def _check_keys(keys: Sequence[str], columns: Sequence[str], place: str) -> None
 
 
 def _left_alone(home: OpenHome, name: str) -> TableRecord | None:
-    """Return the tracked table with this name if its source was removed, otherwise None."""
     try:
         table = home.catalog.tables.named(name)
     except NotFound:

@@ -85,7 +85,6 @@ class DecodedChanges:
         self._rows.clear()
 
     def _follow(self, change: Change, latest: dict[Key, list[Row]], place: int) -> None:
-        """Apply one change to ``latest``, which maps each key to the rows of the transaction so far."""
         new = None if change.new is None else self._row(change.relation, change.new)
         old = None if change.old is None else self._row(change.relation, change.old)
         gone = old if old is not None else new if change.op == "U" else None

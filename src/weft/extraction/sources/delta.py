@@ -99,7 +99,6 @@ def _begun(
 def _changes(
     path: Location, seen: Mapping[str, Any], version: int, columns: Columns, name: str
 ) -> tuple[pa.Table, int]:
-    """Return the changes after ``seen`` up to ``version``, and the event time of the last version."""
     own = int(seen["own"])
     if version == seen["version"]:
         return changes_of(_cast(None, columns, str(path)), [], [], []), own

@@ -139,7 +139,7 @@ def _debezium(change: Mapping[str, Any]) -> Change | str:
 
 
 def own_time(change: Mapping[str, Any]) -> int | str | None:
-    """Return the time that the source recorded for a change in either form, in microseconds UTC.
+    """Return the time in a change of either form, in microseconds UTC.
 
     Return None if the change has no time, or a text that describes the problem with the time.
     """
@@ -323,6 +323,5 @@ def _opened(path: Path, begin: int, end: int | None) -> Iterator[io.BufferedRead
 
 
 def _head(path: Path, size: int) -> str:
-    """Return a hash of the first ``size`` bytes, to detect a replaced feed."""
     with opened(path) as file:
         return hashlib.sha256(file.read(size)).hexdigest()

@@ -79,7 +79,6 @@ def end_of_transactions(file: BinaryIO, end: int) -> int:
 
 
 def _named(line: bytes) -> str | None:
-    """Return the transaction that a line names, or None for an invalid line."""
     try:
         change = json.loads(line)
     except (ValueError, RecursionError):

@@ -107,7 +107,6 @@ def _rows(
     rename: Renamed,
     progress: Progress | None,
 ) -> pa.Table:
-    """Return the rows of the file as changes in time order."""
     wanted = [(column.name, column.type) for column in source_schema(table).columns]
     names = {name.lower() for name, _ in wanted}
     own = [(each, kind) for each, kind in ((ts_from, TIMESTAMP), (op, STRING)) if each and each.lower() not in names]

@@ -52,7 +52,7 @@ def poll_feed(
     for the named source comes first.
 
     Raises NotFound, ClockError, LeaseBusy and StorageError. Raises ExtractionError or Refused if a source is
-    incomplete, has become empty, repeats a key, or has other columns. The catalog records this error.
+    incomplete, has become empty, repeats a key, or has other columns.
     """
     settle_polls(home)
     source = home.catalog.sources.named(name)
@@ -158,7 +158,6 @@ def _record(
     at_least: int,
     accepting: Accepting,
 ) -> tuple[Recorded, int]:
-    """Record the snapshot. Return the recorded changes and the number of open rows afterwards."""
     there = current_rows(writer, table)
     refuse_emptied(there, snapshot.rows.num_rows, source.name, source.location, empty=accepting.empty)
     ended, begun = difference(there, snapshot.rows)

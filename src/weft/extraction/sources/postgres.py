@@ -168,7 +168,6 @@ def replicated_columns(
 
 
 def _kind(name: str, digits: int, scale: int, modifier: int) -> DataType:
-    """Return the Weft type that stores a column of the PostgreSQL type ``name``. Other types become STRING."""
     if name == "numeric" and modifier >= 0 and digits <= _MOST_DIGITS and scale <= digits:
         return DataType("DECIMAL", digits, scale)
     return DataType(_KINDS[name]) if name in _KINDS else STRING

@@ -136,7 +136,6 @@ def read_file(
 
 
 def _is_blank(path: Path) -> bool:
-    """Return whether the file is intact and has only blank lines."""
     with opened(path) as raw:
         stream = plain(raw)
         while chunk := stream.read(1 << 16):

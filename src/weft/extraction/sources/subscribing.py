@@ -3,7 +3,7 @@
 SQL functions read the committed transactions in the slot, and the LSN up to which they are recorded.
 
 *Peek, record, then advance*: messages stay in the slot until the catalog has recorded them. A poll that died can
-therefore be repeated. Recorded transactions are skipped by the LSN in the source's ``seen``.
+therefore be repeated. The LSN in the source's ``seen`` shows which transactions are already recorded.
 """
 
 from __future__ import annotations

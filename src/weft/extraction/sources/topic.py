@@ -250,7 +250,6 @@ class TopicPoll:
         return TableFeed(lambda _: rows, added, {**reached, "transaction": reading.times.last}, rejected=rejected)
 
     def _taken(self, begin: Offsets) -> tuple[list[Taken], dict[int, int]]:
-        """Return the records that this poll reads from the offsets ``begin`` on, and the next offsets."""
         name = json.dumps(_keyed(begin))
         if name not in self._read:
             end = bounded(begin, self.extent.latest, MOST_RECORDS)

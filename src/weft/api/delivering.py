@@ -146,10 +146,10 @@ class Delivering(WeftMethods):
     def redeliver(
         self, name: str, to: str | Channels | None = None, *, from_ordinal: int = 1
     ) -> tuple[Deliveries, ...]:
-        """Send answers again to some channels of a query (default: all), starting at the answer ``from_ordinal``.
+        """Send answers again to some channels of a query (default: all), starting at the ordinal ``from_ordinal``.
 
-        The next delivery sends the answers in messages with new IDs.  Raises NotFound.  Raises Refused if the query has
-        no answer ``from_ordinal``.  Raises Conflict if a channel is muted.  Also raises Conflict if Weft cannot
+        The next delivery sends the answers in messages with new IDs.  Raises NotFound.  Raises Refused if no answer has
+        the ordinal ``from_ordinal``.  Raises Conflict if a channel is muted.  Also raises Conflict if Weft cannot
         determine whether a channel received its last message.
         """
 
@@ -202,8 +202,8 @@ class Delivering(WeftMethods):
     def health(self, *, max_lag_us: int | None = None) -> Health:
         """Return the state of the home: its queries, ticks, deliveries, disk space and problems.
 
-        ``max_lag_us`` is the time that new rows may wait for a tick (microseconds, default: 15 minutes).  A longer wait
-        is a problem.  The method does not start Spark.
+        ``max_lag_us`` is the time that new rows may wait for a tick (microseconds, default: 15 minutes).  The state
+        lists a longer wait as a problem.  The method does not start Spark.
         """
         from weft.api.health import MAX_LAG_US, health_of
 

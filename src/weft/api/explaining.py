@@ -91,7 +91,7 @@ def synopsis_explanation(
 def synopsis_plan(
     text: str, tables: Mapping[str, TableSchema], language: Language, *, duplicates: bool, keep: bool
 ) -> SynopsisPlan:
-    """Compile a query that Weft maintains as a synopsis.  Raise the errors of ``synopsis_explanation``.
+    """Compile a query that Weft maintains as a synopsis.  Raise the same errors as ``synopsis_explanation``.
 
     With ``duplicates``, the answers of a 2fol formula have counts.  With ``keep``, a formula without a synopsis raises
     SynopsisError.

@@ -75,7 +75,8 @@ def _answers(home: OpenHome, query: QueryRecord) -> str:
 
 
 def rate(ticks: Sequence[TickQuery]) -> str | None:
-    """Return the average rate of answers over ``ticks`` (the newest first), or None for less than a day of ticks.
+    """Return the average rate of answers over ``ticks``, which are sorted from new to old.  Return None if the ticks
+    cover less than a day.
 
     The function counts only the ticks after the last tick that read the whole history.  Earlier ticks may belong to an
     earlier text of the query.

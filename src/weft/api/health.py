@@ -29,7 +29,7 @@ class Health(Brief):
     """The state of a home at the instant ``at`` (microseconds UTC), with descriptions of its problems.
 
     ``lag_us`` is the time for which new rows have waited for a tick, or 0 if no rows wait.  In a replay home,
-    ``lag_us`` is None because the clock stands still.  ``due``, ``failed``, ``parked`` and ``muted`` count
+    ``lag_us`` is None because the clock stands still.  ``due``, ``failed``, ``parked`` and ``muted`` are numbers of
     subscriptions.  A due subscription has answers to deliver now.  A failed subscription waits for its next attempt.  A
     parked subscription waits for a person.  ``free_bytes`` is the free space on the disk of the home.
     """

@@ -126,12 +126,12 @@ class Loading(WeftMethods):
 
         ``user`` is the value of the column ``_by``, if the table has that column.  The default of ``user`` is the user
         who runs this process.  Without ``ts_from``, the ``ts`` of all rows is the time of the call.  With ``ts_from``,
-        the ``ts`` of the rows comes from the column ``ts_from``.  The column ``ts_from`` is a TIMESTAMP or DATE column
-        of the table, or an additional column ``ts`` of the rows.  The values in this column must not be NULL.  ``late``
+        the column with this name gives the ``ts`` of each row.  The column ``ts_from`` is a TIMESTAMP or DATE column of
+        the table, or an additional column ``ts`` of the rows.  The values in this column must not be NULL.  ``late``
         and ``future`` have the same meaning as in ``ingest_file``.
 
         Raises Refused for an invalid value.  The error names the row (from 1), the column and the value.  Raises
-        ExecutionError if Spark cannot compute a DataFrame.  Also raises the errors of
+        ExecutionError if Spark cannot compute a DataFrame.  Also raises the same errors as
         ``extraction.appending.append_rows``.
         """
         from weft.execution.tabular import spark_rows
@@ -170,7 +170,8 @@ class Loading(WeftMethods):
     def retry_quarantine(
         self, ids: Collection[int] | None = None, *, late: Late | None = None, future: str | int | None = None
     ) -> Retried:
-        """Read the quarantined records ``ids`` (default: all) again.  See ``extraction.retrying.retry``.
+        """Read quarantined records again: those with these ``ids``, or all by default.  See
+        ``extraction.retrying.retry``.
 
         ``late`` and ``future`` replace the options of the original load.  Raises NotFound, StorageError and LeaseBusy.
         """
@@ -219,7 +220,7 @@ class Tabling(WeftMethods):
         return drop_table(self.opened, name)
 
     def rename_table(self, old: str, new: str) -> TableRecord:
-        """Rename a table.  Raise the errors of ``drop_table``.  Raise Refused for an invalid name."""
+        """Rename a table.  Raise the same errors as ``drop_table``.  Raise Refused for an invalid name."""
         from weft.execution.undoing import rename_table
 
         return rename_table(self.opened, old, new)

@@ -134,8 +134,8 @@ Outcome = Literal["same", "refused", "other"]
 class CaseOutcome:
     """The outcome of a test case.
 
-    ``same``: the verdicts are the expected ones.  ``refused``: the formula was refused as expected.  ``other``: the
-    outcome differs as described in ``difference``.
+    ``same`` means that the verdicts are the expected ones.  ``refused`` means that Weft refused the formula as
+    expected.  ``other`` means that the outcome differs as described in ``difference``.
     """
 
     id: str

@@ -38,7 +38,9 @@ def replace(home: OpenHome, query: NewQuery) -> QueryRecord:
 
 
 def replacement(home: OpenHome, query: NewQuery, current: Callable[[], int]) -> Replacement:
-    """Implement ``Weft.replacement``.  ``current`` refreshes the query's views and returns the home's time."""
+    """Implement ``Weft.replacement``.  The function ``current`` refreshes the query's views and returns the home's
+    time.
+    """
     from weft.execution.relations import relations
     from weft.execution.replacement_preview import Replacement, preview_replacement
 

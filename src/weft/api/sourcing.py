@@ -157,8 +157,8 @@ class Sourcing(WeftMethods):
     def remove_source(self, name: str) -> tuple[SourceRecord, str | None]:
         """Remove a source and return its record.  The tracked table and its periods remain.
 
-        Weft also drops the replication slot on the server if no other source uses the slot.  If Weft cannot drop the
-        slot, the second result is the reason, otherwise None.  Raises NotFound and LeaseBusy.
+        Weft also drops the replication slot on the server if no other source uses the slot.  The second result is the
+        reason why Weft could not drop the slot, or None.  Raises NotFound and LeaseBusy.
         """
         from weft.extraction.sources.adding import remove_source
 

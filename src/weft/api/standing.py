@@ -29,7 +29,7 @@ T = TypeVar("T")
 Keep = Literal["history", "synopsis"]
 """The data for the evaluation of a query: the history of its tables, or a synopsis."""
 _AT_ONCE: Final = 1_000
-"""The number of queries that one transaction installs."""
+"""The maximum number of queries that one transaction installs."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -26,8 +26,8 @@ class ShownView(Brief):
     """The columns of a view, the tables and views that it reads, and the names of its ``readers``.
 
     ``periods`` is the number of current periods.  ``open`` is the number of periods without an end.  ``recorded`` is
-    the number of rows in the history log, and ``size`` is the size of the log in bytes.  The view reads the auxiliary
-    views ``auxiliaries``.
+    the number of rows in the history log, and ``size`` is the size of the log in bytes.  ``auxiliaries`` are the
+    auxiliary views that the view reads.
     """
 
     view: ViewRecord
@@ -68,7 +68,7 @@ class Viewing(WeftMethods):
         return running_totals(self.opened.catalog, self.opened.catalog.views.named(name))
 
     def views(self) -> tuple[ViewRecord, ...]:
-        """Return all views.  A view comes after the views that it reads."""
+        """Return all views.  In this list, a view comes after the views that it reads."""
         return self.opened.catalog.views.known()
 
     def show_view(self, name: str) -> ShownView:
@@ -146,7 +146,9 @@ class Viewing(WeftMethods):
                 )
 
     def keep_views(self, *, now: AnyInstant | None = None) -> tuple[Refreshed, ...]:
-        """Refresh the eager views with changed inputs, as each poll does.  Raise the errors of ``refresh_views``."""
+        """Refresh the eager views with changed inputs, as each poll does.  Raise the same errors as
+        ``refresh_views``.
+        """
         from weft.execution.temporal.refresh_views import refresh_eager
 
         return refresh_eager(self.opened, now=None if now is None else micros(now))

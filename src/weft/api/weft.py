@@ -72,7 +72,7 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
 
         ``home`` is a path or a ``file:///`` URI.  The default of ``home`` is the variable WEFT_HOME or, without this
         variable, ``weft-home``.  ``clock`` is the clock of a new home (default: ``wall``).  An existing home must have
-        the same clock.  ``wall`` returns the time in microseconds UTC.
+        the same clock.  The function ``wall`` returns the time in microseconds UTC.
 
         Raises NotFound if the home does not exist.  Raises Refused for a URI with another scheme.  Raises Conflict if
         the home has another clock.  Raises CatalogError if the home is damaged, or if the home belongs to a newer
@@ -169,15 +169,15 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
 
         With ``keep="synopsis"``, Weft stores only a synopsis: the part of the past that the query needs.  Ticks
         maintain the synopsis without Spark.  Raises SynopsisError if the query has no synopsis.  Without
-        ``allow_unbounded``, also raises SynopsisError if the synopsis is unbounded.  Weft also answers a formula in
-        another ``language`` from a synopsis.  If a 2fol formula has no synopsis, Weft evaluates the formula over the
-        stored history.  With ``duplicates``, the answers of a 2fol formula have counts.  With ``discard_history``, Weft
-        deletes rows after all synopses have processed the rows.
+        ``allow_unbounded``, also raises SynopsisError if the synopsis is unbounded.  For a formula in another
+        ``language``, Weft uses a synopsis even without ``keep``.  If a 2fol formula has no synopsis, Weft evaluates the
+        formula over the stored history.  With ``duplicates``, the answers of a 2fol formula have counts.  With
+        ``discard_history``, Weft deletes rows after all synopses have processed the rows.
 
-        ``replace`` replaces the text of the query ``name``.  The query keeps its answers, its channels and the values
-        of all omitted parameters.  Afterwards, Weft delivers only answers that it has not delivered before.  Without
-        ``start``, the new text begins at the same instant as the old one.  Raises NotFound.  Raises Conflict if the
-        columns differ.
+        With ``replace``, ``sql`` replaces the text of an existing query.  The query keeps its answers, its channels and
+        the values of all omitted parameters.  Afterwards, Weft delivers only answers that it has not delivered before.
+        Without ``start``, the new text begins at the same instant as the old one.  Raises NotFound.  Raises Conflict if
+        the columns differ.
 
         Raises SqlError or FormulaError if Weft does not support the query.  Raises Conflict if the name is in use.
         Raises Refused for an invalid channel or interval.
@@ -218,9 +218,9 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
     ) -> Replacement:
         """Predict the effects of ``install`` with ``replace`` and an immediate tick.  Change nothing.
 
-        The result counts the new answers, the delivered answers, and the answers that only the old text has.  Weft
-        first refreshes the views that the query reads.  Raises the errors of ``install``.  Also raises LimitExceeded,
-        ExecutionError and StorageError.
+        The result counts the new answers, the delivered answers, and the answers that only the old text gives.  Weft
+        first refreshes the views that the query reads.  Raises the same errors as ``install``.  Also raises
+        LimitExceeded, ExecutionError and StorageError.
         """
         query = NewQuery(
             name,
@@ -242,8 +242,8 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
     def install_all(self, queries: Iterable[NewQuery]) -> tuple[QueryRecord, ...]:
         """Install many queries, and return their records in the same order.
 
-        A transaction installs up to 1,000 queries.  An error does not undo earlier transactions.  Raises the errors of
-        ``install``.  The attribute ``where`` of an error names the query.
+        A transaction installs up to 1,000 queries.  An error does not undo earlier transactions.  Raises the same
+        errors as ``install``.  The attribute ``where`` of an error names the query.
         """
         return standing.install_all(self.opened, queries)
 
@@ -256,7 +256,8 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         return standing.show(self.opened, name, ticks)
 
     def results(self, name: str, *, after: int | None = None, limit: int | None = None) -> Results:
-        """Return at most ``limit`` answers of a query.  Their ordinals are above ``after``.  Raise NotFound.
+        """Return at most ``limit`` answers of a query.  The ordinals of the answers are above ``after``.  Raise
+        NotFound.
 
         Iterate over the result, or convert it to a table.  The query's ORDER BY determines the order of the answers.
         If ``after`` is given or the query has no ORDER BY, the answers are in the order of their ordinals.  The result
@@ -337,10 +338,10 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         return self._deliver(LEASE_WAIT_US)
 
     def time_driven(self, queries: Iterable[QueryRecord]) -> Mapping[int, bool | None]:
-        """Return a mapping from query IDs to booleans.
+        """Map each query ID to True, False or None.
 
-        A value is True if time alone can add rows to the query, or to a query that it reads.  A value is None if the
-        query, or a query that it reads, no longer fits its tables.
+        A value is True if time alone can add rows to the result of the query, or of a query that it reads.  A value is
+        None if the query, or a query that it reads, no longer fits its tables.
         """
         return standing.time_driven(self.opened, queries)
 

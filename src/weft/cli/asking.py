@@ -149,7 +149,8 @@ def _print_backtest(report: Backtest, seconds: float, json: bool) -> None:
 
 
 def bars(counts: Sequence[int]) -> str:
-    """Draw each number as a bar of one character.  The greatest number has full height, and zero is a dot.
+    """Draw each number as a bar of one character.  The bar of the greatest number has full height.  The bar of zero is
+    a dot.
 
     >>> bars([0, 1, 4, 8])
     '·▁▄█'

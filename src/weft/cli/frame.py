@@ -66,7 +66,7 @@ def home_folder(home: Path | None) -> Path:
 def opened(home: Path | None, *, create: bool = False) -> Iterator[Weft]:
     """Open the home for a ``with`` block.  With ``create``, create a missing home with the wall clock.
 
-    If Weft refuses the command, the function deletes a new home again.
+    If Weft refuses the command, the function deletes the home that it created.
     """
     from weft.api.weft import Weft
 

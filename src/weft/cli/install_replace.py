@@ -32,7 +32,7 @@ DryRunOption = Annotated[
 def preview_replacement(
     weft: Weft, name: str, sql: str, arguments: Mapping[str, Any], *, replace: bool, json: bool
 ) -> None:
-    """Print the effects of an ``install`` with these arguments.  Raise Refused without ``replace``."""
+    """Print the effects of an ``install`` with these arguments.  Raise Refused if ``replace`` is false."""
     if not replace:
         raise Refused(
             "--dry-run needs --replace", hint="To see what a new query would have delivered, use `weft backtest`."

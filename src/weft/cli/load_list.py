@@ -20,7 +20,7 @@ class _ListByDefault(TyperGroup):
     """A group whose default command is ``list``: ``weft loads TABLE`` means ``weft loads list TABLE``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Insert ``list`` before arguments that name no command."""
+        """Insert ``list`` before arguments that do not begin with a command."""
         if not args or (args[0] not in self.commands and args[0] != "--help"):
             args = ["list", *args]
         return super().parse_args(ctx, args)

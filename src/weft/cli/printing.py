@@ -211,7 +211,7 @@ def size(count: int) -> str:
 
 @contextmanager
 def working(text: str) -> Iterator[Callable[[str], None]]:
-    """During a ``with`` block, show a spinner in a terminal.  Yield a function that changes the text."""
+    """During a ``with`` block, show a spinner in a terminal.  Yield a function that changes the text of the spinner."""
     err = screen(err=True)
     if not err.is_terminal:
         yield lambda text: None
@@ -229,9 +229,9 @@ def working_on_spark(text: str) -> AbstractContextManager[Callable[[str], None]]
 
 @contextmanager
 def counting(text: str) -> Iterator[Any]:
-    """Show a progress bar during a ``with`` block.  Yield a function to call with the number of records so far.
+    """Show a progress bar during a ``with`` block.  Yield a function that takes the number of records so far.
 
-    Each call lets the user cancel the load.
+    The user can cancel the load at each call of the function.
     """
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 

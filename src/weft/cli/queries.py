@@ -167,7 +167,7 @@ def install(
 
 
 def with_form(channels: Sequence[str], form: FormName | None) -> list[str]:
-    """Append the form to all webhooks among the channels.  Raise Refused if no channel is a webhook."""
+    """Append the format to the name of each webhook in ``channels``.  Raise Refused if no channel is a webhook."""
     if form is None:
         return list(channels)
     if not any(each.strip().lower().startswith("webhook:") for each in channels):

@@ -103,7 +103,7 @@ def _print(rows: Iterable[ResultRow], line: Callable[[ResultRow], str]) -> int:
 def _follow(
     weft: Weft, name: str, query_id: int, after: int, limit: int | None, line: Callable[[ResultRow], str]
 ) -> None:
-    """Stop at Ctrl-C, after ``limit`` answers, or at the removal of the query."""
+    """Stop at Ctrl-C, after ``limit`` answers, or when the query is removed."""
     import time
 
     remaining = limit

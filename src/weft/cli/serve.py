@@ -107,7 +107,7 @@ def _restart(variables: Mapping[str, str]) -> NoReturn:
 def _open(
     home: Path | None, json: bool, pace_us: int, line: Callable[[Sequence[str]], int], rehearse: bool
 ) -> Mapping[str, str] | None:
-    """Return the variables for a restart, or None."""
+    """Return the environment variables for a restart, or None."""
     from weft.cli.server.listen import listening
     from weft.cli.server.server import LocalServer, serving
     from weft.demo import rehearsal

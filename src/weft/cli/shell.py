@@ -1,6 +1,6 @@
 """The command ``shell``: run many commands with one Spark session.
 
-A semicolon ends SQL.  The end of the line ends any other command.
+A SQL statement ends at a semicolon.  Any other command ends at the end of the line.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ _END: Final = re.compile(r"(?<!\\)[;\n]")
 def split_statements(text: str, *, ended: bool) -> tuple[list[list[str]], str]:
     r"""Split ``text`` into complete command lines and an incomplete rest.
 
-    With ``ended``, no more lines follow, so the rest counts as complete.  The function skips SQL comments before a
+    If ``ended`` is true, the rest is complete, because no more lines follow.  The function skips SQL comments before a
     command line.  Raises ValueError for an unterminated quotation.
 
     >>> split_statements("SELECT a\n", ended=False)
@@ -161,7 +161,9 @@ def _query(sql: re.Match[str], text: str, ended: bool) -> tuple[list[str], str] 
 
 
 def _command(text: str, ended: bool) -> tuple[list[str], str] | None:
-    """Split off a command.  The command continues on the next line after a backslash or in an open quotation."""
+    """Return the words of the first command and the rest of the text.  The command continues on the next line after a
+    backslash or in an open quotation.
+    """
     ends = [match.start() for match in _END.finditer(text)]
     for end in [*ends, *([len(text)] if ended else [])]:
         with suppress(ValueError):  # a quotation is open there

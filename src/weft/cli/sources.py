@@ -142,8 +142,8 @@ def poll(
 
 
 def _poll_all(weft: Weft, names: list[str] | None, how: dict[str, Any]) -> list[tuple[str, Polled | WeftError]]:
-    """Poll these sources (None: all) and return the results.  If only one source is named, raise the error of that
-    source.
+    """Poll the named sources, or all sources if no names are given, and return the results.  If only one source is
+    named, raise the error of that source.
     """
     from weft.errors import ClockError, WeftError
 

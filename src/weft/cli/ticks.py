@@ -250,7 +250,7 @@ def _print_other(process: int, json: bool) -> None:
 
 
 def print_retry(weft: Weft, json: bool, error: WeftError) -> None:
-    """Print, in one line, an error that leads to a retry."""
+    """Print an error on one line before a retry."""
     text = f"{instant(weft.clock())}  {plain(error.message)}; trying again"
     echo(text, style="yellow", err=json)
 

@@ -48,7 +48,7 @@ _context: Final[ContextVar[_Context]] = ContextVar("context")
 
 
 def run(app: typer.Typer, arguments: Sequence[str]) -> int:
-    """Run one command line, and return its exit code.  In a server, pass on RunLocally and StdinNeeded."""
+    """Run one command line, and return its exit code.  In a server, RunLocally and StdinNeeded pass through."""
     start_command(arguments)
     try:
         code = app(list(arguments), prog_name="weft", standalone_mode=False)
@@ -112,7 +112,7 @@ def _surplus_argument(error: ClickException) -> tuple[str, str] | None:
 
 
 def _options_for(parameters: Sequence[Any], argument: str) -> list[Any]:
-    """Prefer options for channels, then options for numbers."""
+    """Return the options that may fit the argument: those for channels, else those for numbers, else all others."""
     options = [
         each
         for each in parameters

@@ -58,7 +58,7 @@ class _Read:
 
     values: dict[str, Any]
     places: dict[tuple[str, ...], tuple[str, str | None]]
-    """The origin of each value: its name for messages, and the file with the line (None: a variable)."""
+    """The origin of each value: its name for messages, and the file with the line, or None for a variable."""
 
 
 def configuration(home: Path | None = None) -> Configuration:

@@ -109,7 +109,7 @@ def suggestion_for(name: str) -> str | None:
     """Return the correct name of a misspelled setting. Return None if no setting has a similar name.
 
     For a name of two words, only Weft's own keys in [spark] are candidates. A longer name is similar if one word
-    differs by one slip, or if only ``sql`` is missing.
+    differs by one typing error, or if only ``sql`` is missing.
 
     >>> suggestion_for("spark.memroy"), suggestion_for("spark.sql.shufle.partitions")
     ('spark.memory', 'spark.sql.shuffle.partitions')

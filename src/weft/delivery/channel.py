@@ -18,9 +18,10 @@ from weft.errors import DeliveryError
 from weft.storage.ledger import Answers, ResultRow
 
 Recovery = Literal["undone", "sent", "unknown", "again"]
-"""The outcome of ``recover``.  ``undone``: the destination contains no part of the message, or ignores a repetition.
-``sent``: the message was sent.  ``unknown``: the message may have been sent, and a person decides whether to repeat it.
-``again``: the message may have been sent, but Weft can repeat it because the receiver recognizes its ID.
+"""The outcome of ``recover``.  ``undone`` means that the destination contains no part of the message, or ignores a
+repetition.  ``sent`` means that the message was sent.  ``unknown`` means that the message may have been sent, and that
+a person decides whether Weft repeats it.  ``again`` means that the message may have been sent, and that Weft can repeat
+it because the receiver recognizes its ID.
 """
 
 
@@ -116,8 +117,8 @@ class Channel(Protocol):
 
     @property
     def server(self) -> str | None:
-        """The server, or None.  After ``Unreachable``, the outbox skips all channels of the server until the next
-        run.
+        """The server of the channel, or None.  After ``Unreachable``, the outbox skips all channels of the server until
+        the next run.
         """
 
     @property
@@ -185,4 +186,4 @@ class Schedule:
 
 
 DOUBLING: Final = Schedule(tuple(min(10 << failures, 3_600) * _SECOND for failures in range(7)))
-"""A first pause of ten seconds.  Each further pause is twice as long, up to one hour."""
+"""The first pause is ten seconds.  Each later pause is twice as long as the previous one, up to one hour."""

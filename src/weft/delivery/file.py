@@ -82,7 +82,7 @@ class FileChannel:
     def prepare(self) -> str:
         """Create the file if it is missing.  Return the size, the inode and a digest of the last bytes as JSON.
 
-        After a restore, the file has another inode.  Weft then recognizes the file by the digest.
+        A file that was restored from a backup has another inode.  Weft then recognizes the file by the digest.
         """
         with self._opened(create=True) as file:
             status = os.fstat(file)

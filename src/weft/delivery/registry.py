@@ -1,4 +1,6 @@
-"""The kinds of channels by scheme.  A new kind needs one module, and one line in this module."""
+"""Register each kind of channel under the scheme of its names.  A new kind of channel needs one module, and one line in
+this module.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,7 @@ _CHANNELS: Final[Mapping[str, Callable[[str, Path], Channel]]] = {
 
 
 def canonical(text: str, home: Path) -> str:
-    """Return the canonical name of the channel ``text``.  Raise Refused for an unknown or invalid channel."""
+    """Return the canonical name of a channel.  Raise Refused for an unknown or invalid channel."""
     if text.strip().lower() == CURSOR:
         return CURSOR
     return _parse_channel(text, home).address
@@ -95,7 +97,7 @@ def require_accepted(channels: Iterable[str], home: Path, answers: Answers) -> N
 
 
 def open_channel(text: str, home: Path) -> Channel | None:
-    """Return the channel ``text``, or None for the cursor.  Raise Refused for an invalid channel."""
+    """Return the channel with the name ``text``, or None for the cursor.  Raise Refused for an invalid channel."""
     return None if text.strip().lower() == CURSOR else _parse_channel(text, home)
 
 
@@ -114,7 +116,7 @@ _TEXT = "This is a test message from Weft: answers sent to this address arrive. 
 
 
 def send_test(text: str, home: Path, home_id: str, user: str, at: int) -> tuple[str, str]:
-    """Send a test message to the channel ``text``.
+    """Send a test message to a channel.
 
     Return the canonical name of the channel, and a sentence about the outcome.  ``at`` is the time of the wall clock
     (microseconds UTC).  Raises Refused for an invalid channel.  Raises DeliveryError if the channel does not accept the

@@ -28,10 +28,9 @@ _PATIENCE_SECONDS: Final = 600.0
 _UNUSED_SECONDS: Final = 30 * 86_400
 
 Outcome: TypeAlias = Literal["made", "there", "elsewhere", "cluster"]
-"""The result of ``make_archive``.
-
-``made``: this call created the archive. ``there``: the archive already exists. ``elsewhere``: another process is
-creating the archive. ``cluster``: Spark runs on a cluster and does not need an archive.
+"""The result of ``make_archive``. ``made`` means that this call created the archive. ``there`` means that the archive
+already exists. ``elsewhere`` means that another process is creating the archive. ``cluster`` means that Spark runs on a
+cluster and needs no archive.
 """
 
 

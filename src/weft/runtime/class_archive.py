@@ -124,7 +124,7 @@ def archive_options(archive: ClassArchive, memory: str) -> tuple[str, ...]:
 
 @contextmanager
 def recording() -> Iterator[None]:
-    """Make a JVM that starts in the ``with`` block write the draft of its archive when the JVM ends."""
+    """A JVM that starts during the ``with`` block writes the draft of its archive when the JVM ends."""
     global _recording
     _recording = True
     try:

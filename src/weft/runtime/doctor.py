@@ -1,6 +1,6 @@
 """Check whether Weft can run on this machine: Python, Java, the versions of Spark and Delta, the jars, and the home.
 
-The module does not start Spark. Each check is one line. If the check fails, the line has the remedy.
+The module does not start Spark. Each check gives one line. If a check fails, the line names the remedy.
 """
 
 from __future__ import annotations

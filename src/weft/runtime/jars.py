@@ -48,8 +48,8 @@ _MANIFEST: Final = "MANIFEST"
 class JarSet:
     """Jars that are resolved together. ``title`` names the jars in messages, and ``folder`` is a folder in the cache.
 
-    ``modules`` are (organisation, name, version). Dependencies are included except for those in ``excluded``. With
-    ``alone``, no dependencies are included.
+    ``modules`` contains triples (organisation, name, version). Dependencies are included except for those in
+    ``excluded``. With ``alone``, no dependencies are included.
     """
 
     title: str
@@ -88,7 +88,7 @@ _SETTINGS: Final = """<ivysettings>
 
 
 def check_pair() -> tuple[str, str]:
-    """Return the (pyspark, delta-spark) versions. Raise ExecutionError if they are not the tested pair."""
+    """Return the (pyspark, delta-spark) versions. Raise ExecutionError if the versions are not the tested pair."""
     installed = (_installed("pyspark"), _installed("delta-spark"))
     if installed != (SPARK_VERSION, DELTA_VERSION):
         raise ExecutionError(

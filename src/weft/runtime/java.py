@@ -53,7 +53,7 @@ class Java:
     """A Java that can run Spark.
 
     ``home`` becomes Spark's ``JAVA_HOME``. ``executable`` is the path of the ``java`` program. ``release`` is the
-    feature release (17, 21). ``origin`` describes the source of this Java in messages.
+    feature release, such as 17. ``origin`` describes the source of this Java in messages.
     """
 
     home: Path
@@ -165,7 +165,8 @@ def _wrapped_home(executable: Path) -> Path:
 
 
 def trust_store(java: Java) -> Path | None:
-    """Return a Java key store with the certificate authorities of this machine. Return None if the machine lists none.
+    """Return a Java key store with the certificate authorities of this machine. Return None if the machine has no list
+    of authorities.
 
     A JRE from a wheel contains only the public authorities, but a machine behind a proxy may need others. If the system
     has a key store for Java, return that key store. If the system has no such key store, copy Java's own list and add

@@ -94,8 +94,8 @@ def start_jvm(
 ) -> Any:
     """Start the JVM, connect to it, and return py4j's gateway with the process as ``proc``.
 
-    ``wanted`` has Spark's settings. ``jars`` are the jars besides pyspark's own. ``more`` are jars at the end of the
-    class path that are not part of the class-data archive. ``sink`` receives the output of the JVM. Exceptions of
+    ``wanted`` contains Spark's settings. ``jars`` are the jars besides pyspark's own. ``more`` are jars at the end of
+    the class path that are not part of the class-data archive. ``sink`` receives the output of the JVM. Exceptions of
     pyspark, py4j and the operating system pass through. After an exception, no JVM process remains.
     """
     streams = {"stdout": sink, "stderr": sink, "start_new_session": True}
@@ -145,7 +145,7 @@ def foreign_variables_hidden() -> Iterator[None]:
 
 @contextmanager
 def _changed(wanted: Mapping[str, str | None]) -> Iterator[None]:
-    """Set these environment variables during the ``with`` block. None removes a variable."""
+    """Set these environment variables during the ``with`` block. The value None removes a variable."""
     before = {name: os.environ.get(name) for name in wanted}
     try:
         _set_variables(wanted)

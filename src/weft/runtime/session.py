@@ -94,9 +94,10 @@ def spark_session(
 ) -> SparkSession:
     """Return the session of a home. Other homes do not see the temporary views and settings of the session.
 
-    The first call in a process starts the JVM. ``master`` and ``kafka`` apply only to the start. ``master`` is Spark's
-    master URL. The default is the URL in the settings, or else all cores of this machine. ``kafka`` returns whether to
-    load the Kafka connector. Spark's log goes to the folder ``logs`` of the first ``home``, or of the cache folder.
+    The first call in a process starts the JVM. ``master`` and ``kafka`` apply only to the start of the JVM. ``master``
+    is Spark's master URL. The default is the URL in the settings, or else all cores of this machine. The function
+    ``kafka`` returns whether to load the Kafka connector. Spark's log goes to the folder ``logs`` of the first
+    ``home``, or of the cache folder.
 
     If the JVM has died, a new JVM and new sessions replace the old ones. If Spark cannot start, raise ExecutionError
     with the path of the log.
@@ -115,7 +116,7 @@ def spark_session(
 
 
 def release_session(home: Path | None) -> None:
-    """Drop the session of a home with its views and settings. A thread may continue to use the session."""
+    """Drop the session of a home with its views and settings. A thread that already uses the session can continue."""
     with _starting:
         if _running is not None:
             _running.of_homes.pop(home, None)
@@ -307,8 +308,8 @@ def spark_errors() -> tuple[type[Exception], ...]:
 
 @contextmanager
 def plain_errors(doing: str) -> Iterator[None]:
-    """During the ``with`` block, convert exceptions of Spark or the JVM to ExecutionError. ``doing`` completes "while
-    …".
+    """During the ``with`` block, convert exceptions of Spark or the JVM to ExecutionError. In the message, ``doing``
+    completes the phrase "while …".
 
     After Ctrl-C, raise KeyboardInterrupt. pyspark calls the JVM while it handles Ctrl-C, and an error in that call
     would hide the interrupt.

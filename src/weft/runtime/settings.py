@@ -5,7 +5,7 @@ A tick has two kinds of parts: scans of entire tables, and joins among small rel
 The new rows of a tick and the results of look-ups are small and have one partition each. Joins among small relations
 therefore need no exchange. Broadcasts (one job each) and adaptive execution (one job per stage) are off for such joins.
 The union of all branches is then one job with one task per branch. Code generation is also off, because the constants
-change at every tick. Compiling the code each time took several times as long as the work. Scans do not change from tick
+change at every tick. The compilation took several times as long as the work of the tick. Scans do not change from tick
 to tick and use all of these features.
 """
 
@@ -177,7 +177,8 @@ def rows_only(spark: SparkSession) -> Iterator[None]:
 
 @contextmanager
 def arrow_input(spark: SparkSession) -> Iterator[None]:
-    """During the ``with`` block, make Spark process Arrow input as columns. The block must be within ``rows_only``.
+    """During the ``with`` block, make Spark process Arrow input as columns. This block must be inside a ``rows_only``
+    block.
 
     Spark does not know the number of rows in Arrow input.
     """

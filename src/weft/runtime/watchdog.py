@@ -35,7 +35,7 @@ _THROWN: Final = re.compile(
     r"\s*(?:(?:Caused by|Suppressed|Exception): |(?:Terminating|Aborting) due to |Exception in thread \".*?\" )?"
     rf"java\.lang\.({'|'.join(_CAUSES)})\b"
 )
-"""Java reports an error at the start of a line. Elsewhere, Spark may quote the text of a query."""
+"""Java reports an error at the start of a line. Later in a line, Spark may quote the text of a query."""
 
 
 class _Alarm:
@@ -138,7 +138,7 @@ def _ended(jvm: Jvm, written: int) -> JvmEnded:
 
 
 def _sign(jvm: Jvm, written: int) -> str | None:
-    """Return the first cause in the log. Return None if the log has no cause or was renamed."""
+    """Return the first cause in the log. Return None if the log contains no cause or was renamed."""
     with suppress(OSError), jvm.log.open("rb") as log:
         log.seek(written)
         matches = (_THROWN.match(line.decode(errors="replace")) for line in log)

@@ -46,7 +46,7 @@ _DEFAULT_HOME: Final = "weft-home"
 def server_pointer(arguments: Sequence[str], variables: Mapping[str, str]) -> str | None:
     """Return the pointer file of the server for this command, or None.
 
-    The home comes from ``--home`` or from the variable ``WEFT_HOME``.  The server checks the home again.
+    The home comes from ``--home`` or from the variable ``WEFT_HOME``.  The server also checks the home.
     """
     if not runs_on_server(arguments):
         return None
@@ -90,7 +90,7 @@ def command_first(arguments: Sequence[str]) -> list[str]:
 
 
 def settings(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the nonempty settings of Weft in an environment.  Omit ``WEFT_HOME``."""
+    """Return those environment variables that are settings of Weft and not empty.  Omit ``WEFT_HOME``."""
     return {
         name: value for name, value in variables.items() if name.startswith("WEFT_") and value and name != "WEFT_HOME"
     }

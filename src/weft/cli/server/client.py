@@ -1,7 +1,7 @@
 """The client: send a command to the server of its home, and print the output.
 
-If the server cannot run the command, the client runs the command.  A note gives the reason, unless the server is gone.
-Every command runs either on the server or in the client, never in both.
+If the server cannot run the command, the client prints the reason and runs the command.  The client prints no reason if
+the server has ended.  Every command runs either on the server or in the client, never in both.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _differences(server: Mapping[str, Any], variables: Mapping[str, str]) -> lis
 
 
 def reload_server(home: str | os.PathLike[str], variables: Mapping[str, str]) -> int:
-    """Restart the home's server with these variables, and return its process ID.
+    """Restart the home's server with these environment variables, and return its process ID.
 
     The server first completes its running work.  Raises NotFound if the home has no server.  Raises ExecutionError if
     the server cannot restart or takes too long.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from weft.api.weft import Weft
 
 _WAITING_CHARACTERS: Final = 1_000_000
-"""The maximum number of unread characters.  At this limit, the command waits for its reader."""
+"""The maximum number of unread characters.  If the limit is reached, the command waits until the client reads."""
 
 _CUT_SHORT: Final = (
     "failed: `weft serve` was stopped before this command ended\n"
@@ -43,7 +43,7 @@ class OutputStream:
         self._closed = self._deserted = False
 
     def put(self, kind: str, text: str) -> None:
-        """Add a text to the queue.  In the thread of a command, raise Stopped if the reader is gone."""
+        """Add a text to the queue.  In the thread of a command, raise Stopped if the client has disconnected."""
         with self._changed:
             self._changed.wait_for(lambda: self._size < _WAITING_CHARACTERS or self._deserted)
             if self._deserted:
@@ -70,7 +70,7 @@ class OutputStream:
         self._news.set()
 
     async def texts(self) -> AsyncIterator[tuple[str, str]]:
-        """Yield the output until the end.  Join texts that were sent together."""
+        """Yield the output until the end.  Join the texts that are waiting."""
         while True:
             await self._news.wait()
             self._news.clear()
@@ -87,7 +87,7 @@ class OutputStream:
 
 @dataclass
 class Command:
-    """A running command.  ``typed`` is the body of the client's request.  ``line`` runs a command line."""
+    """A running command.  ``typed`` is the body of the client's request.  The function ``line`` runs a command line."""
 
     typed: Mapping[str, Any]
     weft: Weft
@@ -135,7 +135,7 @@ class Command:
 
     @property
     def lost_spark(self) -> bool:
-        """Whether a cancellation has ended Spark during the command."""
+        """Whether Spark ended during the command because of a cancellation."""
         from weft.runtime.session import session_started
 
         return self._had_spark and not session_started()

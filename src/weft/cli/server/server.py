@@ -53,7 +53,7 @@ _INSIST_SECONDS: Final = 0.3
 _PATIENCE_SECONDS: Final = 1.5
 """The time for which a canceled command may run before it prints a note."""
 GRACE_SECONDS: Final = 20.0
-"""The time that a stopped server gives running commands before it cancels them."""
+"""The time between the stop of the server and the cancellation of its running commands."""
 _START_SECONDS: Final = 20.0
 _PAUSE_SECONDS: Final = 0.1
 _FIRST_QUESTION: Final = "SELECT v.a FROM (VALUES (1), (2)) AS v(a) WHERE v.a > 1"
@@ -101,14 +101,18 @@ async def _send_line(send: Send, value: Mapping[str, object]) -> None:
 
 
 class LocalServer:
-    """The server of one home, with its running commands.  ``line`` runs a command line and returns its exit code."""
+    """The server of one home, with its running commands.  The function ``line`` runs a command line and returns its
+    exit code.
+    """
 
     def __init__(
         self, weft: Weft, line: Callable[[Sequence[str]], int], stop: Callable[[], None] = lambda: None
     ) -> None:
         self.weft, self.line, self._stop_serving = weft, line, stop
         self.reload: Mapping[str, str] | None = None
-        """The variables for the restart of the process.  If the value is None, the process ends without a restart."""
+        """The environment variables for the restart of the process.  If the value is None, the process ends without a
+        restart.
+        """
         self._instance = os.urandom(8).hex()
         self._code = address.fingerprint()
         self._settings = address.settings(os.environ)
@@ -135,7 +139,7 @@ class LocalServer:
             del self._under_way[id(command)]
 
     def abandon(self, command: Command) -> None:
-        """Cancel a command whose reader is gone."""
+        """Cancel a command whose client has disconnected."""
         command.outlet.abandon()
         self._stop(command)
 
@@ -160,8 +164,8 @@ class LocalServer:
     ) -> None:
         """Start Spark in a separate thread and run a first query, so that later commands are faster.
 
-        Then run ``rehearsal`` in a temporary folder, in steps.  Between two steps, the rehearsal waits for running
-        commands.  At the end, call ``warm``.
+        Then run the steps of ``rehearsal`` in a temporary folder.  Between two steps, the rehearsal waits for running
+        commands.  After the rehearsal, call ``warm``.
         """
         self._threads.submit(self._warm, rehearsal, warm)
 
@@ -303,7 +307,7 @@ def _is_size(value: Any) -> bool:
 
 
 def _is_encoding(value: Any) -> bool:
-    """Return whether the value names a text encoding.  Other codecs, such as ``hex``, do not count."""
+    """Return whether the value names a text encoding.  Return False for other codecs, such as ``hex``."""
     if not isinstance(value, str):
         return False
     try:

@@ -12,8 +12,8 @@ from weft.configuration import Configuration
 from weft.errors import Refused
 
 Policy = Literal["again", "hold"]
-"""The treatment of a letter that may have been sent.
-With ``again``, Weft repeats the letter with the same Message-ID.  With ``hold``, a person decides.
+"""The treatment of a letter that may have been sent.  With ``again``, Weft repeats the letter with the same Message-ID.
+With ``hold``, a person decides whether Weft repeats the letter.
 """
 
 _LONGEST: Final = 254

@@ -1,7 +1,7 @@
 """Parse the destination of a webhook: ``webhook:URL[#as=slack|teams]``.
 
 By default, a destination must have a public IP address.  An IPv6 address may contain an IPv4 address, to which a router
-translates or tunnels packets.  The IPv6 address is then public only if the IPv4 address is public, too.
+translates or tunnels packets.  Such an IPv6 address is public only if the IPv4 address is public, too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Answers without Spark: a tick whose answers a test makes up, in the ledger and in the catalog."""
+"""Store test answers in the ledger and the catalog without Spark."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from weft.catalog.records import Choice, Count
 
 
 def answer(writer: Writer, query_id: int, rows: int, t: int | None = None) -> None:
-    """Gives a query of columns (n BIGINT, s STRING) so many more answers, in a tick of its own at ``t`` (microseconds;
-    None: soon after the last one)."""
+    """Add ``rows`` answers to a query with the columns (n BIGINT, s STRING), in a new tick.
+
+    ``t`` is the time of the tick in microseconds. If it is None, the tick follows the last tick after 10 microseconds.
+    """
     query = writer.queries.by_id(query_id)
     t = (query.tau or 0) + 10 if t is None else t
     tick = writer.ticks.plan(t, Choice((query_id,)), t)
@@ -24,6 +26,6 @@ def answer(writer: Writer, query_id: int, rows: int, t: int | None = None) -> No
 
 
 def answered(weft: Weft, name: str, rows: int, t: int | None = None) -> None:
-    """As ``answer``, for a query of an open home."""
+    """Call ``answer`` for a query of an open home."""
     with weft.catalog.writing("answer", weft.clock) as writer:
         answer(writer, writer.queries.named(name).query_id, rows, t)

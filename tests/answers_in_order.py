@@ -1,4 +1,4 @@
-"""Answers of many types with many ties, and their order by the values that their texts stand for."""
+"""Draw answers of many types with many ties, and sort them by their values."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ COLUMNS = {
 }
 TYPES = {query: tuple(map(DataType.parse, names)) for query, names in COLUMNS.items()}
 Answer = tuple[int, int, bytes, tuple[str | None, ...]]
-"""Query, first instant, hash, texts."""
+"""(query, first instant, hash, texts)"""
 
 
 def drawn(seed: int, rows: int) -> list[Answer]:
-    """Answers at few instants; each hash once a query."""
+    """Return random answers with few distinct instants. Each hash occurs once per query."""
     draw = random.Random(seed)
     found = []
     for number in range(rows):
@@ -54,7 +54,7 @@ def drawn(seed: int, rows: int) -> list[Answer]:
 
 
 def general(rows: list[Answer]) -> pa.Table:
-    """In the ledger's general form."""
+    """Return the answers in the general format of the ledger."""
     schema = ledger_schema("query_id", "first_at", "row_hash", "row")
     query, at, found, texts = (list(each) for each in zip(*rows, strict=True)) if rows else ([], [], [], [])
     given = {"query_id": query, "first_at": pa.array(at, pa.int64()), "row_hash": found, "row": map(list, texts)}
@@ -65,7 +65,7 @@ def general(rows: list[Answer]) -> pa.Table:
 
 
 def expected(rows: list[Answer]) -> list[Answer]:
-    """The same in order, one pair of answers after the other."""
+    """Return the answers in order, by comparing pairs of answers."""
     return sorted(rows, key=cmp_to_key(_compared))
 
 

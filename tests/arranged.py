@@ -1,4 +1,6 @@
-"""A table in files for the tests of arrangements, and what a look-up has to give, row by row in Python."""
+"""A table in files for the tests of arrangements, and the expected result of a look-up, computed row by row in
+Python.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ KINDS: dict[str, tuple[pa.DataType, tuple[Any, ...]]] = {
 
 @dataclass
 class Files:
-    """Rows in files, as a Delta table has them; it keeps count of the rows that were read."""
+    """Rows in files, as in a Delta table. The class counts the rows that are read."""
 
     schema: pa.Schema
     content: dict[str, list[Row]] = field(default_factory=dict)
@@ -81,7 +83,7 @@ def as_rows(table: pa.Table) -> list[Row]:
 
 
 def identical(rows: Iterable[Row]) -> Counter[str]:
-    """Rows to compare: NaN is NaN, -0.0 is not 0.0."""
+    """Return the rows for comparison: NaN equals NaN, and -0.0 differs from 0.0."""
     return Counter(repr([_plain(value) for value in row]) for row in rows)
 
 
@@ -99,7 +101,7 @@ def matching(
 
 
 def _key(values: Iterable[Any]) -> tuple[Any, ...]:
-    """As Spark compares: -0.0 equals 0.0, NaN equals NaN."""
+    """Compare as Spark does: -0.0 equals 0.0, and NaN equals NaN."""
     return tuple("NaN" if isinstance(value, float) and math.isnan(value) else value for value in values)
 
 
@@ -114,7 +116,7 @@ def looked_up(arrangement: Arrangement, keys: Sequence[Row], null_safe: bool = F
 
 
 def by_protocol(folder: Path, key: Sequence[str], table: Files, keys: Sequence[Row]) -> Counter[str]:
-    """As a caller does it: damage that a look-up finds is answered by a scan, and later by building again."""
+    """Look up keys as callers do: if the arrangement is damaged, rebuild it and repeat the look-up."""
     arrangement = Arrangement.open(folder, key, table.schema)
     arrangement.catch_up(table.files, table.read)
     try:

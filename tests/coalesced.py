@@ -1,4 +1,6 @@
-"""The history of a source by its definition: of each row, the maximal periods during which the source had it."""
+"""Compute the history of a source from the definition: for each row, the maximal periods in which the source contains
+it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ Period = tuple[Row, int, "int | None"]
 
 
 def coalesced(states: Sequence[tuple[int, Iterable[Row]]]) -> set[Period]:
-    """The periods of a source that had these rows from these instants on, each until the next one."""
+    """Return the periods of a source. Each state holds from its instant until the instant of the next state."""
     found: set[Period] = set()
     for row in {row for _, rows in states for row in rows}:
         since: int | None = None

@@ -1,4 +1,4 @@
-"""Fixtures that every kind of test shares: the one Spark session of a test run, and where the real corpora are."""
+"""Fixtures for all tests: the Spark session of the test run, and the folder of the real corpora."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CANARY = "canary-5e1f0b6c"
-"""What must never come back from a hostile text: the content of a file, and of WEFT_CANARY in Spark's environment."""
+"""The secret that no output may contain. It is in a file and in the variable WEFT_CANARY of Spark's environment."""
 REPOSITORY = Path(__file__).resolve().parent.parent
 
-# How long an example takes says nothing: the machine may be busy.
+# No deadline for an example, because the machine may be busy.
 settings.register_profile("weft", deadline=None)
 settings.load_profile("weft")
-# Making an archive of Java's classes takes a core for two minutes; what is of the archive has a test of its own.
+# Creating a class-data archive takes a core for two minutes. The archive has separate tests.
 os.environ.setdefault("WEFT_CLASS_ARCHIVE", "off")
 
 
@@ -30,9 +30,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what belongs to the Spark stage: the folders that run Weft as a whole, and whoever asks for the session.
+    """Mark the tests of the Spark stage: those in ``spark`` and ``scenario``, and those that use the fixture ``spark``.
 
-    What waits for limits of time comes last, when other stages that began with this one are through, or nearly so.
+    Tests with the mark ``last`` measure time limits. They run at the end, when the parallel stages have probably
+    finished.
     """
     for item in items:
         if not item.path.is_relative_to(REPOSITORY / "tests"):
@@ -44,14 +45,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_runtest_teardown() -> None:
-    """A process keeps the terminal that it wrote to first, and the width it had: each test begins with none."""
+    """Reset the consoles, because a process keeps the first terminal and its width."""
     if printing := sys.modules.get("weft.cli.printing"):
         printing._console.cache_clear()
 
 
 @pytest.fixture(autouse=True)
 def _no_spark_outside_its_stage(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Fail a test that starts Spark in the stages without it: a JVM takes ten seconds of a core."""
+    """Fail a test that starts Spark outside the Spark stage. A JVM takes ten seconds of a core."""
     yield
     session = sys.modules.get("weft.runtime.session")
     marked = request.node.get_closest_marker("spark") is not None
@@ -60,13 +61,13 @@ def _no_spark_outside_its_stage(request: pytest.FixtureRequest) -> Iterator[None
 
 @pytest.fixture(scope="session")
 def bless(request: pytest.FixtureRequest) -> bool:
-    """Whether golden files are to be rewritten (``make bless``)."""
+    """Whether to rewrite the golden files (``make bless``)."""
     return bool(request.config.getoption("--bless"))
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """The Spark session of this test run; starting it takes 5 to 15 seconds, so it is started once a process."""
+    """The Spark session of the test run. It starts once per process, because the start takes 5 to 15 seconds."""
     from weft.runtime.session import spark_session, stop_session
 
     os.environ["WEFT_CANARY"] = CANARY
@@ -76,9 +77,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def data() -> Path:
-    """The folder of the real corpora: ``WEFT_DATA``, else ``shared/data`` beside the repository.
+    """The folder of the real corpora: ``WEFT_DATA``, or ``shared/data`` next to the repository.
 
-    They are not part of the project: a test that asks for them is skipped, and says so, where they are not there.
+    The corpora are not part of the project. If they are missing, the tests that need them are skipped with a message.
     """
     chosen = os.environ.get("WEFT_DATA")
     folder = Path(chosen) if chosen else REPOSITORY.parent / "shared" / "data"

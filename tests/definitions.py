@@ -1,4 +1,4 @@
-"""Definitions of queries, for tests that care for the catalog and not for SQL, and the statements that it costs."""
+"""Query definitions for tests of the catalog, and a recorder of the SQL statements that the catalog executes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weft.catalog.records import QueryDefinition
 
 
 def definition(name: str = "q", **changes: Any) -> QueryDefinition:
-    """A query with one BIGINT column; ``changes`` replace fields."""
+    """Return a query with one BIGINT column. ``changes`` replaces fields."""
     fields: dict[str, Any] = {
         "user": "ann",
         "sql": "SELECT a FROM t",
@@ -27,7 +27,7 @@ def definition(name: str = "q", **changes: Any) -> QueryDefinition:
 
 @contextmanager
 def statements() -> Iterator[list[str]]:
-    """The SQL that is executed meanwhile."""
+    """Yield a list that collects the SQL statements executed during the ``with`` block."""
     seen: list[str] = []
 
     def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:

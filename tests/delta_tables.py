@@ -1,4 +1,4 @@
-"""Small Delta tables, written with delta-rs as the tests' own writer."""
+"""Write small Delta tables with delta-rs, independently of Weft."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def write_table(path: Path, instants: list[int], app_id: str = "weft-table-1", n
 
 
 def write_ledger(path: Path, tick: int, rows: list[tuple[int, int, int, list[str | None]]]) -> None:
-    """Appends (query id, ordinal, first instant, stored row) as one tick."""
+    """Append rows (query ID, ordinal, first instant, stored row) as one tick."""
     data = pa.table(
         {
             "query_id": pa.array([row[0] for row in rows], pa.int64()),

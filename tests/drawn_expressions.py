@@ -1,4 +1,4 @@
-"""Random expressions of SQL over the table ``odd``: operators of every level mixed, with and without parentheses."""
+"""Random SQL expressions over the table ``odd``, with operators of all levels, with and without parentheses."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ _OF_TEXTS: Final = ("UPPER({0})", "TRIM({0})", "SUBSTRING({0}, 2)", "REPLACE({0}
 
 
 class Expressions:
-    """Draws expressions, each the text of one value."""
+    """A generator of random expressions."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
 
     def draw(self) -> str:
-        """One expression of any type."""
+        """Return an expression of any type."""
         return self._of(self.chance.choice(("truth", "truth", "truth", "number", "text", "day", "instant")), 3)
 
     def _of(self, kind: str, depth: int) -> str:
@@ -59,7 +59,7 @@ class Expressions:
         return text
 
     def _operand(self, kind: str, depth: int) -> str:
-        """An operand, in parentheses more often than not where it has operators of its own."""
+        """Return an operand. If it contains operators, it is usually in parentheses."""
         text = self._of(kind, depth - 1)
         plain = " " not in text or text.startswith(("DATE ", "TIMESTAMP ", "("))
         return text if plain or self.chance.random() < 0.3 else f"({text})"

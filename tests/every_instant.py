@@ -1,6 +1,7 @@
-"""Law 1's other side: a query's own text, evaluated by DuckDB at every instant at which its answer can change.
+"""Evaluate the text of a query in DuckDB at every instant at which its answer can change, to check law 1.
 
-It shares no code with Weft: a table is replaced by a view of its rows with ts <= s, NOW() by s, and that is all.
+The module shares no code with Weft. To evaluate a query at the instant s, it replaces each table by a view of the rows
+with ts <= s, and NOW() by s.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ _NOW = re.compile(r"\bNOW\(\)", re.IGNORECASE)
 
 
 class Timeline:
-    """Tables with a column ts, seen as of one instant after the other; instants are microseconds UTC."""
+    """Tables with a column ts, evaluated at one instant after the other. Instants are in microseconds UTC."""
 
     def __init__(self, tables: Mapping[str, pa.Table]) -> None:
-        """``tables`` as Arrow; instants with a zone are turned into UTC ones without."""
+        """``tables`` are Arrow tables. Instants with a time zone are converted to UTC."""
         self.connection = duckdb.connect(config={"threads": 2})
         self.connection.execute("CREATE SCHEMA stored; SET VARIABLE now_at = TIMESTAMP '1970-01-01'")
         for name, data in tables.items():
@@ -34,14 +35,14 @@ class Timeline:
             )
 
     def at(self, text: str, instant: int) -> set[Row]:
-        """Q(s)."""
+        """Return the result of the query at ``instant``."""
         moment = _EPOCH + dt.timedelta(microseconds=instant)
         self.connection.execute(f"SET VARIABLE now_at = TIMESTAMP '{moment}'")
         found = self.connection.execute(_NOW.sub("getvariable('now_at')", text)).fetchall()
         return {tuple(map(_micros, row)) for row in found}
 
     def first(self, text: str, instants: Iterable[int]) -> dict[Row, int]:
-        """The rows that are in the answer at one of the instants at least, each with the first such."""
+        """Map each row that is in the result at one of the instants to the first such instant."""
         found: dict[Row, int] = {}
         for instant in sorted(set(instants)):
             for row in self.at(text, instant):
@@ -49,7 +50,7 @@ class Timeline:
         return found
 
     def entering(self, text: str, instants: Iterable[int], since: int) -> dict[Row, int]:
-        """The rows that enter the answer at ``since`` or later, each with the first such instant."""
+        """Map each row that enters the result at ``since`` or later to the first such instant."""
         found: dict[Row, int] = {}
         before: set[Row] = set()
         for instant in sorted(set(instants)):
@@ -61,8 +62,11 @@ class Timeline:
         return found
 
     def instants(self, moments: Mapping[str, Sequence[str]], until: int, shifts: Sequence[int] = (0,)) -> list[int]:
-        """Every instant before ``until`` at which an answer can change: ``moments`` (columns by table) shifted, and
-        the microsecond after each."""
+        """Return every instant before ``until`` at which a result can change.
+
+        ``moments`` maps tables to columns. The instants are the values of these columns, moved by ``shifts``, and the
+        microsecond after each.
+        """
         found = set()
         for table, columns in moments.items():
             for column in columns:

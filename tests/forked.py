@@ -1,8 +1,8 @@
-"""Processes for the tests that kill one, forked from a process that has imported Weft.
+"""Fork processes for the tests that kill a process, from a process that has already imported Weft.
 
-A process of its own imports Weft for longer than it works.  ``run`` takes the place of ``subprocess.run``: it forks the
-process, which has nothing open and no thread, gives it the environment, and returns its exit code and output.  A
-process that starts as users start it, or that needs a JVM of its own, is to be started by ``subprocess``.
+In a new process, the import of Weft takes longer than the test. ``run`` replaces ``subprocess.run``: it forks a process
+without open files and threads, sets the environment, and returns the exit code and the output. Use ``subprocess`` for a
+process that starts as for users or needs a separate JVM.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Texts that a person may send instead of a query, to read, write or run what is not theirs.
+"""Hostile texts in place of a query, which try to read, write or run something forbidden.
 
-Each must be refused before anything runs.  Placeholders tell an escape: ``@READ@`` is a file whose content must never
-come back, ``@WRITE@`` a path that must never come to be, ``WEFT_CANARY`` an environment variable that must never be
-shown.  The list follows what Spark was seen to do with such texts, and what parsers were seen to take them for.
+Weft must refuse each text before anything runs. Placeholders reveal an escape: no output may contain the content of the
+file ``@READ@``, no file may appear at the path ``@WRITE@``, and no output may contain the environment variable
+``WEFT_CANARY``. The texts come from experiments with Spark and with parsers.
 """
 
 from __future__ import annotations
@@ -135,5 +135,5 @@ HOSTILE: Final[dict[str, str]] = {
 
 
 def planted(text: str, read: str, write: str) -> str:
-    """The text with its canaries' paths in place."""
+    """Return the text with the paths of its placeholders."""
     return text.replace(READ, read).replace(WRITE, write)

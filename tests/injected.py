@@ -1,4 +1,4 @@
-"""Errors that a test has a function raise while it works for one query."""
+"""Make a function raise an error while it works for one query."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 def failing(
     patch: pytest.MonkeyPatch, owner: Any, name: str, concerned: Callable[..., bool], error: BaseException
 ) -> None:
-    """Have ``owner``'s function raise the error where ``concerned`` is true of what it is given."""
+    """Make ``owner``'s function ``name`` raise ``error`` if ``concerned`` is true for its arguments."""
     usual = getattr(owner, name)
 
     def raising(*given: Any, **options: Any) -> Any:

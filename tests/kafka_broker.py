@@ -1,4 +1,4 @@
-"""A broker of Kafka of a test's own, in KRaft mode, run by plain Java from the jars of the central repository."""
+"""A Kafka broker for a test, in KRaft mode. Java runs it from jars of the central repository."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ IVY_SETTINGS = """<ivysettings><settings defaultResolver="central"/>
 
 @contextmanager
 def kafka_broker() -> Iterator[str]:
-    """Its ``host:port``; skips the test, loudly, where its jars cannot be had."""
+    """The ``host:port`` of the broker. If its jars cannot be downloaded, the test is skipped with a message."""
     java, jars = str(find_java().executable), _jars()
     folder = Path(tempfile.mkdtemp(prefix="weft-kafka-"))
     port, controller = _free_ports()
@@ -62,7 +62,7 @@ def kafka_broker() -> Iterator[str]:
 
 
 def _jars() -> Path:
-    """The folder of the broker's jars, fetched once."""
+    """Return the folder of the broker's jars, which are downloaded once."""
     folder = cache_folder() / "test-jars" / f"kafka-{VERSION}"
     if folder.is_dir():
         return folder

@@ -1,4 +1,4 @@
-"""Messages made for the tests of mail."""
+"""Messages for the tests of mail."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from weft.extraction.batches import RawRecord
 from weft.extraction.mail.message import MailOptions, read_message
 
 AT = 1_700_000_000_000_000
-"""2023-11-14 22:13:20 UTC: the instant at which the tests read."""
+"""2023-11-14 22:13:20 UTC: the time of the load in the tests."""
 
 OPTIONS = MailOptions(None, AT)
 APRIL_5 = 733_968_000_000_000
@@ -16,7 +16,7 @@ APRIL_5 = 733_968_000_000_000
 
 
 def letter(body: str | bytes = "Hello\n", **headers: str | None) -> bytes:
-    """A good article, with headers replaced (``Message_ID=…``) or, where None, left out."""
+    """Return a valid article. ``headers`` replaces headers (``Message_ID=…``), or removes them if the value is None."""
     fields: dict[str, str | None] = {
         "Message_ID": "<1@x>",
         "From": "a@b (A B)",
@@ -34,7 +34,7 @@ def read(raw: bytes, options: MailOptions = OPTIONS) -> list[dict[str, object]] 
 
 
 def row(raw: bytes, options: MailOptions = OPTIONS) -> dict[str, object]:
-    """The one row that the message gives."""
+    """Return the single row that the message yields."""
     rows = read(raw, options)
     assert isinstance(rows, list), rows
     [only] = rows
@@ -42,7 +42,7 @@ def row(raw: bytes, options: MailOptions = OPTIONS) -> dict[str, object]:
 
 
 def spool(folder: Path, articles: dict[str, bytes]) -> Path:
-    """A directory with those files."""
+    """Create a directory with these files."""
     for name, raw in articles.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

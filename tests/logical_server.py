@@ -1,4 +1,4 @@
-"""A PostgreSQL server of a test's own that tells its changes (wal_level = logical), from the system's packages."""
+"""A PostgreSQL server for a test, with logical replication (wal_level = logical), from the system's packages."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ SETTINGS = ("wal_level=logical", "fsync=off", "max_replication_slots=40", "max_w
 
 @contextmanager
 def logical_server() -> Iterator[str]:
-    """The URI of its database; skips the test, loudly, where PostgreSQL is not installed."""
+    """The URI of a database on the server. If PostgreSQL is not installed, the test is skipped with a message."""
     programs = _programs()
     if programs is None:
         pytest.skip("NOT TRIED ON POSTGRESQL: its server is not installed (Debian: apt install postgresql-15)")
     folder = Path(tempfile.mkdtemp(prefix="weft-pg-"))
-    # A server refuses to run as root.
+    # A PostgreSQL server refuses to run as root.
     user = "postgres" if os.geteuid() == 0 else None
     if user is not None:
         shutil.chown(folder, user)
@@ -43,7 +43,7 @@ def logical_server() -> Iterator[str]:
 
 
 def _programs() -> Path | None:
-    """The folder of the newest server's programs."""
+    """Return the folder of the programs of the newest installed server."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda each: int(each.parts[-3]))
     if found:
         return found[-1].parent

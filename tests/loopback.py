@@ -1,4 +1,4 @@
-"""A server on this machine, each of its conversations in a thread of its own."""
+"""A server on this machine that handles each connection in a separate thread."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _JOIN_SECONDS = 5.0
 
 @contextlib.contextmanager
 def talking(talk: Callable[[socket.socket], None], over: threading.Event, seconds: float) -> Iterator[int]:
-    """A port on which ``talk`` has every conversation, until ``over`` is set, which the block's end does.
+    """Yield a port on which ``talk`` handles every connection, until ``over`` is set at the end of the block.
 
-    A conversation in which the other side says nothing for ``seconds`` ends with TimeoutError.
+    If the other side sends nothing for ``seconds``, the connection ends with TimeoutError.
     """
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(_LOOK_SECONDS)

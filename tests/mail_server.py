@@ -1,4 +1,4 @@
-"""A server for mail that speaks SMTP on this machine, by aiosmtpd or by a script of what it says and when it goes."""
+"""An SMTP server on this machine. It uses aiosmtpd, or follows a script of replies and failures."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def server_context(name: str = "127.0.0.1") -> ssl.SSLContext:
 
 
 def trusted(folder: Path) -> Path:
-    """A file with the certificate of the authority."""
+    """Return a file with the certificate of the authority."""
     file = folder / "authority.pem"
     file.write_bytes(authority().cert_pem.bytes())
     return file
@@ -45,7 +45,7 @@ def trusted(folder: Path) -> Path:
 
 @dataclass
 class Letter:
-    """What a server took."""
+    """A letter that the server accepted."""
 
     sender: str
     recipients: list[str]
@@ -72,7 +72,7 @@ class Letter:
 
 @dataclass
 class Post:
-    """An honest server's handler; ``refuses`` are recipients with what it answers them."""
+    """The handler of a correct server. ``refuses`` maps refused recipients to replies."""
 
     letters: list[Letter] = field(default_factory=list)
     refuses: dict[str, str] = field(default_factory=dict)
@@ -99,7 +99,7 @@ def _authenticator(_server: Any, _session: Any, _envelope: Any, _mechanism: str,
 def serving(
     post: Post, *, implicit: str | None = None, starttls: str | None = None, login: bool = False
 ) -> Iterator[int]:
-    """An honest server on a port of its own; ``implicit`` and ``starttls`` are the names in its certificate."""
+    """Run a correct server, and yield its port. ``implicit`` and ``starttls`` are the names in its certificate."""
     controller = Controller(
         post,
         hostname="127.0.0.1",
@@ -130,9 +130,10 @@ HANG, DROP, DRIP, TORN = "hang", "drop", "drip", "torn"
 
 @dataclass
 class Script:
-    """What a server answers, by the command, or by ``greeting``, ``text`` (in the middle of it) and ``.`` (at its end).
+    """The replies of a server by command. Other keys are ``greeting``, ``text`` (during the text) and ``.`` (at its
+    end).
 
-    An answer is a line, or ``hang``, ``drop``, ``drip`` (a character now and then) or ``torn`` (half a line).
+    A reply is a line, or ``hang``, ``drop``, ``drip`` (slow single characters) or ``torn`` (half a line).
     """
 
     says: dict[str, str]
@@ -146,7 +147,6 @@ class Script:
         return self.says.get(word, usual.get(word, "250 OK"))
 
     def talk(self, line: socket.socket) -> None:
-        """One conversation."""
         self.conversations += 1
         with line, contextlib.suppress(OSError), line.makefile("rb") as stream:
             if not self._answer(line, "greeting"):
@@ -195,13 +195,13 @@ class Script:
 
 @contextlib.contextmanager
 def scripted(script: Script) -> Iterator[int]:
-    """A server that follows a script, on a port of its own."""
+    """Run a server that follows a script, and yield its port."""
     with talking(script.talk, script.over, HANG_SECONDS) as port:
         yield port
 
 
 def took(action: Callable[[], object]) -> float:
-    """How many seconds something takes."""
+    """Return the seconds that ``action`` takes."""
     begun = time.monotonic()
     action()
     return time.monotonic() - begun

@@ -1,10 +1,11 @@
-"""Mutation tests: change the catalog, the derivation and the planning a little; a test should notice each change.
+"""Mutation tests: change the catalog, the derivation and the planning slightly. A test should detect each change.
 
     python tests/mutation.py [--sample N] FOLDER [PATTERN ...]
 
-All mutants take a day, so ``--sample`` draws some, by a seed that it prints (WEFT_SEED repeats it).  ``FOLDER`` takes a
-copy of the tree, in which mutmut works ([tool.mutmut] in pyproject.toml says on what); it stays, so that a run can go
-on, and ``mutmut show NAME`` in it shows a mutant.  A pattern (``weft.planning*``) chooses among them.
+All mutants take a day. ``--sample`` tests a random sample, and prints its seed (WEFT_SEED repeats the sample).
+``FOLDER`` receives a copy of the tree, in which mutmut works ([tool.mutmut] in pyproject.toml configures mutmut). The
+folder remains, so that a run can continue and ``mutmut show NAME`` can show a mutant. A pattern (``weft.planning*``)
+selects mutants.
 """
 
 from __future__ import annotations
@@ -23,13 +24,15 @@ from typing import Final
 ROOT = Path(__file__).resolve().parent.parent
 MUTMUT = Path(sys.executable).parent / "mutmut"
 LEAST: Final = 0.85
-"""The share of a folder's mutants that the tests have to kill."""
+"""The minimum share of a folder's mutants that the tests must kill."""
 WHOLE: Final = frozenset({"catalog", "derivation", "derivation/replay", "derivation/temporal", "planning"})
-"""Folders of which a whole run has mutants."""
+"""The folders whose mutants a full run tests."""
 FIRST: Final = "weft.derivation.size.*"
-"""A few mutants, tried first: by then mutmut has made all of them and knows which tests reach which."""
+"""The mutants that run first. After their run, mutmut has created all mutants and knows which tests reach which
+mutant.
+"""
 AT_ONCE: Final = 200
-"""Names of mutants in one command."""
+"""The number of mutants in one command."""
 LOG: Final = "mutmut.log"
 COPIED: Final = ("src", "tests", "docs", "pyproject.toml")
 KILLED: Final = frozenset({"killed", "timeout", "segfault"})
@@ -38,7 +41,9 @@ _RESULT: Final = re.compile(r"\s*(?P<name>weft\.\S+): (?P<state>.+)")
 
 
 def run(folder: Path, *patterns: str, sample: int | None = None) -> dict[str, int]:
-    """Makes the mutants in ``folder``, tries them and prints what came of it; folders that passed and failed."""
+    """Create the mutants in ``folder``, test them and print the results. Return how many folders pass and how many
+    fail.
+    """
     for name in COPIED:
         source, target = ROOT / name, folder / name
         if source.is_dir():
@@ -58,7 +63,7 @@ def run(folder: Path, *patterns: str, sample: int | None = None) -> dict[str, in
 
 
 def _try(folder: Path, *patterns: str) -> int:
-    """Lets mutmut try the mutants of some names, or all; its exit code."""
+    """Run mutmut on the mutants that match the patterns (default: all), and return its exit code."""
     with (folder / LOG).open("wb") as out:
         return subprocess.run(
             [MUTMUT, "run", "--max-children", str(os.cpu_count() or 1), *patterns],
@@ -67,7 +72,7 @@ def _try(folder: Path, *patterns: str) -> int:
 
 
 def _try_some(folder: Path, sample: int) -> int:
-    """The same of mutants that are drawn."""
+    """Run mutmut on a random sample, and return its exit code."""
     seed = int(os.environ.get("WEFT_SEED") or random.SystemRandom().randrange(2**32))
     ended = _try(folder, FIRST)
     left = sorted(results(folder, untried=True))
@@ -79,12 +84,12 @@ def _try_some(folder: Path, sample: int) -> int:
 
 
 def _environment() -> dict[str, str]:
-    """Without PYTHONPATH: what is imported has to be the copy's code."""
+    """Omit PYTHONPATH, so that the tests import the copy."""
     return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
 
 def results(folder: Path, *, untried: bool = False) -> dict[str, str]:
-    """What became of each mutant that was tried, by its name; or those that were not."""
+    """Return the result of each tested mutant by name. With ``untried``, return the untested mutants."""
     listed = subprocess.run(
         [MUTMUT, "results", "--all", "true"], cwd=folder, env=_environment(), capture_output=True, text=True, check=True
     )
@@ -93,7 +98,7 @@ def results(folder: Path, *, untried: bool = False) -> dict[str, str]:
 
 
 def report(states: dict[str, str]) -> dict[str, int]:
-    """Prints survivors by function and a table by folder; how many folders reach ``LEAST``, and how many do not."""
+    """Print the survivors by function, and a table of the folders. Return how many folders pass and how many fail."""
     lived = Counter(name.rpartition("__mutmut_")[0] for name, state in states.items() if state not in KILLED)
     for function, count in sorted(lived.items()):
         print(f"{count:5} survive in {function}")
@@ -108,7 +113,7 @@ def report(states: dict[str, str]) -> dict[str, int]:
 
 
 def _folder(name: str) -> str:
-    """``weft.derivation.replay.join.x_at_join__mutmut_1`` is of derivation/replay."""
+    """Return the folder of a mutant: ``weft.derivation.replay.join.x_at_join__mutmut_1`` is in derivation/replay."""
     return "/".join(name.split(".")[1:-2])
 
 

@@ -1,4 +1,4 @@
-"""The tables that tests of the language and of the derivation share."""
+"""Tables for tests of the language and of the derivation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from weft.algebra.schema import BIGINT, BOOLEAN, DATE, INT, STRING, TIMESTAMP, C
 
 
 def table(number: int, name: str, columns: dict[str, DataType], *, end: str | None = None) -> TableSchema:
-    """A schema whose last column is ``ts``, with its end before it where rows end."""
+    """Return a schema whose last column is ``ts``. If ``end`` is given, the column before ``ts`` is the end of the
+    rows.
+    """
     kinds = {**columns, **({end: TIMESTAMP} if end else {}), "ts": TIMESTAMP}
     found = tuple(Column(n, label, kind, label != "ts") for n, (label, kind) in enumerate(kinds.items(), 1))
     return TableSchema(number, name, found, "ts", end)

@@ -1,4 +1,4 @@
-"""One table whose values are hard to treat: extremes, NULL, text that is no number, letters that LIKE reads."""
+"""A table with difficult values: extremes, NULL, texts that are not numbers, and characters with a meaning in LIKE."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _ROWS = r"""
 """
 ROWS = [*_ROWS.strip().replace("\n  |", " |").split("\n"), " | ".join(["NULL"] * len(COLUMNS))]
 TAME = 4
-"""The first rows hold what nothing overflows on."""
+"""The number of rows at the start whose values cause no overflow."""
 
 
 def make_table(spark: SparkSession) -> None:
-    """The view ``odd``, ``tame`` of its first rows, and ``odd_N`` of each row alone."""
+    """Create the view ``odd`` of all rows, ``tame`` of the first rows, and ``odd_N`` of the row N alone."""
     names = ", ".join(f"{name}_" for name in COLUMNS)
     cast = ", ".join(f"CAST({name}_ AS {kind}) AS {name}" for name, kind in COLUMNS.items())
     rows = [f"({', '.join(_cell(cell.strip()) for cell in row.split('|'))})" for row in ROWS]

@@ -1,4 +1,4 @@
-"""The algebra as indented text, an operator a line."""
+"""Print the algebra as indented text, with one operator per line."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STEP = "  "
 
 
 def outline(query: Query) -> str:
-    """The query, outermost operator first.
+    """Return the query as text, with the outermost operator first.
 
     Query of m.msgid
       Select
@@ -91,7 +91,7 @@ def _predicate(predicate: Predicate, depth: int) -> Iterator[str]:
 
 
 def driver(found: Driver) -> str:
-    """A driver in a few words: what begins or ends, and inside of which subqueries."""
+    """Describe a driver: the event, and the subqueries that contain it."""
     if found.kind == "greatest":
         what = "the latest of the block's starts"
     elif found.kind == "beginning":

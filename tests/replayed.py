@@ -1,4 +1,4 @@
-"""Replay homes with real tables for the tests, and what they hold and delivered."""
+"""Replay homes with real tables for the tests, and functions that read their rows and answers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from weft.catalog.records import TableRecord
 
 AT = 1_700_000_000_000_000
-"""The wall's time in these tests: 2023-11-14 22:13:20 UTC."""
+"""The wall-clock time in these tests: 2023-11-14 22:13:20 UTC."""
 START = 733_968_000_000_000
 """1993-04-05 00:00:00 UTC."""
 HOUR = 3_600_000_000
@@ -34,16 +34,16 @@ MSGS = (("msgid", STRING), ("newsgroup", STRING), ("inreplyto", STRING), ("date"
 
 Row = tuple[Any, ...]
 Answers = list[tuple[int, int, Row]]
-"""(ordinal, first instant, values); instants are microseconds UTC."""
+"""(ordinal, first instant, values). Instants are in microseconds UTC."""
 
 
 def replay_home(folder: Path) -> Weft:
-    """A new home whose clock is moved by ``tick(now=…)``; the wall stands still."""
+    """Create a home whose clock ``tick(now=…)`` moves. Its wall clock stands still."""
     return Weft.open(folder, clock="replay", wall=lambda: AT, create=True)
 
 
 def micros(value: Any) -> Any:
-    """An instant as microseconds UTC (one without a zone is UTC), anything else as it is."""
+    """Convert an instant to microseconds UTC, and return other values unchanged. The default time zone is UTC."""
     if isinstance(value, dt.datetime):
         known = value if value.tzinfo else value.replace(tzinfo=dt.timezone.utc)
         return (known - EPOCH) // dt.timedelta(microseconds=1)
@@ -51,12 +51,12 @@ def micros(value: Any) -> Any:
 
 
 def answers(weft: Weft, name: str) -> Answers:
-    """Everything that a query delivered to its cursor."""
+    """Return all answers that a query delivered to its cursor."""
     return [(row.ordinal, row.first_at, tuple(map(micros, row.values))) for row in weft.results(name)]
 
 
 def first_instants(weft: Weft, name: str) -> dict[Row, int]:
-    """The delivered rows with their first instants; fails where a row or an ordinal is there twice or missing."""
+    """Map the delivered rows to their first instants. Fail if a row or an ordinal is repeated or missing."""
     found = answers(weft, name)
     assert [ordinal for ordinal, _, _ in found] == list(range(1, len(found) + 1)), name
     result = {values: first_at for _, first_at, values in found}
@@ -65,7 +65,9 @@ def first_instants(weft: Weft, name: str) -> dict[Row, int]:
 
 
 def answers_table(weft: Weft, name: str) -> pa.Table:
-    """A query's answers as the table that other queries read; its ts is the first instant, as _first_at is."""
+    """Return a query's answers as the table that other queries read. Its columns ts and _first_at are the first
+    instant.
+    """
     columns = weft.catalog.queries.named(name).columns
     rows = [(*values, at, at) for values, at in first_instants(weft, name).items()]
     kinds = [*columns, ("_first_at", TIMESTAMP), ("ts", TIMESTAMP)]
@@ -76,13 +78,13 @@ def answers_table(weft: Weft, name: str) -> pa.Table:
 
 
 def stored_rows(weft: Weft, table: str) -> list[Row]:
-    """A table's rows, sorted, read without any of Weft's code."""
+    """Return the sorted rows of a table, read without Weft."""
     record = weft.catalog.tables.named(table)
     return delta_rows(weft.home / record.path, [column.name for column in record.schema.columns])
 
 
 def delta_rows(folder: Path, columns: Sequence[str]) -> list[Row]:
-    """Some columns of a Delta table, sorted; nothing where there is no table."""
+    """Return some columns of a Delta table, sorted. Return an empty list if the table does not exist."""
     if not has_commits(Location.of(folder)):
         return []
     data = DeltaTable(folder).to_pyarrow_table(columns=list(columns))
@@ -95,12 +97,12 @@ def _plain(value: Any) -> Any:
 
 
 def ledger_rows(home: Path) -> list[Row]:
-    """(query, ordinal, first instant, hash, row) of everything in the ledger, sorted."""
+    """Return all rows of the ledger, sorted: (query, ordinal, first instant, hash, row)."""
     return delta_rows(home / layout.LEDGER, ["query_id", "ordinal", "first_at", "row_hash", "row"])
 
 
 def commits(folder: Path) -> int:
-    """How many commits a Delta table has."""
+    """Return the number of commits of a Delta table."""
     return len(list((folder / "_delta_log").glob("*.json")))
 
 
@@ -113,7 +115,10 @@ def load(
     *,
     own_time: int = -1,
 ) -> None:
-    """Appends rows (instants as microseconds) to a table, made where it is not there; ts is column ``own_time``'s."""
+    """Append rows to a table, with instants in microseconds. Create the table if it is missing.
+
+    The column ``own_time`` gives the ts of each row.
+    """
     catalog = weft.catalog
     if table not in {known.name for known in catalog.tables.all()}:
         catalog.tables.create(table, columns, None, columns[own_time][0])
@@ -135,7 +140,7 @@ def load(
 
 
 def table_frame(spark: SparkSession, data: Location, table: TableRecord) -> DataFrame:
-    """A table as a tick reads it, with the columns that the catalog has."""
+    """Return a table as a tick reads it, with the columns in the catalog."""
     from weft.execution.reader import Reader
 
     return Reader(spark, data, {table.name: table}).whole(table.name, [each.name for each in table.schema.columns])

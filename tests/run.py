@@ -1,11 +1,10 @@
-"""Runs the checks and tests in stages and ends with one line for all of them.
+"""Run the checks and tests in stages, and print one line with the results at the end.
 
     python tests/run.py [--long] [STAGE ...]      stages: lint fast examples oracle spark mutation
 
-``mutation`` runs with --long, or where it is named.  A stage that fails does not keep the next from running: one run
-tells everything.  The Spark stage is one process, since a session takes seconds to start and two of them fight for two
-cores.  It leaves much of a second core free: the other stages of tests run beside it, one after another, with what it
-leaves of the processors, and are shown after it.
+``mutation`` runs with --long or by name. After a failed stage, the other stages still run. The Spark stage is one
+process, because a session takes seconds to start, and two sessions would compete for two cores. The other test stages
+run one after another during the Spark stage, with low priority. Their output follows the output of the Spark stage.
 """
 
 from __future__ import annotations
@@ -38,21 +37,21 @@ STAGES = {
     # The examples in docstrings.
     "examples": ("not spark", ("src/weft",), ("--doctest-modules",)),
     "oracle": ("not spark", ("tests/oracle",), ("-n", "2", "--dist", "worksteal")),
-    # Whatever asks for Spark, wherever it is; all of the scenarios, too (conftest.py marks them).
+    # All tests with the mark ``spark``, including the scenarios (conftest.py sets the mark).
     "spark": ("spark", ("tests",), ("-p", "no:xdist")),
 }
 MEMORY = Path("/dev/shm")
 ROOM = 6 << 30
-"""Bytes that must be free in memory before the tests' homes are made there: a third of a run is waiting for a disk."""
+"""The minimum free memory in bytes for temporary files in memory. On a disk, a third of the run time is waiting."""
 BESIDE = ["nice", "-n", "10"] if shutil.which("nice") else []
 MUTANTS = 400
-"""Of thousands: all of them would take a day."""
+"""The number of mutants to test. All mutants would take a day."""
 NO_TESTS = 5
-"""pytest's exit code where a selection is empty."""
+"""The exit code of pytest for an empty selection."""
 
 
 def lint() -> dict[str, int]:
-    """Runs the linters; the counts of those that passed and failed."""
+    """Run the linters. Return the numbers of passed and failed linters."""
     counts = {"passed": 0, "failed": 0}
     for name, command in LINT:
         print(f"== {name}", flush=True)
@@ -62,19 +61,19 @@ def lint() -> dict[str, int]:
 
 
 def environment(scratch: str) -> dict[str, str]:
-    """The environment of the tests: temporary files in ``scratch``, and each module compiled once."""
+    """Return the environment of the tests: temporary files in ``scratch``, and each module compiled once."""
     return {**os.environ, "TMPDIR": scratch, "PYTHONDONTWRITEBYTECODE": ""}
 
 
 def scratch_parent() -> Path | None:
-    """Where temporary files go: memory, if it has room, else the system's folder for them."""
+    """Return the parent of the temporary folder: the memory if it has room, or None for the default of the system."""
     return MEMORY if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ROOM else None
 
 
 def tests(stage: str, *, long: bool, shown: IO[str] | None = None) -> dict[str, int]:
-    """Runs one stage of tests; its counts, read from pytest's own report.
+    """Run one stage of tests. Return the numbers in pytest's report.
 
-    What it says goes to ``shown``; where that is given it runs beside another, to which it leaves the processors.
+    If ``shown`` is given, the output goes to this file, and the stage runs with low priority next to another stage.
     """
     mark, folders, options = STAGES[stage]
     there = [folder for folder in folders if any((ROOT / folder).rglob("*.py"))]
@@ -115,9 +114,9 @@ def _read(report: Path) -> dict[str, int]:
 
 
 def beside(first: str, others: Sequence[str], *, long: bool) -> Iterator[dict[str, int]]:
-    """Runs a stage of tests, and others one after another at the same time; the counts of each.
+    """Run a stage of tests, and at the same time the others one after another. Yield the numbers of each stage.
 
-    What the others say is shown when all have ended.
+    The output of the other stages appears at the end.
     """
     with ThreadPoolExecutor(1) as lane, TemporaryFile("w+") as shown:
         running = [lane.submit(tests, stage, long=long, shown=shown) for stage in others]
@@ -128,14 +127,14 @@ def beside(first: str, others: Sequence[str], *, long: bool) -> Iterator[dict[st
 
 
 def mutants() -> dict[str, int]:
-    """Runs the mutation tests, away from the tree; how many folders kill enough of theirs, and how many do not."""
+    """Run the mutation tests in a copy of the tree. Return how many folders pass and how many fail."""
     print("== mutation", flush=True)
     with TemporaryDirectory() as folder:
         return mutation.run(Path(folder), sample=MUTANTS)
 
 
 def counted(stages: Sequence[str], *, long: bool) -> Iterator[dict[str, int]]:
-    """Runs stages of any kind; the counts of each."""
+    """Run stages of any kind. Yield the numbers of each stage."""
     others = [stage for stage in stages if stage in STAGES and stage != "spark"] if "spark" in stages else []
     for stage in stages:
         match stage:
@@ -152,7 +151,7 @@ def counted(stages: Sequence[str], *, long: bool) -> Iterator[dict[str, int]]:
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the stages asked for; 0 where nothing failed."""
+    """Run the named stages. Return 0 if nothing failed."""
     long = "--long" in arguments
     chosen = [name for name in arguments if not name.startswith("--")] or [
         "lint",

@@ -1,4 +1,4 @@
-"""Relations and events as text, and a few to show things with: what the examples in the rules' docstrings use."""
+"""Example relations and events, and functions that print them, for the docstrings of the rules."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COLUMNS = {"msgid": STRING, "sender": STRING, "inreplyto": STRING, "due": TIMES
 
 
 def table(number: int, name: str) -> TableSchema:
-    """An append-only table."""
+    """Return an append-only table."""
     named = {**_COLUMNS, "ts": TIMESTAMP}
     return TableSchema(number, name, tuple(Column(n, c, t) for n, (c, t) in enumerate(named.items(), 1)))
 
@@ -36,12 +36,12 @@ TIED = Plain(call("=", R.ref("inreplyto"), M.ref("msgid")))
 
 
 def ids(relation: Relation) -> Query:
-    """The messages' ids in a relation over M."""
+    """Return a query for the message IDs in a relation over M."""
     return Query(relation, (Output("msgid", M.ref("msgid")),))
 
 
 def show(relation: Relation, indent: str = "") -> None:
-    """Prints FROM and WHERE."""
+    """Print FROM and WHERE."""
     for line in _lines(relation):
         print(indent + line)
 
@@ -58,7 +58,7 @@ def _where(relation: Relation) -> str:
 
 
 def show_events(events: Iterable[Event]) -> None:
-    """Prints each event: what drives it, its instant, what it is over."""
+    """Print the driver, the instant and the relation of each event."""
     for event in events:
         instant = render.scalar(event.instant)
         said = driver(event.driver)

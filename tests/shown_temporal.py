@@ -1,4 +1,4 @@
-"""A few temporal relations to show things with: what the examples in the maintenance rules' docstrings use."""
+"""Example temporal relations for the docstrings of the maintenance rules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weft.planning.temporal_words import Words
 
 
 def tracked(id: int, name: str, *columns: str) -> TableSchema:
-    """A tracked table of nullable integers."""
+    """Return a tracked table of nullable integers."""
     given = (*((column, INT) for column in columns), ("valid_from", TIMESTAMP), ("valid_to", TIMESTAMP))
     made = tuple(Column(place + 1, *each) for place, each in enumerate(given))
     return TableSchema(id, name, made, start="valid_from", end="valid_to")
@@ -28,12 +28,14 @@ WEEK = Literal(7 * 86_400_000_000, INTERVAL)
 
 
 def words(relation: Temporal, names: Mapping[Temporal | Scalar, str] | None = None) -> str:
-    """Return an expression in one line, in the paper's notation."""
+    """Return an expression on one line, in the paper's notation."""
     return Words(names or {}).relation(relation)
 
 
 def derivation_lines(derived: Derived, view: str, names: Mapping[Temporal | Scalar, str] | None = None) -> list[str]:
-    """Return the result of a derivation, its equations, and what it drops or reads whole, one line each."""
+    """Return the result of a derivation as lines: its equations, the dropped relations, and those that it reads
+    whole.
+    """
     notation = Words(names or {})
     lines = [
         f"{sign}{view} = {'∅' if part is None else notation.relation(part)}"

@@ -1,4 +1,4 @@
-"""How large synopses become along a log, as docs/synopses.md shows it: flat, logarithmic, linear.
+"""Measure the sizes of synopses along a log for docs/synopses.md: constant, logarithmic and linear growth.
 
 python tests/synopsis_growth.py        measures up to a million states, and writes docs/benchmarks/synopsis-growth.*
 """
@@ -45,12 +45,12 @@ BATCH = 10_000
 MINUTE = 60_000_000
 FILES = 100
 WORD = 64
-"""Bits of a value and of an instant; counters are counted as long as they are."""
+"""The bits of a value or an instant. The bits of a counter depend on its value."""
 
 
 @dataclass(frozen=True)
 class Family:
-    """A formula, and what its growth is announced to be."""
+    """A formula with its expected growth."""
 
     title: str
     formula: Formula
@@ -87,7 +87,7 @@ FAMILIES = {
 
 @dataclass(frozen=True)
 class Size:
-    """What is stored after so many states."""
+    """The size of a synopsis after a number of states."""
 
     states: int
     tuples: int
@@ -95,7 +95,9 @@ class Size:
 
 
 def batches(upto: int) -> Iterator[Batch]:
-    """The log of all families: a minute from state to state, in each some file, one of two letters, and maybe q."""
+    """Yield the log of all families. States are one minute apart, and contain a file, one of two letters, and sometimes
+    q.
+    """
     chance = random.Random("growth")
     for first in range(0, upto, BATCH):
         tps = list(range(first, min(first + BATCH, upto)))
@@ -116,7 +118,7 @@ def _table(rows: list[tuple[int, ...]]) -> pa.Table:
 
 
 def size(state: State) -> Size:
-    """The tuples of a state, and the bits of their values and counters."""
+    """Return the number of tuples of a state, and the bits of their values and counters."""
     bits = 0
     for table in state.relations.values():
         for name in table.column_names:
@@ -130,7 +132,7 @@ def _counter(value: int | str) -> int:
 
 
 def grown(family: Family, lengths: tuple[int, ...] = LENGTHS) -> list[Size]:
-    """The sizes after some numbers of states."""
+    """Return the sizes after each of these numbers of states."""
     plan, state, found = synopsis(family.formula, family.semantics), EMPTY, []
     for batch in batches(max(lengths)):
         cuts = [0, *(n - batch.points["tp"][0].as_py() for n in lengths), batch.points.num_rows]
@@ -155,7 +157,9 @@ LEFT, TOP, WIDTH, HEIGHT, STEP = 58, 46, 190, 120, 270
 
 
 def drawn(sizes: dict[str, list[Size]]) -> str:
-    """Three panels, bits against states; states on a logarithmic scale, so that a logarithm is a straight line."""
+    """Draw three panels of bits against states. The axis of states is logarithmic, so a logarithm is a straight
+    line.
+    """
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {STEP * len(sizes) + 10} 220" '
         'font-family="sans-serif" font-size="11" role="img">',
@@ -182,13 +186,13 @@ def _panel(left: int, name: str, points: list[Size]) -> Iterator[str]:
 
 
 def recorded() -> dict[str, list[Size]]:
-    """What was measured."""
+    """Return the stored measurements."""
     found = json.loads(JSON.read_text())
     return {name: [Size(**each) for each in points] for name, points in found.items()}
 
 
 def main() -> None:
-    """Measures, and writes the figures and their drawing."""
+    """Measure the sizes, and write the figures and the drawing."""
     sizes = {name: grown(family) for name, family in FAMILIES.items()}
     JSON.write_text(
         json.dumps({name: [vars(each) for each in points] for name, points in sizes.items()}, indent=1) + "\n"

@@ -1,9 +1,9 @@
-"""How many events a second the literal oracle answers, beside a synopsis, on the log of ``weft bench synopses``.
+"""Compare the events per second of the literal oracle and of a synopsis, on the log of ``weft bench synopses``.
 
-python tests/synopsis_oracle_speed.py        prints a line of JSON a formula and length of the log
+python tests/synopsis_oracle_speed.py        prints a line of JSON per formula and length of the log
 
-The oracle looks at the whole prefix at every time point, in one process, all of it in memory: the time of an event
-grows with the log, so that its logs are short.  Both have to give the same answers.
+At every time point, the oracle reads the whole prefix of the log in memory. The time per event therefore grows with the
+log, so the logs are short. Both must give the same answers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LENGTHS = (100, 200, 400)
 
 
 def as_oracle(batch: Batch) -> Log:
-    """A batch in the oracle's form."""
+    """Return a batch in the format of the oracle."""
     states: list[dict[str, list[tuple[object, ...]]]] = [{} for _ in range(batch.points.num_rows)]
     for name, rows in batch.events.items():
         for row in rows.to_pylist():
@@ -33,7 +33,7 @@ def as_oracle(batch: Batch) -> Log:
 
 
 def measured(text: str, length: int) -> dict[str, float]:
-    """Events of a whole log a second of processors, by the oracle and by the synopsis in one batch."""
+    """Return the events per second of processor time, for the oracle and for a synopsis that reads one batch."""
     log = synopses.EventLog.generated(length)
     formula, batch = reading(text, signature(synopses.SIGNATURE)).formula, log.batch(0, length)
     meaning = Meaning(formula, as_oracle(batch), SEMANTICS["set"])

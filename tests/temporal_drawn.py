@@ -1,4 +1,4 @@
-"""Random temporal relations, views over them, and changes: what the laws of view maintenance are tried on."""
+"""Random temporal relations, views over them, and changes, for testing the laws of view maintenance."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def span(length: int) -> Literal:
 
 
 class Drawn:
-    """Draws from one seed."""
+    """A random generator with a seed."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -48,7 +48,7 @@ class Drawn:
         return f"{name}{self.used}"
 
     def rows(self, now: int, first: int = 0) -> Rows:
-        """A relation with two columns and instants from ``first`` to ``now``."""
+        """Return a relation with two columns and instants from ``first`` to ``now``."""
         made: dict[tuple[int | None, ...], set[int]] = {}
         for _ in range(self.chance.randint(0, 4)):
             row = (self.chance.choice(VALUES), self.chance.choice(VALUES))
@@ -57,7 +57,7 @@ class Drawn:
         return tidy(made)
 
     def view(self, depth: int) -> Temporal:
-        """A view of any number of columns."""
+        """Return a view with any number of columns."""
         if depth == 0:
             return self._leaf()
         operators = (self._selection, self._projection, self._join, self._union, self._difference)
@@ -73,7 +73,7 @@ class Drawn:
         return Base(table, self.alias(table.name.lower()))
 
     def _pair(self, depth: int) -> Temporal:
-        """A view of two columns k and v."""
+        """Return a view with the columns k and v."""
         inner = self.view(depth)
         refs = attributes(inner)
         if len(refs) == 2 and self.chance.random() < 0.5:
@@ -119,7 +119,7 @@ class Drawn:
         return TemporalJoin(parts, predicate)
 
     def _named(self, inner: Temporal) -> Temporal:
-        """Under one range variable, of at most three columns."""
+        """Return the view under one range variable, with at most three columns."""
         refs = attributes(inner)
         if len({ref.scan for ref in refs}) == 1 and len(refs) < 4:
             return inner
@@ -167,7 +167,7 @@ class Drawn:
         return self._compared(one, self.chance.choice((other, Literal(self.chance.choice(VALUES[:3]), INT))))
 
     def _timely(self, parts: tuple[Temporal, ...]) -> Scalar:
-        """A comparison that speaks of NOW or of a period set; of a join's selection, only of one range variable."""
+        """Return a comparison with NOW or a period set. In the selection of a join, it uses only one range variable."""
         single = [part for part in parts if len({ref.scan for ref in attributes(part)}) == 1]
         if not single:
             return self._compared(Now(), self._instant(parts))
@@ -198,7 +198,7 @@ class Drawn:
         return self.chance.choice((Literal(self.chance.randint(0, 12), TIMESTAMP), column))
 
     def change(self, old: Rows, now: int, first: int) -> tuple[Rows, Rows]:
-        """∇R and ΔR at instants from ``first`` to ``now``; up to NOW where they begin in it."""
+        """Return random ∇R and ΔR at instants from ``first`` to ``now``."""
         gone, came = {}, {}
         for row, at in old.items():
             if self.chance.random() < 0.4:

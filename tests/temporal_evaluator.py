@@ -1,8 +1,8 @@
-"""Temporal expressions evaluated literally, from the paper's definitions (sections 3.2, 4.2.2, 5): the other side of
-the laws of view maintenance.  A relation is a dict from rows to sets of instants; nothing here knows of periods, of
-deltas, or of the derivation.
+"""Evaluate temporal expressions literally by the paper's definitions (sections 3.2, 4.2.2, 5), to check the laws of
+view maintenance. A relation is a dict from rows to sets of instants. The module does not use periods, deltas or the
+derivation.
 
-Time is small whole numbers from 0.  NOW in a timestamp is t_now being in it (definition 3.1).
+Instants are small nonnegative integers. A timestamp contains NOW if it contains t_now (definition 3.1).
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ def shared(left: Rows, right: Rows) -> Rows:
 
 
 def later(rows: Rows, then: int, now: int) -> Rows:
-    """ψ: a relation of the instant ``then``, nothing having happened until ``now``."""
+    """Apply ψ: return the relation at ``now`` if nothing has changed since ``then``."""
     more = frozenset(range(then + 1, now + 1))
     return {row: instants | more if then in instants else instants for row, instants in rows.items()}
 
 
 class Database:
-    """Base relations by table name, their deltas, and the instants at which expressions are judged."""
+    """Base relations by table name, their deltas, and the instants at which the tests compare expressions."""
 
     def __init__(
         self,
@@ -247,6 +247,6 @@ _STRICT: dict[str, Callable[..., Any]] = {
     "period_length": len,
     "period_contains": lambda a, b: a >= b,
     "period_overlaps": lambda a, b: bool(a & b),
-    # Calendar arithmetic stands for any function that does not fall: years of ten instants.
+    # Calendar arithmetic represents any monotonic function. A year has ten instants.
     "add_months": lambda t, n: 10 * (t // 10) + n,
 }

@@ -1,4 +1,4 @@
-"""Temporal views on DuckDB: recorded histories as tables, and the value of a view's text at an instant."""
+"""Temporal views in DuckDB: recorded histories as tables, and the value of a view at an instant."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from weft.sql.render_temporal import Evaluation, Leaf, value_sql
 
 EPOCH = dt.datetime(1970, 1, 1)
 Period = tuple[int, "int | None"]
-"""[from, to) in microseconds; None: open."""
+"""[from, to) in microseconds. The end of an open period is None."""
 Value = dict[tuple[Any, ...], list[Period]]
-"""Row -> its periods, in order."""
+"""Map each row to its periods, in order."""
 
 
 def tracked(number: int, name: str, /, **columns: str) -> TableSchema:
-    """A tracked table with these columns and types."""
+    """Return a tracked table with these columns and types."""
     given = [*((column, DataType.parse(type)) for column, type in columns.items())]
     named = [*given, (VALID_FROM, TIMESTAMP), (VALID_TO, TIMESTAMP)]
     return TableSchema(
@@ -34,7 +34,7 @@ def tracked(number: int, name: str, /, **columns: str) -> TableSchema:
 
 
 def day(text: str) -> int:
-    """The first instant of a day, ``10/01/97`` as the paper writes it."""
+    """Return the first instant of a day in the paper's notation (``10/01/97``)."""
     return (dt.datetime.strptime(text, "%m/%d/%y") - EPOCH) // dt.timedelta(microseconds=1)
 
 
@@ -43,12 +43,12 @@ def moment(instant: int | None) -> dt.datetime | None:
 
 
 def leaf_name(leaf: Leaf) -> str:
-    """The view that a leaf of an expression reads: the table's name, or that of what a change takes or puts."""
+    """Return the view that a leaf of an expression reads: a table, or the deleted or inserted rows of a change."""
     return leaf.table.name if isinstance(leaf, Base) else f"{type(leaf).__name__.lower()}_{leaf.base.table.name}"
 
 
 class Histories:
-    """Tables in DuckDB."""
+    """Recorded histories as tables in DuckDB."""
 
     def __init__(self, tables: Iterable[TableSchema]) -> None:
         self.tables = {table.name: table for table in tables}
@@ -59,12 +59,12 @@ class Histories:
             self.create(name, table)
 
     def create(self, name: str, table: TableSchema) -> None:
-        """An empty table of that schema."""
+        """Create an empty table with this schema."""
         heads = ", ".join(f"{column.name} {spelled(column.type)}" for column in table.columns)
         self.connection.execute(f"CREATE OR REPLACE TABLE {name} ({heads})")
 
     def load(self, rows: Mapping[str, Sequence[tuple[Any, ...]]]) -> None:
-        """Replaces tables' rows: values, from, to; instants in microseconds."""
+        """Replace the rows of tables. A row is (values, from, to), with instants in microseconds."""
         script = []
         for name, given in rows.items():
             types = [column.type for column in self.tables[name].columns]
@@ -75,11 +75,11 @@ class Histories:
         self.connection.execute("; ".join(script))
 
     def view(self, text: str, now: int, since: int = 0) -> Value:
-        """The value of a view's text at ``now``."""
+        """Return the value of a view's query at ``now``."""
         return self.value(sequenced(bind_view(text, self.tables)), now, since)
 
     def value(self, relation: Temporal, now: int, since: int = 0) -> Value:
-        """The value of a temporal relation at ``now``."""
+        """Return the value of a temporal relation at ``now``."""
         return self.read(value_sql(relation, leaf_name, Evaluation(now, since)))
 
     def read(self, sql: str) -> Value:

@@ -1,5 +1,4 @@
-"""A server of the web on this machine: it takes what is posted, or follows a script of what it answers and when it
-goes."""
+"""A web server on this machine. It accepts posts, or follows a script of responses and failures."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ DROP_BEFORE, DROP_AFTER, HANG, DRIP = "drop before", "drop after", "hang", "drip
 
 @dataclass
 class Request:
-    """One that was posted."""
+    """A request that the server received."""
 
     target: str
     headers: dict[str, str]
@@ -27,8 +26,10 @@ class Request:
 
 @dataclass
 class Web:
-    """``says`` are the answers, one a request, the last of them again and again: a status with its reason and headers,
-    or how it goes."""
+    """A server with one response per request in ``says``. It repeats the last response.
+
+    A response is a status with its reason and headers, or a failure.
+    """
 
     says: list[str] = field(default_factory=lambda: ["200 OK"])
     requests: list[Request] = field(default_factory=list)
@@ -36,7 +37,6 @@ class Web:
     over: threading.Event = field(default_factory=threading.Event)
 
     def talk(self, line: socket.socket) -> None:
-        """One conversation."""
         says = self.says[min(self.conversations, len(self.says) - 1)]
         self.conversations += 1
         with line, contextlib.suppress(OSError), line.makefile("rb") as stream:
@@ -64,7 +64,7 @@ class Web:
 
 @contextlib.contextmanager
 def web(server: Web, context: ssl.SSLContext | None = None) -> Iterator[int]:
-    """The server on a port of its own; with ``context`` it speaks TLS."""
+    """Run the server, and yield its port. With ``context``, the server uses TLS."""
 
     def talk(line: socket.socket) -> None:
         with contextlib.suppress(OSError):

@@ -1,6 +1,6 @@
-"""The life of one query, printed at each stage by the functions that it really goes through: docs/life-of-a-query.md.
+"""Print each stage in the life of one query with the functions of Weft: docs/life-of-a-query.md.
 
-``python -m pytest tests/docs --bless`` (``make bless``) writes the page; ``test_life_of_a_query.py`` holds it.
+``python -m pytest tests/docs --bless`` (``make bless``) writes the page. ``test_life_of_a_query.py`` checks the page.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ T: Final = parse_instant("1993-05-10")
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     found = plan(TEXT, TABLES)
     parts = [HEAD, *_compiling(found), *_deriving(found), *_running(found), TAIL]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
@@ -124,7 +124,7 @@ def _running(found: Plan) -> Iterator[str]:
 
 
 def _fate(event: Event) -> str:
-    """Whether the order of time leaves a start any room."""
+    """Describe whether the order of time rules out the event."""
     demanded = conjunction(window(event.instant), condition(event.block))
     never = simplify(demanded, starts_of(sources(event.block))) == FALSE
     return "it can never hold, and is dropped" if never else "kept"
@@ -156,7 +156,7 @@ def _path_words(path: Access) -> str:
 
 
 def _member(found: Plan, query_id: int, tau: int) -> Member:
-    """A query as the catalog gives it to a tick."""
+    """Return a query as the catalog passes it to a tick."""
     record = QueryRecord(
         query_id=query_id,
         name=f"q{query_id}",
@@ -184,7 +184,7 @@ def _block(language: str, text: str) -> str:
 
 
 def _item(event: Event) -> str:
-    """A branch as part of a numbered list."""
+    """Return a branch as an item of a numbered list."""
     return "\n".join("   " + line if line else "" for line in _block("sql", _shown(event)).splitlines())
 
 

@@ -1,8 +1,8 @@
-"""The documents as tests read them: their files, fenced blocks, headings and links, and consoles that can be run.
+"""Read the documents for tests: their files, fenced blocks, headings, links and executable consoles.
 
-A ``console`` block is what a terminal shows: ``$`` before a command, ``>`` before its further lines, then its output.
-A line of three dots stands for any lines.  The comparison ignores empty lines, spacing, elapsed seconds and instants
-from 2026 on (the wall clock), and in transcripts the sizes of files.
+A ``console`` block shows a terminal: ``$`` before a command, ``>`` before its further lines, then its output. A line of
+three dots matches any lines. The comparison ignores empty lines, spacing, elapsed seconds and instants from 2026 on
+(the wall clock). In transcripts, it also ignores file sizes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Step:
-    """A command as one types it, and what is shown under it."""
+    """A command, and its expected output."""
 
     command: str
     typed: tuple[str, ...]
@@ -49,7 +49,7 @@ def name_of(page: Path) -> str:
 
 
 def blocks(text: str) -> Iterator[Block]:
-    """The fenced blocks of a page, those in lists too, in their order."""
+    """Yield the fenced blocks of a page in order, including those in lists."""
     language, lines, begin, indent = None, [], 0, 0
     for number, line in enumerate(text.splitlines()):
         if not line.strip().startswith("```"):
@@ -64,12 +64,12 @@ def blocks(text: str) -> Iterator[Block]:
 
 
 def prose(text: str) -> str:
-    """A page without its fenced blocks."""
+    """Return a page without its fenced blocks."""
     return re.sub(r"^( *)```.*?^ *```$", "", text, flags=re.MULTILINE | re.DOTALL)
 
 
 def anchors(text: str) -> set[str]:
-    """The anchors of a page's headings."""
+    """Return the anchors of a page's headings."""
     found: set[str] = set()
     for heading in re.findall(r"^#+ +(.*)$", prose(text), flags=re.MULTILINE):
         plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
@@ -78,12 +78,12 @@ def anchors(text: str) -> set[str]:
 
 
 def links(text: str) -> list[str]:
-    """The targets of a page's links."""
+    """Return the targets of a page's links."""
     return re.findall(r"\[[^\]]*\]\(([^)\s]+)\)", re.sub(r"`[^`\n]*`", "", prose(text)))
 
 
 def steps(block: Block) -> list[Step]:
-    """The commands of a console, each with its output."""
+    """Return the commands of a console with their outputs."""
     found: list[Step] = []
     typed: list[str] = []
     shown: list[str] = []
@@ -103,9 +103,10 @@ def steps(block: Block) -> list[Step]:
 def perform(
     command: str, setenv: Callable[[str, str], None], captured: Callable[[], str], *, codes: bool = False
 ) -> str:
-    """Run a command and return its output: ``weft`` and ``export`` in this process, anything else in a shell.
+    """Run a command and return its output. ``weft`` and ``export`` run in this process, and other commands run in a
+    shell.
 
-    With ``codes`` the last line of a ``weft`` command is its exit code, unless that is 0.
+    With ``codes``, the last line for a ``weft`` command is its exit code unless the code is 0.
     """
     word = command.split(None, 1)[0]
     if word == "export":
@@ -124,14 +125,14 @@ def perform(
 
 
 def same(shown: Sequence[str], found: str, *, sizes: bool = True) -> bool:
-    """Whether an output is the one that is shown, with its sizes or without them."""
+    """Return whether an output equals the expected output. If ``sizes`` is false, ignore file sizes."""
     return _fits(_comparable(shown, sizes), _comparable(found.splitlines(), sizes))
 
 
 def assert_current(page: Path, output: Callable[[Block], list[str]], bless: bool) -> None:
-    """Assert that a page shows today's output, or write it into the page with ``bless``.
+    """Assert that a page shows the current output. With ``bless``, write the current output into the page.
 
-    ``output`` returns the lines that a block should have.
+    ``output`` returns the expected lines of a block.
     """
     text = page.read_text()
     lines = text.splitlines()
@@ -144,9 +145,9 @@ def assert_current(page: Path, output: Callable[[Block], list[str]], bless: bool
 
 
 def retyped(wanted: Sequence[Step], terminal: Callable[[str], str], bless: bool, *, sizes: bool = True) -> list[str]:
-    """Type the commands of a console; return its lines with today's output where that differs.
+    """Run the commands of a console, and return its lines. If an output differs, the lines contain the current output.
 
-    Raises AssertionError for a difference, unless ``bless``.
+    Raises AssertionError for a difference, unless ``bless`` is true.
     """
     new: list[str] = []
     for step in wanted:

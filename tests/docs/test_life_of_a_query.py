@@ -1,4 +1,4 @@
-"""docs/life-of-a-query.md is what the program says of that query now."""
+"""docs/life-of-a-query.md contains the current output of the program for its query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every link in a document leads somewhere: to a file that is there, and to a heading in it."""
+"""Every link in a document leads to an existing file and to an existing heading."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from docs.pages import PAGES, anchors, links, name_of
 
 
 def _wrong(page: Path, link: str) -> str | None:
-    """What is wrong with a page's link."""
+    """Return the fault of a link, or None."""
     if "://" in link:
         return "documents name papers and packages, and link to files"
     name, _, anchor = link.partition("#")

@@ -1,4 +1,4 @@
-"""The page about Python: each method of a home with its signature and an example, and the examples as they run."""
+"""The page about Python shows every method of ``Weft`` with its signature and an example, and the examples run."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ METHODS = sorted(name for name in dir(Weft) if not name.startswith("_") and name
 
 
 def _sections() -> dict[str, str]:
-    """The text under each method's heading."""
+    """Return the text under the heading of each method."""
     found = re.split(r"^### (\w+)$", PAGE.read_text(), flags=re.MULTILINE)
     return dict(zip(found[1::2], (re.split(r"^## ", each, flags=re.MULTILINE)[0] for each in found[2::2]), strict=True))
 
 
 def _signature(name: str) -> str:
-    """The method's signature as the page writes it: without types, a function as a default being three dots."""
+    """Return the signature in the format of the page: without types, and with three dots for a default that is a
+    function.
+    """
     written, keywords = [], False
     for each in inspect.signature(getattr(Weft, name)).parameters.values():
         if each.name == "self":

@@ -1,4 +1,4 @@
-"""What the program has, the reference names: commands, options, channels, variables, exit codes, functions."""
+"""The reference documents every command, option, channel, variable, exit code and function of the program."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _section(page: str, heading: str) -> str:
 
 
 def _options(command: Any) -> set[str]:
-    """The names of a command's options, short ones too, those against a default such as --no-x left out."""
+    """Return the names of a command's options, including short ones. Omit negations such as --no-x."""
     return {name for each in command.params if each.param_type_name == "option" for name in each.opts}
 
 

@@ -1,4 +1,4 @@
-"""What the pages show a terminal to say, it says: every console is typed, in its page's order."""
+"""The program prints what the consoles in the pages show. The test runs every console in the order of its page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SESSIONS = [page for page in PAGES if "```console" in page.read_text()]
 
 @pytest.fixture
 def post(monkeypatch: pytest.MonkeyPatch) -> Iterator[Post]:
-    """The server for mail on this machine, at a port of its own."""
+    """A mail server on this machine."""
     found = Post()
     with serving(found) as port:
         monkeypatch.setenv("WEFT_SMTP_PORT", str(port))
@@ -31,7 +31,7 @@ def post(monkeypatch: pytest.MonkeyPatch) -> Iterator[Post]:
 def terminal(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[[str], str]:
-    """A terminal in a folder in which `make demo` was run: its articles are there."""
+    """A terminal in a folder that contains the articles of `make demo`."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("WEFT_HOME", raising=False)
     monkeypatch.delenv("WEFT_FILES_ROOT", raising=False)
@@ -64,7 +64,7 @@ def test_a_page_is_typed(page: Path, terminal: Callable[[str], str], post: Post,
 
 
 def _letter(text: str) -> list[str]:
-    """A letter's lines, whenever it was sent and wherever the home is."""
+    """Return the lines of a letter without its date and the path of the home."""
     text = re.sub(r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?[+-]\d\d:\d\d", "<instant>", text)
     text = re.sub(r"because the query (\w+) of \S+", r"because the query \1 of <user>", text)
     text = re.sub(r"--home \S+", "--home <home>", text)
@@ -72,7 +72,7 @@ def _letter(text: str) -> list[str]:
 
 
 def _snippet(lines: tuple[str, ...]) -> list[str]:
-    """A Python snippet, what it prints in comments at its end."""
+    """Return a Python snippet, followed by its output in comments."""
     code = list(lines)
     while code and code[-1].startswith("# "):
         code.pop()

@@ -1,4 +1,4 @@
-"""The documentation builds as a site without a warning: every page is in the navigation, every link leads somewhere."""
+"""The documentation builds as a site without warnings. Every page is in the navigation, and every link is valid."""
 
 from __future__ import annotations
 

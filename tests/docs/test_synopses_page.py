@@ -1,4 +1,4 @@
-"""The page on synopses: its formulas are read, have synopses, and answer what it says."""
+"""The formulas on the page about synopses parse, have synopses, and give the answers on the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page on temporal views: its SQL is taken, and what it says is refused is refused."""
+"""Weft accepts the SQL on the page about temporal views, and refuses the queries that the page calls refused."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""What ``weft explain`` says of the golden queries in words: first in ten lines, then why each answer appears, what a
-tick reads, and what a person should know; ``make bless`` rewrites.  The SQL of the branches is held beside it
-(``test_golden.py``)."""
+"""The text output of ``weft explain`` for the golden queries. ``make bless`` rewrites the expected output.
+
+The output has ten lines of essentials, then the causes of each answer, the reads of a tick, and warnings. The file
+``test_golden.py`` checks the SQL of the branches.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ ROWS = {name: Extent(1_000 * number, 0, number * 864_000_000_000) for number, na
 
 
 def shown(title: str, text: str) -> str:
-    """Everything that is said of a query."""
+    """Return the whole explanation of a query."""
     found = explain(plan(text, TABLES))
     parts = [
         f"==== {title}\n\n{text}\n",
@@ -37,7 +39,7 @@ def shown(title: str, text: str) -> str:
 
 
 def brief(found: Explanation) -> tuple[str, ...]:
-    """What is shown first, over tables of some rows."""
+    """Return the brief explanation, over tables with some rows."""
     return replace(found, how_many=how_many(found.summary, ROWS)).brief
 
 

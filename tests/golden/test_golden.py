@@ -1,5 +1,4 @@
-"""Queries with all that Weft makes of them: ``queries/*.sql`` beside ``expected/*.txt``; ``make bless`` rewrites the
-latter."""
+"""The golden queries in ``queries/*.sql`` and their plans in ``expected/*.txt``. ``make bless`` rewrites the plans."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from weft.planning.plan import Plan, for_one, plan
 
 
 def shown(title: str, text: str) -> str:
-    """Everything that is held of a query."""
+    """Return the expected text for a query."""
     head = f"==== {title}\n\n{text}\n\n"
     try:
         found = plan(text, TABLES)
@@ -34,13 +33,13 @@ def shown(title: str, text: str) -> str:
 
 
 def parameters(found: Plan) -> str:
-    """The constants that were lifted."""
+    """Return the constants that the plan replaces by parameters."""
     pairs = zip(found.parameters, found.values, strict=True)
     return "\n".join(f"{p.name} {p.type} = {value.value!r}" for p, value in pairs) or "none"
 
 
 def branches(found: Plan, *, whole: bool) -> list[str]:
-    """The branches of Q^M or Q^I as they run, each with its driver and how it reaches its tables."""
+    """Return the SQL of the branches of Q^M or Q^I, each with its driver and its access paths."""
     texts = []
     for event in found.first if whole else found.branches:
         branch = for_one(event, found.values, {}, whole)

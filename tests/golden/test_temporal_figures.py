@@ -1,7 +1,7 @@
-"""The figures and tables of the paper on temporal views (Yang and Widom 1998), as values by definition.
+"""The figures and tables of the paper on temporal views (Yang and Widom 1998), compared with values by definition.
 
-Figures 2 and 4 are loaded as [a, b) as printed: Coy, gone on 10/01/97, satisfies end < NOW that day.  Figures 5 and 7
-are of closed periods of instants, [a, b] being [a, b + 1) here.
+Figures 2 and 4 are loaded as the printed periods [a, b): Coy, who left on 10/01/97, satisfies end < NOW on that day.
+Figures 5 and 7 have closed periods of instants. Their period [a, b] is [a, b + 1) in the tests.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FIGURE_4 = [
     (*BEN, day("10/01/97"), None),
     (*COY, day("11/01/96"), day("10/01/97")),
 ]
-# The paper leaves the contents of S open.
+# The paper does not give the contents of S.
 BENS = (700000, "Tapestry", "Dee")
 COYS = (714285, "Weaving", "Dee")
 AMYS = (123456, "Looms", "Eve")
@@ -65,7 +65,7 @@ def test_the_view_of_figure_3(today: str, expected: Value) -> None:
 
 
 def test_figure_2_under_a_projection() -> None:
-    """Amy's offices are one row of her department, with the instants of both (section 3.3)."""
+    """Amy's offices become one row of her department with the instants of both (section 3.3)."""
     home = Histories([DIRECTORY])
     home.load({"r": FIGURE_2})
     assert home.view("SELECT id, dept FROM r", day("09/30/97")) == {

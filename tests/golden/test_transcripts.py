@@ -1,7 +1,7 @@
-"""What commands print, as a terminal shows it: each transcript is typed in a folder of its own, in this process.
+"""The output of commands in a terminal. Each transcript runs in a separate folder in this process.
 
-A transcript is a page with ``console`` blocks: ``$`` before a command, then its output, then its exit code unless that
-is 0.  ``make bless`` rewrites the output.  Read the difference: a person sees each changed line.
+A transcript is a page with ``console`` blocks: ``$`` before a command, then its output, then its exit code unless the
+code is 0. ``make bless`` rewrites the output. Read the difference, because users see every changed line.
 """
 
 from __future__ import annotations

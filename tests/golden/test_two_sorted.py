@@ -1,5 +1,7 @@
-"""What ``weft explain --language 2fol`` says of the paper's formulas, with sets and with duplicates; ``make bless``
-rewrites."""
+"""The output of ``weft explain --language 2fol`` for the paper's formulas, with sets and with duplicates.
+
+``make bless`` rewrites the expected output.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The golden queries as texts."""
+"""Read the golden queries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FILES = sorted((HERE / "queries").glob("*.sql"))
 
 
 def queries(path: Path) -> list[tuple[str, str]]:
-    """(title, text) of each query of a file: a title is a comment after an empty line."""
+    """Return pairs (title, text) of the queries in a file. A title is a comment after an empty line."""
     found = []
     for part in re.split(r"\n\n(?=-- )", path.read_text().strip()):
         title, _, text = part.partition("\n")

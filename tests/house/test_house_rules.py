@@ -1,4 +1,4 @@
-"""The rules of the house that no linter knows: sizes, names, docstrings (design, section 4)."""
+"""The rules for source files that no linter checks: sizes, names, docstrings (design, section 4)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
 
 
 def _length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """Lines of code from the signature on, the docstring left aside: saying more must not cost anything."""
+    """Return the number of lines from the signature on, without the docstring."""
     lines = (function.end_lineno or function.lineno) - function.lineno + 1
     first = function.body[0]
     if ast.get_docstring(function) is not None:
@@ -44,7 +44,7 @@ def test_there_is_something_to_check() -> None:
 
 
 def _check(rule: Callable[[Path], Iterable[str]], paths: Sequence[Path] = SOURCES) -> None:
-    """Fail with every offence of every file."""
+    """Fail with a list of all violations in all files."""
     offences = [f"{_name(path)}: {offence}" for path in paths for offence in rule(path)]
     assert not offences, "\n".join(["", *offences])
 
@@ -108,11 +108,11 @@ def test_only_the_clock_reads_the_clock() -> None:
     _check(_clock_reads)
 
 
-# These read and write a home's data; the other parts have local files of their own.
+# These modules read and write the data of a home. Other modules may have local files.
 DATA_PARTS = [path for path in SOURCES if re.search("weft/(storage/|execution/|extraction/quarantine)", str(path))]
 FILE_MODULES = {"pathlib", "shutil", "fcntl", "glob", "tempfile", "io"}
 OF_THE_PROCESS = {"environ", "getpid", "kill", "cpu_count"}
-# An open home's folder, for its catalog and Spark's log; the folders of arrangements and open rows, which are no data.
+# The folder of a home contains its catalog and Spark's log. The folders of arrangements and open rows contain no data.
 LOCAL_FOLDERS = {f"src/weft/execution/{name}.py" for name in ("home", "look_ups", "current_rows_cache")}
 
 

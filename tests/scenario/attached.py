@@ -1,7 +1,6 @@
-"""A process that works in the JVM of another: what is killed in it is Weft's own process, with none of a JVM's start.
+"""A process that uses the JVM of another process. A test can kill this process without the cost of starting a JVM.
 
-Nothing of the dead process is left in the JVM but sessions that nobody names: a failpoint lies between calls of Spark,
-never within one.
+The killed process leaves only unused sessions in the JVM, because a failpoint is never inside a call of Spark.
 """
 
 from __future__ import annotations
@@ -16,21 +15,21 @@ SECRET = "PYSPARK_GATEWAY_SECRET"
 
 
 def door() -> dict[str, str]:
-    """The environment of a process that is to work in this process's JVM."""
+    """Return the environment of a process that will use the JVM of this process."""
     assert session._running is not None
     parameters = session._running.gateway.java_parameters
     return {PORT: str(parameters.port), SECRET: parameters.auth_token}
 
 
 class OtherProcess:
-    """Stands for the JVM's process, which is not this one's child."""
+    """The process of the JVM, which is not a child of this process."""
 
     def poll(self) -> None:
-        """It lives."""
+        """Return None, because the process runs."""
 
 
 def attach(log: Path) -> None:
-    """Makes the JVM that the environment names that of this process."""
+    """Use the JVM that the environment names as the JVM of this process."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession

@@ -1,5 +1,7 @@
-"""The real corpora as they arrived: parts of any number, the paper's queries over groups that occur there, and the
-answers in closed form (SQL written by hand for DuckDB, over the rows that are stored; none of Weft's code)."""
+"""The real corpora, divided into any number of parts, with the paper's queries over groups in the corpora.
+
+The expected answers are hand-written SQL in closed form. DuckDB evaluates the SQL over the stored rows without Weft.
+"""
 
 from __future__ import annotations
 
@@ -24,29 +26,29 @@ from weft.bench.bench_home import QUERIES
 
 FOUR_WEEKS = 28 * DAY
 UNREADABLE = ("sci.crypt/16027", "sci.electronics/53718")
-"""Two articles whose Date is 17 hours off UTC: they go to quarantine."""
+"""Two articles whose Date has an offset of 17 hours from UTC. They go to the quarantine."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """Files that arrive together, and the instant of the tick after them: no later part has a row before it."""
+    """Files that arrive together, and the instant of the next tick. Later parts have no rows before this instant."""
 
     paths: tuple[Path, ...]
     t: int
 
 
 class Corpus(Protocol):
-    """One of the corpora; ``groups`` are those of Q1, Q2 (a prefix) and Q3."""
+    """A corpus. ``groups`` are the groups of Q1, Q2 (a prefix) and Q3."""
 
     name: str
     groups: tuple[str, str, str]
     stored: int
 
     def parts(self, count: int, folder: Path) -> list[Part]:
-        """The corpus in ``count`` parts in the order of arrival, written to ``folder``."""
+        """Write the corpus to ``folder`` in ``count`` parts in the order of arrival."""
 
     def load(self, weft: Weft, part: Part) -> int:
-        """Loads a part; how many rows were stored."""
+        """Load a part, and return the number of stored rows."""
 
 
 class News:
@@ -83,7 +85,7 @@ class News:
         return done.stored
 
     def _own_times(self) -> dict[str, int]:
-        """By GROUP/ARTICLENUMBER, the running maximum of Date, from the index beside the archives."""
+        """Map GROUP/ARTICLENUMBER to the running maximum of Date, from the index next to the archives."""
         with gzip.open(self.folder / "index.csv.gz", "rt", encoding="utf-8", newline="") as file:
             entries = sorted(csv.DictReader(file), key=lambda entry: (entry["group"], int(entry["article"])))
         latest: dict[str, int] = {}
@@ -98,7 +100,7 @@ class News:
 
 
 def _members(path: Path) -> Iterator[tuple[str, bytes]]:
-    """The articles of an archive in the order of their numbers."""
+    """Yield the articles of an archive in the order of their numbers."""
     with tarfile.open(path) as archive:
         files = [member for member in archive.getmembers() if member.isfile()]
         for member in sorted(files, key=lambda member: int(member.name.rpartition("/")[2])):
@@ -143,10 +145,10 @@ class Lists:
 
 
 def cut(times: Sequence[int], count: int) -> tuple[list[int], list[int]]:
-    """Where the parts begin (all but the first), and the instant of the tick after each; ``times`` in order.
+    """Return the beginnings of all parts except the first, and the instant of the tick after each part.
 
-    Arrivals and what is due four weeks later are spread evenly over the ticks.  These come as early as they can and as
-    late as they can, by turns; the last five weeks after the last row.
+    ``times`` is sorted. Arrivals and the instants four weeks later are spread evenly over the ticks. Ticks are
+    alternately as late and as early as possible. The last tick is five weeks after the last row.
     """
     events = sorted([*times, *(time + FOUR_WEEKS for time in times if time + FOUR_WEEKS < times[-1])])
     distinct = sorted(set(times))
@@ -163,7 +165,7 @@ def cut(times: Sequence[int], count: int) -> tuple[list[int], list[int]]:
 
 
 def texts(corpus: Corpus) -> dict[str, str]:
-    """Q1 to Q5 over groups of the corpus."""
+    """Return Q1 to Q5 over groups of the corpus."""
     one, prefix, replied = corpus.groups
     found = dict(QUERIES)
     found["Q1"] = found["Q1"].replace("comp.databases", one)
@@ -179,7 +181,7 @@ def install(weft: Weft, corpus: Corpus) -> None:
 
 
 def arrived(home: Path, corpus: Corpus, parts: Sequence[Part]) -> Weft:
-    """A home with the five queries, into which the parts came one after another, with a tick after each."""
+    """Return a home with the five queries in which the parts arrived one after another, with a tick after each part."""
     weft = replay_home(home)
     corpus.load(weft, parts[0])
     install(weft, corpus)
@@ -191,13 +193,13 @@ def arrived(home: Path, corpus: Corpus, parts: Sequence[Part]) -> Weft:
 
 
 def stored(weft: Weft) -> pa.Table:
-    """What the closed forms and the timelines need of the stored messages."""
+    """Return those columns of the stored messages that the closed forms and the timelines need."""
     folder = weft.home / weft.catalog.tables.named("msgs").path
     return DeltaTable(folder).to_pyarrow_table(columns=["msgid", "newsgroup", "inreplyto", "ts"])
 
 
 def closed_forms(rows: pa.Table, corpus: Corpus, t: int) -> dict[str, Mapping[Row, int]]:
-    """Each query's answers before ``t`` with their first instants, as SQL that says what they are."""
+    """Map the answers of each query before ``t`` to their first instants, by SQL in closed form."""
     one, prefix, replied = corpus.groups
     connection = duckdb.connect(config={"threads": 2})
     connection.register("given", rows.set_column(3, "ts", rows.column("ts").cast(pa.int64())))
@@ -221,7 +223,7 @@ def closed_forms(rows: pa.Table, corpus: Corpus, t: int) -> dict[str, Mapping[Ro
 
 
 def threads(rows: pa.Table, wanted: int) -> pa.Table:
-    """Whole threads of about ``wanted`` rows together: no other message has a say in what is an answer there."""
+    """Return whole threads with about ``wanted`` rows in total. Their answers do not depend on other messages."""
     root: dict[str, str] = {}
 
     def find(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Homes in which a process was killed, and what must be true of them once the work has been done again (law 6)."""
+"""Homes after the kill of a process, and the conditions that they must satisfy after the work is repeated (law 6)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DAY = pipeline.DAY
 
 
 def write_sources(folder: Path) -> Path:
-    """Two spools and a CSV file: replies, cross-posts, articles out of order, some late, some that cannot be read."""
+    """Write two spools and a CSV file: replies, cross-posts, unordered and late articles, and unreadable articles."""
     first, more = {}, {}
     for number in range(1, 21):
         group = "comp.databases" if number % 3 else "comp.sys.sun,comp.databases"
@@ -54,9 +54,9 @@ def _article(number: int, day: int, group: str, parent: int | None) -> bytes:
 
 
 def run_process(home: Path, sources: Path, *steps: str, failpoint: str | None = None, own_jvm: bool = False) -> int:
-    """Runs the pipeline's steps in a process of its own; its exit code (-9: killed).
+    """Run steps of the pipeline in a separate process, and return its exit code (-9: killed).
 
-    Where Spark is needed it works in the JVM of the tests, or starts one of its own.
+    If Spark is needed, the process uses the JVM of the tests. With ``own_jvm``, it starts another JVM.
     """
     environment = {name: value for name, value in os.environ.items() if name != "WEFT_FAILPOINT"}
     path = [str(Path(pipeline.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -73,7 +73,7 @@ def run_process(home: Path, sources: Path, *steps: str, failpoint: str | None = 
 
 @dataclass(frozen=True)
 class Contents:
-    """Everything that must be the same, killed or not."""
+    """The contents of a home, which must be the same with and without a kill."""
 
     tables: dict[str, list[Row]]
     ledger: list[Row]
@@ -82,7 +82,7 @@ class Contents:
 
 
 def contents(weft: Weft) -> Contents:
-    """What a home holds and has sent, after laws 1 and 2 and its own records were looked at."""
+    """Check laws 1 and 2 and the records of the home, and return its contents and the delivered answers."""
     _require_settled(weft)
     files = {}
     for name, (_, channel) in pipeline.QUERIES.items():
@@ -108,7 +108,7 @@ def _require_settled(weft: Weft) -> None:
 
 
 def _lines(path: Path) -> list[Row]:
-    """The file's rows without the tick, which a tick that died and went again may change."""
+    """Return the rows of the file without the tick, because a repeated tick may have another number."""
     text = path.read_text()
     if path.suffix == ".csv":
         rows = [tuple(row) for row in csv.reader(text.splitlines())][1:]
@@ -118,7 +118,9 @@ def _lines(path: Path) -> list[Row]:
 
 
 def require_laws(weft: Weft) -> None:
-    """Laws 1 and 2: what was delivered is what evaluating the texts at every instant gives, first instants too."""
+    """Check laws 1 and 2: the delivered answers and first instants equal those of the texts evaluated at every
+    instant.
+    """
     catalog = weft.catalog
     read = {f"{name}_answers": answers_table(weft, name) for name in ("unanswered", "liked")}
     tables = {t.name: DeltaTable(weft.home / t.path).to_pyarrow_table() for t in catalog.tables.all()}

@@ -1,9 +1,9 @@
-"""What a person's script does, as one process: loads, installs, ticks, delivers; run again, it goes on.
+"""A user's script as one process: load, install, tick and deliver. A second run continues the work of the first.
 
     python pipeline.py HOME SOURCES STEP...
 
-The kill tests run it with ``WEFT_FAILPOINT`` and, after the kill, without, in a JVM of its own or in that of the tests.
-Batches are a few rows long, so that one load commits several times.
+The kill tests run the script with ``WEFT_FAILPOINT``, and after the kill without it. It uses a separate JVM or that of
+the tests. A batch has a few rows, so one load commits several times.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def third_tick(weft: Weft, _sources: Path) -> None:
 
 
 def _tick(weft: Weft, t: int) -> None:
-    """Ticks at ``t`` unless that was done, and delivers in any case."""
+    """Tick at ``t`` unless this tick is complete, and always deliver."""
     died = weft.catalog.ticks.planned()
     if died is not None or weft.catalog.home().watermark < t:
         weft.tick(now=max(t, weft.catalog.home().watermark, died.t if died is not None else t))
@@ -96,11 +96,11 @@ STEPS: dict[str, Callable[[Weft, Path], None]] = {
     step.__name__: step for step in (load_first, load_votes, install, first_tick, load_more, second_tick)
 }
 OTHERS: dict[str, Callable[[Weft, Path], None]] = {"third_tick": third_tick}
-"""Steps that a script takes in some tests only."""
+"""The steps that only some tests use."""
 
 
 def run(home: Path, sources: Path, *steps: str) -> None:
-    """Does the steps in order."""
+    """Run the steps in order."""
     small_batches()
     with Weft.open(home, clock="replay", create=True) as weft:
         for step in steps:
@@ -108,7 +108,7 @@ def run(home: Path, sources: Path, *steps: str) -> None:
 
 
 def small_batches() -> None:
-    """Batches of a few rows, in this process."""
+    """Limit batches to a few rows in this process."""
     ingest.batches_of = partial(batches_of, max_rows=8)  # type: ignore[attr-defined]
     rows.MAX_ROWS = 5  # type: ignore[misc]
 

@@ -1,9 +1,9 @@
-"""Law 6 beside a real PostgreSQL server: transactions of several writers while Weft polls and is killed.
+"""Law 6 with a real PostgreSQL server: several writers run transactions while Weft polls and is killed.
 
-Each transaction moves an amount between rows of two tables, counts the versions of the rows that it touches, and signs
-them.  So what must be true needs no record of what the writers did: of each row every version is there, once, in
-order; what one transaction signed begins at one instant in both tables; the amounts add up to the same at every instant
-at which anything changed; and what is open is what the server has.
+Each transaction moves an amount between rows of two tables, increases the version of these rows, and signs the rows.
+The test therefore needs no record of the transactions. Every version of a row must occur once, and in order. The rows
+that one transaction signed must begin at one instant in both tables. The total amount must be the same at every instant
+of a change. The open rows must be those on the server.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def postgresql() -> Iterator[str]:
 
 
 class Writer(threading.Thread):
-    """Moves amounts between rows, one transaction after another, until it is told to stop."""
+    """A thread that moves amounts between rows, one transaction after another, until it is stopped."""
 
     def __init__(self, uri: str, number: int, over: threading.Event) -> None:
         super().__init__(name=f"writer-{number}")
@@ -61,7 +61,7 @@ class Writer(threading.Thread):
         drawn = random.Random(self._number)
         with psycopg.connect(self._uri) as connection:
             while not self._over.wait(drawn.random() / 50):
-                # Rows in order, so that no two writers wait for each other.
+                # The rows are sorted, so that no two writers wait for each other.
                 rows = sorted({(drawn.choice(TABLES), drawn.randrange(ROWS)) for _ in range(drawn.randint(2, 4))})
                 amounts = [drawn.randint(-9, 9) for _ in rows]
                 amounts[-1] -= sum(amounts)
@@ -92,7 +92,7 @@ def poll(home: Path, failpoint: str | None) -> int:
     ("writers", "polls"),
     [
         pytest.param(3, 3, id="small"),
-        # Each poll is a process of its own: a few seconds, more where the machine is busy.
+        # Each poll is a separate process, which takes a few seconds or more on a busy machine.
         pytest.param(6, 24, id="big", marks=(pytest.mark.slow, pytest.mark.timeout(900))),
     ],
 )
@@ -141,9 +141,9 @@ def require_laws(weft: Weft, there: dict[str, list[tuple[object, ...]]]) -> None
             assert [end for _, _, end in told[:-1]] == [begin for _, begin, _ in told[1:]]
     first = min(moves)
     assert [at for at, moved in moves.items() if moved and at != first] == []
-    # The writers may have begun before the snapshot: it sees each transaction in both tables, or in none.
+    # The writers may begin before the snapshot. The snapshot shows each transaction in both tables or in none.
     assert moves[first] == 100 * ROWS * len(TABLES)
-    # What the snapshot has of a transaction, it has at the instant of the snapshot.
+    # The changes of a transaction in the snapshot begin at the instant of the snapshot.
     assert all(len(instants - {first}) <= 1 for instants in begun.values())
     signatures: dict[int, set[str]] = defaultdict(set)
     for signed, instants in begun.items():

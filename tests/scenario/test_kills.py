@@ -1,9 +1,9 @@
-"""Law 6: a process killed at any write, and run again: nothing lost, nothing twice, in tables, on file and cursor.
+"""Law 6: after a kill at any write and a second run, tables, files and cursors lose nothing and repeat nothing.
 
-What is killed is a process, by SIGKILL.  In some ticks it has a JVM of its own, which dies with it; in the others it
-works in the JVM of the tests, which is warm (``scenario/attached.py``); ``make test-long`` kills at every point both
-ways.  A kill needs only the step that it happens in, so each begins with a copy of a home that has come so far; the
-second run does every step, as a person's script would.
+SIGKILL kills a process. In some ticks, the process has a separate JVM, which dies with the process. In other ticks, the
+process uses the running JVM of the tests (``scenario/attached.py``). ``make test-long`` kills at every point in both
+ways. A kill needs only the step in which it happens. Each test therefore starts with a copy of a home after the earlier
+steps. The second run executes every step, as a user's script would.
 """
 
 from __future__ import annotations
@@ -37,16 +37,19 @@ STEPS = tuple(pipeline.STEPS)
 
 @dataclass(frozen=True)
 class Kill:
-    """Kills at ``points`` (``name`` or ``name:pass``), one after another, in ``step``, of a home as it was after
-    ``after``: a step, or ``told``: a tick committed, nothing delivered."""
+    """A sequence of kills at ``points`` (``name`` or ``name:pass``) in ``step``.
+
+    ``after`` is the state of the home before the step: the name of an earlier step, or ``told`` for a committed tick
+    without deliveries.
+    """
 
     points: tuple[str, ...]
     step: str
     after: str
     slow: bool = False
-    """Left to ``make test-long``."""
+    """Whether only ``make test-long`` runs the test."""
     whole: bool = False
-    """In ``make test`` it is killed with a JVM of its own."""
+    """Whether ``make test`` uses a separate JVM for this kill."""
 
     @property
     def names(self) -> set[str]:
@@ -78,7 +81,7 @@ KILLS = (
 
 @pytest.fixture(scope="module")
 def small_batches() -> Iterator[None]:
-    """The pipeline makes its batches small for good; here that ends with the module."""
+    """Limit batches to a few rows, until the end of the module."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ingest, "batches_of", ingest.batches_of)
         patch.setattr(rows, "MAX_ROWS", rows.MAX_ROWS)
@@ -97,7 +100,7 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def undisturbed(spark: SparkSession, small_batches: None, sources: Path, homes: Path) -> Contents:
-    """A run that nothing happens to; the home is kept as it was after each step."""
+    """Return the contents after a run without kills. The fixture saves a copy of the home after each step."""
     home = homes / "undisturbed"
     for step in STEPS:
         pipeline.run(home, sources, step)
@@ -109,7 +112,7 @@ def undisturbed(spark: SparkSession, small_batches: None, sources: Path, homes: 
 
 @pytest.fixture(scope="module")
 def told(undisturbed: Contents, sources: Path, homes: Path) -> Path:
-    """A home whose process was killed between the first tick's commit and its delivery."""
+    """Return a home whose process was killed after the commit of the first tick and before its delivery."""
     home = homes / "after-told"
     shutil.copytree(homes / "after-install", home)
     assert run_process(home, sources, "first_tick", failpoint="tick.committed") == -signal.SIGKILL
@@ -118,11 +121,10 @@ def told(undisturbed: Contents, sources: Path, homes: Path) -> Path:
 
 def test_every_failpoint_is_killed_at() -> None:
     names = {name for path in SOURCE.rglob("*.py") for name in re.findall(r'failpoint\("([^"]+)"\)', path.read_text())}
-    # Spark has no part in these: tests/unit/arrangement/test_kills.py, unit/execution/test_compacting.py,
-    # test_temporal_views.py, test_discarding.py, test_undoing.py, test_replacement_preview.py,
-    # unit/extraction/test_sources.py
-    # and test_many_rejected.py, unit/delivery/test_mail_failures.py, test_delta.py, test_digest.py, test_webhook.py and
-    # test_program.py kill there.
+    # Spark has no part in these points. The tests of these points are tests/unit/arrangement/test_kills.py,
+    # unit/execution/test_compacting.py, test_temporal_views.py, test_discarding.py, test_undoing.py,
+    # test_replacement_preview.py, unit/extraction/test_sources.py and test_many_rejected.py,
+    # unit/delivery/test_mail_failures.py, test_delta.py, test_digest.py, test_webhook.py and test_program.py.
     others = ("arrangement.", "cleaning.", "commit.", "compaction.", "delta.", "digest.", "discard.", "exec.")
     others = (*others, "location.", "mail.", "replace.", "source.", "synopsis.", "table.", "undo.", "view.", "webhook.")
     names = {name for name in names if not name.startswith(others)}
@@ -132,7 +134,7 @@ def test_every_failpoint_is_killed_at() -> None:
 
 
 def _ways(kill: Kill) -> list[Any]:
-    """The kill in the tests' JVM and with a JVM of its own; one of them is enough for ``make test``."""
+    """Return the kill in the JVM of the tests and in a separate JVM. ``make test`` runs only one of the two."""
     name = f"{'-'.join(kill.points)}-{kill.step}"
     if kill.after == "told" or kill.step.startswith("load"):  # no JVM is needed
         return [pytest.param(kill, True, id=name, marks=[pytest.mark.slow] if kill.slow else [])]
@@ -163,7 +165,7 @@ def test_a_killed_process_run_again_loses_nothing_and_repeats_nothing(
 def test_a_purge_after_a_crash_leaves_a_home_that_goes_on(
     undisturbed: Contents, sources: Path, homes: Path, tmp_path: Path
 ) -> None:
-    """The tick that died had its answers in the ledger: it is counted before anything of them is taken out."""
+    """The ledger contains answers of the killed tick. Weft counts the tick before the purge removes answers."""
     home = tmp_path / "home"
     shutil.copytree(homes / "after-load_more", home)
     assert run_process(home, sources, "second_tick", failpoint="tick.written") == -signal.SIGKILL
@@ -183,7 +185,7 @@ def test_a_purge_after_a_crash_leaves_a_home_that_goes_on(
 def test_a_text_is_replaced_between_ticks_that_die(
     undisturbed: Contents, sources: Path, homes: Path, tmp_path: Path
 ) -> None:
-    """The tick that died is counted as the old text's; the new one's first tick dies, too."""
+    """Weft counts the killed tick for the old text. The first tick of the new text is also killed."""
     news = pipeline.QUERIES["news"][0].replace("comp.%", "sci.%")
     waiting = pipeline.QUERIES["unanswered"][0].replace("3 DAYS", "1 DAYS")
     found = []

@@ -1,4 +1,4 @@
-"""The wheel, as somebody gets it who has never seen the sources: built, installed by pipx, the demo played."""
+"""Build the wheel, install it with pipx, and run the demo, without access to the sources."""
 
 from __future__ import annotations
 

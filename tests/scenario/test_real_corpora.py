@@ -1,7 +1,7 @@
-"""Laws 1 and 2 on messages that people wrote: the paper's five queries over 20 Newsgroups and two mailing lists.
+"""Laws 1 and 2 on real messages: the paper's five queries over 20 Newsgroups and two mailing lists.
 
-The messages arrive in parts, with a tick after each; whatever the parts, the answers are those of SQL in closed form
-over all that is stored, and, on a sample, of the queries' own texts evaluated at every instant.
+The messages arrive in parts, with a tick after each part. For every division into parts, the answers equal those of SQL
+in closed form over all stored rows. On a sample, they also equal those of the texts evaluated at every instant.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NAMES = ("Q1", "Q2", "Q3", "Q4", "Q5")
 
 @dataclass(frozen=True)
 class Delivered:
-    """A corpus that arrived in seven parts, and what is expected of any other way."""
+    """A corpus that arrived in seven parts, with the expected answers for every other division."""
 
     corpus: Corpus
     weft: Weft
@@ -43,7 +43,7 @@ class Delivered:
 def seven(
     request: pytest.FixtureRequest, spark: SparkSession, data: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Delivered:
-    """Seven parts, seven ticks."""
+    """A corpus after seven parts and seven ticks."""
     corpus: Corpus = request.param(data)
     folder = tmp_path_factory.mktemp(corpus.name)
     parts = corpus.parts(7, folder)
@@ -74,7 +74,7 @@ def test_one_tick_gives_the_same_in_the_same_order(seven: Delivered, tmp_path: P
 
 
 def test_the_texts_themselves_say_so_at_sampled_instants(seven: Delivered) -> None:
-    """Law 1 at an instant: what is in the answer there and was not delivered before is what begins there."""
+    """Law 1 at an instant: a row of the result that was not delivered before begins at this instant."""
     timeline = Timeline({"msgs": stored(seven.weft)})
     chance = random.Random(1992)
     for name, text in texts(seven.corpus).items():
@@ -111,7 +111,7 @@ def test_sixty_ticks_give_the_same(seven: Delivered, tmp_path: Path) -> None:
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("count", [7, 60])
 def test_ticks_after_one_load_give_the_same(seven: Delivered, count: int, tmp_path: Path) -> None:
-    """All is there from the first tick on, most of it in its future."""
+    """All rows are stored before the first tick, and most rows have a later time than the tick."""
     [whole] = seven.corpus.parts(1, tmp_path / "whole")
     weft = replay_home(tmp_path / "home")
     assert seven.corpus.load(weft, whole) == seven.corpus.stored

@@ -1,7 +1,7 @@
-"""Law 6 beside a real broker of Kafka: Debezium envelopes in several partitions, polled by processes that are killed.
+"""Law 6 with a real Kafka broker: Weft polls Debezium envelopes from several partitions, and its processes are killed.
 
-Each transaction moves an amount between two rows, whose versions it counts.  So of each row every version is there,
-once, in order; and at every instant the amounts add up to the same, since both rows change at one.
+Each transaction moves an amount between two rows and increases their versions. Every version of a row must therefore
+occur once, and in order. The total amount must be the same at every instant, because both rows change at one instant.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from weft.api import Weft
 from weft.runtime.session import spark_session, stop_session
 from weft.storage.verify import verify
 
-# "source.staged" is of feeds that tell of several tables (tests/unit/extraction/test_feeds_of_several_tables.py).
+# The point "source.staged" applies to feeds with several tables
+# (tests/unit/extraction/test_feeds_of_several_tables.py).
 POINTS = ("source.reserved", "source.written", "source.committed", "source.recorded")
 ROWS, FIRST = 6, 1_700_000_000_000
 NOW = "2096-01-01"
@@ -38,7 +39,7 @@ def broker() -> Iterator[str]:
 
 
 class Shop:
-    """What makes changes; Spark's own connector puts them into the topic, a key into one partition."""
+    """The source of the changes. Spark's connector writes the changes into the topic, with one partition per key."""
 
     def __init__(self, home: Path, server: str, topic: str) -> None:
         self._drawn, self._server, self._topic = random.Random(5), server, topic
@@ -88,7 +89,7 @@ def poll(home: Path, failpoint: str | None, *more: str) -> subprocess.CompletedP
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
 def test_nothing_is_lost_and_nothing_comes_twice(broker: str, tmp_path: Path) -> None:
-    # In a process of its own: the JVM of other tests has no connector.
+    # A separate process is necessary, because the JVM of other tests has no connector.
     path = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
     command = [sys.executable, "-m", "scenario.test_topic", broker, str(tmp_path)]
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}

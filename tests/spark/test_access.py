@@ -1,4 +1,4 @@
-"""Files of a home after a tick by Spark, and those that channels write."""
+"""Permissions of a home's files after a tick with Spark, and of the files that channels write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a backtest tells is what the query delivers when it is installed and ticked."""
+"""A backtest gives the answers that the query delivers after its installation and ticks."""
 
 from __future__ import annotations
 

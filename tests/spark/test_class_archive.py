@@ -1,4 +1,7 @@
-"""The class-data archive with a real Java: made by one process, used by the next, never half made, never in the way."""
+"""The class-data archive with a real Java: one process creates it, and the next process uses it.
+
+No process uses an incomplete archive, and a missing archive stops no process.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from weft.runtime.jars import present_jars
 from weft.runtime.java import find_java
 from weft.runtime.launch import class_path
 
-# Making an archive takes a core for most of a minute.
+# The creation of an archive takes a core for most of a minute.
 pytestmark = pytest.mark.slow
 
 MAKE = """
@@ -45,7 +48,7 @@ stop_session()
 
 @pytest.fixture(scope="module")
 def environ(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A cache folder of one's own, set in the environment; a small memory is enough."""
+    """Set a separate cache folder and a small memory in the environment."""
     folder = tmp_path_factory.mktemp("archive")
     shutil.copytree(present_jars()[0].parent, folder / "jars")
     with pytest.MonkeyPatch.context() as patch:
@@ -68,7 +71,7 @@ def _archive() -> ClassArchive:
 
 
 def _killed_while_writing(maker: subprocess.Popen[str], folder: Path) -> None:
-    """Kills a maker and its JVM as soon as the JVM writes."""
+    """Kill a creating process and its JVM as soon as the JVM writes."""
     assert maker.stdout is not None
     jvm = int(maker.stdout.readline())
     until = time.monotonic() + 120
@@ -82,7 +85,7 @@ def _killed_while_writing(maker: subprocess.Popen[str], folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def made(environ: Path) -> ClassArchive:
-    """Made by a third process: the first was killed on the way, the second found the first at it."""
+    """The archive of a third process. The first process was killed, and the second found the first process at work."""
     archive = _archive()
     first = _python(MAKE, environ)
     while not (archive.file.parent / "lock").exists() and first.poll() is None:
@@ -114,7 +117,9 @@ def test_the_next_jvm_takes_its_classes_from_it(made: ClassArchive, environ: Pat
 
 
 def _from_archive(told: Path, options: Sequence[str]) -> bool:
-    """Whether a JVM with these options takes Spark's classes from an archive; it ends well at once, with its input."""
+    """Return whether a JVM with these options takes Spark's classes from an archive. The JVM ends at once, because its
+    input is empty.
+    """
     path = os.pathsep.join(map(str, class_path(present_jars())))
     main = "org.apache.spark.api.python.PythonGatewayServer"
     done = subprocess.run(

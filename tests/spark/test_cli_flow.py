@@ -1,4 +1,4 @@
-"""One whole session through the command line: a history loaded, queries tried, left standing, ticked, delivered."""
+"""A whole session on the command line: load a history, try and install queries, tick, deliver."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ QUIET = (
     "SELECT m.msgid FROM msgs m WHERE NOT EXISTS "
     "(SELECT * FROM msgs r WHERE r.inreplyto = m.msgid AND r.ts > NOW() - INTERVAL 14 DAYS)"
 )
-"""It has no closed form: its first delivery runs the branches with an open window."""
+"""The query has no closed form. Its first delivery runs the branches with an open window."""
 
 
 def _article(name: str, days: float, group: str = "comp.databases", to: str | None = None) -> Article:
@@ -36,7 +36,7 @@ def _article(name: str, days: float, group: str = "comp.databases", to: str | No
 def weft(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., Any]:
-    """Runs a command that must succeed; what --json gave, or the text."""
+    """Run a command that must succeed. Return the value of its JSON output with --json, otherwise its text."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("WEFT_HOME", raising=False)
     monkeypatch.setenv("COLUMNS", "200")

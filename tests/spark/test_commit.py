@@ -1,4 +1,6 @@
-"""Spark reads exactly what was committed without it, appends to it, and the other way round; one fence for both."""
+"""Spark reads and appends to tables that delta-rs committed, and the reverse. One fence protects both kinds of
+commits.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,7 @@ def test_every_type_is_read_as_it_was_written_by_either(spark: SparkSession, tmp
     assert [field.dataType.simpleString().upper() for field in frame.schema.fields] == list(VALUES)
     for source in (frame, spark.read.schema(frame.schema).parquet(delta_snapshot(table).files[0].location.spark)):
         assert str(source.toArrow().cast(SCHEMA).to_pylist()) == str(ROWS.to_pylist())  # NaN is not itself
-    # Spark's row, then delta-rs's again, then statistics of both.
+    # The row of Spark, then the row of delta-rs, then the statistics of both.
     options = {"txnAppId": "a", "txnVersion": "2"}
     frame.limit(1).write.format("delta").mode("append").options(**options).save(table.spark)
     assert transaction_version(table, "a") == 2
@@ -181,7 +183,7 @@ def test_a_tick_s_output_is_fenced_whoever_wrote_before(
 def test_files_of_another_writer_are_not_committed(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that was thought dead writes on."""
+    """A writer that was thought dead continues to write."""
     catalog = open_catalog(tmp_path / "home", create=True, clock="replay", at=1)
     writer = catalog.writer("tick", "one", 1)
     data = require_ledger(writer.data)

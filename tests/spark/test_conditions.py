@@ -1,7 +1,7 @@
-"""A condition with NOW takes the rows that Spark's WHERE would take at that instant.
+"""A condition with NOW selects the rows that Spark's WHERE would select at that instant.
 
-Each text is evaluated twice over one table: by Spark, an instant written in NOW's place, and as Weft reads it, replayed
-at the same instant.  Weft may refuse a text; it may never take another row.
+The test evaluates each text twice over one table. Spark evaluates the text with an instant in place of NOW. Weft
+replays the text at the same instant. Weft may refuse a text, but must not select other rows.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MIDNIGHTS: Final = (
     "1993-04-05",
     "1970-01-01",
 )
-"""Where NOW rounded to a unit turns."""
+"""Instants at which NOW, rounded to a unit, changes."""
 BATCH: Final = 60
 DRAWN: Final = 150
 WRITTEN: Final = (
@@ -77,7 +77,7 @@ WRITTEN: Final = (
 
 
 class Conditions(Expressions):
-    """Draws conditions, most of them with NOW."""
+    """A generator of random conditions, most of them with NOW."""
 
     def condition(self, depth: int = 2) -> str:
         chance = self.chance.random()
@@ -107,18 +107,21 @@ class Conditions(Expressions):
 
 
 def asked_at(text: str, instant: str) -> str:
-    """A condition with an instant in NOW's place."""
+    """Return a condition with an instant in place of NOW."""
     return text.replace("CURRENT_DATE", "CAST(NOW() AS DATE)").replace("NOW()", f"TIMESTAMP '{instant}'")
 
 
 def read(text: str, instant: str) -> str:
-    """A condition as Weft renders it, replayed at an instant."""
+    """Return a condition as Weft renders it for an instant."""
     query = plan(f"SELECT i FROM odd WHERE {text}", TABLES).query
     return render.predicate(at(condition(query.input), Instant(Literal(parse_instant(instant), TIMESTAMP))), {})
 
 
 def differences(spark: SparkSession, pairs: Sequence[tuple[str, str]], failed: list[str]) -> dict[str, str]:
-    """The texts whose two readings take different rows, with Weft's; those at which Spark fails go to ``failed``."""
+    """Return the texts for which Spark and Weft select different rows, with the texts that Weft renders.
+
+    Add the texts for which Spark fails to ``failed``.
+    """
     found = _taken(spark, [side for pair in pairs for side in pair], "odd")
     if found is None and len(pairs) > 1:
         half = len(pairs) // 2
@@ -133,7 +136,7 @@ def differences(spark: SparkSession, pairs: Sequence[tuple[str, str]], failed: l
 
 
 def _taken(spark: SparkSession, conditions: Sequence[str], view: str) -> list[tuple[bool, ...]] | None:
-    """Of each condition, which rows it takes; None where Spark fails."""
+    """Return the rows that each condition selects. Return None if Spark fails."""
     items = ", ".join(f"(({text}) IS TRUE) AS c{number}" for number, text in enumerate(conditions))
     try:
         rows = spark.sql(f"SELECT {items} FROM {view} AS odd").collect()

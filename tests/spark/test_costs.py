@@ -1,6 +1,7 @@
-"""What a tick costs as queries grow in number (design, section 5): Spark jobs, Delta commits, time.
+"""The cost of a tick for many queries (design, section 5): Spark jobs, Delta commits, time.
 
-Plans share one union and one commit, queries of one shape share one plan: what grows with them are tasks, not jobs.
+Plans share one union and one commit. Queries of one shape share one plan. With more queries, the number of tasks grows,
+but not the number of jobs.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ SHAPES = [
 
 
 def messages(first_day: int, days: int) -> list[Row]:
-    """``A_DAY`` messages a day; every third answers one of the day before."""
+    """Return ``A_DAY`` messages per day. Every third message answers a message of the day before."""
     found: list[Row] = []
     for number in range(first_day * A_DAY, (first_day + days) * A_DAY):
         at = START + number * DAY // A_DAY
@@ -64,7 +65,7 @@ def messages(first_day: int, days: int) -> list[Row]:
 
 @dataclass(frozen=True)
 class Cost:
-    """Spark jobs, Delta commits and seconds of one tick, and how many rows it found."""
+    """The Spark jobs, Delta commits, seconds and new rows of one tick."""
 
     jobs: int
     commits: int
@@ -90,7 +91,7 @@ def _commits(weft: Weft) -> int:
 
 @pytest.fixture(scope="module")
 def stored(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with three days of messages."""
+    """A home with the messages of three days."""
     weft = replay_home(tmp_path_factory.mktemp("stored") / "home")
     load(weft, spark, "msgs", messages(0, 3))
     weft.close()
@@ -98,7 +99,7 @@ def stored(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 
 def ticks(weft: Weft, spark: SparkSession, count: int) -> list[Cost]:
-    """The costs of daily ticks with a day's messages each, after a first delivery that is not counted."""
+    """Return the costs of daily ticks with the messages of one day each. The first delivery is not included."""
     weft.tick(now=START + 3 * DAY)
     found = []
     for day in range(3, 3 + count):
@@ -126,7 +127,7 @@ def test_jobs_and_commits_do_not_grow_with_the_plans(stored: Path, spark: SparkS
         assert all(cost.rows for cost in costs[count])
     assert {cost.commits for found in costs.values() for cost in found} == {1}
     one, five, fifty = (statistics.median(cost.jobs for cost in costs[count]) for count in (1, 5, 50))
-    # One more where some query has no news and looks for its next answer by time alone.
+    # One job more if a query without new rows computes the time of its next answer.
     assert one == five == 1
     assert fifty <= 2
 
@@ -176,7 +177,10 @@ def test_a_query_among_a_thousand_gets_what_it_gets_alone(stored: Path, tmp_path
 def test_two_thousand_queries_of_one_shape_each_get_their_own(
     stored: Path, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Replies from group g to group h; here they are of one group always, and half of the groups are none."""
+    """Each query asks for replies from group g to group h.
+
+    A reply is always in the group of its message, and the last ten groups h do not exist.
+    """
     shutil.copytree(stored, tmp_path / "home")
     weft = replay_home(tmp_path / "home")
     pairs = list(product(range(GROUPS), range(GROUPS + 10)))

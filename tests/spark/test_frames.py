@@ -1,4 +1,4 @@
-"""DataFrames of Spark: their rows into a table, and answers as one."""
+"""DataFrames of Spark: append their rows to a table, and return answers as a DataFrame."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_frame_is_appended_without_being_collected(spark: SparkSession, tmp_pa
 
 
 def _assert_answers_are_frames(home: Weft) -> None:
-    """What went in comes out as a query's answers, however they are taken."""
+    """The answers equal the appended rows in every form of the result."""
     home.install("kept", "SELECT id, s, b, l, d, m, y, at, wall, r FROM t")
     home.tick()
     found = home.results("kept")

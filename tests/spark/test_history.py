@@ -1,4 +1,4 @@
-"""A history is loaded table after table, in any order: answers are those that its own times say."""
+"""Load a history table after table in any order. The times of the rows determine the answers."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def placed(number: int) -> int:
 
 
 def shipped(number: int) -> int | None:
-    """An order is shipped after 5 to 90 hours, or never."""
+    """Return the instant of an order's shipment, 5 to 90 hours after the order, or None."""
     return None if number % 7 == 0 else placed(number) + (5 + number * 37 % 86) * HOUR
 
 
 def due(number: int) -> int | None:
-    """When it was not shipped in 48 hours, where that is so."""
+    """Return the instant 48 hours after the order if the order was not shipped before, otherwise None."""
     when = shipped(number)
     return None if when is not None and when < placed(number) + 48 * HOUR else placed(number) + 48 * HOUR
 
@@ -54,7 +54,7 @@ def orders(low: int = 0, high: int = ORDERS) -> list[tuple[int, int]]:
 
 
 def shipments(low: int, high: int) -> list[tuple[int, int]]:
-    """Those between two instants."""
+    """Return the shipments between two instants."""
     found = ((number, shipped(number)) for number in range(ORDERS))
     return [(number, at) for number, at in found if at is not None and low <= at < high]
 
@@ -92,7 +92,7 @@ def test_several_windows_and_what_comes_late(weft: Weft, tmp_path: Path) -> None
     told = answers(weft, "unshipped")
     rows = [*shipments(half, END), (late, placed(late) + HOUR), (100, placed(100) + 1)]
     done = weft.ingest_file(written(tmp_path / "s2.csv", rows), "shipments", ts_from="at")
-    # Order 100 was placed at F: what comes right after is not late.
+    # Order 100 has the time F. Rows directly after F are not late.
     assert (done.late, done.first_ts) == (1, half)
     weft.tick(now=half + 50 * HOUR)
     weft.tick(now=END)

@@ -1,4 +1,4 @@
-"""Hostile texts on the command line, with Spark running: each is refused, and the canaries are where they were."""
+"""Hostile texts on the command line with a running Spark. Weft refuses each text, and the canaries do not change."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ROWS = [(1, "a", START), (2, "b", START + 1)]
 
 @pytest.fixture(scope="module")
 def home(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with the table that the texts name, so that they are refused for what they are."""
+    """A home with the table in the texts, so that a missing table is not the reason for a refusal."""
     with replay_home(tmp_path_factory.mktemp("hostile") / "home") as weft:
         load(weft, spark, "msgs", ROWS, COLUMNS)
     return weft.home
@@ -38,14 +38,14 @@ def home(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def read(home: Path) -> Path:
-    """A file that must not be read."""
+    """A file that no text may read."""
     path = home.parent / "secret.txt"
     path.write_text(os.environ["WEFT_CANARY"] + "\n")
     return path
 
 
 def test_the_canaries_would_show_an_escape(spark: SparkSession, read: Path, home: Path) -> None:
-    """Spark itself does what the texts ask for; only the paths that Weft's session closes are closed."""
+    """Spark itself executes such texts, but a session of Weft does not read files as tables."""
     canary = os.environ["WEFT_CANARY"]
     asked = spark.sql("SELECT reflect('java.lang.System', 'getenv', 'WEFT_CANARY') AS e").collect()
     assert [tuple(row) for row in asked] == [(canary,)]
@@ -57,7 +57,7 @@ def test_the_canaries_would_show_an_escape(spark: SparkSession, read: Path, home
         spark.sql(f"SELECT * FROM text.`{read}`").collect()
 
 
-# Each command refuses every text; `make test` gives each text to `try` and to one of the others in turn.
+# Each command refuses every text. `make test` gives each text to `try`, and to one of the other commands in turn.
 CASES = (
     *((name, (COMMANDS[0], COMMANDS[1 + number % 3])) for number, name in enumerate(HOSTILE)),
     *(pytest.param(name, COMMANDS, marks=pytest.mark.slow) for name in HOSTILE),

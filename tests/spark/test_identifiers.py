@@ -1,4 +1,4 @@
-"""The words of Spark's grammar: all are known, and a name may be any of them."""
+"""Weft knows all words of Spark's grammar, and any of them can be a name."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SPELT_TWICE = {"RLIKE": "REGEXP", "TEMPORARY": "TEMP"}
-"""Tokens with two spellings: ``sql_keywords()`` leaves them out."""
+"""Tokens with a second spelling, which ``sql_keywords()`` omits."""
 
 
 def words_of(spark: SparkSession) -> set[str]:
-    """Every word that the lexer of the installed Spark knows."""
+    """Return every word in the lexer of the installed Spark."""
     known = {row[0] for row in spark.sql("SELECT keyword FROM sql_keywords()").collect()}
     lexer = spark.sparkContext._jvm.org.apache.spark.sql.catalyst.parser.SqlBaseLexer.VOCABULARY  # type: ignore[union-attr]
     numbers = range(1, lexer.getMaxTokenType() + 1)

@@ -1,4 +1,6 @@
-"""Loads into real tables: stored once, known the second time, in quarantine where they cannot be read."""
+"""Loads into real tables: a row is stored once, a repeated row is recognized, and an unreadable row goes to
+quarantine.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,7 @@ def home(catalog: Catalog) -> Path:
 
 @dataclass
 class Loading(OpenHome):
-    """A home whose session is the tests' own, or one that must not be asked for."""
+    """A home whose ``session`` returns the Spark session of the tests, or raises an error."""
 
     spark: Callable[[], Any]
 
@@ -62,7 +64,7 @@ def unbounded(done: Summary) -> Summary:
 
 
 def tick(catalog: Catalog, t: int) -> None:
-    """F moves, without anything that is computed."""
+    """Advance the frontier F without computing anything."""
     with catalog.writing("tick", lambda: AT) as writer:
         writer.ticks.commit(writer.ticks.plan(t, Choice(()), AT).tick_id, {}, [], AT)
 
@@ -181,7 +183,7 @@ def test_a_load_that_died_goes_on_where_it_was(
     assert load(path) == Summary("t", stored=3, known=2)
     assert rows(spark, catalog, "t", "a") == [(n,) for n in range(1, 6)]
 
-    # A load that was silent for so long that another one went on with it: it stops, and nothing is there twice.
+    # Another load has taken over this load after a long silence. The silent load stops, and no row is repeated.
     path.write_text(path.read_text() + "6,1993-04-06\n")
 
     def overtake(_read: int) -> None:

@@ -1,6 +1,6 @@
-"""A query that Spark runs is set aside whatever it raises, at every step; the others' answers of the tick are there.
+"""If Spark raises any error for a query at any step, the tick isolates the query and delivers the other answers.
 
-Resumed, it has the answers of a home in which nothing failed, each once.
+After ``resume``, the query has the answers of a home without errors, each once.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ERRORS: tuple[Callable[[], Exception], ...] = (
 
 
 def inject(step: str, weft: Weft, error: BaseException, patch: pytest.MonkeyPatch, name: str = "bad") -> None:
-    """Has the step raise the error where it is at work for a query."""
+    """Make the step raise the error while it works for a query."""
     query = weft.catalog.queries.named(name)
 
     def has(groups: Any) -> bool:
@@ -77,7 +77,7 @@ def message(number: int) -> tuple[Any, ...]:
 
 
 class Pair:
-    """A home in which a query fails, and one in which nothing does."""
+    """A home in which a query fails, and a home without failures."""
 
     def __init__(self, folder: Path, spark: SparkSession) -> None:
         self.spark, self.loaded = spark, 0
@@ -103,7 +103,7 @@ class Pair:
 
 
 def check(pair: Pair, patched: Callable[[pytest.MonkeyPatch], None], *, counted: bool = False) -> None:
-    """A tick in which ``bad`` fails, then one after it was resumed."""
+    """Run a tick in which ``bad`` fails, resume ``bad``, and run another tick."""
     pair.load(3)
     pair.tick(1)
     with pytest.MonkeyPatch.context() as patch:
@@ -152,7 +152,7 @@ def test_a_plan_that_cannot_be_read_back_fails_its_queries_and_no_other(tmp_path
 
 
 def test_an_error_of_spark_while_answers_are_written_sets_one_query_aside(tmp_path: Path, spark: SparkSession) -> None:
-    """With bounds of nothing Spark numbers the rows as it writes them."""
+    """With limits of zero, Spark numbers the rows while it writes them."""
     pair = Pair(tmp_path, spark)
     usual, bad = new_answers._numbered, pair.homes[0].catalog.queries.named("bad").query_id
 

@@ -1,5 +1,7 @@
-"""The language on Spark: set operations, derived tables, constants, names, and many queries of one plan, in one home
-with two ticks, against each text evaluated at every instant (``oracle.reference``)."""
+"""The language on Spark: set operations, derived tables, constants, names, and many queries with one plan.
+
+The queries run in one home with two ticks. ``oracle.reference`` evaluates each text at every instant.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,7 @@ QUERIES = {
     "WHERE m.n IS NULL AND r.x IS NULL",
     "nested_not_in": "SELECT x AS c FROM u WHERE k NOT IN (SELECT n FROM r WHERE k NOT IN (SELECT n FROM m))",
 }
-# What SQLite, which evaluates the reference, does not have.
+# Syntax that SQLite, which evaluates the reference, does not support.
 SPELLED = {
     "semi": (
         "SELECT m.x AS c FROM m LEFT SEMI JOIN r ON r.k = m.k AND NOW() >= r.d",
@@ -88,7 +90,7 @@ SPELLED = {
         "SELECT m.x AS c FROM m, r AS e WHERE e.k = m.k",
     ),
 }
-# The same in SQLite's functions of JSON.
+# Equivalent JSON functions of SQLite.
 JSON = {
     "json_part": (
         """SELECT m.k AS c, m.ts AS s FROM m WHERE GET_JSON_OBJECT('{"t": ["' || m.x || '"]}', '$.t[0]') = 'a'""",
@@ -122,7 +124,7 @@ TEXTS = {name: (text, text) for name, text in QUERIES.items()} | SPELLED | JSON
 
 @pytest.fixture(scope="module")
 def home(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Weft]:
-    """A home with the rows, all queries, ticked at 5 and at the end."""
+    """A home with the rows and all queries, after ticks at 5 and at the end."""
     weft = replay_home(tmp_path_factory.mktemp("language") / "home")
     types = [(name, DataType.parse(kind)) for name, kind in COLUMNS.items()]
     for table in TABLES:

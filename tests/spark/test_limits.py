@@ -1,7 +1,8 @@
-"""Limits of a query, for real, in processes of their own since they end JVMs (design section 8, 4).
+"""The limits of a query with real Spark, in separate processes because the limits end JVMs (design section 8, 4).
 
-A pattern that backtracks for ever, one that nests too deep, a triple product, an explosion of rows: each is set aside
-aloud, the others' answers of that tick are kept, and the lease is free again.  `weft try` has the same limits.
+The queries are a pattern that backtracks forever, a pattern with deep nesting, a product of three tables, and a query
+with too many rows. The tick isolates each query with a message, keeps the other answers, and releases the lease. `weft
+try` has the same limits.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 
 SECONDS = 15
-"""Enough for a small query on a machine that is busy, too."""
+"""Enough for a small query, even on a busy machine."""
 ROWS = 1_000
 
 BACKTRACKS = "SELECT id FROM texts WHERE body RLIKE '^(a+)+b$'"

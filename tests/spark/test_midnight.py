@@ -1,4 +1,6 @@
-"""NOW rounded to days and other units: answers begin at the midnight that makes them true, however it is ticked."""
+"""NOW rounded to days and other units: answers begin at the midnight that makes them true, for any sequence of
+ticks.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ ROWS = [
     ("last", 3, None, "2024-10-03 23:59:59.999999"),
     ("undated", None, 20_003, "2024-10-04 08:00:00"),
 ]
-"""20,000 is 2024-10-04."""
+"""Day 20,000 is 2024-10-04."""
 WANTED = {
     "CURRENT_DATE > ts": {"midnight": "10-04", "noon": "10-04", "last": "10-04", "undated": "10-05"},
     "DATE_TRUNC('day', NOW()) >= ts": {

@@ -1,4 +1,4 @@
-"""Columns whose names are no plain words, and tables beside the views of others, from a file to the answers."""
+"""Columns with special names, and tables next to the views of other queries, from a file to the answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nested columns, from the load to the answers: their parts are what the file has."""
+"""Nested columns, from the load to the answers: their fields equal those in the file."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_parts_of_nested_columns_are_asked_for_as_of_any_column(tmp_path: Path) 
         weft.ingest_file(tmp_path / "x.parquet", "x")
         standing = {
             "zips": "SELECT id, who.at.zip, GET_JSON_OBJECT(who, '$.name') AS name FROM orders",
-            # One plan: the constants within the conditions on elements are parameters.
+            # One plan: the constants in the conditions on elements are parameters.
             "urgent": "SELECT id FROM orders WHERE EXISTS(tags, t -> t = 'urgent')",
             "other": "SELECT id FROM orders WHERE EXISTS(tags, t -> t = 'b')",
             "first": "SELECT id, n[0] AS n, SIZE(n) AS size FROM orders WHERE ARRAY_CONTAINS(n, 7)",
@@ -128,7 +128,7 @@ def test_nested_columns_leave_as_what_they_are(
 
 @pytest.mark.usefixtures("spark")
 def test_fields_may_have_any_name_and_come_later(tmp_path: Path) -> None:
-    """One is called as Spark calls what it cannot read; another was there before, of another type."""
+    """One field has the name of Spark's column for corrupt records. Another field existed before with another type."""
     lines = (
         {"id": 1, "day": "1993-04-05", "b": {"_corrupt_record": 5, "name": "ann", "age": "old"}},
         {"id": 2, "day": "1993-04-06", "b": {"_corrupt_record": 6, "name": "bob", "age": 7, "at": {"zip": 1010}}},

@@ -1,4 +1,4 @@
-"""What a nested column takes, Spark reads whole: random types, and random values that are of them or nearly so."""
+"""Spark can read every value that Weft accepts for a nested column. The types are random, and so are the values."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def drawn_type(chance: random.Random, depth: int) -> str:
 
 
 def drawn_json(chance: random.Random, kind: DataType) -> str:
-    """JSON that is mostly of the type."""
+    """Return random JSON, which usually has the type."""
     if chance.random() < 0.1:
         return "null"
     if chance.random() < 0.04:
@@ -76,7 +76,7 @@ def drawn_json(chance: random.Random, kind: DataType) -> str:
 
 
 def expected(value: Any, kind: DataType) -> Any:
-    """What a text's value is as the type: another reading than the one that is tested."""
+    """Convert a JSON value to the type, independently of Weft."""
     if value is None:
         return None
     match kind.name:
@@ -104,7 +104,7 @@ def expected(value: Any, kind: DataType) -> Any:
 
 
 def read(value: Any, kind: DataType) -> Any:
-    """What Spark or Weft gives, as ``expected`` has it."""
+    """Convert a value of Spark or Weft to the format of ``expected``."""
     if value is None:
         return None
     match kind.name:
@@ -161,7 +161,9 @@ def test_what_spark_has_is_written_and_leaves_as_it_is(spark: SparkSession) -> N
 
 
 def reads_same(ours: Any, sparks: Any) -> bool:
-    """Whether both are the same, but for numbers and JSON as texts: Spark writes them in its own way."""
+    """Return whether both values are equal. Ignore the format of numbers and JSON in texts, because Spark has its own
+    format.
+    """
     if isinstance(ours, list | tuple):
         return len(ours) == len(sparks) and all(map(reads_same, ours, sparks))
     if isinstance(ours, dict):

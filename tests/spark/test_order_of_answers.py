@@ -1,4 +1,4 @@
-"""Answers are numbered in one order, whether Spark does it or the driver: by instant, then by their columns' values."""
+"""Spark and the driver number answers in the same order: by instant, then by the values of the columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A regular expression that Weft takes is one to Java, with as many groups."""
+"""A regular expression that Weft accepts is valid in Java and has the same number of groups."""
 
 from __future__ import annotations
 

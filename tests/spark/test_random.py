@@ -1,6 +1,8 @@
-"""Laws 1 and 2 on Spark: random queries of the grammar, installed in real homes, over random histories that arrive in
-random parts with a tick after each, and with small files made one in between, against their texts evaluated at every
-instant (``oracle.reference``)."""
+"""Laws 1 and 2 on Spark: random queries of the grammar in real homes, over random histories.
+
+The histories arrive in random parts, with a tick after each part. Between ticks, Weft compacts small files.
+``oracle.reference`` evaluates each text at every instant.
+"""
 
 from __future__ import annotations
 
@@ -36,24 +38,26 @@ WAYS = {
     "arrangements": ReadBounds(filtered=-1),
     "spark": NOTHING,
 }
-"""How a tick reads its tables: all of it on the driver, there with look-ups through arrangements, or with Spark."""
+"""The ways in which a tick reads its tables: on the driver, on the driver with look-ups in arrangements, or with
+Spark.
+"""
 QUERIES_A_HOME = 7
 MOST_SELECTS = 3
-"""Deeper nests take Spark seconds each to plan; the laws are tried on them on DuckDB (``tests/oracle``)."""
+"""Spark plans deeper nests for seconds. Tests on DuckDB (``tests/oracle``) check the laws for deeper nests."""
 KEPT = (
-    # SPARK-59351: Spark lost a subquery's own column where OR puts it beside a row from outside.
+    # SPARK-59351: Spark lost a column of a subquery if OR combined it with an outer column.
     "SELECT DISTINCT e.ts AS c0 FROM m b, r c, u e WHERE NOT EXISTS (SELECT 1 FROM u AS g WHERE g.k = e.k AND ("
     "NOT EXISTS (SELECT * FROM r AS h WHERE h.n = c.n AND NOW() >= b.d - INTERVAL 6 MICROSECONDS) "
     "OR NOW() - INTERVAL 1 MICROSECOND * e.n > b.ts + INTERVAL 4 MICROSECONDS))",
 )
-"""Queries that failed once."""
+"""Queries that failed before."""
 _TYPES = [(name, DataType.parse(kind)) for name, kind in COLUMNS.items()]
 _STRING = re.compile(r"'(a|b)'")
 
 
 @dataclass(frozen=True)
 class World:
-    """One home's history (no row ends: Weft's tables are append-only), its queries, and where the ticks are."""
+    """A history, its queries, and the instants of the ticks. No row ends, because Weft's tables are append-only."""
 
     history: History
     texts: tuple[Text, ...]
@@ -61,7 +65,7 @@ class World:
 
 
 def world(number: int) -> World:
-    """The history and the queries of a number; at least every second query has an answer at some instant."""
+    """Return the history and the queries for a number. At least every second query has an answer at some instant."""
     chance = random.Random(number)
     found = [drawn(chance) for _ in range(24)]
     found = [each for each in found if not each.ending and len(each.rows["m"]) > 1]
@@ -75,7 +79,7 @@ def world(number: int) -> World:
         small = text.spark.count("SELECT") <= MOST_SELECTS
         if small and (fruitful or chance.random() < 0.2):
             texts.append(text)
-    # One plan for two queries where a constant can be changed: they go through the parameter table.
+    # If a constant can change, two queries share one plan through the parameter table.
     changed = [Text(_STRING.sub(_other, text.spark), _STRING.sub(_other, text.plain)) for text in texts]
     texts += [other for other in changed if other not in texts][:2]
     cuts = sorted(chance.sample(range(1, LAST + 1), 1 + number % 2))
@@ -87,7 +91,9 @@ def _other(found: re.Match[str]) -> str:
 
 
 def arrive(weft: Weft, spark: SparkSession, history: History, low: int, high: int) -> None:
-    """The rows of all tables with ts in [low, high), table after table, in an order that is not that of their ts."""
+    """Append the rows of all tables with ts in [low, high), table after table, in an order that differs from that of
+    ts.
+    """
     chance = random.Random(low)
     for table in TABLES:
         rows = [_shifted(row) for row in history.rows[table] if low <= row[5] < high]
@@ -101,8 +107,10 @@ def _shifted(row: Row) -> Row:
 
 
 def since(known: Reference, begun: int, until: int) -> dict[Row, int]:
-    """The first instants of the rows that are answers in [begun, until): time begins with the first row that a home
-    has before it is ticked, constant rows with it."""
+    """Map the rows that are answers in [begun, until) to their first instants.
+
+    Time begins with the first row that a home has before its first tick. Constant rows begin at the same instant.
+    """
     found: dict[Row, int] = {}
     for s in range(begun, until):
         for row in known.answers[s]:
@@ -111,7 +119,7 @@ def since(known: Reference, begun: int, until: int) -> dict[Row, int]:
 
 
 def delivered(weft: Weft, name: str) -> dict[Row, int]:
-    """The query's answers with their first instants, on the grid."""
+    """Map the query's answers to their first instants on the grid."""
     instants = [kind.name == "TIMESTAMP" for _, kind in weft.catalog.queries.named(name).columns]
     return {
         tuple(v - GRID if is_instant and v is not None else v for v, is_instant in zip(row, instants, strict=True)): s
@@ -121,7 +129,9 @@ def delivered(weft: Weft, name: str) -> dict[Row, int]:
 
 
 def _case(number: int, way: str) -> Any:
-    """The home in which rows arrive in three parts goes every way, the others one each; the rest is slow."""
+    """Return a test case. The home 1 runs in every way, and the homes 0 and 2 run in one way each. All other cases are
+    slow.
+    """
     quick = number == 1 or (number, way) in ((0, "spark"), (2, "arrangements"))
     return pytest.param(number, way, marks=() if quick else pytest.mark.slow)
 

@@ -1,7 +1,7 @@
-"""An expression means to Weft what it means to Spark: type and value, row by row, over values that are hard to treat.
+"""Weft and Spark give an expression the same type and the same values over difficult rows.
 
-Each text is evaluated twice over one table: as it was written, by Spark itself, and as Weft reads and renders it.  Weft
-may refuse a text; it may give NULL for a row at which Spark would fail; it may never give anything else.
+The test evaluates each text twice over one table: in Spark as written, and as Weft parses and renders it. Weft may
+refuse a text, and may give NULL for a row for which Spark fails. Every other difference is an error.
 """
 
 from __future__ import annotations
@@ -27,23 +27,25 @@ if TYPE_CHECKING:
 
 BATCH = 100
 Pair: TypeAlias = "tuple[str, str, str]"
-"""A text, how Weft renders it, and the type that Weft says it has."""
+"""The text, the text that Weft renders, and the type according to Weft."""
 
 
 @dataclass
 class Reading:
-    """What became of the expressions that were read."""
+    """The results for the expressions."""
 
     agreed: list[str] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
     wrong: dict[str, str] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
-    """Those at which Spark fails for some row, and Weft does not."""
+    """The expressions for which Spark fails for some row, and Weft does not."""
 
 
 def read(spark: SparkSession, texts: Sequence[str], *, each: bool) -> Reading:
-    """Reads every text in both ways; with ``each``, one at which Spark fails is looked at row by row, else on the tame
-    rows only."""
+    """Evaluate every text in both ways.
+
+    If Spark fails for a text, compare it row by row with ``each``, otherwise only over the tame rows.
+    """
     reading = Reading()
     pairs: list[Pair] = []
     for text in texts:
@@ -60,11 +62,13 @@ def read(spark: SparkSession, texts: Sequence[str], *, each: bool) -> Reading:
 
 
 FAILING = re.compile(r"\* INTERVAL|LIKE|AS TIMESTAMP|TIMESTAMP_MICROS|ADD\(|DIFF\(|DATE_TRUNC")
-"""Where Spark may fail at a row."""
+"""Expressions for which Spark may fail for a row."""
 
 
 def _compare(spark: SparkSession, pairs: list[Pair], reading: Reading, each: bool) -> None:
-    """Compares a batch; takes it in two where Spark refuses it, or fails at a row, down to the expression that does."""
+    """Compare a batch. If Spark refuses the batch or fails for a row, divide the batch until the expression is
+    alone.
+    """
     rendered = [shown for _, shown, _ in pairs]
     both = [*(text for text, _, _ in pairs), *rendered]
     found = _evaluated(spark, both, "odd")
@@ -84,7 +88,7 @@ def _compare(spark: SparkSession, pairs: list[Pair], reading: Reading, each: boo
 
 
 def _evaluated(spark: SparkSession, texts: Sequence[str], view: str) -> tuple[list[str], list[Any]] | Exception:
-    """Types and values, as strings, of several expressions over a view."""
+    """Return the types and the values (as strings) of several expressions over a view."""
     items = ", ".join(f"{text} AS c{n}" for n, text in enumerate(texts))
     try:
         data = spark.sql(f"SELECT {items} FROM {view} AS odd")
@@ -107,7 +111,9 @@ def _judge(
 
 
 def _alone(spark: SparkSession, text: str, shown: str, said: str, problem: str, reading: Reading) -> None:
-    """An expression at which Spark fails: Weft must not, and agrees at every row at which Spark does not."""
+    """Check an expression for which Spark fails. Weft must not fail, and must agree for each row for which Spark
+    succeeds.
+    """
     mine = _evaluated(spark, [shown], "odd")
     rows, kinds = [], set()
     for number in range(len(ROWS)):
@@ -123,12 +129,12 @@ def _alone(spark: SparkSession, text: str, shown: str, said: str, problem: str, 
 
 
 def told(reading: Reading) -> str:
-    """What is wrong, one expression after another."""
+    """Return the errors, one expression per line."""
     return "\n".join(f"{text}\n    {problem}" for text, problem in islice(reading.wrong.items(), 40))
 
 
 def written() -> list[str]:
-    """The written cases, of which every one that was mended once is one."""
+    """Return the written cases, which include every expression that was once wrong."""
     lines = (Path(__file__).parent / "expressions.txt").read_text().splitlines()
     return [line for line in lines if line and not line.startswith("# ")]
 

@@ -1,7 +1,7 @@
-"""A standing query's text is replaced on real tables: what it delivers is what the old text had delivered by then, and
-what the new one gives at any instant besides, each row once.
+"""Replace the text of a standing query on real tables.
 
-Random pairs of the grammar's queries are held against their texts evaluated at every instant (``oracle.reference``).
+The query delivers each row once: the answers of the old text before the replacement, and the answers of the new text at
+any instant. ``oracle.reference`` evaluates random pairs of queries at every instant.
 """
 
 from __future__ import annotations
@@ -37,11 +37,13 @@ if TYPE_CHECKING:
 
 PAIRS = 3
 MOST_BRANCHES = 5
-"""Spark takes long to plan many, and what replacing does is the same for them."""
+"""Spark plans many branches slowly, and the replacement is the same for more branches."""
 
 
 def pairs(chance: random.Random, engine: Sqlite, schemas: dict[str, TableSchema]) -> list[tuple[Text, Text]]:
-    """Queries with the same columns, of which most have answers that the other has not."""
+    """Return pairs of queries with the same columns. In most pairs, each query has answers that the other does not
+    have.
+    """
     drawn = defaultdict[Any, list[Text]](list)
     found: list[tuple[Text, Text]] = []
     while len(found) < PAIRS:

@@ -1,4 +1,4 @@
-"""``weft serve`` as people have it: a process of its own that ticks, while commands are typed elsewhere."""
+"""``weft serve`` as for users: a separate process that ticks and runs commands from other terminals."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ START = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _typed(*arguments: str) -> subprocess.Popen[str]:
-    """A command in a process of its own, which Ctrl-C reaches."""
+    """Start a command in a separate process that Ctrl-C reaches."""
     return subprocess.Popen(
         [sys.executable, "-c", START, *arguments],
         stdin=subprocess.DEVNULL,

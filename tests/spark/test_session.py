@@ -1,4 +1,6 @@
-"""The session for real, in processes of their own: both ways to Java, quiet, ended by signals, risen from the dead."""
+"""Real sessions in separate processes: both sources of Java, no output, the end by a signal, and the restart of a
+JVM.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ print("rows", spark.read.format("delta").load(str(home / "t")).count())
 """
 STOP = "stop_session()"
 LIGHT = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
-"""A JVM that starts sooner; where it is not about the JVM as users have it."""
+"""The JVM starts faster. Tests of the JVM as for users do not use this option."""
 
 FAILURES = """
 import os, signal
@@ -81,7 +83,7 @@ def _run(script: str, *arguments: Path, **environ: str) -> subprocess.CompletedP
 
 
 def _path_without_java(folder: Path) -> str:
-    """A PATH with everything that this machine's has, but no java."""
+    """Return a PATH like that of this machine, but without Java."""
     folder.mkdir()
     for place in os.environ["PATH"].split(os.pathsep):
         for program in Path(place).iterdir() if Path(place).is_dir() else ():
@@ -106,7 +108,7 @@ def _wait_until_gone(pid: int) -> None:
 
 
 def test_with_the_machines_java_what_goes_wrong_is_told_and_a_jvm_that_died_is_replaced(tmp_path: Path) -> None:
-    """All in one process: what Spark writes itself is in the log and not on the screen."""
+    """All checks run in one process. The output of Spark is in the log and not on the screen."""
     foreign = {"SPARK_HOME": "/elsewhere", "PYSPARK_SUBMIT_ARGS": "--nonsense", "SPARK_REMOTE": "sc://none"}
     done = _run(ROUND_TRIP + FAILURES, tmp_path / "home", **foreign)
     assert done.stderr == ""
@@ -123,7 +125,7 @@ def test_with_the_machines_java_what_goes_wrong_is_told_and_a_jvm_that_died_is_r
 
 
 def test_without_java_from_an_empty_cache(tmp_path: Path) -> None:
-    """The wheel's JRE resolves Delta's jars, behind whatever authority this machine trusts, and runs Spark."""
+    """The wheel's JRE downloads Delta's jars, with the certificate authorities of this machine, and runs Spark."""
     path = _path_without_java(tmp_path / "bin")
     done = _run(ROUND_TRIP + STOP, tmp_path / "home", PATH=path, JAVA_HOME="", WEFT_CACHE=str(tmp_path / "cache"))
     assert done.stdout.splitlines()[1:] == ["rows 15"], done.stderr

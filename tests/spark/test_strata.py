@@ -1,4 +1,4 @@
-"""Queries over the results of queries, on real tables: laws 1 and 2 through all of them, and what holds them up."""
+"""Queries over the results of queries, on real tables: laws 1 and 2 for all of them, and the causes of delays."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def message(name: str, day: float, parent: str | None = None, group: str = "sci.
 
 
 def history(chance: random.Random) -> list[tuple[Any, ...]]:
-    """Messages over ten days, some of which answer an earlier one."""
+    """Return the messages of ten days. Some messages answer an earlier message."""
     days = sorted(chance.uniform(0, 10) for _ in range(24))
     found: list[tuple[Any, ...]] = []
     for number, at in enumerate(days):
@@ -78,7 +78,7 @@ def test_each_stratum_gives_what_its_text_says_over_the_answers_of_the_lower_one
 
 @pytest.fixture
 def weft(tmp_path: Path, spark: SparkSession) -> Weft:
-    """A home with a on day 1, b on day 2 and an answer to a on day 4; `waiting` and `late` stand."""
+    """A home with a on day 1, b on day 2, an answer to a on day 4, and the queries `waiting` and `late`."""
     made = replay_home(tmp_path / "home")
     load(made, spark, "msgs", [message("a", 1), message("b", 2), message("c", 4, "a")])
     for name in ("waiting", "late"):
@@ -104,14 +104,14 @@ def test_what_a_query_reads_is_run_with_it_and_holds_it_where_it_is_paused(
     weft.resume("waiting")
     assert {name: rows for name, (rows, _) in outcomes(weft, now=8).items()} == {"waiting": 1, "late": 1}
 
-    # d has waited for two days by then, without an answer.
+    # At this time, d has waited for two days without an answer.
     assert {name: rows for name, (rows, _) in outcomes(weft, now=8.1).items()} == {"waiting": 1, "late": 0}
     assert {name: rows for name, (rows, _) in outcomes(weft, now=8.2).items()} == {"waiting": 0, "late": 0}
 
     def no_spark() -> Any:
         raise AssertionError("Spark was asked for")
 
-    # Nothing arrived for the lower one, so nothing did for the higher.
+    # The lower query has no new rows, and therefore the higher query has none.
     monkeypatch.setattr(weft.opened, "session", no_spark)
     assert {name: rows for name, (rows, _) in outcomes(weft, now=8.3).items()} == {"waiting": 0, "late": 0}
 
@@ -172,7 +172,8 @@ def test_a_tick_that_died_between_its_outputs_goes_on_there(
         ("ledger-1", "written", 1),
     ]
     assert [values[:2] for _, _, values in answers(weft, "late")] == [("a", "c"), ("b", "d")]
-    # One that died is ended before anything is paused: its answers count, what it had not written comes later.
+    # Weft completes a dead tick before it pauses a query. Its stored answers remain, and the missing answers come
+    # later.
     load(weft, spark, "msgs", [message("e", 8), message("f", 10.5, "c"), message("g", 10.6, "e")])
     kill("tick.recorded", 1, 10.5)
     weft.pause("late")

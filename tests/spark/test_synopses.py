@@ -1,4 +1,4 @@
-"""Law 1 for queries that are kept as synopses: they deliver what the same queries over the history deliver."""
+"""Law 1 for queries with a synopsis: they deliver the same answers as the same queries over the history."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def drawn(chance: random.Random, ts: int) -> tuple[Any, ...]:
 
 
 def told(answers: dict[tuple[Any, ...], int]) -> dict[str, int]:
-    """As text, NaN being NaN; a synopsis hands 0.0 on for -0.0, which is the same value."""
+    """Return the answers as text, where NaN equals NaN. A synopsis returns 0.0 for -0.0, which is the same value."""
     return {repr(tuple(0.0 if value == 0.0 else value for value in row)): at for row, at in answers.items()}
 
 

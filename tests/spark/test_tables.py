@@ -1,4 +1,4 @@
-"""Rows into tables: what they are given, what is known, and what a writer that died leaves behind."""
+"""Rows in tables: their columns, the recognition of repeated rows, and the recovery after a dead writer."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ COLUMNS = [("msgid", STRING), ("newsgroup", STRING), ("size", BIGINT)]
 
 
 class Died(BaseException):
-    """Stands for the process's end at a failpoint."""
+    """The error that simulates the end of the process at a failpoint."""
 
 
 class Store:
-    """A home with one table, and the shortest way to append to it."""
+    """A home with one table, and a short way to append to the table."""
 
     def __init__(self, home: Path, spark: SparkSession, clock: str = "wall") -> None:
         self.home, self.spark = home, spark
@@ -48,7 +48,7 @@ class Store:
         return self.catalog.tables.named("msgs")
 
     def batch(self, *rows: tuple[Any, ...]) -> pa.Table:
-        """Rows of (msgid, newsgroup, size, own time in seconds or None)."""
+        """Return a batch of rows (msgid, newsgroup, size, event time in seconds or None)."""
         return pa.table(
             {
                 "msgid": pa.array([r[0] for r in rows], pa.string()),
@@ -72,18 +72,18 @@ class Store:
         return replace(done, first_ts=None, last_ts=None)
 
     def tick(self, t: int) -> None:
-        """F moves, without anything that is computed."""
+        """Advance the frontier F without computing anything."""
         self.writer.ticks.commit(self.writer.ticks.plan(t, Choice(()), t).tick_id, {}, [], t)
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """(msgid, newsgroup, ts in microseconds), in order of ts and msgid."""
+        """Return the rows (msgid, newsgroup, ts in microseconds), sorted by ts and msgid."""
         found = table_frame(self.spark, self.writer.data, self.table).selectExpr(
             "msgid", "newsgroup", "unix_micros(ts) AS us"
         )
         return sorted(((r.msgid, r.newsgroup, r.us) for r in found.collect()), key=lambda row: (row[2], str(row)))
 
     def take_over(self) -> None:
-        """The writer is thought dead; another takes the lease."""
+        """Let another writer take the lease, as if the first writer were dead."""
         self.writer = self.catalog.writer("ingest", "two", NOW + 10**12)
 
 
@@ -200,7 +200,7 @@ def test_dead_after_reserving_nothing_is_there_and_the_late_writer_is_fenced(
     (settled,) = settle(replay.writer)
     assert (settled.reservation, settled.rows) == (left, 0)
     assert replay.catalog.reservations.still_open() == ()
-    # The dead writer wakes up and, having looked at its lease a moment too early, goes on to write.
+    # The writer that was thought dead checks its lease too early and continues to write.
     monkeypatch.setattr(old, "check", lambda: None)
     stamped = append_rows._stamp(replay.batch(("b", "g", 1, 2)), replay.table, left.floor, NOW)
     with pytest.raises(LeaseLost, match="another writer"):

@@ -1,6 +1,6 @@
-"""The value of temporal views on Spark: random views of the oracle's grammar, and the types of aggregates.
+"""The values of temporal views on Spark: random views of the oracle's grammar, and the types of aggregates.
 
-Several views are one query: planning is most of what each of them costs.
+One query contains several views, because planning takes most of the time of a query.
 """
 
 from __future__ import annotations
@@ -29,13 +29,15 @@ if TYPE_CHECKING:
 SCHEMAS = {name: tracked(number, name, **columns) for number, (name, columns) in enumerate(TABLES.items(), 1)}
 VIEWS = (40, pytest.param(100, marks=pytest.mark.slow))
 TOGETHER = 4
-"""Views in one query."""
+"""The number of views in one query."""
 MOST_SELECTS = 3
 UTC = dt.timezone.utc
 
 
 def drawn(views: int) -> list[tuple[Query, Recorded, int]]:
-    """Views with a history and an instant at which they have a row, and that differ in more than constants."""
+    """Return views with a history and an instant at which the view has a row. The views differ in more than
+    constants.
+    """
     found, seen, number = [], set(), 50_000
     while len(found) < views:
         number += 1
@@ -51,7 +53,7 @@ def drawn(views: int) -> list[tuple[Query, Recorded, int]]:
 
 
 def view_of_rows(spark: SparkSession, name: str, table: TableSchema, rows: list[tuple[Any, ...]]) -> None:
-    """A temporary view of rows whose instants are microseconds."""
+    """Create a temporary view of rows with instants in microseconds."""
     heads = ", ".join(f"{column.name} {spelled(column.type)}" for column in table.columns)
     times = [column.type == TIMESTAMP for column in table.columns]
     shown = [tuple(_time(value) if time else value for value, time in zip(row, times, strict=True)) for row in rows]
@@ -64,7 +66,7 @@ def _time(instant: int | None) -> dt.datetime | None:
 
 
 def together(parts: Mapping[int, tuple[Temporal, int]]) -> str:
-    """One query for several views: the number of the view, its row as JSON, its periods in microseconds."""
+    """Return one query for several views: the number of the view, its row as JSON, and its periods in microseconds."""
     steps, arms = [], []
     for number, (relation, now) in parts.items():
         chain = value_steps(
@@ -114,7 +116,9 @@ def test_random_views(spark: SparkSession, views: int) -> None:
 
 @pytest.mark.parametrize("anew", [False, True])
 def test_types_of_aggregates(spark: SparkSession, anew: bool) -> None:
-    """What the binder says of an aggregate's type is what Spark gives, as running sums and anew for each fragment."""
+    """Spark returns the type that the binder gives an aggregate, for running sums and for separate sums per
+    fragment.
+    """
     numbers = tracked(1, "numbers", a="TINYINT", b="BIGINT", c="DECIMAL(4,2)", f="FLOAT", g="DOUBLE", x="STRING")
     view_of_rows(spark, "numbers", numbers, [])
     text = "SELECT SUM(a) AS c1, SUM(b) AS c2, SUM(c) AS c3, AVG(a) AS c4, AVG(c) AS c5, COUNT(x) AS c6, COUNT(*) AS c7"
@@ -128,7 +132,7 @@ def test_types_of_aggregates(spark: SparkSession, anew: bool) -> None:
 
 
 def test_months_and_lengths(spark: SparkSession) -> None:
-    """The same day of another month, or its last day; a length of more than a day."""
+    """The same day of another month, or its last day, and a length of more than a day."""
     table = tracked(1, "leap", k="INT")
     day_us = 86_400_000_000
     start = (dt.datetime(1995, 2, 28) - dt.datetime(1970, 1, 1)) // dt.timedelta(microseconds=1)

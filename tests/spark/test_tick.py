@@ -1,4 +1,4 @@
-"""The tick, on real tables: what goes into a window, what is left out, what fails, and what died."""
+"""Ticks on real tables: the rows in a window, omitted rows, failures, and dead ticks."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def day(number: float) -> int:
 
 @pytest.fixture
 def weft(tmp_path: Path, spark: SparkSession) -> Weft:
-    """A home with messages a to d on the days 1 to 4; b answers a."""
+    """A home with the messages a to d on the days 1 to 4. The message b answers a."""
     made = replay_home(tmp_path / "home")
     load(made, spark, "msgs", [message("a", 1), message("b", 2, "a"), message("c", 3), message("d", 4, group="rec.x")])
     return made
 
 
 def rows(done: Ticked) -> dict[str, int]:
-    """New rows by query, of the last tick."""
+    """Return the number of new rows of each query in the tick."""
     return {outcome.query.name: outcome.rows for outcome in done.reports[-1].outcomes}
 
 
@@ -60,7 +60,8 @@ def test_a_query_from_now_gives_what_enters_from_then_on(weft: Weft, spark: Spar
     from_now = weft.install("later", WAITING, start="now")
     assert from_now.from_instant == day(4.5)
     weft.tick(now=day(7))
-    # a has its answer from day 2 on; b and c turned two days old at 4 and 5, d at 6: b was in the answer before.
+    # The message a has an answer since day 2. The messages b and c became two days old at 4 and 5, and d at 6. The
+    # message b was in the result before.
     assert first_instants(weft, "all") == {("b",): day(4) + 1, ("c",): day(5) + 1, ("d",): day(6) + 1}
     assert first_instants(weft, "later") == {("c",): day(5) + 1, ("d",): day(6) + 1}
     load(weft, spark, "msgs", [message("e", 7.5, "d"), message("f", 8)])
@@ -82,7 +83,7 @@ def test_a_paused_query_catches_up_or_skips(weft: Weft, spark: SparkSession) -> 
     weft.resume("skipped", skip=True)
     load(weft, spark, "msgs", [message("f", 6)])
     done = weft.tick(now=day(7))
-    # Windows of three ages in one tick.
+    # In one tick, the windows of the queries have different lengths.
     assert taus(done) == {"running": day(5.5), "caught-up": day(2.5), "skipped": day(5.5)}
     assert rows(done) == {"running": 1, "caught-up": 3, "skipped": 1}
     assert answers(weft, "caught-up") == answers(weft, "running")
@@ -155,13 +156,13 @@ def test_a_tick_that_died_is_done_again_with_its_own_clock(
                 patch.setattr(module, "failpoint", die_at(point))
             with pytest.raises(Killed):
                 weft.tick(now=day(until))
-        # What was loaded since belongs to a later window: a row may not be given a ts before the dead tick's t.
+        # New rows belong to a later window, because a row must not have a ts before the t of the dead tick.
         load(weft, spark, "msgs", [message(f"late for {until}", 0.5)])
         done = weft.tick(now=day(until) + HOUR)
         assert [report.t for report in done.reports] == [day(until), day(until) + HOUR]
     found = answers(weft, "space")
     assert [ordinal for ordinal, _, _ in found] == list(range(1, len(found) + 1))
-    # A late row gets the t of the dead tick, and is an answer of the next window.
+    # A late row gets the t of the dead tick, and is an answer in the next window.
     late = [(f"late for {t}", day(t)) for t in (1.5, 2.5, 3.5)]
     on_time = [(name, day(n)) for n, name in enumerate("abc", 1)]
     assert [(values[0], at) for _, at, values in found] == sorted([*on_time, *late], key=lambda each: each[1])
@@ -177,7 +178,8 @@ def test_a_skip_gives_what_from_now_would(weft: Weft, spark: SparkSession) -> No
     weft.install("later", GROUPS, start="now")
     load(weft, spark, "msgs", [message("e", 5), message("f", 5.5, group="rec.x"), message("g", 6, group="comp.x")])
     weft.tick(now=day(7))
-    # rec.x was an answer in the gap, sci.space was delivered before it: further messages of theirs are no news.
+    # The group rec.x entered the result in the gap, and sci.space was delivered before the gap. Further messages in
+    # these groups add no answers.
     assert first_instants(weft, "later") == {("comp.x",): day(6)}
     assert first_instants(weft, "groups") == {("sci.space",): day(1), ("comp.x",): day(6)}
 
@@ -235,7 +237,7 @@ def test_every_type_of_value_survives(weft: Weft, spark: SparkSession) -> None:
 def test_a_late_writer_cannot_begin_the_ledger_with_a_tick_that_was_given_up(
     weft: Weft, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The home's first tick is thought dead just before its commit, and lives."""
+    """The first tick of the home was thought dead just before its commit, but continues."""
     weft.install("space", SPACE)
     weft.install("groups", GROUPS)
 

@@ -1,5 +1,8 @@
-"""Law 1 over tracked tables on Spark: random queries over random histories in which rows end and come again, fed as
-changes in random parts with a tick after each, against their texts evaluated at every instant."""
+"""Law 1 over tracked tables on Spark: random queries over random histories in which rows end and return.
+
+A feed sends the changes in random parts, with a tick after each part. The reference evaluates the texts at every
+instant.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ _STARS = re.compile(r"EXISTS \(SELECT \* ")
 
 
 def coalesced(rows: tuple[Row, ...]) -> tuple[Row, ...]:
-    """The rows as a source has them: a row value once at a time, with maximal periods."""
+    """Return the rows with maximal periods, as a source has them: each row exists at most once at a time."""
     found: list[Row] = []
     for value in dict.fromkeys(row[:5] for row in rows):
         held = [n for n in range(LAST + 2) if any(r[:5] == value and r[5] <= n < (r[6] or LAST + 9) for r in rows)]
@@ -52,7 +55,9 @@ def coalesced(rows: tuple[Row, ...]) -> tuple[Row, ...]:
 
 
 def world(number: int) -> tuple[History, list[Text], tuple[int, ...]]:
-    """A history in which rows of all tables end, queries most of which have answers, and where the ticks are."""
+    """Return a history in which rows of all tables end, queries of which most have answers, and the instants of the
+    ticks.
+    """
     chance = random.Random(9_000 + number)
     found = [each for each in (drawn(chance) for _ in range(60)) if len(each.ending) == len(TABLES)]
     found = [each for each in found if all(each.rows.values())]
@@ -72,7 +77,7 @@ def world(number: int) -> tuple[History, list[Text], tuple[int, ...]]:
 
 
 def changes(rows: tuple[Row, ...], low: int, high: int) -> str:
-    """What a feed says of the instants in [low, high)."""
+    """Return the lines of a feed for the changes in [low, high)."""
     told: list[tuple[int, str, dict[str, Any]]] = []
     for k, n, x, d, f, begin, end in rows:
         key = {"k": k, "n": n, "x": x, "d": None if d is None else format_rfc3339(d + GRID), "f": f}
@@ -82,7 +87,7 @@ def changes(rows: tuple[Row, ...], low: int, high: int) -> str:
 
 
 def arrive(weft: Weft, folder: Path, history: History, low: int, high: int) -> None:
-    """Each table's source is polled for what changed in [low, high)."""
+    """Poll each table's source for the changes in [low, high)."""
     for table in TABLES:
         feed = folder / f"{table}.jsonl"
         if not low:
@@ -161,7 +166,7 @@ def test_the_present_is_what_try_gives(spark: SparkSession, tmp_path: Path, monk
 
 
 def names(weft: Weft, query: str) -> list[tuple[Any, ...]]:
-    """The answers in the order in which they were told, each with its first instant as units of the grid."""
+    """Return the answers in the order of delivery, with their first instants in units of the grid."""
     return [(*row.values, row.first_at - GRID) for row in weft.results(query)]
 
 

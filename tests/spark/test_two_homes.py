@@ -1,4 +1,4 @@
-"""Two homes in one process, with tables of one name: neither sees the other's rows, views or settings."""
+"""Two homes in one process with tables of the same name. Neither home sees the rows, views or settings of the other."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ def home(folder: Path, spark: SparkSession, prefix: str, count: int) -> Weft:
 def test_ticks_that_are_interleaved_read_their_own_tables(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second home's whole tick lies between the moment at which the first has registered what its branches name,
-    and that at which it runs them."""
+    """The tick of the second home runs after the first home has registered the views of its branches and before the
+    first home runs the branches.
+    """
     homes = [home(tmp_path / name, spark, name, count) for name, count in (("a", 3), ("b", 5))]
     register = TempViews.register
 

@@ -1,4 +1,4 @@
-"""What Weft says of an expression's type is what Spark finds, and no row makes one fail."""
+"""The type that Weft gives an expression is the type in Spark, and the expression fails for no row."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ FIRSTS = {
 
 
 def expressions() -> list[str]:
-    """Functions and operators over columns of every type, casts, and intervals of a row's own."""
+    """Return functions and operators over columns of every type, casts, and intervals from columns."""
     found = [f"{a} {op} {b}" for op in ("+", "-", "*", "/", "%", "=", "<", "<=>") for a, b in product(KINDS, repeat=2)]
     for name, function in FUNCTIONS.items():
         if name in CONSTANTS:
@@ -120,7 +120,7 @@ FAR = [
     *(f"'a' {like} {pattern}" for like in ("LIKE", "ILIKE", "NOT LIKE") for pattern in ("s", "s || s", "REVERSE(s)")),
     "s LIKE CONCAT('%', s, '\\\\')",
 ]
-"""Where Spark would fail at some row if it were asked as it is written."""
+"""Expressions for which Spark would fail for some row as written."""
 
 
 def taken(text: str) -> Plan | None:
@@ -146,7 +146,7 @@ def test_types_and_values_of_everything_that_is_taken(spark: SparkSession) -> No
         if said != is_:
             wrong[text] = (said, is_)
     assert not wrong
-    # As strings: Python cannot hold all that a column can.
+    # The values are strings, because Python cannot represent all values of a column.
     assert len(data.selectExpr(*(f"CAST(c{n} AS STRING)" for n in range(len(plans)))).collect()) == len(ROWS)
 
 

@@ -1,4 +1,4 @@
-"""What a view may call: the same expressions over awkward values on DuckDB, which maintains views, and on Spark."""
+"""The expressions that a view may use give the same values on DuckDB, which maintains views, and on Spark."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ TABLE = tracked(1, "nasty", **COLUMNS)
 
 
 def rows() -> list[tuple[Any, ...]]:
-    """Each value of each column, among others."""
+    """Return rows that contain each value of each column."""
     chance = random.Random(8)
     shuffled = {name: [chance.sample(values, len(values)) for _ in range(40)] for name, values in DRAWN.items()}
     each = {name: [value for part in parts for value in part] for name, parts in shuffled.items()}
@@ -247,7 +247,9 @@ def bound(expressions: tuple[str, ...]) -> Any:
 
 
 def shown(value: Any) -> Any:
-    """A value as it is compared: the bits of a double but for the sign of 0 and NaN's, a decimal by its value."""
+    """Return a value for comparison: the bits of a double except for NaN and the sign of 0, and the value of a
+    decimal.
+    """
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else (value + 0.0).hex()
     if isinstance(value, Decimal):
@@ -322,7 +324,7 @@ SIGMAS = (
 
 
 def test_letters_are_turned_alike(spark: SparkSession, tmp_path: Path) -> None:
-    """Every letter alone, and words with a sigma."""
+    """Each letter alone, and words with a sigma."""
     letters = [chr(code) for code in range(1, 0x110000) if not 0xD800 <= code <= 0xDFFF]
     pq.write_table(pa.table({"x": [*letters, *SIGMAS]}), tmp_path / "letters.parquet")
     sql = "SELECT x, UPPER(x) AS u, LOWER(x) AS l FROM letters"

@@ -1,4 +1,6 @@
-"""Standing queries over views that depend on NOW: any ticks deliver the same, and `weft try` judges at one instant."""
+"""Standing queries over views with NOW deliver the same answers for any sequence of ticks, and `weft try` evaluates one
+instant.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,7 @@ EXPECTED = {
 
 @pytest.fixture
 def weft(spark: SparkSession, tmp_path: Path) -> Weft:
-    """A source that changes at 30 on the grid: row 3 comes, and its department is quiet no more."""
+    """A source that changes at 30 on the grid: row 3 arrives, and its department is no longer quiet."""
     file, weft = tmp_path / "s.csv", replay_home(tmp_path / "home")
     rows = [f"1,A,{instant(20)},{instant(0)}", f"2,B,{instant(40)},{instant(10)}", f"3,A,,{instant(29)}"]
     file.write_text("\n".join(["id,dept,due,at", *rows[:2], ""]))

@@ -1,6 +1,6 @@
 """Runs the checks and tests in stages and ends with one line for all of them.
 
-    python tests/run.py [--long] [STAGE ...]      stages: lint fast examples oracle spark mutation
+    python tests/run.py [--long] [STAGE ...]      stages: lint fast examples spark mutation
 
 ``mutation`` runs with --long, or where it is named.  A stage that fails does not keep the next from running: one run
 tells everything.  The Spark stage is one process, since a session takes seconds to start and two of them fight for two
@@ -34,10 +34,14 @@ LINT = (
     ("import-linter", [str(BIN / "lint-imports")]),
 )
 STAGES = {
-    "fast": ("not spark", ("tests/unit", "tests/golden", "tests/house", "tests/docs"), ("-n", "2")),
+    # One test at a time for each worker, the oracle's long ones first (conftest.py), so that both end together.
+    "fast": (
+        "not spark",
+        ("tests/oracle", "tests/unit", "tests/golden", "tests/house", "tests/docs"),
+        ("-n", "2", "--maxschedchunk", "1"),
+    ),
     # The examples in docstrings.
     "examples": ("not spark", ("src/weft",), ("--doctest-modules",)),
-    "oracle": ("not spark", ("tests/oracle",), ("-n", "2", "--dist", "worksteal")),
     # Whatever asks for Spark, wherever it is; all of the scenarios, too (conftest.py marks them).
     "spark": ("spark", ("tests",), ("-p", "no:xdist")),
 }

@@ -106,7 +106,7 @@ def _wait_until_gone(pid: int) -> None:
 
 
 def test_with_the_machines_java_what_goes_wrong_is_told_and_a_jvm_that_died_is_replaced(tmp_path: Path) -> None:
-    """All in one process: what Spark writes itself is in the log and not on the screen.  The JVM is as users have it."""
+    """All in one process: what Spark writes itself is in the log and not on the screen.  The JVM is the users' own."""
     foreign = {
         "JDK_JAVA_OPTIONS": "",
         "SPARK_HOME": "/elsewhere",

@@ -25,7 +25,7 @@ test: $(STAMP) ## everything but the long tests
 	@$(BIN)/python tests/run.py
 
 test-fast: $(STAMP) ## what needs no Spark
-	@$(BIN)/python tests/run.py lint fast examples oracle
+	@$(BIN)/python tests/run.py lint fast examples
 
 test-spark: $(STAMP) ## what needs Spark
 	@$(BIN)/python tests/run.py spark

@@ -33,7 +33,12 @@ LINT = (
     ("import-linter", [str(BIN / "lint-imports")]),
 )
 STAGES = {
-    "fast": ("not spark", ("tests/unit", "tests/golden", "tests/house", "tests/docs"), ("-n", "2")),
+    # One test at a time for each worker, the oracle's long ones first (conftest.py), so that both end together.
+    "fast": (
+        "not spark",
+        ("tests/oracle", "tests/unit", "tests/golden", "tests/house", "tests/docs"),
+        ("-n", "2", "--maxschedchunk", "1"),
+    ),
     # The examples in docstrings.
     "examples": ("not spark", ("src/weft",), ("--doctest-modules",)),
     "oracle": ("not spark", ("tests/oracle",), ("-n", "2", "--dist", "worksteal")),
@@ -60,9 +65,13 @@ def lint() -> dict[str, int]:
     return counts
 
 
-def environment(scratch: str) -> dict[str, str]:
+QUICK_COMPILER = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
+"""What ``weft`` itself chooses for a command that ends soon: a JVM of the tests takes half of its processor time."""
+
+
+def environment(scratch: str, *, long: bool) -> dict[str, str]:
     """Return the environment of the tests: temporary files in ``scratch``, and each module compiled once."""
-    return {**os.environ, "TMPDIR": scratch, "PYTHONDONTWRITEBYTECODE": ""}
+    return {**os.environ, **own} if long else {**QUICK_COMPILER, **os.environ, **own}
 
 
 def scratch_parent() -> Path | None:
@@ -89,7 +98,7 @@ def tests(stage: str, *, long: bool, shown: IO[str] | None = None) -> dict[str, 
         done = subprocess.run(
             command,
             cwd=ROOT,
-            env=environment(folder),
+            env=environment(folder, long=long),
             check=False,
             stdin=subprocess.DEVNULL,
             stdout=shown,

@@ -109,7 +109,12 @@ def _wait_until_gone(pid: int) -> None:
 
 def test_with_the_machines_java_what_goes_wrong_is_told_and_a_jvm_that_died_is_replaced(tmp_path: Path) -> None:
     """All checks run in one process. The output of Spark is in the log and not on the screen."""
-    foreign = {"SPARK_HOME": "/elsewhere", "PYSPARK_SUBMIT_ARGS": "--nonsense", "SPARK_REMOTE": "sc://none"}
+    foreign = {
+        "JDK_JAVA_OPTIONS": "",
+        "SPARK_HOME": "/elsewhere",
+        "PYSPARK_SUBMIT_ARGS": "--nonsense",
+        "SPARK_REMOTE": "sc://none",
+    }
     done = _run(ROUND_TRIP + FAILURES, tmp_path / "home", **foreign)
     assert done.stderr == ""
     origin, rows, *failed, died, replaced, stopped = done.stdout.splitlines()

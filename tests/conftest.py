@@ -33,7 +33,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests of the Spark stage: those in ``spark`` and ``scenario``, and those that use the fixture ``spark``.
 
     Tests with the mark ``last`` measure time limits. They run at the end, when the parallel stages have probably
-    finished.
+    finished. The longest tests of the oracle run first, so that no worker waits for another at the end.
     """
     for item in items:
         if not item.path.is_relative_to(REPOSITORY / "tests"):
@@ -48,7 +48,7 @@ LONGEST = ("test_view_courses.py", "test_laws.py", "test_synopses.py", "test_vie
 
 
 def _turn(item: pytest.Item) -> tuple[bool, int]:
-    """When a test runs: those marked ``last`` at the end, the longest first."""
+    """Return the sort key of a test: tests marked ``last`` run at the end, and the longest tests run first."""
     longest = item.path.parent.name == "oracle" and item.path.name in LONGEST
     return item.get_closest_marker("last") is not None, LONGEST.index(item.path.name) if longest else len(LONGEST)
 

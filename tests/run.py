@@ -1,6 +1,6 @@
 """Run the checks and tests in stages, and print one line with the results at the end.
 
-    python tests/run.py [--long] [STAGE ...]      stages: lint fast examples oracle spark mutation
+    python tests/run.py [--long] [STAGE ...]      stages: lint fast examples spark mutation
 
 ``mutation`` runs with --long or by name. After a failed stage, the other stages still run. The Spark stage is one
 process, because a session takes seconds to start, and two sessions would compete for two cores. The other test stages
@@ -33,7 +33,8 @@ LINT = (
     ("import-linter", [str(BIN / "lint-imports")]),
 )
 STAGES = {
-    # One test at a time for each worker, the oracle's long ones first (conftest.py), so that both end together.
+    # One test at a time per worker. The long tests of the oracle come first (conftest.py), so that all workers end
+    # together.
     "fast": (
         "not spark",
         ("tests/oracle", "tests/unit", "tests/golden", "tests/house", "tests/docs"),
@@ -41,7 +42,6 @@ STAGES = {
     ),
     # The examples in docstrings.
     "examples": ("not spark", ("src/weft",), ("--doctest-modules",)),
-    "oracle": ("not spark", ("tests/oracle",), ("-n", "2", "--dist", "worksteal")),
     # All tests with the mark ``spark``, including the scenarios (conftest.py sets the mark).
     "spark": ("spark", ("tests",), ("-p", "no:xdist")),
 }
@@ -66,11 +66,12 @@ def lint() -> dict[str, int]:
 
 
 QUICK_COMPILER = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
-"""What ``weft`` itself chooses for a command that ends soon: a JVM of the tests takes half of its processor time."""
+"""The option that ``weft`` chooses for a short command. It halves the processor time of a JVM in the tests."""
 
 
 def environment(scratch: str, *, long: bool) -> dict[str, str]:
-    """Return the environment of the tests: temporary files in ``scratch``, and each module compiled once."""
+    """Return the environment of the tests: temporary files in ``scratch``, cached bytecode, the quick compiler."""
+    own = {"TMPDIR": scratch, "PYTHONDONTWRITEBYTECODE": ""}
     return {**os.environ, **own} if long else {**QUICK_COMPILER, **os.environ, **own}
 
 
@@ -106,7 +107,7 @@ def tests(stage: str, *, long: bool, shown: IO[str] | None = None) -> dict[str, 
         )
         counts = _read(report)
     if done.returncode not in (0, NO_TESTS) and not counts.get("failed"):
-        counts["failed"] = 1  # it stopped before it could count
+        counts["failed"] = 1  # pytest ended before it counted the tests
     return counts
 
 

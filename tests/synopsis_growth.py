@@ -78,7 +78,7 @@ FAMILIES = {
     ),
     "unbounded": Family(
         "MU X. (DISTINCT q()) OR (PREVIOUS ((TRUE OR TRUE) AND X))",
-        And(Atom("asked", ()), TWICE),  # nobody asks: the answers would be as long as what is stored, at each state
+        And(Atom("asked", ()), TWICE),  # never true, because all answers would be too long
         "bag",
         "linear",
     ),

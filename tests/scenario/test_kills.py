@@ -170,7 +170,7 @@ def test_a_purge_after_a_crash_leaves_a_home_that_goes_on(
     shutil.copytree(homes / "after-load_more", home)
     assert run_process(home, sources, "second_tick", failpoint="tick.written") == -signal.SIGKILL
     with Weft.open(home, create=True) as weft:
-        weft.remove("noticed", purge=True)  # it reads the other
+        weft.remove("noticed", purge=True)  # this query reads the other
         weft.remove("liked", purge=True)
         assert weft.catalog.ticks.planned() is None
         assert verify(weft.catalog) == []
@@ -196,7 +196,7 @@ def test_a_text_is_replaced_between_ticks_that_die(
             assert run_process(home, sources, "second_tick", failpoint="tick.written") == -signal.SIGKILL
         with Weft.open(home) as weft:
             weft.install("news", news, replace=True)
-            weft.install("unanswered", waiting, replace=True)  # another one reads it
+            weft.install("unanswered", waiting, replace=True)  # another query reads this query
             assert weft.catalog.ticks.planned() is None
         if killed:
             assert run_process(home, sources, "third_tick", failpoint="tick.written") == -signal.SIGKILL

@@ -51,7 +51,7 @@ def told(found: Backtest) -> dict[tuple[object, ...], int]:
 
 @pytest.mark.parametrize("large", [False, True])
 def test_it_tells_what_would_be_delivered(weft: Weft, large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    if large:  # more than the driver takes: Spark does all of it
+    if large:  # too large for the driver, so Spark evaluates the whole query
         monkeypatch.setattr(finding, "_collected", lambda *args, **kwargs: None)
     until = START + UNTIL * DAY
     whole = [weft.backtest(text, until=until, limit=None) for text in TEXTS]

@@ -95,7 +95,7 @@ def test_a_whole_session(weft: Callable[..., Any], tmp_path: Path, spark: SparkS
     assert _ids(weft, "q3") == ["a@x", "b@x"]
     assert _ids(weft, "q3", "--after", "1", "--limit", "5") == ["b@x"]
     assert _ids(weft, "late") == ["b@x"]
-    assert sorted(_ids(weft, "q4")) == ["b@x", "c@x"]  # the late reply takes nothing back
+    assert sorted(_ids(weft, "q4")) == ["b@x", "c@x"]  # the late reply does not retract an answer
     lines = (tmp_path / "weft-home" / "files" / "q3.jsonl").read_text().splitlines()
     assert [json.loads(line)["msgid"] for line in lines] == ["a@x", "b@x"]
     assert weft("show", "q3", "--json")["channels"][0]["delivered"] == 2

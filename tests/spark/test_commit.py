@@ -59,7 +59,7 @@ def test_every_type_is_read_as_it_was_written_by_either(spark: SparkSession, tmp
     frame = spark.read.format("delta").load(table.spark)
     assert [field.dataType.simpleString().upper() for field in frame.schema.fields] == list(VALUES)
     for source in (frame, spark.read.schema(frame.schema).parquet(delta_snapshot(table).files[0].location.spark)):
-        assert str(source.toArrow().cast(SCHEMA).to_pylist()) == str(ROWS.to_pylist())  # NaN is not itself
+        assert str(source.toArrow().cast(SCHEMA).to_pylist()) == str(ROWS.to_pylist())  # NaN does not equal itself
     # The row of Spark, then the row of delta-rs, then the statistics of both.
     options = {"txnAppId": "a", "txnVersion": "2"}
     frame.limit(1).write.format("delta").mode("append").options(**options).save(table.spark)
@@ -69,7 +69,7 @@ def test_every_type_is_read_as_it_was_written_by_either(spark: SparkSession, tmp
     for file in delta_snapshot(table).files:
         assert set(file.least) <= {"c11"}
     wanted = f"c11 = timestamp_micros({LAST_INSTANT})"
-    assert spark.read.format("delta").load(table.spark).where(wanted).count() >= 1  # Delta skips by the statistics
+    assert spark.read.format("delta").load(table.spark).where(wanted).count() >= 1  # Delta skips files by statistics
 
 
 def test_a_column_that_came_later_has_statistics_from_either(spark: SparkSession, tmp_path: Path) -> None:

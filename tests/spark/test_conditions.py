@@ -156,7 +156,7 @@ def test_conditions_take_the_rows_that_spark_takes(spark: SparkSession, instant:
             pairs.append((asked_at(text, instant), read(text, instant)))
         except SqlError:
             continue
-    pairs.sort(key=lambda pair: "* INTERVAL" in pair[0])  # those that may fail come last, together
+    pairs.sort(key=lambda pair: "* INTERVAL" in pair[0])  # the texts that may fail are together at the end
     failed: list[str] = []
     wrong: dict[str, str] = {}
     for start in range(0, len(pairs), BATCH):

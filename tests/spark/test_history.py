@@ -81,7 +81,7 @@ def test_orders_then_shipments_tell_what_was_not_shipped_in_time(weft: Weft, tmp
 
 def test_several_windows_and_what_comes_late(weft: Weft, tmp_path: Path) -> None:
     half = START + 100 * HOUR
-    late = 14  # never shipped, says the history; a shipment in time turns up after the tick
+    late = 14  # in the history, the order is not shipped; a shipment in time arrives after the tick
     weft.ingest_file(written(tmp_path / "s1.csv", shipments(0, half)), "shipments", ts_from="at")
     weft.ingest_file(written(tmp_path / "o2.csv", orders(60)), "orders", ts_from="at")
     weft.ingest_file(written(tmp_path / "o1.csv", orders(0, 60)), "orders", ts_from="at")

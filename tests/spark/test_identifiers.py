@@ -23,7 +23,7 @@ def words_of(spark: SparkSession) -> set[str]:
     lexer = spark.sparkContext._jvm.org.apache.spark.sql.catalyst.parser.SqlBaseLexer.VOCABULARY  # type: ignore[union-attr]
     numbers = range(1, lexer.getMaxTokenType() + 1)
     nameless = [lexer.getSymbolicName(number) for number in numbers if lexer.getLiteralName(number) is None]
-    twice = set(nameless[: nameless.index("EQ")])  # after it come the patterns: numbers, strings, comments
+    twice = set(nameless[: nameless.index("EQ")])  # the next rules are patterns: numbers, strings, comments
     assert twice == set(SPELT_TWICE)
     return known | set(SPELT_TWICE) | set(SPELT_TWICE.values())
 

@@ -242,7 +242,7 @@ def test_a_second_process_with_the_same_file_is_refused(
         assert done.returncode != 0
 
     load = file_loader(catalog, lambda: spark)
-    now = now_us()  # the other process has the wall's own clock
+    now = now_us()  # the other process uses the real wall clock
     assert load(path, at=now, progress=other_process).stored == 3
     assert len(said) == 2
     assert all("is already loading" in " ".join(each.split()) for each in said), said

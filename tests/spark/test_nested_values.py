@@ -115,7 +115,7 @@ def read(value: Any, kind: DataType) -> Any:
         case "STRUCT":
             return tuple(read(value[name], own) for name, own in kind.fields)
         case "TIMESTAMP":
-            return value.astimezone(dt.timezone.utc)  # of the process's own zone
+            return value.astimezone(dt.timezone.utc)  # in the time zone of the process
         case "DOUBLE":
             return repr(value)
         case _:

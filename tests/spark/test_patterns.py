@@ -52,7 +52,7 @@ def test_every_pattern_that_is_taken_compiles(spark: SparkSession) -> None:
             refused += 1
             continue
         taken += 1
-        matcher = java.Pattern.compile(text).matcher("")  # raises where it is none
+        matcher = java.Pattern.compile(text).matcher("")  # raises if the pattern is invalid
         assert matcher.groupCount() == groups, text
         put_in = "".join(chance.choices(PUT_IN, k=chance.randint(1, 3)))
         try:

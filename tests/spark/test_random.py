@@ -155,7 +155,7 @@ def test_random_queries_give_what_their_texts_say_at_every_instant(
     monkeypatch.setattr(driver_reader, "BOUNDS", WAYS[way])
     monkeypatch.setattr(maintenance, "BOUNDS", ReadBounds())
     monkeypatch.setattr(compaction, "BOUNDS", compaction.CompactionBounds(fewest=2))
-    monkeypatch.setattr(parameters, "FEW", 0)  # two queries of a plan are many
+    monkeypatch.setattr(parameters, "FEW", 0)  # two queries per plan are enough for the parameter table
     given = world(number)
     engine = Sqlite()
     engine.load(given.history.rows)
@@ -177,7 +177,7 @@ def test_random_queries_give_what_their_texts_say_at_every_instant(
         for count, text in enumerate(given.texts):
             same(f"{text}\nup to {until}", delivered(weft, f"q{count}"), since(expected[count], begun, until))
     assert (tmp_path / "home" / "arrangements").exists() == (way == "arrangements")
-    assert made_one or number != 1  # there rows arrive in three parts
+    assert made_one or number != 1  # in the home 1, rows arrive in three parts
     for table in TABLES:
         wanted = sorted((_shifted(row) for row in given.history.rows[table]), key=repr)
         assert stored_rows(weft, table) == wanted

@@ -55,7 +55,7 @@ def read(spark: SparkSession, texts: Sequence[str], *, each: bool) -> Reading:
             reading.refused[text] = str(error)
             continue
         pairs.append((text, render.scalar(found.outputs[0].value), str(found.types[0])))
-    pairs.sort(key=lambda pair: bool(FAILING.search(pair[0])))  # those that may fail come last, together
+    pairs.sort(key=lambda pair: bool(FAILING.search(pair[0])))  # the texts that may fail are together at the end
     for start in range(0, len(pairs), BATCH):
         _compare(spark, pairs[start : start + BATCH], reading, each)
     return reading

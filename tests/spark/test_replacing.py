@@ -89,7 +89,7 @@ def test_what_is_delivered_is_the_old_ones_and_what_the_new_one_gives_besides(
     for count, (old, new) in enumerate(given):
         whole = since(reference(engine, new.plain), begun, LAST + 1) | expected[count]
         same(f"{old}\nreplaced by {new}", delivered(weft, f"q{count}"), whole)
-    now = since(reference(engine, given[0][1].plain), begun, first)  # the home's clock was there
+    now = since(reference(engine, given[0][1].plain), begun, first)  # the time of the home's clock
     known = len(now.keys() & expected[0].keys())
     assert (told.new, told.known, told.only_old) == (len(now) - known, known, len(expected[0]) - known)
 
@@ -152,7 +152,7 @@ def test_channels_go_on_and_the_dry_run_tells_what_comes(weft: Weft, spark: Spar
     weft.install("q", text("sci.space"), replace=True, start="now")
     load(weft, spark, "msgs", [message("f", 7, "sci.space")])
     weft.tick(now=START + 8 * DAY)
-    assert names(weft, "q") == ["a", "c", "b", "d", "f"]  # e came before, and is no news
+    assert names(weft, "q") == ["a", "c", "b", "d", "f"]  # e entered the result before, and is not a new answer
 
 
 def test_what_reads_its_results_gets_what_begins_before_its_window(weft: Weft, spark: SparkSession) -> None:
@@ -175,7 +175,7 @@ def test_what_reads_its_results_gets_what_begins_before_its_window(weft: Weft, s
         [],
     ]
     weft.install("q", "SELECT msgid FROM msgs", replace=True)
-    weft.tick(["q"], now=START + 5 * DAY)  # what reads it is not in this tick
+    weft.tick(["q"], now=START + 5 * DAY)  # the query that reads the result is not in this tick
     weft.tick(now=START + 6 * DAY)
     expected = {("a",): 2, ("c",): 4, ("b",): 3, ("d",): 5}
     for name in ("all", "top"):

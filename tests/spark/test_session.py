@@ -108,7 +108,7 @@ def _wait_until_gone(pid: int) -> None:
 
 
 def test_with_the_machines_java_what_goes_wrong_is_told_and_a_jvm_that_died_is_replaced(tmp_path: Path) -> None:
-    """All checks run in one process. The output of Spark is in the log and not on the screen."""
+    """All checks run in one process. The output of Spark is in the log. The JVM starts as for users."""
     foreign = {
         "JDK_JAVA_OPTIONS": "",
         "SPARK_HOME": "/elsewhere",
@@ -154,7 +154,7 @@ def test_a_signal_in_the_middle_of_a_job_leaves_no_jvm(tmp_path: Path, sent: sig
     jvm = int(process.stdout.readline())
     time.sleep(3)
     assert process.poll() is None
-    os.killpg(process.pid, sent)  # as a terminal does: to the whole group
+    os.killpg(process.pid, sent)  # like a terminal, to the whole process group
     try:
         out, err = process.communicate(timeout=60)
     finally:

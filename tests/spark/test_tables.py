@@ -168,7 +168,7 @@ def test_on_a_wall_home_rows_get_the_clock(store: Store) -> None:
     store.append(("a", "g", 1, None), ("b", "g", 1, None))
     assert [row[2] for row in store.rows()] == [NOW, NOW]
     store.tick(NOW)
-    store.append(("c", "g", 1, None), at=NOW - 5)  # the wall's clock went back: what was ticked stays closed
+    store.append(("c", "g", 1, None), at=NOW - 5)  # the wall clock went back, but the past of the tick remains closed
     assert store.rows()[-1][2] == NOW
 
 
@@ -183,7 +183,7 @@ def test_a_replay_home_without_a_clock_refuses_rows_without_time(replay: Store) 
         replay.append(("a", "g", 1, None))
     assert replay.catalog.reservations.still_open() == ()
     replay.append(("a", "g", 1, 7))
-    replay.append(("b", "g", 1, None))  # now the clock is the last ts
+    replay.append(("b", "g", 1, None))  # the clock now returns the last ts
     assert [row[2] for row in replay.rows()] == [7 * SECOND, 7 * SECOND]
 
 

@@ -122,7 +122,7 @@ def test_a_query_that_spark_refuses_is_set_aside_and_the_others_go_on(
     weft: Weft, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     weft.install("good", SPACE)
-    with monkeypatch.context() as patch:  # as a Weft left it that did not look at patterns
+    with monkeypatch.context() as patch:  # as in a home of a Weft version that did not check patterns
         patch.setattr(lower_calls, "check_pattern", lambda *_: 0)
         weft.install("bad", "SELECT msgid FROM msgs WHERE REGEXP_LIKE(newsgroup, '(')")
     weft.install("fine", "SELECT msgid FROM msgs WHERE REGEXP_LIKE(newsgroup, 'rec')")

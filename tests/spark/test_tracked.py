@@ -69,7 +69,7 @@ def world(number: int) -> tuple[History, list[Text], tuple[int, ...]]:
     while len(texts) < QUERIES_A_HOME:
         text = query(chance)
         if "*" in _STARS.sub("", text.spark) or text.spark.count("SELECT") > MOST_SELECTS:
-            continue  # a star has the column ts in one of them only
+            continue  # in a star query, only one table has the column ts
         seen = reference(engine, text.plain)
         if (seen.first() and seen.changes) or chance.random() < 0.1:
             texts.append(Text(re.sub(r"\bts\b", "valid_from", text.spark), text.plain))
@@ -112,7 +112,7 @@ def test_random_queries_over_tracked_tables(
     monkeypatch.setattr(driver_reader, "BOUNDS", WAYS[way])
     monkeypatch.setattr(maintenance, "BOUNDS", ReadBounds())
     monkeypatch.setattr(compaction, "BOUNDS", compaction.CompactionBounds(fewest=2))
-    monkeypatch.setattr(parameters, "FEW", 0)  # two queries of a plan are many
+    monkeypatch.setattr(parameters, "FEW", 0)  # two queries per plan are enough for the parameter table
     history, texts, cuts = world(number)
     engine = Sqlite()
     engine.load(history.rows)
@@ -149,7 +149,7 @@ def test_the_present_is_what_try_gives(spark: SparkSession, tmp_path: Path, monk
     assert weft.try_query(text, now=GRID + 9).rows == ()
     past = f"SELECT name FROM staff FOR SYSTEM_TIME AS OF TIMESTAMP_MICROS({GRID + 9})"
     stretch = f"FOR SYSTEM_TIME FROM TIMESTAMP_MICROS({GRID + 9}) TO TIMESTAMP_MICROS({GRID + 11}) AS b"
-    for bounds in (ReadBounds(), ReadBounds(whole=-1)):  # on the driver, and by Spark from the files
+    for bounds in (ReadBounds(), ReadBounds(whole=-1)):  # by the driver, and by Spark from the files
         monkeypatch.setattr(driver_reader, "BOUNDS", bounds)
         assert weft.try_query(past, now=GRID + 20).rows == (("Ann",), ("Ben",))
         there = f"SELECT b.name, s.name AS now FROM staff s JOIN staff {stretch} ON b.id = s.id"
@@ -191,10 +191,10 @@ def test_what_a_correction_makes_an_answer_is_told_once(spark: SparkSession, tmp
     weft.correct_source("staff", {"id": 1}, GRID + 6, GRID + 7, {"dept": "S"}, now=GRID + 11)
     weft.tick(now=GRID + 20)
     assert names(weft, "depts")[2:] == [("Ann", "X", 2), ("Ann", "S", 6)]
-    assert names(weft, "kept_ones") == names(weft, "depts")  # a view has rows in the past that it did not have
+    assert names(weft, "kept_ones") == names(weft, "depts")  # a correction added past rows to the view
     assert names(weft, "moved") == [("Ann", 2)]
     assert names(weft, "alone")[1:] == [("Ben", 6)]
-    assert names(weft, "from_now") == [("Ann", "S", 6), ("Ann", "D", 7)]  # both entered after it was installed
+    assert names(weft, "from_now") == [("Ann", "S", 6), ("Ann", "D", 7)]  # both rows are newer than the query
     weft.correct_source("staff", {"id": 1}, GRID + 2, GRID + 4, None, now=GRID + 21)
     weft.tick(now=GRID + 30)
     assert len(names(weft, "depts")) == 4 and len(names(weft, "alone")) == 2 and len(names(weft, "moved")) == 1

@@ -38,7 +38,7 @@ STANDING = {
 EXPECTED = {
     "due": [(1, 21), (2, 41)],
     "depts": [("A", 21), ("B", 41)],
-    "quiet": [("B", 41)],  # A would be quiet from 31 on, but has another row by then
+    "quiet": [("B", 41)],  # A would be quiet from 31 on, but another row arrives before
     "not_due": [(2, 25), (1, 30), (3, 30)],
 }
 
@@ -81,7 +81,7 @@ def test_every_instant_counts_whenever_ticks_happen(weft: Weft) -> None:
     assert [(row[0], at - GRID) for at, row in found.answers] == EXPECTED["due"]
     planned = weft.replacement("once_depts", "SELECT s.dept FROM s JOIN due d ON d.id = s.id")
     assert (planned.new, planned.known) == (0, 2)
-    assert weft.try_query(STANDING["due"]).rows == ()  # as of now nothing is due
+    assert weft.try_query(STANDING["due"]).rows == ()  # at the current time, nothing is due
     for name in ("gone", "quiet"):
         with pytest.raises(SqlError, match=f"the view {name}"):
             weft.install(name, f"SELECT * FROM {name}")

@@ -138,7 +138,9 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         return self.opened.schemas(*texts)
 
     def writing(self, purpose: str) -> AbstractContextManager[Writer]:
-        """Settle the work of dead writers, and hold the write lease during a ``with`` block.  Raise LeaseBusy."""
+        """Complete or undo the work of dead writers, and hold the write lease during a ``with`` block.  Raise
+        LeaseBusy.
+        """
         return self.opened.writing(purpose)
 
     def install(

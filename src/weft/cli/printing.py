@@ -52,7 +52,7 @@ def echo(text: str, style: str | None = None, *, err: bool = False) -> None:
 
 
 def print_json(value: object, *, lines: bool = False) -> None:
-    """Print a value as JSON.  With ``lines``, print it on one line."""
+    """Print a value as JSON.  With ``lines``, print the value on one line."""
     out = terminal.out()
     out.write(json_text(value, indent=None if lines else 2) + "\n")
     out.flush()

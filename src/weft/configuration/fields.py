@@ -78,7 +78,9 @@ def _no_bool(value: Any) -> Any:
 
 
 def _secret(text: str) -> str:
-    """Return a secret in the format of Standard Webhooks. Raise ValueError if it does not have 24 to 64 bytes."""
+    """Return a secret in the format of Standard Webhooks. Raise ValueError if the secret does not have 24 to 64
+    bytes.
+    """
     prefix, _, encoded = text.rpartition("_")
     try:
         length = len(base64.b64decode(encoded, validate=True))

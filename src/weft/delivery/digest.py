@@ -72,7 +72,7 @@ def next_digest(digest: Digest, zone: str, after: int) -> int:
     """Return the first instant after ``after`` (microseconds UTC) at which the digest is due in the time zone.
 
     If a clock change skips the local time of a digest, the digest is late by the length of the change.  If the local
-    time occurs twice, the digest is due the first time.
+    time occurs twice, the digest is due at the first occurrence.
     """
     place = ZoneInfo(zone)
     try:

@@ -86,7 +86,9 @@ def deliver(
 
 
 def settle(sender: Writer, home: Path, at: int) -> None:
-    """Settle all messages that were opened but not marked as sent.  Use the lease of ``sender``."""
+    """Undo the messages that were opened but not marked as sent, or record their outcomes.  Use the lease of
+    ``sender``.
+    """
     _Run(sender, home, at, None).recover()
 
 
@@ -102,7 +104,7 @@ class _Run:
         self._down: set[str] = set()
 
     def recover(self) -> None:
-        """Settle all messages that were opened but not marked as sent.
+        """Undo the messages that were opened but not marked as sent, or record their outcomes.
 
         Include messages of removed queries and parked subscriptions, because another query may soon use the
         destination.

@@ -49,7 +49,7 @@ class ProgramChannel:
                 f"commands = [{_toml(written)}].",
             )
         self._may_have_gone = True
-        """Initially True, because an earlier process may have died while running the command."""
+        """The value is initially True, because an earlier process may have died while running the command."""
 
     @property
     def address(self) -> str:

@@ -1,4 +1,4 @@
-"""Draw periods along a time line, as text, SVG or an HTML page.  SVG and HTML escape the text from data."""
+"""Draw periods along a time line, as text, SVG or an HTML page.  SVG and HTML escape all labels and values."""
 
 from __future__ import annotations
 
@@ -85,7 +85,9 @@ def svg(title: str, bars: Sequence[Bar], now: int) -> str:
 
 
 def html(title: str, bars: Sequence[Bar], names: Sequence[str], rows: Sequence[Sequence[str]], now: int) -> str:
-    """Return an HTML page with the drawing and a table.  The table has the columns ``names`` and the rows ``rows``."""
+    """Return an HTML page with the drawing and a table.  ``names`` are the column names of the table, and ``rows`` are
+    its rows.
+    """
     head = "".join(f"<th>{escape(name)}</th>" for name in names)
     body = "\n".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     style = (

@@ -48,7 +48,7 @@ class Check(Brief):
 
 
 def examine(home: Path | None, at: int, channels: Callable[[Path], object] | None = None) -> Iterator[Check]:
-    """Yield the checks, including those of ``home`` if given. ``at`` is the wall-clock time (µs UTC).
+    """Yield the checks, including those of ``home`` if given. ``at`` is the wall-clock time (microseconds UTC).
 
     ``channels`` raises Refused if the settings of a home name an invalid channel. This module must not import channels.
     """

@@ -114,7 +114,7 @@ def jar_folder(wanted: JarSet = DELTA) -> Path:
 
 
 def present_jars(wanted: JarSet = DELTA) -> tuple[Path, ...]:
-    """Return the jars in the folder, sorted by name. Return () if the folder is incomplete."""
+    """Return the jars in the folder, sorted by name. Return an empty tuple if the folder is incomplete."""
     folder = jar_folder(wanted)
     if configuration().jars is not None:
         return tuple(sorted(folder.glob("*.jar")))

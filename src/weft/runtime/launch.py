@@ -94,9 +94,9 @@ def start_jvm(
 ) -> Any:
     """Start the JVM, connect to it, and return py4j's gateway with the process as ``proc``.
 
-    ``wanted`` contains Spark's settings. ``jars`` are the jars besides pyspark's own. ``more`` are jars at the end of
-    the class path that are not part of the class-data archive. ``sink`` receives the output of the JVM. Exceptions of
-    pyspark, py4j and the operating system pass through. After an exception, no JVM process remains.
+    ``wanted`` contains Spark's settings. ``jars`` are the jars besides pyspark's own. ``more`` are jars outside the
+    class-data archive, at the end of the class path. ``sink`` receives the output of the JVM. Exceptions of pyspark,
+    py4j and the operating system pass through. After an exception, no JVM process remains.
     """
     streams = {"stdout": sink, "stderr": sink, "start_new_session": True}
     if not in_one_process(wanted["spark.master"]):

@@ -5,8 +5,8 @@ A tick has two kinds of parts: scans of entire tables, and joins among small rel
 The new rows of a tick and the results of look-ups are small and have one partition each. Joins among small relations
 therefore need no exchange. Broadcasts (one job each) and adaptive execution (one job per stage) are off for such joins.
 The union of all branches is then one job with one task per branch. Code generation is also off, because the constants
-change at every tick. The compilation took several times as long as the work of the tick. Scans do not change from tick
-to tick and use all of these features.
+change at every tick. The compilation of generated code took several times as long as the work of the tick. Scans do not
+change from tick to tick and use all of these features.
 """
 
 from __future__ import annotations

@@ -20,7 +20,9 @@ _POLL_SECONDS: Final = 0.2
 
 @contextmanager
 def turn() -> Iterator[None]:
-    """Hold the turn (reentrant) during the ``with`` block. Raise Stopped if cancelled during the wait."""
+    """Hold the turn (reentrant) during the ``with`` block. Raise Stopped if the command is cancelled while the thread
+    waits.
+    """
     while not _TURN.acquire(timeout=_POLL_SECONDS):
         stop_here()
     try:

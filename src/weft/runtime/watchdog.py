@@ -124,7 +124,8 @@ def _lives(jvm: Jvm) -> bool:
 
 
 def _ended(jvm: Jvm, written: int) -> JvmEnded:
-    """Return why the JVM ended, according to its log after the first ``written`` bytes.
+    """Return an error with the reason for the end of the JVM, from its log. Ignore the first ``written`` bytes of the
+    log.
 
     If the JVM was killed, the query is not the cause, even if another process wrote a matching line into the log.
     """

@@ -243,9 +243,9 @@ class LocalServer:
 
 @contextmanager
 def serving(server: LocalServer, listening: socket.socket) -> Iterator[None]:
-    """Serve in a thread during a ``with`` block.  Raise ExecutionError if the server does not start.
+    """Run the server in a thread during a ``with`` block.  Raise ExecutionError if the server does not start.
 
-    At the end, wait for the running commands.
+    At the end of the block, wait for the running commands.
     """
     _log_to(os.path.join(server.weft.home, "logs"))
     config = Config(

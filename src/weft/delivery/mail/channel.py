@@ -31,7 +31,7 @@ class EmailChannel:
         self._to = to
         self._server = server_of(chosen)
         self._may_have_gone = True
-        """Initially True, because an earlier process may have died while sending a letter."""
+        """The value is initially True, because an earlier process may have died while sending a letter."""
 
     @property
     def address(self) -> str:

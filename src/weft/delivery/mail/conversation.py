@@ -93,7 +93,7 @@ def _require(server: Server, what: str, code: int, answer: bytes) -> None:
 
 
 def _stuffed(content: bytes) -> bytes:
-    """Double the dots at line starts, and end the text with CRLF."""
+    """Double each dot at the start of a line, and end the text with CRLF."""
     stuffed = re.sub(rb"(?m)^\.", b"..", content)
     return stuffed if stuffed.endswith(b"\r\n") else stuffed + b"\r\n"
 

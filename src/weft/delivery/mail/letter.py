@@ -1,7 +1,7 @@
 """Write a letter: the new answers as text and HTML, with headers for identification, threading and filing.
 
-The texts in a letter come from data.  The HTML therefore escapes every text.  Headers and plain text contain no control
-characters.  Every line is ASCII, so that no mail server changes the line.
+A letter contains text from the answers, which may be hostile.  The HTML therefore escapes every text.  Headers and
+plain text contain no control characters.  Every line is ASCII, so that no mail server changes the line.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _mailto(address: str, subject: str) -> str:
 
 
 def _header(text: str) -> str:
-    """Return text from data as one line of a header.
+    """Return text from the answers as one line of a header.
 
     Python's email package decodes an encoded word (``=?utf-8?q?a=0d=0aBcc:…?=``), including its line ends.  The decoded
     text could add a header.  This function therefore inserts a space into the start of every encoded word.
@@ -223,7 +223,7 @@ def _local(value: dt.datetime, zone: ZoneInfo) -> str:
 
 
 def _line(text: str) -> str:
-    """Return text from data as one line of at most 500 characters.  Escape control characters."""
+    """Return text from the answers as one line of at most 500 characters.  Escape control characters."""
     return one_line(text, _CELL, allowed=_JOINERS)
 
 

@@ -46,7 +46,7 @@ class WebhookChannel:
                 "Slack and Teams need no secret: append #as=slack or #as=teams to the URL.",
             )
         self._may_have_gone = True
-        """Initially True, because an earlier process may have died while sending a request."""
+        """The value is initially True, because an earlier process may have died while sending a request."""
 
     @property
     def shown_rows(self) -> int | None:
@@ -158,5 +158,5 @@ def text_json(message: Message) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Escape text from data.  Slack and Teams then show the text without mentions and links."""
+    """Escape text from the answers.  Slack and Teams then show the text without mentions and links."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("`", "'")

@@ -2,7 +2,7 @@
 
 In a new process, the import of Weft takes longer than the test. ``run`` replaces ``subprocess.run``: it forks a process
 without open files and threads, sets the environment, and returns the exit code and the output. Use ``subprocess`` for a
-process that starts as for users or needs a separate JVM.
+process that must start like a user's process, or that needs a separate JVM.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def serve() -> None:
 
 
 def _work(command: Sequence[str], env: Mapping[str, str], folder: str, files: Sequence[str]) -> None:
-    """Do what the command says, as the process that it starts would."""
+    """Run the command in this process."""
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     for number, file in enumerate(files, 1):
         os.dup2(os.open(file, os.O_CREAT | os.O_WRONLY), number)

@@ -29,7 +29,7 @@ class OtherProcess:
 
 
 def attach(log: Path) -> None:
-    """Use the JVM that the environment names as the JVM of this process."""
+    """Connect this process to the JVM that the environment names."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession

@@ -71,7 +71,7 @@ def _archive() -> ClassArchive:
 
 
 def _killed_while_writing(maker: subprocess.Popen[str], folder: Path) -> None:
-    """Kill a creating process and its JVM as soon as the JVM writes."""
+    """Kill the process that creates the archive, and its JVM, as soon as the JVM writes."""
     assert maker.stdout is not None
     jvm = int(maker.stdout.readline())
     until = time.monotonic() + 120

@@ -1,4 +1,4 @@
-"""``weft serve`` as for users: a separate process that ticks and runs commands from other terminals."""
+"""``weft serve`` in a separate process, which ticks and runs commands from other terminals."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ print("rows", spark.read.format("delta").load(str(home / "t")).count())
 """
 STOP = "stop_session()"
 LIGHT = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
-"""The JVM starts faster. Tests of the JVM as for users do not use this option."""
+"""An option for a faster start of the JVM. Tests of a user's JVM do not use the option."""
 
 FAILURES = """
 import os, signal
@@ -108,7 +108,7 @@ def _wait_until_gone(pid: int) -> None:
 
 
 def test_with_the_machines_java_what_goes_wrong_is_told_and_a_jvm_that_died_is_replaced(tmp_path: Path) -> None:
-    """All checks run in one process. The output of Spark is in the log. The JVM starts as for users."""
+    """All checks run in one process. The output of Spark is in the log. The JVM has the options of a user's JVM."""
     foreign = {
         "JDK_JAVA_OPTIONS": "",
         "SPARK_HOME": "/elsewhere",

@@ -116,9 +116,7 @@ def test_random_views(spark: SparkSession, views: int) -> None:
 
 @pytest.mark.parametrize("anew", [False, True])
 def test_types_of_aggregates(spark: SparkSession, anew: bool) -> None:
-    """Spark returns the type that the binder gives an aggregate, for running sums and for separate sums per
-    fragment.
-    """
+    """The binder and Spark agree on the types of aggregates, for running sums and for separate sums per fragment."""
     numbers = tracked(1, "numbers", a="TINYINT", b="BIGINT", c="DECIMAL(4,2)", f="FLOAT", g="DOUBLE", x="STRING")
     view_of_rows(spark, "numbers", numbers, [])
     text = "SELECT SUM(a) AS c1, SUM(b) AS c2, SUM(c) AS c3, AVG(a) AS c4, AVG(c) AS c5, COUNT(x) AS c6, COUNT(*) AS c7"

@@ -28,8 +28,8 @@ def home(folder: Path, spark: SparkSession, prefix: str, count: int) -> Weft:
 def test_ticks_that_are_interleaved_read_their_own_tables(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The tick of the second home runs after the first home has registered the views of its branches and before the
-    first home runs the branches.
+    """The first home registers the views of its branches. Then the second home runs its whole tick. Then the first home
+    runs its branches.
     """
     homes = [home(tmp_path / name, spark, name, count) for name, count in (("a", 3), ("b", 5))]
     register = TempViews.register

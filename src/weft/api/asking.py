@@ -64,10 +64,10 @@ class Asking(Viewing):
             raise Refused(
                 f"the window {span} is empty", hint="--from is the first instant, --to the one after the last."
             )
-        from weft.execution.backtest import Window, backtest
+        from weft.execution.backtest import BacktestWindow, backtest
 
         known = self._read_by(compiled)
-        window = Window(begins, ends, self.opened.catalog.home().t0)
+        window = BacktestWindow(begins, ends, self.opened.catalog.home().t0)
         answers = backtest(self.opened.session(), self.opened.catalog.data, known, compiled, window, limit)
         if answers.count:
             return answers

@@ -13,7 +13,7 @@ from weft.catalog.glance import table_schemas, table_sizes
 from weft.catalog.naming import queries_mentioned, words
 from weft.errors import Refused, SynopsisError
 from weft.planning.explain import Explanation, asked_once, explain
-from weft.planning.how_many import Extent, how_many
+from weft.planning.how_many import TableExtent, how_many
 from weft.planning.plan import plan, standing_plan
 from weft.planning.synopsis_plan import Language, SynopsisPlan, sql_synopsis
 from weft.planning.synopsis_words import SynopsisExplanation, explain_synopsis
@@ -35,7 +35,7 @@ class Known:
 
     schemas: Mapping[str, TableSchema]
     assumed: str | None
-    extents: Mapping[str, Extent] = field(default_factory=dict)
+    extents: Mapping[str, TableExtent] = field(default_factory=dict)
 
 
 NOT_INSTALLED: Final = "Next due: the next tick after `weft install`."
@@ -66,7 +66,7 @@ def known_tables(home: Path, at: int, sql: str) -> Known:
             schemas = definitions.schemas(catalog, sql)
     if schemas:
         sizes = table_sizes(home, names)
-        return Known(schemas, None, {name: Extent(*sizes[name]) for name in schemas if name in sizes})
+        return Known(schemas, None, {name: TableExtent(*sizes[name]) for name in schemas if name in sizes})
     missing = "has no tables yet" if schemas is not None else "is not a Weft home yet"
     assumed = f"{home} {missing}: the explanation assumes the table msgs that `weft ingest mail` makes"
     return Known({"msgs": mail_schema()}, assumed)

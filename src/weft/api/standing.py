@@ -21,7 +21,7 @@ from weft.faults import query_faults
 from weft.instants import parse_interval
 from weft.planning.plan import columns_of, standing_plan
 from weft.planning.synopsis_plan import Language, SynopsisPlan, asks_history, is_synopsis
-from weft.planning.synopsis_words import Relation, require_bounded
+from weft.planning.synopsis_words import RelationSummary, require_bounded
 from weft.printable import Brief
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ class Shown(Brief):
     ticks: tuple[TickQuery, ...]
     reads: tuple[str, ...]
     read_by: tuple[str, ...]
-    stored: tuple[tuple[Relation, int], ...] = ()
+    stored: tuple[tuple[RelationSummary, int], ...] = ()
     replaced: tuple[ReplacedText, ...] = ()
 
     @property
@@ -223,7 +223,7 @@ def show(home: OpenHome, name: str, ticks: int) -> Shown:
     )
 
 
-def _stored(home: OpenHome, query: QueryRecord) -> tuple[tuple[Relation, int], ...]:
+def _stored(home: OpenHome, query: QueryRecord) -> tuple[tuple[RelationSummary, int], ...]:
     """Return an empty tuple if the query no longer fits its tables."""
     record = home.catalog.queries.plan(query.plan_id)
     if not is_synopsis(record.body):

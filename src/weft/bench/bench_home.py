@@ -42,7 +42,7 @@ _AN_HOUR = 3_600_000_000
 
 
 @dataclass(kw_only=True)
-class Ticks:
+class TickTimes:
     """Measurements of ticks: seconds, Spark jobs, new rows.
 
     ``parts`` maps each phase of a tick (``execution.phases``) to seconds. A further entry has the rest of the tick.

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from weft.api.standing import NewQuery
 from weft.api.weft import Weft
-from weft.bench.bench_home import GROUPS, NEW, BenchHome, Ticks
+from weft.bench.bench_home import GROUPS, NEW, BenchHome, TickTimes
 from weft.execution.phases import measure_phases
 from weft.runtime.session import stop_session
 
@@ -46,7 +46,7 @@ With all authors and groups, each shape has up to a quarter of a million queries
 
 
 @dataclass
-class QuerySet(Ticks):
+class QuerySet(TickTimes):
     """A set of queries and the measurements of its ticks."""
 
     shape: str

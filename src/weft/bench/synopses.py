@@ -33,7 +33,7 @@ from weft.api.standing import Keep
 from weft.derivation.synopsis.construct import Synopsis, synopsis
 from weft.errors import ExecutionError
 from weft.execution.phases import measure_phases
-from weft.execution.synopsis.batch import EMPTY, Batch
+from weft.execution.synopsis.batch import EMPTY, StateBatch
 from weft.execution.synopsis.evaluating import evaluate
 from weft.formula.parse_formula import reading
 from weft.formula.signature import signature
@@ -203,11 +203,11 @@ class EventLog:
             text = f"SELECT i AS tp, {columns} FROM range({events}) AS numbers(i) ORDER BY i"
             return cls(connection.sql(text).to_arrow_table())
 
-    def batches(self, size: int) -> Iterator[Batch]:
+    def batches(self, size: int) -> Iterator[StateBatch]:
         """Return the log in batches of ``size`` events, without an incomplete last batch."""
         return (self.batch(first, first + size) for first in range(0, self.events - size + 1, size))
 
-    def batch(self, first: int, end: int) -> Batch:
+    def batch(self, first: int, end: int) -> StateBatch:
         """Return the events at the time points in [``first``, ``end``)."""
         rows = self.rows.slice(first, end - first)
         seconds = pc.divide(rows.column("tp"), _A_SECOND)
@@ -217,7 +217,7 @@ class EventLog:
             name: rows.filter(pc.equal(kinds, pa.scalar(number, pa.int8()))).select(["tp", "c1", "c2"])
             for number, name in enumerate(_NAMES)
         }
-        return Batch(points, events)
+        return StateBatch(points, events)
 
 
 def _line(run: FormulaRun) -> str:

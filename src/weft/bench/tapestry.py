@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from weft.bench.bench_home import COLUMNS, NEW, QUERIES, BenchHome, Ticks, arrival
+from weft.bench.bench_home import COLUMNS, NEW, QUERIES, BenchHome, TickTimes, arrival
 from weft.errors import Refused
 from weft.execution.groups import instant
 from weft.execution.phases import measure_phases
@@ -33,7 +33,7 @@ _BYTES: Final = 700
 
 
 @dataclass
-class Size(Ticks):
+class Size(TickTimes):
     """The measurements for one number of messages, in seconds."""
 
     messages: int

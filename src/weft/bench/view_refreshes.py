@@ -78,7 +78,7 @@ class RefreshTimes:
 
 
 @dataclass
-class History:
+class HistoryTimes:
     """A history with ``periods`` periods: the seconds for recording each batch, and the times of each view."""
 
     periods: int
@@ -105,7 +105,7 @@ def compare(
     warm, counted, full = rounds
     with tempfile.TemporaryDirectory(prefix="weft-bench-", dir=folder) as text:
         directories = [
-            _Directory(Path(text) / f"home-{count}", History(count, employees), progress) for count in periods
+            _Directory(Path(text) / f"home-{count}", HistoryTimes(count, employees), progress) for count in periods
         ]
         for number in range(warm + counted):
             for each in directories:
@@ -137,7 +137,7 @@ def _check(periods: Sequence[int], employees: int) -> None:
 
 
 class _Directory:
-    def __init__(self, home: Path, case: History, progress: Callable[[str], None]) -> None:
+    def __init__(self, home: Path, case: HistoryTimes, progress: Callable[[str], None]) -> None:
         self.weft = Weft.open(home, clock="replay", create=True)
         self.case, self.say = case, progress
         self.tables = tables(case.employees)
@@ -245,7 +245,7 @@ def _timed(work: Callable[[], object]) -> float:
     return time.perf_counter() - before
 
 
-def report(cases: Sequence[History]) -> str:
+def report(cases: Sequence[HistoryTimes]) -> str:
     """Return a table with the medians, ratios and growth of each history and view.
 
     The growth is relative to the shortest history. If a figure has an aim, the aim follows the figure.
@@ -275,7 +275,7 @@ def report(cases: Sequence[History]) -> str:
     return "\n".join(lines)
 
 
-def _json(case: History) -> dict[str, Any]:
+def _json(case: HistoryTimes) -> dict[str, Any]:
     return {
         **asdict(case),
         "views": [{**asdict(view), "batch": view.batch, "ratio": view.ratio} for view in case.views],

@@ -19,7 +19,7 @@ from weft.execution.answers import union
 from weft.execution.groups import Member, grouped
 from weft.execution.isolate import failing_queries, isolated
 from weft.execution.new_answers import NewAnswers, new_answers
-from weft.execution.outputs import Output
+from weft.execution.outputs import TickOutput
 from weft.execution.reader import Reader
 from weft.execution.spark_runner import SparkRunner, spark_faults, too_many
 from weft.execution.tick_report import TickRun
@@ -129,7 +129,7 @@ def _commit(
     parts = isolated(adding, numbered, run.set_aside)
     remaining = new.without(new.added.keys() & run.failed.keys())
     if remaining.added:
-        run.outputs.write(Output(name, layout.LEDGER, _joined(remaining, parts)))
+        run.outputs.write(TickOutput(name, layout.LEDGER, _joined(remaining, parts)))
     return remaining.added
 
 

@@ -23,7 +23,7 @@ from weft.execution.isolate import isolated
 from weft.execution.look_ups import LookUps
 from weft.execution.outputs import Outputs, answers_name
 from weft.execution.phases import PLANNING, phase
-from weft.execution.relations import Results, relations
+from weft.execution.relations import ResultsTable, relations
 from weft.execution.spark_runner import SparkRunner, limits
 from weft.execution.strata import WindowStarts, member, strata
 from weft.execution.stratum import extend
@@ -234,7 +234,7 @@ def _run_stratum(run: TickRun, number: int, members: Sequence[Member]) -> None:
 def _run_synopses(run: TickRun, members: Sequence[Member]) -> None:
     if not members:
         return
-    tables = {t.table_id: t for t in run.tables.values() if not isinstance(t, Results)}
+    tables = {t.table_id: t for t in run.tables.values() if not isinstance(t, ResultsTable)}
     going = TickSynopses(run.writer, run.tick, run.outputs, tables, run.at, run.set_aside)
     if run.runner is None and not going.begun:
         return
@@ -252,5 +252,5 @@ def _note(run: TickRun, members: Sequence[Member], added: Mapping[int, Added]) -
             run.reached[query.query_id] = each.t
         if query.query_id in run.lower and (gained := added.get(query.query_id)):
             results = run.tables[query.results.name]
-            assert isinstance(results, Results)
+            assert isinstance(results, ResultsTable)
             run.tables[query.results.name] = results.extended(gained.rows, gained.last_first_at)

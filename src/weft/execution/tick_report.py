@@ -14,7 +14,7 @@ from weft.execution.groups import Member
 from weft.execution.isolate import isolated, reason
 from weft.execution.outputs import Outputs
 from weft.execution.phases import COUNTING, phase
-from weft.execution.relations import Relation, Results
+from weft.execution.relations import Relation, ResultsTable
 from weft.execution.spark_runner import SparkRunner
 from weft.failpoint import failpoint
 from weft.faults import log_defect
@@ -195,5 +195,5 @@ def _count(run: TickRun, outcome: QueryOutcome) -> Count:
 
 def _versions(run: TickRun) -> list[tuple[str, int, int]]:
     """The catalog compares these versions with Delta at the next start."""
-    read = [t for t in run.tables.values() if not isinstance(t, Results) and t.version >= 0]
+    read = [t for t in run.tables.values() if not isinstance(t, ResultsTable) and t.version >= 0]
     return [*((table.path, table.version, table.rows) for table in read), *run.outputs.stored.values()]

@@ -22,7 +22,7 @@ from weft.catalog.records import BY, TableRecord
 from weft.errors import Refused, StorageError
 from weft.execution.append_rows import OWN_TIME, SEQ
 from weft.execution.home import OpenHome
-from weft.extraction.batches import DEFAULT_TIMING, Batch, Rejected, Timing, arrow_schema
+from weft.extraction.batches import DEFAULT_TIMING, Batch, RejectedRecord, Timing, arrow_schema
 from weft.extraction.files.columns import TS
 from weft.extraction.files.rows import rows_as_json
 from weft.extraction.given_rows import Pieces, Reader
@@ -137,13 +137,15 @@ def _batch(to: OpenHome, rows: pa.Table, timing: Timing, source: str) -> Batch:
     return Batch(good, rejected, rows.num_rows, _records(good, named, "") if timing.late == "quarantine" else ())
 
 
-def _records(rows: pa.Table, source: str, reason: str) -> tuple[Rejected, ...]:
+def _records(rows: pa.Table, source: str, reason: str) -> tuple[RejectedRecord, ...]:
     own = rows.column(OWN_TIME).cast(INSTANT)
     cells = rows.drop_columns([OWN_TIME, SEQ]).append_column(OWN_TIME, own)
     with connect() as connection:
         records = rows_as_json(cells, range(rows.num_rows), connection)
     places = rows.column(SEQ).to_pylist()
-    return tuple(Rejected(source, f"row {place + 1}", reason, raw) for place, raw in zip(places, records, strict=True))
+    return tuple(
+        RejectedRecord(source, f"row {place + 1}", reason, raw) for place, raw in zip(places, records, strict=True)
+    )
 
 
 def _options(schema: pa.Schema, timing: Timing) -> dict[str, object]:

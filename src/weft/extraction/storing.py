@@ -22,7 +22,7 @@ from weft.execution.append_rows import (
     settle,
 )
 from weft.execution.home import OpenHome, renewing_lease
-from weft.extraction.batches import DEFAULT_TIMING, Batch, Progress, Rejected, Timing
+from weft.extraction.batches import DEFAULT_TIMING, Batch, Progress, RejectedRecord, Timing
 from weft.extraction.quarantine import quarantine
 from weft.instants import format_instant
 from weft.printable import Brief
@@ -213,10 +213,10 @@ def _counted(total: Summary, done: Appended, quarantined: int) -> Summary:
     )
 
 
-def _quarantine(load: Load, rejected: Sequence[Rejected]) -> int:
+def _quarantine(load: Load, rejected: Sequence[RejectedRecord]) -> int:
     to = load.to
 
-    def needed(record: Rejected) -> dict[str, object]:
+    def needed(record: RejectedRecord) -> dict[str, object]:
         return {**load.options, **load.by_source.get(record.source, {})}
 
     return quarantine(to.catalog, load.load_id, load.table.table_id, rejected, needed, to.clock())

@@ -27,7 +27,7 @@ from weft.planning.plan import (
     for_one,
     with_constants,
 )
-from weft.planning.summary import Summary, first, summary
+from weft.planning.summary import CauseSummary, first, summary
 from weft.planning.warnings import Note, notes, view_notes
 from weft.planning.words import why
 from weft.printable import InLines
@@ -77,7 +77,7 @@ class Explanation(InLines):
     time_driven: bool
     lasting: bool
     notes: tuple[Note, ...]
-    summary: Summary
+    summary: CauseSummary
     how_many: str | None = None
     next_due: str | None = None
     name: str | None = None

@@ -35,7 +35,7 @@ _CLAUSES: Final = 3
 
 
 @dataclass(frozen=True)
-class Summary:
+class CauseSummary:
     """The causes of a query's answers.
 
     - ``when``: the causes of answers, as clauses that the text joins by "or".
@@ -83,7 +83,7 @@ class Summary:
         return "Time alone makes no answer appear later."
 
 
-def summary(plan: Plan) -> Summary:
+def summary(plan: Plan) -> CauseSummary:
     """Return the summary of a plan with its constants."""
     branches = (with_constants(event, plan.values) for event in plan.branches)
     events = [event for event in branches if not exclude_each_other(conjuncts(condition(event.block)))]
@@ -92,7 +92,7 @@ def summary(plan: Plan) -> Summary:
     timely = [event for event in events if _by_time(event)]
     alone = [event for event in timely if not _as_rows_arrive(event)]
     parts = blocks(plan.query)
-    return Summary(
+    return CauseSummary(
         when=_clauses(events),
         holding=(
             *_demanded(parts, events),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from weft.algebra.formula import Atom, Formula, rewritten
 from weft.algebra.schema import DataType
 from weft.derivation.synopsis.construct import COUNT, INSTANT, LAST
-from weft.derivation.synopsis.triple import Change, triple
+from weft.derivation.synopsis.triple import DeltaRule, triple
 from weft.derivation.synopsis.verdict import RelationSize, size_verdict
 from weft.errors import SynopsisError
 from weft.formula.written import written
@@ -32,7 +32,7 @@ class PredicateRows:
 
 
 @dataclass(frozen=True)
-class Relation:
+class RelationSummary:
     """A stored relation, with its name in the home, its subformula, its columns, its key, and its bound in words."""
 
     name: str
@@ -60,7 +60,7 @@ class SynopsisExplanation(InLines):
     states: str
     formulas: tuple[str, ...]
     predicates: tuple[PredicateRows, ...]
-    relations: tuple[Relation, ...]
+    relations: tuple[RelationSummary, ...]
     gamma: tuple[str, ...]
     """The formulas for the answers at a state, over the rows of the state and the relations R1, R2 …."""
     delta: tuple[str, ...]
@@ -189,7 +189,7 @@ def _text(formula: Formula, names: Mapping[str, str]) -> str:
     return written(rewritten(formula, named))
 
 
-def _rule(change: Change, names: Mapping[str, str]) -> str:
+def _rule(change: DeltaRule, names: Mapping[str, str]) -> str:
     interval = change.interval
     seen = f" from {format_interval(interval.low)}" if interval.low else ""
     seen += "" if interval.high is None else f" up to {format_interval(interval.high)}"
@@ -197,9 +197,9 @@ def _rule(change: Change, names: Mapping[str, str]) -> str:
     return f"{written(change.relation)} is {_text(change.formula, names)}{within}"
 
 
-def _relation(plan: SynopsisPlan, part: RelationSize, names: Mapping[str, str]) -> Relation:
+def _relation(plan: SynopsisPlan, part: RelationSize, names: Mapping[str, str]) -> RelationSummary:
     stored = part.stored
     others = {COUNT, LAST} if stored.several else {COUNT, LAST, INSTANT}
     key = tuple(name for name, _ in stored.columns if name not in others)
     bound = f"at most {part.tuples} rows" + (f", counts of {part.counters}" if part.counters else "")
-    return Relation(plan.relation(stored), _text(stored.formula, names), stored.columns, key, bound)
+    return RelationSummary(plan.relation(stored), _text(stored.formula, names), stored.columns, key, bound)

@@ -14,7 +14,7 @@ import pytest
 
 from weft.algebra.schema import Column, DataType, TableSchema
 from weft.errors import ExtractionError, NotFound, Refused
-from weft.extraction.batches import DEFAULT_TIMING, MAX_LINE, Batch, Rejected, Timing, arrow_type
+from weft.extraction.batches import DEFAULT_TIMING, MAX_LINE, Batch, RejectedRecord, Timing, arrow_type
 from weft.extraction.files.source import FileSource, digest, open_file
 from weft.instants import DAY_US
 
@@ -36,7 +36,7 @@ def types_of(source: FileSource) -> dict[str, str]:
 
 def read(
     source: FileSource, timing: Timing = DEFAULT_TIMING, latest: int | None = None
-) -> tuple[list[dict[str, object]], list[Rejected]]:
+) -> tuple[list[dict[str, object]], list[RejectedRecord]]:
     batches: list[Batch] = list(source.batches(timing, latest))
     rows = [row for batch in batches for row in batch.rows.to_pylist()]
     assert [row.pop("_seq") for row in rows] == list(range(len(rows)))

@@ -28,7 +28,7 @@ def arrow_type(type: DataType) -> pa.DataType:
 
 
 @dataclass(frozen=True)
-class Batch:
+class StateBatch:
     """Consecutive states of a log.
 
     ``points`` has one row for each time point, with two BIGINT columns. ``tp`` is consecutive and ascending, and ``at``
@@ -67,7 +67,7 @@ def stored_schema(stored: Stored) -> pa.Schema:
     return pa.schema([pa.field(name, arrow_type(type)) for name, type in stored.columns])
 
 
-def check(synopsis: Synopsis, state: State, batch: Batch) -> None:
+def check(synopsis: Synopsis, state: State, batch: StateBatch) -> None:
     """Raise ExecutionError if the batch does not follow the state or if the events of a predicate lack columns."""
     tps, ats = batch.points.column("tp"), batch.points.column("at")
     rows = batch.points.num_rows
@@ -90,7 +90,7 @@ def check(synopsis: Synopsis, state: State, batch: Batch) -> None:
             raise ExecutionError(f"the events of {predicate} do not have the columns {', '.join(sorted(wanted))}")
 
 
-def with_dates(synopsis: Synopsis, batch: Batch) -> Batch:
+def with_dates(synopsis: Synopsis, batch: StateBatch) -> StateBatch:
     """Add the events of dated predicates and of time points to a batch."""
     events = dict(batch.events)
     for predicate, arity in synopsis.predicates:
@@ -100,4 +100,4 @@ def with_dates(synopsis: Synopsis, batch: Batch) -> Batch:
         elif (plain := undated(predicate)) in events and plain is not None:
             rows = events[plain]
             events[predicate] = rows.append_column(f"c{arity}", rows.column("tp"))
-    return Batch(batch.points, events)
+    return StateBatch(batch.points, events)

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from weft.derivation.synopsis.construct import Stored, Synopsis
 from weft.derivation.synopsis.fixpoints import stepped
-from weft.execution.synopsis.batch import EMPTY, Batch, State, arrow_type, check, stored_schema, with_dates
+from weft.execution.synopsis.batch import EMPTY, State, StateBatch, arrow_type, check, stored_schema, with_dates
 from weft.execution.synopsis.conjoining import DivisionByZero
 from weft.execution.synopsis.engine import Engine, duckdb_engine
 from weft.execution.synopsis.past import PastOperators
@@ -19,10 +19,10 @@ from weft.sql.points import Extent, spread
 from weft.sql.points_past import TIME_POINTS
 from weft.sql.sweeping import listed
 
-__all__ = ["EMPTY", "Batch", "State", "evaluate", "evaluate_shared"]
+__all__ = ["EMPTY", "State", "StateBatch", "evaluate", "evaluate_shared"]
 
 
-def evaluate(synopsis: Synopsis, state: State, batch: Batch) -> tuple[State, pa.Table]:
+def evaluate(synopsis: Synopsis, state: State, batch: StateBatch) -> tuple[State, pa.Table]:
     """Evaluate a synopsis with one formula over a batch. Return the next state and the answers at each time point.
 
     The answers have the columns ``tp, c1 … ck [, n]`` and are sorted by all columns. The columns ``c1 … ck`` are the
@@ -34,13 +34,15 @@ def evaluate(synopsis: Synopsis, state: State, batch: Batch) -> tuple[State, pa.
     return after, answers
 
 
-def evaluate_shared(synopsis: Synopsis, state: State, batch: Batch) -> tuple[State, tuple[pa.Table, ...]]:
+def evaluate_shared(synopsis: Synopsis, state: State, batch: StateBatch) -> tuple[State, tuple[pa.Table, ...]]:
     """Evaluate a synopsis with any number of formulas on DuckDB. The results are those of ``evaluate``."""
     with duckdb_engine() as engine:
         return evaluate_on(synopsis, state, batch, engine)
 
 
-def evaluate_on(synopsis: Synopsis, state: State, batch: Batch, engine: Engine) -> tuple[State, tuple[pa.Table, ...]]:
+def evaluate_on(
+    synopsis: Synopsis, state: State, batch: StateBatch, engine: Engine
+) -> tuple[State, tuple[pa.Table, ...]]:
     """Evaluate a synopsis with any number of formulas on an engine. The results are those of ``evaluate``."""
     batch = with_dates(synopsis, batch)
     check(synopsis, state, batch)
@@ -57,7 +59,7 @@ def evaluate_on(synopsis: Synopsis, state: State, batch: Batch, engine: Engine) 
 class _Step:
     synopsis: Synopsis
     state: State
-    batch: Batch
+    batch: StateBatch
     engine: Engine
 
     def taken(self) -> tuple[State, tuple[pa.Table, ...]]:

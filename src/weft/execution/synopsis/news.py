@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from weft.catalog.records import TS, TableRecord
 from weft.errors import ExecutionError
-from weft.execution.synopsis.batch import Batch
+from weft.execution.synopsis.batch import StateBatch
 from weft.execution.windows import Slice, may_hold
 from weft.location import Location
 from weft.planning.synopsis_events import EVENT, Events
@@ -65,7 +65,7 @@ class News:
             size += rows
         yield log_states.slice(begin).select([TP, AT, TS])
 
-    def batch(self, points: pa.Table, wanted: Iterable[Events]) -> Batch:
+    def batch(self, points: pa.Table, wanted: Iterable[Events]) -> StateBatch:
         """Return the states ``points`` as a batch with the events ``wanted``."""
         by_id = {table.table_id: table for table in self.tables}
         numbered = points.select([TP, AT])
@@ -81,7 +81,7 @@ class News:
                     read[table.table_id] = f"news_{table.table_id}"
                     sql.given(read[table.table_id], self._rows(table, names, points))
                 events[each.predicate] = sql.rows(self._select(each, read[table.table_id]))
-        return Batch(numbered, events)
+        return StateBatch(numbered, events)
 
     def _select(self, events: Events, source: str) -> str:
         key = TS if self.log is None else TP

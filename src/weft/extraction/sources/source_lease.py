@@ -18,7 +18,7 @@ from weft.execution.append_rows import settle
 from weft.execution.driver_reader import count_text
 from weft.execution.history_log import Recorded
 from weft.execution.home import OpenHome, renewing_lease
-from weft.extraction.batches import Rejected
+from weft.extraction.batches import RejectedRecord
 from weft.printable import Brief
 from weft.storage.periods import values_of
 from weft.storage.verify import require_undamaged
@@ -166,7 +166,7 @@ class TableFeed:
     added: tuple[tuple[str, DataType], ...]
     seen: Mapping[str, Any]
     once: bool = False
-    rejected: Sequence[Rejected] = ()
+    rejected: Sequence[RejectedRecord] = ()
 
 
 @dataclass(frozen=True)

@@ -122,7 +122,7 @@ def deliveries(
     if json:
         print_json([_as_json(each) for each in subscribed])
     elif not subscribed:
-        echo("No query has a channel. Add one: weft subscribe NAME --to CHANNEL")
+        echo("No query has a channel. Add a channel: weft subscribe NAME --to CHANNEL")
     else:
         rows = [row for each in subscribed for row in (*_waiting(each), *(_message(each, m) for m in each.messages))]
         if rows:

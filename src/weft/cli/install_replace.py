@@ -87,7 +87,7 @@ def print_replaced(query: QueryRecord, old: ReplacedText) -> None:
     else:
         echo(f"The old text ran up to {instant(old.tau)}: later answers of the old text alone are not delivered.")
     if query.state == "paused":
-        echo(f"The query stays paused. Resume it with `weft resume {query.name}`.")
+        echo(f"The query stays paused. Resume the query with `weft resume {query.name}`.")
 
 
 def replaced_json(text: ReplacedText) -> dict[str, Any]:

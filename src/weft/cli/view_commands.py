@@ -62,7 +62,7 @@ def add(
         print_json({**_as_json(view), "warnings": list(warnings)})
         return
     echo(f"Added the view {view.name}: {typed(columns)}")
-    when = "it is read" if batched else "a poll changes what it reads"
+    when = "it is read" if batched else "a poll changes a table of the view"
     echo(f"  It is refreshed when {when}, or by `weft view refresh {view.name}`.")
     for warning in warnings:
         echo(f"WARNING: {warning}.", style="yellow")

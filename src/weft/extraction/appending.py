@@ -86,11 +86,13 @@ def _with_own_time(columns: Columns, ts_from: str | None) -> Columns:
         return [*columns, (TS, TIMESTAMP)]
     if kind is None or kind.name not in ("TIMESTAMP", "DATE"):
         raise Refused(
-            f"the table has no column {ts_from!r} to take ts from"
+            f"the table has no column {ts_from!r} from which ts could be taken"
             if kind is None
-            else f"{ts_from!r} is {kind}, not an instant",
-            hint=f"Use {TS}, which rows can have besides the table's columns, or a TIMESTAMP or DATE column. "
-            f"{listed(columns)}",
+            else f"{ts_from!r} is of type {kind} and holds no instants",
+            hint=(
+                f"Take the instants from {TS}, which rows can have in addition to the table's columns, or from a "
+                f"TIMESTAMP or DATE column. {listed(columns)}"
+            ),
         )
     return columns
 

@@ -66,7 +66,7 @@ def _bound(text: str, tables: Mapping[str, TableSchema], *, view: bool) -> relat
         query = lower_query(parse(text), tables, view=view, text=text)
         within_limits(query)
     except RecursionError:
-        raise SqlError("the query is nested too deeply", hint="Split it into several queries.") from None
+        raise SqlError("the query is nested too deeply", hint="Split the query into several queries.") from None
     return query
 
 
@@ -266,7 +266,7 @@ def _set_operation(node: exp.SetOperation, scope: Scope, alias: str, columns: Se
             refuse(
                 f"{node.key.upper()} ALL",
                 node,
-                "it counts duplicates, which is not supported yet",
+                "it keeps duplicates, which is not supported yet",
                 f"Write {node.key.upper()}, which returns each row once.",
             )
         )
@@ -310,7 +310,7 @@ def _alike(
             raise SqlError(
                 f"{node.key.upper()}: column {a.column!r} is {a.type} on one side and {b.type} on the other",
                 where=place(node),
-                hint="Convert one of them: CAST(… AS …).",
+                hint="Convert one of the two columns: CAST(… AS …).",
             ) from None
     return _typed(left, types, scope), _typed(right, types, scope)
 
@@ -345,7 +345,9 @@ def _without_duplicate_names(
     for output in outputs:
         if output.name.lower() in names:
             raise SqlError(
-                f"two columns of the answer are named {output.name!r}", where=place(select), hint="Name one with AS."
+                f"two columns of the answer are named {output.name!r}",
+                where=place(select),
+                hint="Rename one of the two columns with AS.",
             )
         names.add(output.name.lower())
     return outputs
@@ -360,7 +362,8 @@ def _output(item: exp.Expr, scope: Scope, position: int) -> relational.Output:
             "NOW() in the select list",
             item,
             "the answer would be a new row every microsecond",
-            "Select the columns that NOW() is compared with. Weft delivers each answer's first instant as _first_at.",
+            "Select the columns that the query compares with NOW(). Weft delivers the first instant of each "
+            "answer as _first_at.",
         )
     if mentions_period(value):
         raise refuse(
@@ -416,7 +419,7 @@ MOST_DRIVERS: Final = 64
 
 Each table and each threshold causes a branch, and occurs in all other branches.
 """
-_APART: Final = "Split it into several queries. NOT IN counts its subquery up to three times, NOT EXISTS once."
+_APART: Final = "Split the query into several queries. NOT IN counts its subquery up to three times, NOT EXISTS once."
 DEEPEST: Final = 64
 """The maximal depth of nested operators in one expression."""
 LARGEST: Final = 2_000
@@ -430,7 +433,7 @@ def within_limits(query: relational.Query) -> None:
     """Raise SqlError if a query exceeds any limit."""
     constants = sum(1 for part in walk(query) if isinstance(part, relational.Values))
     drivers = constants + sum(1 for _ in scans(query)) + sum(1 for _ in thresholds(query))
-    _at_most(drivers, MOST_DRIVERS, "tables and comparisons with NOW() (=, <> and BETWEEN are two)")
+    _at_most(drivers, MOST_DRIVERS, "tables and comparisons with NOW() (=, <> and BETWEEN count as two)")
     _at_most(max(map(_depth, scalars(query)), default=0), DEEPEST, "nested operators in one expression")
     _at_most(_written_out(query), LARGEST, "operators and columns in one expression after derived tables are expanded")
 
@@ -465,7 +468,7 @@ def _written_out(query: relational.Query) -> int:
 
 def _at_most(count: int, most: int, what: str) -> None:
     if count > most:
-        raise SqlError(f"the query has {count} {what}, more than {most}", hint=_APART)
+        raise SqlError(f"the query has {count} {what}; at most {most} are allowed", hint=_APART)
 
 
 def _depth(scalar: Scalar) -> int:

@@ -98,7 +98,7 @@ def test_what_cannot_be_subscribed_is_refused(weft: Weft) -> None:
     weft.subscribe("q", "file:taken.jsonl")
     with pytest.raises(NotFound, match="do not go to file:b") as found:
         weft.unsubscribe("q", "file:b.jsonl")
-    assert found.value.hint == "They go to file:a.jsonl, file:taken.jsonl."
+    assert found.value.hint == "The answers go to file:a.jsonl, file:taken.jsonl."
 
 
 def test_a_muted_channel_gets_nothing_and_then_what_waited(weft: Weft) -> None:
@@ -136,7 +136,7 @@ def test_answers_go_again_from_an_ordinal_on_under_new_ids(weft: Weft) -> None:
     for wrong in (0, 4):
         with pytest.raises(Refused, match=f"has no answer number {wrong}") as found:
             weft.redeliver("q", from_ordinal=wrong)
-        assert found.value.hint == "It has the answers 1 to 3."
+        assert found.value.hint == "The answers of the query have the numbers 1 to 3."
     assert len(weft.redeliver("q")) == 2
     weft.deliver()
     assert _ordinals(weft, "b.jsonl") == [1, 2, 3, 1, 2, 3]
@@ -292,7 +292,7 @@ def test_news_that_no_tick_takes_is_told(tmp_path: Path) -> None:
         now[0] += 600 * SECOND
         assert (weft.health().lag_us, weft.health().problems) == (600 * SECOND, ())
         (problem,) = weft.health(max_lag_us=300 * SECOND).problems
-        assert problem == "news has waited 10m for a tick: is `weft run` running?"
+        assert problem == "new rows have waited 10m for a tick: is `weft run` running?"
 
 
 def test_a_stalled_server_keeps_nobody_from_unsubscribing(weft: Weft) -> None:

@@ -109,7 +109,7 @@ def test_warnings() -> None:
 
     assert warnings("Q1") == warnings("Q3") == warnings("Q4") == warnings("Q5") == []
     assert "reads msgs whole" in warnings("pairs")[0]
-    assert "Require an age" in warnings("unreplied")[0]
+    assert "Require a minimum age" in warnings("unreplied")[0]
 
 
 def test_what_from_now_on_costs_is_told_in_the_names_of_the_text() -> None:

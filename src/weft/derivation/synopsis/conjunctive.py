@@ -135,19 +135,22 @@ def _nest(relation: Relation, outputs: tuple[Output, ...]) -> Nest:
     if not scans:
         raise _refused("it reads no table")
     if len(scans) > MOST_TABLES:
-        raise _refused(f"it joins {len(scans)} tables, more than {MOST_TABLES}: their rows have too many orders")
+        raise _refused(
+            f"it joins {len(scans)} tables, but at most {MOST_TABLES} are allowed: the rows of more tables have "
+            "too many possible orders"
+        )
     conditions = _Conditions({scan.alias: scan for scan in scans})
     for scalar in _scalars(condition(relation)):
         conditions.add(scalar)
     for output in outputs:
         if any(conditions.is_start(ref) for ref in columns(output.value)):
             raise _refused(
-                f"its column {output.name} shows when a row arrived, so it has as many answers as instants",
-                "Leave ts out of SELECT: the first instant of an answer is delivered with it anyway.",
+                f"its column {output.name} shows when a row arrived, so the query has as many answers as instants",
+                "Omit ts in SELECT: Weft delivers the first instant of each answer anyway.",
             )
     allowed = allowed_orders(list(conditions.scans), conditions.distances)
     if not allowed:
-        raise _refused("no order of its rows satisfies its conditions on ts, so it never has an answer")
+        raise _refused("no order of its rows satisfies its conditions on ts, so the query never has an answer")
     return _Writing(conditions, outputs, allowed).nest()
 
 
@@ -174,7 +177,7 @@ def _conjuncts(scalar: Scalar) -> Iterator[Scalar]:
 
 
 def _refused(
-    why: str, hint: str = "Omit --keep synopsis; the query is then answered from the tables' history."
+    why: str, hint: str = "Omit --keep synopsis; Weft then evaluates the query over the history of its tables."
 ) -> SynopsisError:
     return SynopsisError(f"this query cannot have a synopsis: {why}", hint=hint)
 
@@ -339,8 +342,8 @@ class _Writing:
         for place in range(number + 2, len(order)):
             if not self.conditions.distances.implied(order, number, place):
                 raise _refused(
-                    f"{', '.join(order[number])} and {', '.join(order[place])} must lie within an interval, but in "
-                    "a possible order rows of another table lie between them",
+                    f"the query limits the interval between {', '.join(order[number])} and "
+                    f"{', '.join(order[place])}, but rows of another table may lie between the two",
                     "Limit the interval between consecutive rows, or omit --keep synopsis.",
                 )
         bound = self.conditions.distances.of_groups(order[number], order[number + 1])

@@ -60,7 +60,7 @@ def nest(formula: algebra.Formula, *, counts: bool) -> algebra.Formula:
 
 
 def _refused(why: str) -> SynopsisError:
-    return SynopsisError(f"no synopsis is constructed of this formula: {why}")
+    return SynopsisError(f"Weft does not construct a synopsis of this formula: {why}")
 
 
 @dataclass
@@ -117,7 +117,7 @@ class _Taking:
 
 _WHAT: Final[Mapping[type, str]] = {
     algebra.Not: "NOT",
-    algebra.Distinct: "DISTINCT within it",
+    algebra.Distinct: "DISTINCT within the formula",
     algebra.Aggregate: "an aggregation",
 }
 
@@ -155,7 +155,7 @@ class _Nest:
     def formulas(self) -> list[algebra.Formula]:
         """Return the nests of all orders that the query allows."""
         if len(self.names) > MOST_TABLES:
-            raise _refused(f"it uses {len(self.names)} time points together, more than {MOST_TABLES}")
+            raise _refused(f"it uses {len(self.names)} time points together, but at most {MOST_TABLES} are allowed")
         orders = allowed_orders(self.names, self.sequence)
         return [self._of_order(each) for each in orders if self._allowed(each)]
 
@@ -228,8 +228,8 @@ class _Nest:
         for place in range(number + 2, len(order)):
             if not self.lengths.implied(order, number, place, _AGO):
                 raise _refused(
-                    f"{', '.join(order[number])} and {', '.join(order[place])} must lie within a length of time, "
-                    "but another of its time points may lie between them"
+                    f"it limits the time between {', '.join(order[number])} and {', '.join(order[place])}, "
+                    "but another time point may lie between the two"
                 )
         ago = self._ago(order[number], order[number + 1])
         assert ago.low is not None

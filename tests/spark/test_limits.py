@@ -134,13 +134,13 @@ def test_what_goes_beyond_its_limits_is_set_aside_and_the_others_go_on(tmp_path:
     told = json.loads(done.stdout.splitlines()[-1])
     first = told["first"]
     assert first["innocent"][:2] == [5, "active"]
-    late = f"the query took longer than {SECONDS} s. Narrow it, or raise WEFT_QUERY_SECONDS."
+    late = f"the query took longer than {SECONDS} s. Restrict the query, or raise WEFT_QUERY_SECONDS."
     reasons = {
         "backtracks": late,
         "deep": "the query nests too deep for Java",
-        "explodes": "the query produced many times the 1,000 rows that it may add in a tick",
+        "explodes": "the query found many times more rows in one tick than the limit of 1,000",
         "many": "the query found 1,500 new rows, but may add only 1,000 in a tick. "
-        "Restrict the query, or raise WEFT_QUERY_ROWS.",
+        "Restrict the query to fewer rows, or raise WEFT_QUERY_ROWS.",
     }
     for name, words in reasons.items():
         rows, state, reason = first[name]
@@ -156,7 +156,7 @@ def test_what_goes_beyond_its_limits_is_set_aside_and_the_others_go_on(tmp_path:
     assert told["tried"] == {"innocent": 0, "explodes": 1, "many": 1, "product": 1}
     assert f"failed: the query took longer than {SECONDS} s" in done.stderr
     assert "raise WEFT_QUERY_SECONDS" in done.stderr
-    assert "failed: the query produced many times the 1,000 rows" in done.stderr
+    assert "failed: the query found many times more rows in one tick than the limit of 1,000 rows" in done.stderr
     assert "failed: the query found 1,500 new rows, but may add only 1,000" in done.stderr
     assert "Traceback" not in done.stderr
 

@@ -45,7 +45,10 @@ from weft.failpoint import failpoint
 from weft.storage.compaction import Compaction
 from weft.storage.delta_log import DataFile
 
-_HINT: Final = "Nothing is lost: an arrangement is derived from its table. Its folder may be deleted at any time."
+_HINT: Final = (
+    "Run the command again. Nothing is lost: an arrangement is derived from its table, and its folder may be "
+    "deleted at any time."
+)
 _ATTEMPTS: Final = 5
 
 
@@ -171,7 +174,7 @@ class Arrangement:
         for rows, places in (each for run in self._runs for each in run.lookup(hashes)):
             batches.append(rows.append_column("which", places))
             if most is not None and sum(batch.num_rows for batch in batches) > most:
-                raise ArrangementError(f"more than {most} rows have one of the keys", where=str(self.folder))
+                raise ArrangementError(f"more than {most} rows have the same key", where=str(self.folder))
         if not batches:
             return self.schema.empty_table()
         checked = []
@@ -216,7 +219,7 @@ class Arrangement:
                     return
                 except FileNotFoundError:  # another process merged in between, or the file is lost
                     continue
-            raise StateRefused("one of its runs is missing")
+            raise StateRefused("a run (sorted file) of the arrangement is missing")
         except StateRefused as refused:
             self._refuse(str(refused))
         except ArrangementDamaged as damage:
@@ -310,7 +313,7 @@ class Arrangement:
         try:
             intact = pc.all(pc.equal(row_checksums(carried), batch.column("sum"))).as_py()
         except duckdb.Error as error:
-            raise self._damaged(f"its rows cannot be read: {error}") from error
+            raise self._damaged(f"the rows of a run cannot be read: {error}") from error
         if not intact:
             raise self._damaged("rows differ from what was written")
         return carried

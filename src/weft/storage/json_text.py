@@ -208,5 +208,5 @@ def _plain(value: Any) -> Any:
     """Return the plain Python value of a numpy scalar or array, without importing numpy."""
     plain: Callable[[], Any] | None = getattr(value, "tolist", None)
     if plain is None:
-        raise TypeError(f"a {type(value).__name__} is no JSON")
+        raise TypeError(f"a {type(value).__name__} cannot be written as JSON")
     return plain()

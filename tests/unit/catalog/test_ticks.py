@@ -207,7 +207,7 @@ def test_the_outbox_moves_a_subscription_on(writer: Writer, catalog: Catalog) ->
     query = install(writer, channels=("file:a.jsonl",))
     (sub,) = writer.subscriptions.all(query.query_id)
     sender = catalog.sender("tests", 0)
-    with pytest.raises(Conflict, match="was changed meanwhile"):
+    with pytest.raises(Conflict, match="in the meantime"):
         sender.outbox.open(replace(sub, delivered=1), 5, None, "{}")
     entry = sender.outbox.open(sub, 5, '{"offset": 0}', "{}")
     assert sender.outbox.unsent() == (entry,)

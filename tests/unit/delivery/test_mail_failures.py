@@ -47,16 +47,16 @@ def taken_later(site: Any, at: int = LATER) -> Post:
 
 NOT_YET = [
     ({"greeting": "421 too busy"}, "421 too busy"),
-    ({"greeting": DROP}, "it closed the connection"),
+    ({"greeting": DROP}, "the server closed the connection"),
     ({"greeting": "554 go away"}, "554 go away"),
     ({"EHLO": "421 closing", "HELO": "421 closing"}, "421 closing"),
-    ({"EHLO": DROP}, "it closed the connection"),
+    ({"EHLO": DROP}, "the server closed the connection"),
     ({"MAIL": "451 later"}, "refused the sender weft@example.com: 451 later"),
-    ({"MAIL": DROP}, "it closed the connection"),
+    ({"MAIL": DROP}, "the server closed the connection"),
     ({"RCPT": "450 greylisted"}, f"refused {ANN}: 450 greylisted"),
-    ({"RCPT": DROP}, "it closed the connection"),
+    ({"RCPT": DROP}, "the server closed the connection"),
     ({"DATA": "451 disk full"}, "refused the text: 451 disk full"),
-    ({"DATA": DROP}, "it closed the connection"),
+    ({"DATA": DROP}, "the server closed the connection"),
     ({"text": DROP}, ""),
     ({".": "452 no room"}, "refused the text: 452 no room"),
 ]

@@ -239,7 +239,7 @@ def test_a_test_message_says_that_it_is_one(weft: Weft) -> None:
         settings(weft.home, port)
         assert weft.test_channel(f"email:{ANN}") == (
             f"email:{ANN}",
-            f"127.0.0.1:{port} accepted a letter to {ANN}: 250 taken",
+            f"127.0.0.1:{port} accepted a message to {ANN}: 250 taken",
         )
     (found,) = post.letters
     assert found.message["Subject"] == "[weft] test message"
@@ -276,7 +276,7 @@ def test_the_home_tells_how_it_does(weft: Weft, clock: list[int], monkeypatch: p
     assert (found.failed, found.parked) == (0, 1)
     assert found.problems[0].startswith(f"email:{ANN} of q is parked: smtp.host is not set")
     checks = [check for check in weft.doctor() if check.name == "deliveries"]
-    assert [(check.ok, check.fix) for check in checks] == [(False, "fix the cause, then `weft resume q`")]
+    assert [(check.ok, check.fix) for check in checks] == [(False, "Correct the cause, then run `weft resume q`")]
     monkeypatch.setattr(health_module, "free_bytes", lambda _: (5 << 20, 1 << 30))
     assert "has only 5 MiB free" in weft.health().problems[-1]
 

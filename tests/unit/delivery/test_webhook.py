@@ -74,8 +74,8 @@ NOT_TAKEN = [
         "a redirect to http://127.0.0.1/other, which Weft does not",
     ),
     (DROP_BEFORE, "", ""),
-    (DROP_AFTER, "unknown", "it closed the connection"),
-    (HANG, "unknown", "it did not respond in time"),
+    (DROP_AFTER, "unknown", "the server closed the connection"),
+    (HANG, "unknown", "the server did not respond in time"),
     (DRIP, "unknown", ""),
 ]
 

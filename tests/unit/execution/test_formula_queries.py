@@ -211,7 +211,7 @@ def test_a_log_that_goes_on_with_another_state_is_told(weft: Weft, tmp_path: Pat
     load(weft, tmp_path, log, 9, 12)
     (report,) = weft.tick(now=_text(log.at[12] + 10 * SECOND)).reports
     assert report.outcomes[0].query.state == "failed"
-    assert "continues with time point 9, but the last one was 7" in str(report.outcomes[0].reason)
+    assert "continues with time point 9, but the last time point was 7" in str(report.outcomes[0].reason)
 
 
 def test_a_formula_always_is_a_synopsis(weft: Weft, tmp_path: Path) -> None:

@@ -161,7 +161,8 @@ def _taken(known: set[algebra.Variable], part: algebra.Formula) -> None:
     unbound = set(algebra.free_variables(part)) - known
     if unbound:
         raise Refused(
-            f"nothing to the left of AND NOT binds {_names(unbound)}, which {_are(unbound)} free in the negated formula",
+            f"nothing to the left of AND NOT binds {_names(unbound)}, which {_are(unbound)} free in the negated "
+            "formula",
             hint="Bind the variable by a positive part of the formula, or put the negated formula under EXISTS.",
         )
 

@@ -139,14 +139,14 @@ def test_what_goes_beyond_its_limits_is_set_aside_and_the_others_go_on(tmp_path:
         "backtracks": late,
         "deep": "the query nests too deep for Java",
         "explodes": "the query found many times more rows in one tick than the limit of 1,000",
-        "many": "the query found 1,500 new rows, but may add only 1,000 in a tick. "
+        "many": "the query found 1,500 new rows in one tick, but the limit is 1,000. "
         "Restrict the query to fewer rows, or raise WEFT_QUERY_ROWS.",
     }
     for name, words in reasons.items():
         rows, state, reason = first[name]
         assert (rows, state) == (0, "failed"), name
         assert words in reason
-        assert f"`weft resume {name}` resumes it" in reason
+        assert f"To run the query again: weft resume {name}." in reason
     assert told["free"]
     assert told["innocent"] == [0, 1, 2, 3, 4]
     assert told["again"]["innocent"][:2] == [0, "active"]
@@ -156,8 +156,8 @@ def test_what_goes_beyond_its_limits_is_set_aside_and_the_others_go_on(tmp_path:
     assert told["tried"] == {"innocent": 0, "explodes": 1, "many": 1, "product": 1}
     assert f"failed: the query took longer than {SECONDS} s" in done.stderr
     assert "raise WEFT_QUERY_SECONDS" in done.stderr
-    assert "failed: the query found many times more rows in one tick than the limit of 1,000 rows" in done.stderr
-    assert "failed: the query found 1,500 new rows, but may add only 1,000" in done.stderr
+    assert "failed: the query found many times more rows in one tick than the limit of 1,000" in done.stderr
+    assert "failed: the query found 1,500 new rows in one tick, but the limit is 1,000" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -62,7 +62,7 @@ def test_a_value_that_cannot_be_is_refused_by_its_name(
         configuration()
     assert refused.value.message.startswith(f"{name} is {value!r}: ")
     assert reason in refused.value.message
-    assert "unset it" in (refused.value.hint or "")
+    assert "unset the variable" in (refused.value.hint or "")
 
 
 @pytest.mark.parametrize("options", [[], ["--home", "somewhere"]])

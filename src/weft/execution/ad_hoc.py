@@ -53,7 +53,7 @@ class Answer(Tabular):
         return self.session
 
     def _brief(self) -> str:
-        shown = "" if len(self.rows) == self.count else f", {len(self.rows):,} of them in this result"
+        shown = "" if len(self.rows) == self.count else f", {len(self.rows):,} of them here"
         return f"{counted(self.count, 'row')}{shown}, as of {format_instant(self.at)}: {columns_text(self.columns)}"
 
 

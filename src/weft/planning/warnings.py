@@ -179,7 +179,8 @@ def _whole(table: str, aliases: Sequence[str]) -> Note:
 def _awaited(table: str) -> Note:
     whole = f"each tick that evaluates the query reads all of {table}"
     reason = f"the instant at which a row of {table} becomes due is not a TIMESTAMP column plus a constant"
-    return Note("warning", f"{reason}, so no range of a column selects the due rows: {whole}", f"{whole}: {reason}")
+    line = f"{whole}: the instant at which a row becomes due is not a TIMESTAMP column plus a constant"
+    return Note("warning", f"{reason}, so no range of a column selects the due rows: {whole}", line)
 
 
 REPLACE_WITH_DEFINITION: Final = (

@@ -115,7 +115,7 @@ def test_an_answer_that_is_lost_after_the_text_is_unknown_and_goes_again_with_th
     held = subscribed(waiting)
     assert (held.state, held.delivered) == ("active", 0)
     assert "the answers 1 to 3 may have been sent" in (held.last_error or "")
-    assert "sent again under the same id" in (held.last_error or "")
+    assert "sends the answers again under the same id" in (held.last_error or "")
     assert waiting.deliver(held.next_attempt_at - 1) == []  # type: ignore[operator]
     again = taken_later(waiting).letters
     (first,) = script.letters
@@ -128,7 +128,7 @@ def test_an_answer_that_is_lost_is_held_where_the_subscription_says_so(site: Any
         settings(site.home, port)
         (failed,) = site.deliver()
     assert failed.parked
-    assert "`weft resume` sends them again" in (subscribed(site).last_error or "")
+    assert "`weft resume` sends the answers again" in (subscribed(site).last_error or "")
     assert site.deliver(LATER) == []
     site.writer.subscriptions.resume(1)
     assert len(taken_later(site).letters) == 1

@@ -152,7 +152,7 @@ def test_a_table_takes_what_it_does_not_have_only(weft: Weft) -> None:
     weft.deliver()
     table = DeltaTable(str(weft.home / "delta" / "mine")).to_pyarrow_table()
     assert sorted(table.column("_ordinal").to_pylist()) == [1, 2, 3, 4]
-    assert weft.test_channel("delta:mine")[1].endswith("no test row was added, since the table contains answers only")
+    assert weft.test_channel("delta:mine")[1].endswith("no test row was added, because the table contains answers only")
     with pytest.raises(Refused, match="mine"):
         _install(weft, "other")
         weft.subscribe("other", "delta:mine")
@@ -199,7 +199,7 @@ def test_what_a_person_changes_while_a_message_goes_holds_from_the_next_one_on(
     def ending(channel: FileChannel, message: Any, position: str | None) -> None:
         send(channel, message, position)
         weft.unsubscribe("q", "file:a.jsonl")
-        with pytest.raises(Conflict, match="is under way"):
+        with pytest.raises(Conflict, match="is still being delivered"):
             weft.subscribe("q", "file:a.jsonl")
 
     with monkeypatch.context() as patched:

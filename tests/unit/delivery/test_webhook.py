@@ -71,7 +71,7 @@ NOT_TAKEN = [
     (
         "302 Found\nLocation: http://127.0.0.1/other",
         "failed",
-        "a redirect to http://127.0.0.1/other, which Weft does not",
+        "a redirect to http://127.0.0.1/other, and Weft follows no redirects",
     ),
     (DROP_BEFORE, "", ""),
     (DROP_AFTER, "unknown", "the server closed the connection"),

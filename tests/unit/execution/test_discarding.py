@@ -92,7 +92,7 @@ def test_nothing_else_is_asked_of_such_a_table(weft: Weft, tmp_path: Path) -> No
 
 def test_a_table_whose_history_is_asked_keeps_it(weft: Weft, tmp_path: Path) -> None:
     weft.install("h", "SELECT c FROM s")
-    with pytest.raises(Conflict, match="s is read by h"):
+    with pytest.raises(Conflict, match="h reads the history of s"):
         weft.install("q", BEFORE, keep="synopsis", discard_history=True)
     with pytest.raises(Refused, match="applies to synopses"):
         weft.install("q", BEFORE, discard_history=True)

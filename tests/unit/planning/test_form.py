@@ -103,7 +103,9 @@ def test_a_plan_over_a_table_that_is_gone_is_not_read() -> None:
 
 def test_a_plan_that_is_not_the_one_expected_is_not_run() -> None:
     form = stored_form(plan(TEXT, TABLES))
-    with pytest.raises(PlanMismatch, match=f"the stored plan abc reads back as {form.signature} of another query"):
+    with pytest.raises(
+        PlanMismatch, match=f"the stored plan abc reads back as the plan {form.signature} of another query"
+    ):
         restored_plan(form.body, "abc", TABLES.values())
 
 

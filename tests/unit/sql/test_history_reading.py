@@ -184,7 +184,7 @@ def test_nothing_that_stands_reads_another_instant() -> None:
     text = "SELECT id FROM staff FOR SYSTEM_TIME AS OF '2020-01-01'"
     with pytest.raises(SqlError) as refused:
         standing_plan(text, TRACKED)
-    assert "evaluates it at every instant" in str(refused.value) and "weft try" in str(refused.value.hint)
+    assert "evaluates the query at every instant" in str(refused.value) and "weft try" in str(refused.value.hint)
     with pytest.raises(SqlError) as refused:
         bind_view(text, TRACKED)
     assert "in a view" in str(refused.value) and "PERIOD_START(staff)" in str(refused.value.hint)

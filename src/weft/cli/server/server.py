@@ -235,7 +235,10 @@ class LocalServer:
             command.cancel_token.cancel()
             if not noted and time.monotonic() - began > _PATIENCE_SECONDS:
                 noted = True
-                words = "note: the running step is finished first; a second Ctrl-C leaves that to the server.\n"
+                words = (
+                    "note: the command first finishes its running step. After a second Ctrl-C, the server "
+                    "finishes the step alone.\n"
+                )
                 command.print_note(words)
             time.sleep(_INSIST_SECONDS)
         if command.lost_spark and not self._closing:

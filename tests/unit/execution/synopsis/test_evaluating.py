@@ -191,7 +191,7 @@ def test_batches_that_do_not_follow_one_another_are_refused() -> None:
     state, _ = evaluate(plan, EMPTY, batch(EVENTS[:2], 0))
     with pytest.raises(ExecutionError, match="begins at time point 3"):
         evaluate(plan, state, batch(EVENTS[3:], 3))
-    with pytest.raises(ExecutionError, match="earlier than that of the previous one"):
+    with pytest.raises(ExecutionError, match="an earlier time than the previous"):
         evaluate(plan, state, batch([(5, {})], 2))
 
 

@@ -86,7 +86,7 @@ class Delivering(WeftMethods):
         if CURSOR in channels:
             raise Refused(
                 "cursor is not a channel that can be subscribed: every query has a cursor",
-                hint=f"`weft results {name}` prints its answers.",
+                hint=f"Print the answers with `weft results {name}`.",
             )
         with self.opened.writing(f"subscribe {name}") as writer:
             query = writer.queries.named(name)
@@ -158,9 +158,7 @@ class Delivering(WeftMethods):
             if not 1 <= from_ordinal <= query.rows:
                 raise Refused(
                     f"{query.name} has no answer number {from_ordinal}",
-                    hint=f"The answers of the query have the numbers 1 to {query.rows}."
-                    if query.rows
-                    else "The query has no answers yet.",
+                    hint=f"Choose a number from 1 to {query.rows}." if query.rows else "The query has no answers yet.",
                 )
             subscriptions = _subscriptions(self.opened, sender, name, to)
             muted = [each for each in subscriptions if each.muted]

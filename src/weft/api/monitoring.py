@@ -165,7 +165,8 @@ def _judge_case(name: str, case: Mapping[str, Any], folder: Path) -> CaseOutcome
         actual, expected = _dejavu_verdicts(case, folder) if "spec" in case else _monpoly_verdicts(case, folder)
     except KeyError as missing:
         raise Refused(
-            f"the case {name} has no {missing}", hint="The reference on temporal logic lists the fields of a case."
+            f"the case {name} has no {missing}",
+            hint="Add the field. The reference on temporal logic lists the fields of a case.",
         ) from None
     except WeftError as error:
         if _expects_refusal(case):

@@ -270,7 +270,7 @@ class Arrangement:
         one = write_run(self.folder, self.schema, merging.in_order(self._opened(group)))
         failpoint("arrangement.merged")
         if one.rows != sum(record.rows for record in group):
-            raise self._damaged("a merge returned another number of rows than it read")
+            raise self._damaged("a merge returned a different number of rows than it read")
         return [*(record for record in records if record not in group), one]
 
     def _commit(self, files: Mapping[str, int], records: Sequence[RunRecord]) -> None:

@@ -117,7 +117,7 @@ def parsed(raw: bytes, hash_version: str, key: Sequence[str], schema: pa.Schema)
     if content["format"] != FORMAT:
         raise StateRefused(f"the manifest has format {content['format']}, but this version of Weft writes {FORMAT}")
     if content["hash_version"] != hash_version:
-        raise StateRefused("it was sorted with the hash of another version of DuckDB")
+        raise StateRefused("the arrangement was sorted with the hash of another version of DuckDB")
     if tuple(content["key"]) != tuple(key):
         raise StateRefused(f"the key is {', '.join(content['key'])}")
     stored = tuple((name, kind) for name, kind in content["schema"])

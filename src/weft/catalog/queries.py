@@ -494,7 +494,7 @@ def _refuse_taken(connection: Connection, queries: Sequence[QueryDefinition]) ->
         taken = connection.execute(live.limit(1)).scalar_one_or_none()
         if taken is not None:
             hint = "Choose another name, replace the text of the query (weft install --replace), or remove the query."
-            raise Conflict(f"there is a query {names[taken]!r} already", hint=hint)
+            raise Conflict(f"there is already a query {names[taken]!r}", hint=hint)
     _refuse_twice((folded(query.name) for query in queries), "two of the queries are named {!r}", "another name")
     files = [c for query in queries for c in dict.fromkeys(query.channels) if c.startswith("file:")]
     refuse_taken_files(connection, files)

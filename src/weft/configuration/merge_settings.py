@@ -159,7 +159,7 @@ def _spark_name(path: tuple[str, ...], written: Written) -> str:
         raise Refused(
             f"{name} is not a setting of Weft or Spark: did you mean {near}?",
             where=written.where,
-            hint='[spark] takes master, memory, and Spark settings such as "spark.sql.shuffle.partitions" = 4.',
+            hint='Write into [spark] only master, memory, and settings such as "spark.sql.shuffle.partitions" = 4.',
         )
     return name
 

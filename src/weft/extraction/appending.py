@@ -119,7 +119,7 @@ def _own_times(piece: pa.Table, ts_from: str, source: str, before: int) -> pa.Ch
         raise Refused(
             f"{ts_from} is empty: the row has no time of its own",
             where=f"{source}, row {row}",
-            hint="Nothing was stored. Give every row a time, or append the rows without one separately.",
+            hint="Nothing was stored. Give every row a time, or append the rows without a time separately.",
         )
     return (own.cast(pa.timestamp("us")) if pa.types.is_date(own.type) else own).cast(pa.int64())
 
@@ -216,5 +216,5 @@ def _storage_errors(name: str) -> Iterator[None]:
         raise StorageError(
             f"rows cannot be written to a temporary file: {error.strerror or error}",
             where=name,
-            hint="Nothing was stored. Free some space there, or set TMPDIR to another folder.",
+            hint="Nothing was stored. Free some space in that folder, or set TMPDIR to another folder.",
         ) from error

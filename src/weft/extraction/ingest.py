@@ -104,8 +104,8 @@ def _require_messages(first: Sequence[Batch]) -> None:
         raise Refused(
             f"no message could be read: {bad.reason}",
             where=f"{bad.source}, {bad.position}" if bad.position else bad.source,
-            hint="Name mbox files, folders of articles, or tar archives of them. `weft ingest file` loads CSV, JSON "
-            "lines and Parquet.",
+            hint="Name mbox files, folders of articles, or tar archives of such files. `weft ingest file` loads CSV, "
+            "JSON lines and Parquet.",
         )
 
 

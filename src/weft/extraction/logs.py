@@ -142,7 +142,10 @@ def _read(to: OpenHome, path: Path, file: Path, known: Signature, folder: Path) 
                 far = _TIMING.too_far if latest < point.at <= LAST_INSTANT else "not within the years 1 to 9999"
                 raise Refused(
                     f"time point {point.number} is at {point.at // SECOND_US} seconds since 1970, {far}",
-                    hint="Nothing was stored. A replay home accepts future times: weft init --clock replay.",
+                    hint=(
+                        "Nothing was stored. Load the log into a replay home, which accepts future times: "
+                        "weft init --clock replay."
+                    ),
                     where=str(path),
                 )
             points.add((point.number, point.at), point.at)

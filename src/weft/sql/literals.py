@@ -225,7 +225,9 @@ def unit_length(name: str, node: exp.Expr) -> int:
             "Temporal views also accept NOW() - INTERVAL 1 MONTH.",
         )
     if folded not in FIXED:
-        raise SqlError(f"{name!r} is not a unit of time", where=place(node), hint=f"The units are {', '.join(FIXED)}.")
+        raise SqlError(
+            f"{name!r} is not a unit of time", where=place(node), hint=f"Use one of the units {', '.join(FIXED)}."
+        )
     return FIXED[folded]
 
 

@@ -111,7 +111,7 @@ def _refused_otherwise(text: str, tables: Mapping[str, TableSchema], *, view: bo
 def _answerable(output: relational.Output, node: exp.Expr, *, view: bool) -> None:
     if view and output.name.lower() in (VALID_FROM, VALID_TO):
         reason = "views use this name for the periods of their rows"
-        raise refuse(f"the column name {output.name!r}", node, reason, "Name it with AS.")
+        raise refuse(f"the column name {output.name!r}", node, reason, "Rename the column with AS.")
     if output.value.type in (INTERVAL, MONTHS, NULL):
         kind = output.value.type
         hint = "Write CAST(NULL AS STRING), or cast to another type." if kind == NULL else as_number(node)
@@ -370,13 +370,16 @@ def _output(item: exp.Expr, scope: Scope, position: int) -> relational.Output:
             "a period function in the select list",
             item,
             "a view returns the periods of its rows as valid_from and valid_to",
-            "Use it in WHERE.",
+            "Use the period function in WHERE.",
         )
     named = isinstance(value, ColumnRef) and not isinstance(item.unalias(), exp.Anonymous)
     name = item.alias if isinstance(item, exp.Alias) else value.column if named and isinstance(value, ColumnRef) else ""
     if name.startswith("_"):
         raise refuse(
-            f"the column name {name!r}", item, "names that begin with _ are reserved for Weft", "Name it with AS."
+            f"the column name {name!r}",
+            item,
+            "names that begin with _ are reserved for Weft",
+            "Rename the column with AS.",
         )
     return relational.Output(name or field_name(value) or f"col{position + 1}", as_column(value))
 

@@ -254,7 +254,7 @@ def _regular(name: str, args: list[Scalar], node: exp.Expr) -> None:
             raise SqlError(
                 f"REGEXP_EXTRACT refers to group {wanted!r}, but {constants[0]!r} has {groups}",
                 where=place(node),
-                hint="Group 0 is the whole match; the default is group 1.",
+                hint="Name a group of the pattern: group 0 is the whole match, and group 1 is the default.",
             )
 
 

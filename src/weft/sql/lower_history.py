@@ -82,14 +82,14 @@ def _instant(node: exp.Expr | None, scope: Scope, version: exp.Version) -> Scala
         raise refuse(
             f"{named.sql('spark')} in {_CONSTRUCT}",
             named,
-            "{_CONSTRUCT} needs instants that are the same for all rows: constants, or NOW() with intervals",
+            f"{_CONSTRUCT} needs instants that are the same for all rows: constants, or NOW() with intervals",
             "For an instant that differs by row, write FOR SYSTEM_TIME ALL and a condition in WHERE: valid_from <= x.",
         )
     value = lower_scalar(node, scope.inner(lateral=False))
     if value.type == STRING:
         value = as_time(value, TIMESTAMP, node)
     if value.type not in (TIMESTAMP, DATE):
-        raise refuse(f"{_CONSTRUCT} with a value of type {value.type}", node, "{_CONSTRUCT} takes instants", _WRITE)
+        raise refuse(f"{_CONSTRUCT} with a value of type {value.type}", node, f"{_CONSTRUCT} takes instants", _WRITE)
     return converted(value, TIMESTAMP)
 
 

@@ -119,7 +119,7 @@ def _key(map: DataType, wanted: Scalar, node: exp.Expr) -> Scalar:
     if key is not None and wanted.type.name in INTEGRAL and key.name in INTEGRAL and wider(wanted.type, key) == key:
         return Cast(wanted, key)
     raise SqlError(
-        f"a key of {map} has the type {key}, not {wanted.type}", where=place(node), hint="Convert it with CAST."
+        f"a key of {map} has the type {key}, not {wanted.type}", where=place(node), hint="Convert the key with CAST."
     )
 
 
@@ -224,7 +224,7 @@ def _contains(call: Call, node: exp.Expr) -> Call:
                 raise TypeError
         except TypeError:
             message = f"ARRAY_CONTAINS looks for {kind} in {items.type}, not for {wanted.type}"
-            raise SqlError(message, where=place(node), hint="Convert it with CAST(… AS …).") from None
+            raise SqlError(message, where=place(node), hint="Convert the value with CAST(… AS …).") from None
         wanted = Cast(wanted, kind)
     _comparable_parts(wanted.type, node)
     return replace(call, args=(items, wanted))

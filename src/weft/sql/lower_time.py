@@ -88,7 +88,7 @@ def _format(name: str, node: exp.Anonymous, *, read: bool) -> Literal:
     format = node.expressions[1]
     if not isinstance(format, exp.Literal) or not format.is_string:
         raise SqlError(
-            f"{name.upper()} takes a constant format", where=place(node), hint="Write one such as 'yyyy-MM-dd'."
+            f"{name.upper()} takes a constant format", where=place(node), hint="Write a format such as 'yyyy-MM-dd'."
         )
     check_format(format.name, node, read=read)
     return Literal(format.name, STRING, fixed=True)

@@ -100,7 +100,7 @@ REFUSED: dict[str, tuple[Load, str]] = {
     "other keys": (csv(NEW, "keyed", keys=["n"]), "key of keyed is fixed"),
     "other keys and new columns": (csv("id,at,n,m\n3,2024-01-03,1,2\n", "keyed", keys=["n"], evolve=True), "is fixed"),
     "keys that are not there": (csv(NEW, "fresh", keys=["nothing"]), "no column 'nothing'"),
-    "a name that no table has": (csv(NEW, "a b"), "is not a valid name of a table"),
+    "a name that no table has": (csv(NEW, "a b"), "not a valid name of a table"),
     "no such column for ts": (csv(NEW, "fresh", ts_from="when"), "no column 'when'"),
     "no instant": (csv("id,at\n1,soon\n", "fresh"), "not an instant"),
     "an unknown encoding": (csv(NEW, "fresh", encoding="nothing"), "not a text encoding"),
@@ -118,7 +118,7 @@ REFUSED: dict[str, tuple[Load, str]] = {
     "mail's ts from another column": (mail(LETTER, ts_from="sent"), "no column 'sent'"),
     "a log that breaks off": (log("@1704326400 p(2)\n@1704326401 q(\n", "p(x:int)\nq(x:int)\n"), ""),
     "a log with another table's columns": (log("@1704326400 p(2)\n", "p(x:string)\n"), "has the columns"),
-    "a log with a name that no table has": (log("@1704326400 q__r(2)\n", "q__r(x:int)\n"), "is not a valid name of a table"),
+    "a log with a name that no table has": (log("@1704326400 q__r(2)\n", "q__r(x:int)\n"), "not a valid name of a table"),
     "a past that is too late to tell": (past("id,name,at\n1,Ann,2023-01-01\n"), "too early"),
     "a past without its key's column": (past("name,at\nAnn,2025-01-01\n"), "no column"),
 }  # fmt: skip

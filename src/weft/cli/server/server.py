@@ -376,7 +376,7 @@ async def body_of(request: Request, fields: Mapping[str, Check]) -> dict[str, An
                 raise HTTPException(413, f"the request has more than {_LARGEST:,} bytes")
         body = json.loads(raw)
     except ClientDisconnect:
-        raise HTTPException(400, "the request ended before its body did") from None
+        raise HTTPException(400, "the request ended in the middle of its body") from None
     except (ValueError, RecursionError):
         raise HTTPException(400, "the body is not JSON in UTF-8") from None
     if not isinstance(body, dict):

@@ -291,7 +291,7 @@ def refuse_others(names: Mapping[str, None], columns: tuple[tuple[str, DataType]
         raise Refused(
             f"the feed has columns that {table} lacks: {', '.join(others)}",
             where=where,
-            hint=f"Nothing was changed. `weft source poll {table} --evolve` adds them.",
+            hint=f"Nothing was changed. `weft source poll {table} --evolve` adds these columns.",
         )
 
 

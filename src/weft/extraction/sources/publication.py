@@ -38,7 +38,8 @@ def check_publication(connection: psycopg.Connection[Any], publication: str, oid
     ).fetchone()
     if row is None:
         raise NotFound(
-            f"the publication {publication!r} does not exist", hint="Create it: CREATE PUBLICATION … FOR TABLE …"
+            f"the publication {publication!r} does not exist",
+            hint="Create the publication: CREATE PUBLICATION … FOR TABLE …",
         )
     if not row[0]:
         raise Refused(

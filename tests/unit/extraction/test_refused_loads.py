@@ -118,7 +118,7 @@ REFUSED: dict[str, tuple[Load, str]] = {
     "mail's ts from another column": (mail(LETTER, ts_from="sent"), "no column 'sent'"),
     "a log that breaks off": (log("@1704326400 p(2)\n@1704326401 q(\n", "p(x:int)\nq(x:int)\n"), ""),
     "a log with another table's columns": (log("@1704326400 p(2)\n", "p(x:string)\n"), "has the columns"),
-    "a log with a name that no table has": (log("@1704326400 q__r(2)\n", "q__r(x:int)\n"), "not a valid name of a table"),
+    "a log with a name that no table has": (log("@1704326400 q__r(2)\n", "q__r(x:int)\n"), "not a valid name of a"),
     "a past that is too late to tell": (past("id,name,at\n1,Ann,2023-01-01\n"), "too early"),
     "a past without its key's column": (past("name,at\nAnn,2025-01-01\n"), "no column"),
 }  # fmt: skip

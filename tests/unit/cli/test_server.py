@@ -315,7 +315,7 @@ def test_a_second_ctrl_c_leaves_the_command_to_the_server(made: Path) -> None:
                 pass
             client.send_signal(signal.SIGINT)
             assert client.stderr is not None
-            assert "is finished first" in client.stderr.readline()
+            assert "first finishes its running step" in client.stderr.readline()
             client.send_signal(signal.SIGINT)
             assert "finishes the running step" in client.communicate(timeout=20)[1]
             assert client.returncode == 130

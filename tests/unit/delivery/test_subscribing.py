@@ -86,9 +86,9 @@ def test_what_cannot_be_subscribed_is_refused(weft: Weft) -> None:
     _install(weft, "other", "file:taken.jsonl")
     weft.subscribe("q", "file:a.jsonl")
     for name, to, error, told in (
-        ("q", "file:a.jsonl", Conflict, "goes to file:a.jsonl already"),
-        ("q", "file:taken.jsonl", Conflict, "'other' writes to file:taken.jsonl already"),
-        ("q", "cursor", Refused, "every query has it"),
+        ("q", "file:a.jsonl", Conflict, "file:a.jsonl is already a channel of the query"),
+        ("q", "file:taken.jsonl", Conflict, "'other' already writes to file:taken.jsonl"),
+        ("q", "cursor", Refused, "every query has a cursor"),
         ("q", "fil:a.jsonl", Refused, "did you mean file"),
         ("p", "file:b.jsonl", NotFound, "p"),
     ):

@@ -92,7 +92,7 @@ def _caught_up(weft: Weft) -> None:
         (ReadBounds(news=6), "posts__news", "the result exceeds 6 rows or 64 MB"),
         (ReadBounds(scanned=6), "posts__news", "2 files with 7 rows, but the driver reads at most 6"),
         (ReadBounds(keys=13), "posts__by_id", "14 keys, but the driver reads at most 13"),
-        (ReadBounds(news=6), "posts__by_id", "its keys come from posts__news, which Spark reads"),
+        (ReadBounds(news=6), "posts__by_id", "the keys come from posts__news, which Spark reads"),
     ],
 )
 def test_what_is_beyond_a_bound_is_sparks(

@@ -228,7 +228,7 @@ def test_what_has_no_bound_is_refused_until_it_is_allowed(weft: Weft, tmp_path: 
     load(weft, tmp_path, log, 0, 3)
     with pytest.raises(SynopsisError, match=r"has no bound.*Theorem 3\.4") as refused:
         weft.install("twice", TWICE, language="mutl")
-    assert "--language mutl-minmax bounds it" in str(refused.value.hint)
+    assert "--language mutl-minmax bounds the relation" in str(refused.value.hint)
     weft.install("greatest", TWICE, language="mutl-minmax")
     weft.install("twice", TWICE, language="mutl", allow_unbounded=True)
     weft.install("once", "ONCE1 q(x)", language="mutl")

@@ -210,7 +210,7 @@ def test_a_table_that_something_stands_on_keeps_its_name_and_stays(weft: Weft, t
         weft.drop_table("staff")
     for name in ("seen", "kept"):
         weft.remove(name)
-    for new, words in (("staff", "is a table 'staff' already"), ("a b", "is not a valid name of a table")):
+    for new, words in (("staff", "is already a table 'staff'"), ("a b", "is not a valid name of a table")):
         with pytest.raises(Refused, match=words):
             weft.rename_table("t", new)
     assert weft.rename_table("t", "T").name == "T"

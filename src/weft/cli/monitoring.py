@@ -86,9 +86,7 @@ def monitor(
     options = _RunOptions(negate, every_point, empty_points, language.value, duplicates)
     if cases is not None:
         if sig or formula or log or options != _RunOptions():
-            raise Refused(
-                "--cases cannot be combined with other options", hint="Write these options into the file of cases."
-            )
+            raise Refused("--cases cannot be combined with other options", hint="Omit the other options.")
         _cases(terminal.path(cases), json)
         return
     _one(formula, log, sig, options, json)

@@ -219,7 +219,7 @@ def test_nested_columns_keep_their_values_whole_and_have_types(tmp_path: Path) -
     assert found == [('{"k":[1,null]}', '{"a":1}', "[12345678901234567890.12]"), (None, None, "[]")]
     declared = [kind.declared for _, kind in source.columns]
     assert declared == ["MAP<STRING, ARRAY<BIGINT>>", "STRUCT<a: BIGINT>", "ARRAY<DECIMAL(38,2)>"]
-    assert source.notes[0].endswith("as m['…'], s.a, d[0]")
+    assert source.notes[0].endswith("write m['…'], s.a, d[0]")
 
 
 def test_nested_values_of_other_names_and_kinds_are_told_as_they_are_stored(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_nested_columns_are_nested(tmp_path: Path) -> None:
     with pytest.raises(DeliveryError, match="the answer 5 in the table differs"):
         channel.send(message([('{"d": 1}', "[]")], columns, first=5), channel.prepare())
     for other in ("STRUCT<at: TIMESTAMP>", "STRING"):
-        with pytest.raises(Conflict, match="other columns"):
+        with pytest.raises(Conflict, match="different columns"):
             channel.require(Answers("an id", 7, "q", (("n", DataType.of_column(other)), columns[1])))
     named = (("n", DataType.of_column("ARRAY<STRUCT<`first name`: INT>>")),)
     with pytest.raises(Conflict, match="a Delta table cannot have a field named 'first name'"):

@@ -136,7 +136,7 @@ def test_answers_go_again_from_an_ordinal_on_under_new_ids(weft: Weft) -> None:
     for wrong in (0, 4):
         with pytest.raises(Refused, match=f"has no answer number {wrong}") as found:
             weft.redeliver("q", from_ordinal=wrong)
-        assert found.value.hint == "The answers of the query have the numbers 1 to 3."
+        assert found.value.hint == "Choose a number from 1 to 3."
     assert len(weft.redeliver("q")) == 2
     weft.deliver()
     assert _ordinals(weft, "b.jsonl") == [1, 2, 3, 1, 2, 3]

@@ -111,7 +111,7 @@ def test_a_history_that_is_asked_is_not_discarded(loaded: Weft) -> None:
         loaded.install("first", FIRST, language="2fol", discard_history=True)
     loaded.remove("always")
     loaded.install("first", FIRST, language="2fol", discard_history=True)
-    with pytest.raises(Refused, match="keeps no history"):
+    with pytest.raises(Refused, match="stores no history"):
         loaded.install("always", ALWAYS, language="2fol")
 
 

@@ -57,7 +57,7 @@ def test_small_tables_are_read_whole_and_keys_are_counted(weft: Weft) -> None:
     assert (found.way, found.quiet) == ("rows", None)
     read = {each.view: each for each in found.relations}
     news = read["posts__news"]
-    assert (news.what, news.by, news.how) == ("news of posts by ts", "driver", "7 rows from 2 files with 7 rows")
+    assert (news.what, news.by, news.how) == ("new rows of posts by ts", "driver", "7 rows from 2 files with 7 rows")
     parents = read["posts__by_id"]
     assert parents.what == "look-up of posts by id"
     assert parents.how.startswith("14 keys looked up in the whole table, 8 rows: 8 found")

@@ -92,13 +92,13 @@ def rate(ticks: Sequence[TickQuery]) -> str | None:
         return None
     rows = sum(tick.rows or 0 for tick in ticked)
     days = length / _DAY
-    return f"{rows:,} in {days:,.0f} day{'s' * (round(days) != 1)} of its last ticks"
+    return f"{rows:,} in the {days:,.0f} day{'s' * (round(days) != 1)} of the last ticks"
 
 
 def _next_due(home: OpenHome, query: QueryRecord, shape: Shape, tables: Mapping[str, Relation]) -> str:
     if query.state != "active":
-        return f"Next due: never while it is {query.state}; resume it with `weft resume {query.name}`."
-    every = "" if query.every_us is None else f" (it runs every {format_interval(query.every_us)})"
+        return f"Next due: never while the query is {query.state}; resume the query with `weft resume {query.name}`."
+    every = "" if query.every_us is None else f" (the query runs every {format_interval(query.every_us)})"
     return f"Next due: {_due(home, query, shape, tables)}{every}."
 
 

@@ -131,7 +131,7 @@ def _canonical(home: OpenHome, query: NewQuery) -> NewQuery:
     to = tuple(dict.fromkeys(channel for channel in channels if channel != "cursor"))
     digest, zone = digest_times(query.digest, query.zone)
     if digest is not None and not to:
-        raise Refused("a digest needs a channel", hint="Name one with --to, or omit --digest.")
+        raise Refused("a digest needs a channel", hint="Name a channel with --to, or omit --digest.")
     user = query.user or chosen.install_user
     return replace(query, user=user, every=every, start=start, to=to, digest=digest, zone=zone)
 
@@ -165,7 +165,7 @@ def defined(home: OpenHome, query: NewQuery, schemas: Mapping[str, TableSchema])
         plan = _synopsis(home, query, schemas)
         return definition(signature=plan.signature, plan_body=plan.body, parameters=(), columns=plan.columns)
     if query.duplicates:
-        raise Refused("--duplicates applies to 2fol formulas", hint="Omit it: the answers of SQL are a set.")
+        raise Refused("--duplicates applies to 2fol formulas", hint="Omit --duplicates: the answers of SQL are a set.")
     if query.discard_history:
         raise Refused("--discard-history applies to synopses", hint="Add --keep synopsis.")
     from weft.catalog.discarded import refuse_discarded
@@ -246,7 +246,9 @@ def pause(home: OpenHome, name: str) -> QueryRecord:
     with home.writing(f"pause {name}") as writer:
         query = writer.queries.named(name)
         if query.state != "active":
-            raise Conflict(f"{query.name} is already {query.state}", hint=f"Resume it with `weft resume {query.name}`.")
+            raise Conflict(
+                f"{query.name} is already {query.state}", hint=f"Resume the query with `weft resume {query.name}`."
+            )
         return writer.queries.set_state(name, "paused")
 
 
@@ -263,7 +265,7 @@ def resume(home: OpenHome, name: str, *, skip: bool) -> QueryRecord:
         if skip and is_synopsis(writer.queries.plan(query.plan_id).body):
             raise SynopsisError(
                 f"{query.name} is maintained as a synopsis: --skip would lose rows that later answers need",
-                hint=f"Resume it where it stopped: weft resume {query.name}",
+                hint=f"Resume the query where it stopped: weft resume {query.name}",
             )
         if skip and query.state != "active":
             # Use the plan for --from now, because this plan omits rows that are already in the result of the query.

@@ -67,7 +67,9 @@ def compare(
     """
     other = next((kind for kind in formats if kind not in FORMATS), None)
     if other is not None:
-        raise Refused(f"{other!r} is not a format of this benchmark", hint=f"The formats are {', '.join(FORMATS)}.")
+        raise Refused(
+            f"{other!r} is not a format of this benchmark", hint=f"Use one of the formats {', '.join(FORMATS)}."
+        )
     times: list[LoadTimes] = []
     with TemporaryDirectory(prefix="weft-bench-", dir=folder) as text:
         place = Path(text)

@@ -126,7 +126,7 @@ def play(home: Path, stage: Stage) -> None:
     if home.exists():
         raise Conflict(
             f"{home} already exists",
-            hint="Name another folder with --home. Without --home the demo makes a new one.",
+            hint="Name another folder with --home. Without --home, the demo creates a new folder.",
         )
     began = time.monotonic()
     with Weft.open(home, clock="replay", create=True) as weft:

@@ -56,9 +56,11 @@ def closed_form_verdict(query: relational.Query) -> ClosedFormVerdict:
     if obstacle:
         return ClosedFormVerdict(False, obstacle)
     if sum(_count_in(part.input) for part in parts) > MOST_BLOCKS:
-        return ClosedFormVerdict(False, f"its ORs and unions multiply out to more than {MOST_BLOCKS} blocks")
+        return ClosedFormVerdict(
+            False, f"the ORs and unions of the query multiply out to more than {MOST_BLOCKS} blocks"
+        )
     return ClosedFormVerdict(
-        True, "once a combination of rows has failed it can never hold again, so its first instant decides"
+        True, "once a combination of rows has failed, it can never hold again, so its first instant decides"
     )
 
 
@@ -104,8 +106,9 @@ def _obstacle(predicate: relational.Predicate) -> str | None:
             if is_monotone(relational.condition(body)):
                 return None
             return (
-                "under a NOT EXISTS something ends as time passes (a NOW < …, or another NOT EXISTS), "
-                "so what it blocks can begin later than its own rows and thresholds"
+                "something under a NOT EXISTS ends as time passes (a NOW < …, or another NOT EXISTS), so an "
+                "answer that the NOT EXISTS blocks can begin later than its rows and its comparisons with "
+                "NOW()"
             )
 
 

@@ -271,8 +271,8 @@ def replay_without_clock(home: HomeRecord) -> bool:
 def clock_not_set() -> ClockError:
     """Return the error for a row without own time if the clock of a replay home was never set."""
     return ClockError(
-        "these rows have no time of their own, and the clock of this replay home is not set yet",
-        hint="Name the column with their time (--ts-from), or set the clock: weft tick --now T.",
+        "these rows have no time, and the clock of this replay home is not set yet",
+        hint="Name the column with the time of each row (--ts-from), or set the clock: weft tick --now T.",
     )
 
 

@@ -207,7 +207,7 @@ class DriverReader:
                 "Spark", f"no arrangement, and {over_bound(rows_of(self.files(name)), self.bounds.filtered)}"
             )
         if not may_look_up(relation, keys):
-            return Reading("Spark", "the ends of periods are not looked up in a large table")
+            return Reading("Spark", "Weft does not look up the ends of periods in a large table")
         shown = {*columns, relation.schema.start}
         schema, parts, how = stored_schema(relation.stored, _stored_of(relation, shown)), [], [keys_text]
         for column, column_keys in keys.items():
@@ -316,7 +316,7 @@ def count_text(count: float, what: str = "row") -> str:
 
 def over_bound(count: float, most: int, what: str = "row") -> str:
     """Return the text for a count above the bound ``most``."""
-    return f"{count_text(count, what)}, more than the {max(most, 0):,} that the driver reads"
+    return f"{count_text(count, what)}, but the driver reads at most {max(most, 0):,}"
 
 
 def _inside(part: Slice) -> pc.Expression:
@@ -377,8 +377,8 @@ def _looked_up(
         via = by_view[path.via.view]
         if via.rows is None:
             if via.by == "Spark":
-                return Reading("Spark", f"its keys come from {path.via.view}, which Spark reads")
-            return Reading(via.by, f"its keys come from {path.via.view}, whose arrangement is behind")
+                return Reading("Spark", f"the keys come from {path.via.view}, which Spark reads")
+            return Reading(via.by, f"the keys come from {path.via.view}, whose arrangement is behind")
         keys.setdefault(path.column, []).append(via.rows.column(path.via_column))
     return driver.lookup(same[0].table, keys, names)
 

@@ -64,7 +64,7 @@ class OpenHome:
         if known is None:
             raise ClockError(
                 "this home has a replay clock, which is not set yet",
-                hint="Load something, or set the clock: weft tick --now T.",
+                hint="Load rows, or set the clock: weft tick --now T.",
             )
         return known
 

@@ -76,7 +76,7 @@ def reason(name: str, error: WeftError) -> str:
     if error.hint:
         text = f"{text.rstrip('.')}. {error.hint}"
     may_pass = isinstance(error, LimitExceeded | JvmEnded) or (isinstance(error, QueryFault) and error.defect)
-    return f"{text} `weft resume {name}` resumes it." if may_pass else text
+    return f"{text} To run the query again: weft resume {name}." if may_pass else text
 
 
 def _failing(runner: SparkRunner, group: Group, trial: Trial, seconds: float) -> Iterator[tuple[int, ExecutionError]]:

@@ -126,7 +126,9 @@ class LookUps:
             behind = arrangement.behind(files, moved)
             if behind is None or behind > self.most_behind:
                 missing = "an unknown number of" if behind is None else f"{behind:,}"
-                return LookUpResult("Spark", f"an arrangement is {missing} rows behind, more than {self.most_behind:,}")
+                return LookUpResult(
+                    "Spark", f"an arrangement is {missing} rows behind, but at most {self.most_behind:,} are allowed"
+                )
             how = f"an arrangement of {arrangement.rows:,} rows, runs: {arrangement.runs}, {behind:,} rows behind"
             if self.catching_up:
                 arrangement.catch_up(files, read, moved)
@@ -134,7 +136,7 @@ class LookUps:
                 return LookUpResult("arrangement", how, self._scanned(files, schema, key, keys))
             return LookUpResult("arrangement", how, arrangement.lookup(keys, null_safe=null_safe, most=self.most_found))
         except ArrangementError as error:
-            return LookUpResult("Spark", f"its arrangement cannot be used: {error.message}")
+            return LookUpResult("Spark", f"the arrangement cannot be used: {error.message}")
 
     def _scanned(
         self, files: Sequence[DataFile], schema: pa.Schema, key: Sequence[str], keys: pa.Table

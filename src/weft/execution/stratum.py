@@ -81,7 +81,7 @@ def _answers(run: TickRun, runner: SparkRunner, members: Sequence[Member]) -> Ne
 def _failed(error: ExecutionError) -> ExecutionError:
     return ExecutionError(
         f"the tick failed, and no single query is at fault: {error.message}",
-        hint="Nothing is lost: the next tick repeats this one. Spark's log in the home's logs/ has the details.",
+        hint="Read Spark's log in the home's logs/ for the details. Nothing is lost: the next tick repeats this tick.",
     )
 
 

@@ -123,7 +123,7 @@ def tick_instant(catalog: CatalogParts, t: int | None, at: int) -> int:
     reserved = catalog.reservations.earliest()
     if reserved is not None and reserved <= MIN_INSTANT:
         raise ClockError(
-            "a load with --hold is running, and this home was never ticked", hint="Tick again when the load is done."
+            "a load with --hold is running, and this home was never ticked", hint="Tick again after the load has ended."
         )
     return t if reserved is None else min(t, reserved)
 

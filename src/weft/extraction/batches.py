@@ -183,10 +183,11 @@ class Timing:
                 )
         if self.order == "arrival" and self.ts_from is None:
             raise Refused(
-                "--ts-order arrival requires --ts-from", hint="Name the column of the rows' own times: --ts-from COL."
+                "--ts-order arrival requires --ts-from",
+                hint="Name the column with the time of each row: --ts-from COL.",
             )
         if self.future_us < 0:
-            raise Refused(f"{self.future_us} is not a valid interval", hint="Write it like 1d.")
+            raise Refused(f"{self.future_us} is not a valid interval", hint="Write, for example, 1d.")
 
     @property
     def holds(self) -> bool:

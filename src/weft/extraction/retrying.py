@@ -51,7 +51,9 @@ def retry(
     open_records = {record.quarantine_id: record for record in to.catalog.quarantine.all()}
     missing = sorted(set(ids or ()) - set(open_records))
     if missing:
-        raise NotFound(f"the quarantine has no open record {missing[0]}", hint="List them with `weft quarantine list`.")
+        raise NotFound(
+            f"the quarantine has no open record {missing[0]}", hint="List the open records with `weft quarantine list`."
+        )
     total = Retried()
     for number, record in open_records.items():
         if ids is None or number in ids:

@@ -92,7 +92,7 @@ def _numbered(table: TableSchema) -> bool:
 def _require_only_added(table: TableSchema) -> None:
     if table.source == "results" or not table.append_only:
         raise SynopsisError(
-            f"a formula cannot read {table.name}: it is not an append-only table of the home",
+            f"a formula cannot read {table.name}: the table is not an append-only table of the home",
             hint="Use an append-only table as the predicate.",
         )
 
@@ -103,8 +103,8 @@ def _require_divisors(formula: Formula, semantics: Semantics) -> None:
         division, divisor = (bare_text(term) for term in (quotient, quotient.arguments[1]))
         condition = f"NOT ({divisor} = 0)" if semantics == "set" else f"{divisor} <> 0"
         raise SynopsisError(
-            f"{divisor} may be 0 in {division}, and a division by 0 would stop the query for ever",
-            hint=f"Exclude the rows in which it is 0: AND {condition}",
+            f"{divisor} may be 0 in {division}, and a division by 0 would stop the query permanently",
+            hint=f"Exclude the rows in which {divisor} is 0: AND {condition}",
         )
 
 

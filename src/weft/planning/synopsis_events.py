@@ -231,7 +231,8 @@ def _require_local(scalar: Scalar) -> None:
     differing = unlike(scalar)
     if differing is not None:
         raise SynopsisError(
-            f"this query has no synopsis: {render.scalar(differing)} might have another value without Spark",
+            f"this query has no synopsis: {render.scalar(differing)} may have a different value when Weft "
+            "computes it without Spark",
             hint=_HINT,
         )
 

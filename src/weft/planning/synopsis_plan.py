@@ -235,13 +235,16 @@ def restored_synopsis(body: str, expected: str, tables: Iterable[TableSchema]) -
     try:
         form = json.loads(body)
         if form.get("synopsis") != FORMAT:
-            raise DerivationError(f"the synopsis has format {form.get('synopsis')}, this Weft reads {FORMAT}")
+            raise DerivationError(
+                f"the synopsis has format {form.get('synopsis')}, but this version of Weft reads {FORMAT}"
+            )
         plan = SynopsisPlan(_source(form, by_key), form.get("discard", False))
     except (DerivationError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise PlanMismatch(f"the stored synopsis {expected} cannot be read: {error}") from error
     if plan.signature != expected:
         raise PlanMismatch(
-            f"the stored synopsis {expected} reads back as {plan.signature}: another version of Weft installed it",
+            f"the stored synopsis {expected} reads back as {plan.signature}, because another version of Weft "
+            "installed the query",
             hint="Remove the query and install it again, or install it under another name.",
         )
     return plan

@@ -82,7 +82,7 @@ class SynopsisExplanation(InLines):
         formulas = first(self.formulas, 3, "one of {} other formulas")
         stored = len(self.relations)
         if self.history:
-            keeps = f"Each tick with new rows reads its tables from the beginning, because {self.history}."
+            keeps = f"Each tick with new rows reads the tables of the query from the beginning, because {self.history}."
         else:
             keeps = f"Stored between ticks: {stored or 'no'} relation{'s' * (stored != 1)}; verdict: {self.verdict}."
         faults = [f"WARNING: no known bound for {each.formula}" for each in self.faults]
@@ -143,7 +143,7 @@ def _of_history(plan: SynopsisPlan, names: Mapping[str, str], events: tuple[Even
         *((), (), ()),
         verdict=verdict_on_history(plan.semantics),
         faults=(),
-        history=source.why or "it has no synopsis",
+        history=source.why or "the formula has no synopsis",
     )
 
 
@@ -153,20 +153,26 @@ def require_bounded(plan: SynopsisPlan) -> None:
     if explanation.verdict == NO_BOUND:
         raise SynopsisError(
             f"the state that {explanation.formulas[0]} needs has {NO_BOUND}",
-            hint=f"Without --duplicates it is {NOT_CONSTRUCTED}. With --allow-unbounded Weft reads the stored history.",
+            hint=(
+                f"Without --duplicates the state is {NOT_CONSTRUCTED}. With --allow-unbounded Weft reads the "
+                "stored history."
+            ),
         )
     for fault in explanation.faults:
-        minmax = "--language mutl-minmax bounds it by smallest and greatest counts."
+        minmax = "--language mutl-minmax bounds the relation by the smallest and greatest counts."
         nearest = f"{fault.bounded} has a bound. {minmax} " if fault.bounded else ""
         raise SynopsisError(
             f"the stored relation for {fault.formula} has no bound: {fault.reason}",
-            hint=f"{nearest}--allow-unbounded stores it anyway.",
+            hint=f"{nearest}Add --allow-unbounded to store the relation anyway.",
         )
 
 
 def _states(plan: SynopsisPlan) -> str:
     if plan.points is not None:
-        return f"a state is a row of {plan.points.name}: its number is tp, its time is at"
+        return (
+            f"a state is a row of {plan.points.name}: the column tp has the state's number, and the column at has "
+            "its time"
+        )
     names = " or ".join(table.name for table in plan.tables)
     return f"a state is an instant at which rows arrived in {names}"
 

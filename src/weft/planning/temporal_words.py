@@ -128,7 +128,7 @@ class Words:
         """Return the text of a term that the derivation dropped, with the reason."""
         why = ", ".join(part if isinstance(part, str) else self.scalar(part) for part in dropped.why)
         so = ": the term is empty" if dropped.whole else ""
-        return f"({dropped.rule}) {dropped.term} never by {self.scalar(dropped.part)}, since {why}{so}"
+        return f"({dropped.rule}) {dropped.term} never by {self.scalar(dropped.part)}, because {why}{so}"
 
 
 def _only_renames(projection: Projection) -> bool:

@@ -61,11 +61,15 @@ class ViewExplanation(InLines):
     def brief(self) -> tuple[str, ...]:
         """About ten lines of text with the most important facts."""
         read = {self._table(each): None for each in self.changing}
-        changing = f"It can change when a row of {' or '.join(read)} begins or ends." if read else "It never changes."
+        changing = (
+            f"The view can change when a row of {' or '.join(read)} begins or ends."
+            if read
+            else "The view never changes."
+        )
         if not self.timely:
-            time = "Time alone does not change it: a row must begin or end."
+            time = "Time alone does not change the view: a row must begin or end."
         else:
-            time = f"Time alone can change it, too{': ' if self.time else '.'}{' and '.join(self.time)}"
+            time = f"Time alone can change the view, too{': ' if self.time else '.'}{' and '.join(self.time)}"
         warnings = [f"WARNING: {each}" for each in self.whole]
         over = dict.fromkeys(
             table if table == alias else f"{table} (as {alias})"
@@ -73,7 +77,7 @@ class ViewExplanation(InLines):
         )
         return (
             f"Weft stores the rows of {self.name or 'the view'} with the periods in which they held.",
-            cut(f"It reads {', '.join(over)}."),
+            cut(f"The view reads {', '.join(over)}."),
             cut(changing),
             cut(time),
             *(cut(each) for each in first(warnings, 3, "WARNING: {} more with --full")),

@@ -163,7 +163,7 @@ def test_no_record_of_a_bad_csv_is_lost(tmp_path: Path) -> None:
     assert [row["a"] for row in rows] == [1, 5, 9]
     assert {each.position: each.raw for each in rejected} == {f"line {n + 1}": lines[n] for n in (2, 3, 4, 6, 7, 8)}
     reasons = {each.position: each.reason for each in rejected}
-    assert reasons["line 3"] == "1 cell instead of 2"
+    assert reasons["line 3"] == "1 cell, but the header has 2"
     assert reasons["line 7"] == "not of the column's type: a"
     assert "UTF-8" in reasons["line 8"]
     assert "NUL" in reasons["line 9"]

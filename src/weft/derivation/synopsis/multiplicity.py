@@ -138,7 +138,7 @@ def _added(formula: Or, names: Names) -> int | Multiplied:
     if isinstance(left, Multiplied) or isinstance(right, Multiplied):
         return left if isinstance(left, Multiplied) else right
     if left + right > 1:
-        return Multiplied(formula, "OR adds the counts of its sides, and both contain the defined relation")
+        return Multiplied(formula, "OR adds the counts of its sides, and both sides contain the defined relation")
     return left + right
 
 
@@ -151,7 +151,9 @@ def _product(formula: And, names: Names) -> int | Multiplied:
         return right
     for own, other in ((left, formula.right), (right, formula.left)):
         if own and not duplicate_free(other):
-            return Multiplied(formula, "AND multiplies the count of the defined relation by one that may exceed 1")
+            return Multiplied(
+                formula, "AND multiplies the count of the defined relation by another count that may exceed 1"
+            )
     return max(left, right)
 
 
@@ -166,4 +168,4 @@ def _over_time(formula: Once | Since, names: Names) -> int | Multiplied:
             return 0
     if below == 0 or isinstance(below, Multiplied):
         return below
-    return Multiplied(formula, "it adds the counts of the defined relation at all time points")
+    return Multiplied(formula, "the formula adds the counts of the defined relation at all time points")

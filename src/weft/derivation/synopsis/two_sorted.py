@@ -57,12 +57,12 @@ def nest(formula: algebra.Formula, *, counts: bool) -> algebra.Formula:
     queries = _Taking(names, counts).queries(formula, {})
     formulas = [each for query in queries for each in _Nest(query, set(wanted)).formulas()]
     if not formulas:
-        raise _refused("no order of its time points satisfies its conditions, so it is never true")
+        raise _refused("no order of its time points satisfies its conditions, so the formula is never true")
     return reduce(algebra.Or, formulas)
 
 
 def _refused(why: str) -> SynopsisError:
-    return SynopsisError(f"no synopsis is constructed of this formula: {why}")
+    return SynopsisError(f"Weft does not construct a synopsis of this formula: {why}")
 
 
 @dataclass
@@ -110,13 +110,13 @@ class _Taking:
 
     def _few(self, queries: list[_Query]) -> list[_Query]:
         if len(queries) > _MOST_QUERIES:
-            raise _refused(f"it is a union of more than {_MOST_QUERIES} conjunctive queries")
+            raise _refused(f"the formula is a union of more than {_MOST_QUERIES} conjunctive queries")
         return queries
 
 
 _WHAT: Final[Mapping[type, str]] = {
     algebra.Not: "NOT",
-    algebra.Distinct: "DISTINCT within it",
+    algebra.Distinct: "DISTINCT within the formula",
     algebra.Aggregate: "an aggregation",
 }
 
@@ -151,7 +151,9 @@ class _Nest:
 
     def formulas(self) -> list[algebra.Formula]:
         if len(self.names) > MOST_TABLES:
-            raise _refused(f"it uses {len(self.names)} time points together, more than {MOST_TABLES}")
+            raise _refused(
+                f"the formula uses {len(self.names)} time points together, but at most {MOST_TABLES} are allowed"
+            )
         orders = allowed_orders(self.names, self.sequence)
         return [self._of_order(each) for each in orders if self._allowed(each)]
 
@@ -185,7 +187,7 @@ class _Nest:
             case "=":
                 bound = Distance(length, length)
             case _:
-                raise _refused("it compares the time between two time points with <>")
+                raise _refused("the formula compares the time between two time points with <>")
         self.lengths.demand(later.name, earlier.name, bound)
 
     def _ago(self, later: Sequence[str], earlier: Sequence[str]) -> Distance:
@@ -222,8 +224,8 @@ class _Nest:
         for place in range(number + 2, len(order)):
             if not self.lengths.implied(order, number, place, _AGO):
                 raise _refused(
-                    f"{', '.join(order[number])} and {', '.join(order[place])} must lie within a length of time, "
-                    "but another of its time points may lie between them"
+                    f"the formula limits the time between {', '.join(order[number])} and {', '.join(order[place])}, "
+                    "but another time point may lie between the two"
                 )
         ago = self._ago(order[number], order[number + 1])
         assert ago.low is not None

@@ -128,8 +128,8 @@ def maintenance(expression: Temporal, stored: Kept = ()) -> Maintenance:
     for part, base in stored:
         if attributes(part) != attributes(base):
             raise DerivationError(
-                f"{base.table.name} cannot store the expression: it has the columns "
-                f"{_named(base)}, the expression has {_named(part)}",
+                f"{base.table.name} cannot store the expression: the table has the columns {_named(base)}, "
+                f"but the expression has {_named(part)}",
                 hint="Store the expression under one range variable, with a column for each of its attributes.",
             )
     return Maintenance(maintainable_form(expression), stored)

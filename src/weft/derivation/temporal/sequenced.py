@@ -262,7 +262,7 @@ def _opened(body: Relation) -> tuple[Relation, ...] | None:
             instead = arm.input if isinstance(arm, Project) else arm
             if isinstance(instead, Grouped) or (not isinstance(arm, Project) and arm == part):
                 raise SqlError(
-                    "a subquery with GROUP BY that names a column of the query around it",
+                    "a subquery with GROUP BY cannot name a column of the query around the subquery",
                     hint="Join with a derived table (SELECT … GROUP BY …) instead.",
                 )
             meaning = dict(zip(columns_of(inner), values, strict=True))

@@ -38,7 +38,7 @@ def hint_for(message: str) -> str | None:
     large = re.search("overflow|out of range|failed to cast decimal", message, re.IGNORECASE)
     if not large:
         return None
-    return "A number exceeds BIGINT: exclude large values, count DISTINCT answers, or use i2f."
+    return "A number exceeds BIGINT. Exclude large values, count DISTINCT answers, or use i2f."
 
 
 @dataclass

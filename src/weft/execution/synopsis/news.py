@@ -54,7 +54,8 @@ class News:
             log_states = log_states.append_column(TP, pa.array(range(first, first + log_states.num_rows), pa.int64()))
         elif last is not None and log_states.column(TP)[0].as_py() != last + 1:
             raise ExecutionError(
-                f"{self.log.name} continues with time point {log_states.column(TP)[0]}, but the last one was {last}",
+                f"{self.log.name} continues with time point {log_states.column(TP)[0]}, but the last time "
+                f"point was {last}",
                 hint="Number the states consecutively, and load the log in order.",
             )
         begin, size = 0, 0

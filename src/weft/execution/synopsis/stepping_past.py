@@ -283,7 +283,7 @@ def groups_of(test: Matches, row: Given) -> re.Match[str] | None:
         return re.search(test.pattern, value(test.text, row))
     except re.error as error:
         raise ExecutionError(
-            f"the pattern {test.pattern!r} cannot be evaluated beside a fixpoint: {error}",
+            f"the pattern {test.pattern!r} cannot be evaluated in a formula with a fixpoint: {error}",
             hint="Avoid syntax that only RE2 has, or move the pattern out of the fixpoint.",
         ) from error
 

@@ -52,8 +52,11 @@ def _refused(part: Scalar) -> Refused:
         case Call(name="map"):  # no text contains map(): it comes from a part that is grouped by or selected whole
             return Refused("a view cannot use a part of a nested column", hint=hint)
         case _:
-            message = f"a view cannot use {refusal(part)}: the result might differ from a standing query's"
-            return Refused(message, where=scalar(part), hint="docs/reference/views.md lists what a view can use.")
+            message = (
+                f"a view cannot use {refusal(part)}, because the result might differ from the result of a "
+                "standing query"
+            )
+            return Refused(message, where=scalar(part), hint="See docs/reference/views.md for what a view can use.")
 
 
 def refusal(refused: Scalar) -> str:

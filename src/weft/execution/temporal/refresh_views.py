@@ -194,7 +194,8 @@ def _because_of(view: ViewRecord, error: WeftError) -> WeftError:
     if view.auxiliary:
         return Refused(f"{error.message} (in the auxiliary view {view.sql})", hint=error.hint)
     return Refused(
-        f"{view.name}, which the view reads, could not be refreshed", hint=f"See: weft view show {view.name}"
+        f"the view {view.name}, which this view reads, could not be refreshed",
+        hint=f"See the cause with `weft view show {view.name}`.",
     )
 
 

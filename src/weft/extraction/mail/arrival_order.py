@@ -39,7 +39,7 @@ def read_mail(
     ``timing`` takes ``ts`` from a column other than ``date``.
     """
     if timing.ts_from not in (None, "date"):
-        raise Refused(f"mail has no column {timing.ts_from!r} to take ts from", hint="Use --ts-from date.")
+        raise Refused(f"mail has no column {timing.ts_from!r} from which ts could be taken", hint="Use --ts-from date.")
     sources = find_sources(paths, names)
     options = MailOptions(newsgroup, at, timing.future_us)
     if timing.order == "arrival":

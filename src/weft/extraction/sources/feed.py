@@ -85,7 +85,7 @@ class FeedReader:
         if message is None:
             return None
         if not isinstance(message, dict) or "op" not in message:
-            return "not a change: it has no op"
+            return "not a change: the object has no op"
         change = _debezium(message) if "source" in message or "after" in message else _simple(message)
         if isinstance(change, str):
             return change
@@ -95,7 +95,7 @@ class FeedReader:
             return None
         unnamed = _unnamed(self.keys, row)
         if unnamed:
-            return f"not a change of one row: it lacks key columns ({', '.join(unnamed)})"
+            return f"not a change of one row: the key columns {', '.join(unnamed)} are missing"
         if self.skip:
             self.skip -= 1
             return None
@@ -120,7 +120,7 @@ def _simple(change: Mapping[str, Any]) -> Change | str:
     op = _SIMPLE.get(str(change["op"]))
     key, row = change.get("key"), change.get("row") or {}
     if op is None or not isinstance(key, dict) or not isinstance(row, dict):
-        return "not a change: it needs op (I, U or D), key and row"
+        return "not a change: op (I, U or D), key and row are required"
     own = _instant(change.get("time"))
     if isinstance(own, str):
         return own
@@ -133,7 +133,7 @@ def _debezium(change: Mapping[str, Any]) -> Change | str:
     op, source = _DEBEZIUM.get(str(change["op"])), change.get("source") or {}
     row = change.get("before" if op == DELETE else "after")
     if op is None or not isinstance(row, dict) or not isinstance(source, dict):
-        return "not a change: it needs op (c, r, u or d) and the row before or after it"
+        return "not a change: op (c, r, u or d) and the row before or after the change are required"
     own = own_time(change)
     return own if isinstance(own, str) else (source.get("table"), op, own, dict(row))
 
@@ -293,7 +293,7 @@ def refuse_others(names: Mapping[str, None], columns: tuple[tuple[str, DataType]
         raise Refused(
             f"the feed has columns that {table} lacks: {', '.join(others)}",
             where=where,
-            hint=f"Nothing was changed. `weft source poll {table} --evolve` adds them.",
+            hint=f"Nothing was changed. `weft source poll {table} --evolve` adds these columns.",
         )
 
 

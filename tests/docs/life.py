@@ -89,7 +89,7 @@ def _deriving(found: Plan) -> Iterator[str]:
     for event in found.branches:
         yield f"Driver: {driver(event.driver)}. In words: *{why(event)}*."
         yield _block("sql", _shown(event))
-    yield ABOUT_MONOTONE.format(closed="It has one here" if found.verdict.closed else "It has none here")
+    yield ABOUT_MONOTONE.format(closed="Here it is correct" if found.verdict.closed else "Here it is not correct")
     yield f"> {found.verdict.reason}"
     for event in found.first:
         yield _block("sql", _shown(event))
@@ -199,10 +199,9 @@ HEAD: Final = """
 After this page you know what Weft does with a standing query, stage by stage, and which module does it. The program
 writes this page: `make bless` calls the functions named here.
 
-The example is the fourth test query of Terry, Goldberg, Nichols and Oki (*Continuous Queries over Append-Only
-Databases*, SIGMOD 1992, section 6.2): messages more than four weeks old to which no one has replied. `weft ingest
-mail` creates the table `msgs`; the column `ts` is the instant at which a row begins. The [glossary](glossary.md)
-defines the terms; [architecture](architecture.md) describes the stages.
+The example query finds messages more than four weeks old to which no one has replied (Terry, Goldberg, Nichols, Oki:
+*Continuous Queries over Append-Only Databases*, SIGMOD 1992, section 6.2). `weft ingest mail` creates the table
+`msgs`; the column `ts` is the instant at which a row begins. The [glossary](glossary.md) defines the terms.
 """
 ABOUT_BINDING: Final = """
 ## 2. Bound: the algebra
@@ -227,10 +226,10 @@ parameter, so Weft runs both as one query. The microsecond is no parameter, beca
 ABOUT_EDGES: Final = """
 ## 4. Starts and ends, and the incremental query Q^I
 
-`derivation.replay` has one file per operator. It finds the instants at which rows *enter* the answer and at which they
-*leave* it. Each cause becomes a branch, and the cause is its driver. A branch that starts answers checks every other
-condition at that instant, `_first_at`. A branch that ends answers checks the other conditions just before it. NOW no
-longer occurs. `derivation.merge` then flattens the nested relations into one block.
+`derivation.replay` finds the instants at which rows *enter* the answer (`starts`) and at which they *leave* it (`ends`).
+Each cause becomes a branch, and the cause is its driver. A branch of `starts` checks every other condition at that
+instant, `_first_at`. A branch of `ends` checks the other conditions just before it. NOW no longer occurs.
+`derivation.merge` then flattens the nested relations into one block.
 """
 ABOUT_INCREMENTAL: Final = """
 A reply ends an answer and begins none. Weft never withdraws an answer, so it needs `ends` only for a query inside
@@ -242,9 +241,10 @@ cannot be four weeks old when it arrives. The remaining branches are Q^I, the in
 ABOUT_MONOTONE: Final = """
 ## 5. The first delivery: Q^M
 
-The first tick of a query must find every row that was ever in the answer. Such rows are the answer of the minimum
-bounding monotone query, Q^M. `derivation.monotone` decides whether Q^M has the closed form of the paper: one SELECT in
-which NOW becomes the latest of the instants from which the parts of the query hold. {closed}:
+The first tick of a query must find every row that was ever in the answer. The minimum bounding monotone query, Q^M,
+returns these rows. The paper gives Q^M a closed form: one SELECT in which NOW becomes the latest of the instants from
+which the parts of the query hold. `derivation.monotone` decides whether the closed form is correct.
+{closed}:
 """
 ABOUT_ACCESS: Final = """
 Without a closed form, Q^M runs the branches of Q^I with a window that has no beginning.
@@ -264,8 +264,8 @@ ABOUT_SQL: Final = """
 Spark runs this text, and never the text of the user. It is the branch with the two instants and the constant filled in:
 """
 ABOUT_LEDGER: Final = """
-`execution.answers` converts every branch of every query to rows of the ledger, so one union serves all queries. The
-hash of a row shows whether the query has delivered the row before. The column `row` holds the values as text:
+`execution.answers` converts every branch of every query to rows of the ledger. The hash of a row shows whether the
+query has delivered the row before. The column `row` holds the values as text:
 """
 ABOUT_MANY: Final = """
 If a second query has the same plan, the branch is joined with the parameters instead (`{columns}`). It remains one
@@ -273,11 +273,10 @@ branch:
 """
 TAIL: Final = """
 The tick keeps each row once, with its least `_first_at`, and removes rows that are in the ledger already. It sorts the
-other rows by `first_at` and then by their columns, gives them the next ordinals, and appends them in one Delta commit.
+other rows by `first_at` and then by their columns, and numbers them. One Delta commit appends them to the ledger.
 
-If nothing is new, the tick also evaluates the branches with time as their driver over the window [t, ∞). The least
-instant of the result is the next one at which time alone adds a row. Until then, and until a row arrives, ticks skip
-the query without starting Spark.
+If nothing is new, the tick also evaluates the branches that time drives over the window [t, ∞). The least instant of
+the result is the next one at which time alone adds a row. Until then, and until a row arrives, ticks skip the query.
 
 Two more paths: [the life of a temporal view](life-of-a-view.md) and [the life of a formula](life-of-a-formula.md).
 """

@@ -226,9 +226,9 @@ parameter, so Weft runs both as one query. The microsecond is no parameter, beca
 ABOUT_EDGES: Final = """
 ## 4. Starts and ends, and the incremental query Q^I
 
-`derivation.replay` finds the instants at which rows *enter* the answer (`starts`) and at which they *leave* it (`ends`).
-Each cause becomes a branch, and the cause is its driver. A branch of `starts` checks every other condition at that
-instant, `_first_at`. A branch of `ends` checks the other conditions just before it. NOW no longer occurs.
+`derivation.replay` finds the instants at which rows *enter* the answer (`starts`) and *leave* it (`ends`). Each cause
+becomes a branch, and the cause is its driver. A branch of `starts` checks every other condition at that instant,
+`_first_at`. A branch of `ends` checks the other conditions just before it. NOW no longer occurs.
 `derivation.merge` then flattens the nested relations into one block.
 """
 ABOUT_INCREMENTAL: Final = """

@@ -89,13 +89,13 @@ def _deriving(found: Plan) -> Iterator[str]:
     for event in found.branches:
         yield f"Driver: {driver(event.driver)}. In words: *{why(event)}*."
         yield _block("sql", _shown(event))
-    yield ABOUT_MONOTONE.format(closed="Here it is correct" if found.verdict.closed else "Here it is not correct")
+    yield ABOUT_MONOTONE.format(closed="Here it is" if found.verdict.closed else "Here it is not")
     yield f"> {found.verdict.reason}"
     for event in found.first:
         yield _block("sql", _shown(event))
     yield ABOUT_ACCESS
     yield _table([["range variable", "view", "access path"], *_paths(found)])
-    yield "During a tick, views contain those rows. `weft explain --full` prints them:"
+    yield "During a tick, views contain those rows. `weft explain --full` prints the views:"
     for view in explain(found).views:
         yield _block("sql", f"-- {view.name}\n{view.sql}")
 
@@ -243,11 +243,10 @@ ABOUT_MONOTONE: Final = """
 
 The first tick of a query must find every row that was ever in the answer. The minimum bounding monotone query, Q^M,
 returns these rows. The paper gives Q^M a closed form: one SELECT in which NOW becomes the latest of the instants from
-which the parts of the query hold. `derivation.monotone` decides whether the closed form is correct.
-{closed}:
+which the parts of the query hold. `derivation.monotone` decides whether the closed form is correct. {closed}:
 """
 ABOUT_ACCESS: Final = """
-Without a closed form, Q^M runs the branches of Q^I with a window that has no beginning.
+If it is not correct, the first tick runs the branches of Q^I with a window that has no beginning.
 
 ## 6. How a tick reads its tables
 
@@ -261,15 +260,14 @@ The query was ticked up to {tau}; this tick goes up to {t}. `execution.windows` 
 window into a range of a column, and file statistics select the files to read:
 """
 ABOUT_SQL: Final = """
-Spark runs this text, and never the text of the user. It is the branch with the two instants and the constant filled in:
+Spark runs the branch with the two instants and the constant filled in. It never runs the text of the user:
 """
 ABOUT_LEDGER: Final = """
 `execution.answers` converts every branch of every query to rows of the ledger. The hash of a row shows whether the
 query has delivered the row before. The column `row` holds the values as text:
 """
 ABOUT_MANY: Final = """
-If a second query has the same plan, the branch is joined with the parameters instead (`{columns}`). It remains one
-branch:
+If a second query has the same plan, the branch joins a table of the parameters (`{columns}`) instead:
 """
 TAIL: Final = """
 The tick keeps each row once, with its least `_first_at`, and removes rows that are in the ledger already. It sorts the

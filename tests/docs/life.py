@@ -213,15 +213,14 @@ each condition is true or not true.
 """
 ABOUT_NORMALIZING: Final = """
 `derivation.normalize` simplifies conditions; for example, `LIKE 'comp.sys.%'` becomes `STARTSWITH`.
-`derivation.canonical` orders conditions and turns a list of constants into one constant. Neither changes this query.
-`weft explain --full` begins with the result as SQL:
+`derivation.canonical` orders them. Neither changes this query. `weft explain --full` begins with the result as SQL:
 """
 ABOUT_LIFTING: Final = """
 ## 3. Lifted: the plan and its parameters
 
 `derivation.lift` replaces the constants by parameters. The result is the *plan*. Its signature is a hash that ignores
 the names of aliases and output columns. A query with two weeks and other names has the same plan and another
-parameter, so Weft runs both as one query. The microsecond is no parameter, because it belongs to the meaning of `<`.
+parameter, so Weft runs both as one query. The microsecond belongs to the meaning of `<` and is no parameter.
 """
 ABOUT_EDGES: Final = """
 ## 4. Starts and ends, and the incremental query Q^I
@@ -232,8 +231,7 @@ becomes a branch, and the cause is its driver. A branch of `starts` checks every
 `derivation.merge` then flattens the nested relations into one block.
 """
 ABOUT_INCREMENTAL: Final = """
-A reply ends an answer and begins none. Weft never withdraws an answer, so it needs `ends` only for a query inside
-another NOT EXISTS.
+A reply ends an answer and begins none. Weft never withdraws answers; it needs `ends` only inside another NOT EXISTS.
 
 `derivation.incremental` adds the window, `:tau <= _first_at < :t`. It drops a branch that can never hold: a message
 cannot be four weeks old when it arrives. The remaining branches are Q^I, the incremental query:
@@ -257,7 +255,7 @@ ABOUT_RUNNING: Final = """
 ## 7. What a tick runs
 
 The query was ticked up to {tau}; this tick goes up to {t}. `execution.windows` turns the
-window into a range of a column, and file statistics select the files to read:
+window into a range of a column. Statistics of the files select the files to read:
 """
 ABOUT_SQL: Final = """
 Spark runs the branch with the two instants and the constant filled in. It never runs the text of the user:

@@ -79,7 +79,9 @@ QUERIES: Final = (
     ("space", "ben", "SELECT msgid, subject FROM msgs WHERE newsgroup = 'sci.space'", "Q1 again, for another group"),
 )
 """The name, user, text and meaning of each query.
-The queries are the paper's five (section 6). The first query is installed by both users.
+
+The first five queries are those of the paper (section 6). The sixth query repeats the first query for another user and
+another group.
 """
 
 

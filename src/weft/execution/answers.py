@@ -100,10 +100,10 @@ def candidates(
 ) -> Candidates:
     """Register the input views of the groups, and return the union of all branches as a lazy DataFrame.
 
-    A task with far too many rows fails with the message ``MANY`` before the disk is full. The limit is a multiple of
-    ``most`` rows for each query. If ``most`` is None, the number of rows is not limited. If all input is small, a
-    multiple of ``collected`` rows is a second limit. With ``small_only``, raise NotSmall if an input view is not in the
-    driver's memory.
+    A task with far too many rows fails with the message ``MANY`` before the disk is full. The limit for a task is
+    ``_REPEATED`` × ``most`` rows per query. If ``most`` is None, this limit does not apply. If the driver's memory
+    holds all input rows, the limit is at most ``_REPEATED`` × ``collected`` rows. With ``small_only``, raise NotSmall
+    if an input view is not in the driver's memory.
     """
     spark = reader.spark
     work = [(group, group.branches()) for group in groups]

@@ -2,8 +2,8 @@
 
 The cache of a table is one Parquet file with a checksum on the driver's local disk. The file may be deleted at any
 time. The file records the row count and the last instant of the log. The row count and the last instant identify a
-state of the log, because rows are only added and instants only rise. If the file is missing, damaged or outdated, the
-cache is built again from the log.
+state of the log, because the log only grows and the recorded instants never decrease. If the file is missing, damaged
+or outdated, the cache is built again from the log.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ def _spelled(schema: pa.Schema, name: str) -> str:
 
 @dataclass(frozen=True)
 class Reading:
-    """How to read one relation: the reader ``by``, a description ``how``, and the rows.
+    """How to read one relation. ``by`` is the reader, and ``how`` describes the method.
 
     ``rows`` is None in two cases. If ``by`` is "Spark", Spark reads the rows. If ``by`` is "arrangement", the
     arrangement is outdated and must be extended before the look-up.
@@ -268,12 +268,11 @@ def _rows_for_queries(relation: Relation, rows: pa.Table, columns: Iterable[str]
 
 
 def log_slices(relation: Relation, slices: Sequence[Slice]) -> tuple[Slice, ...]:
-    """Return slices of the stored rows that determine the rows in the given slices.
+    """Return slices of the stored rows that suffice to compute all rows in ``slices``.
 
-    In a tracked table, a slice of period ends becomes the part of the log from the start of the slice on. If a period
-    ends in the slice, this part of the log has every record of the end. No record is older than the recorded change.
-    The recorded end cannot be the filter, because a later record may change the end. All records of one period have the
-    same values in the other columns.
+    The log of a tracked table records the end of a period at that end or later. A slice of end times therefore becomes
+    a slice of all log rows since the first end time. The end times in the log cannot be the filter, because a later log
+    row may change the end. All records of one period have the same values in the other columns.
     """
     if isinstance(relation, Results) or not relation.tracked:
         return tuple(slices)
@@ -315,7 +314,7 @@ def count_text(count: float, what: str = "row") -> str:
 
 
 def over_bound(count: float, most: int, what: str = "row") -> str:
-    """Return the text for a count above the bound ``most``."""
+    """Return a message for a count that exceeds ``most``."""
     return f"{count_text(count, what)}, more than the {max(most, 0):,} that the driver reads"
 
 
@@ -384,7 +383,9 @@ def _looked_up(
 
 
 def _in_order(paths: Iterable[Access]) -> list[list[Access]]:
-    """Group ``paths``, and the paths that supply keys to look-ups. One reading covers each group."""
+    """Return groups of access paths, with one reading per group. The groups include the paths that supply keys to
+    look-ups.
+    """
     groups: dict[tuple[int, str], dict[Access, None]] = {}
     for path in paths:
         step: Access = path

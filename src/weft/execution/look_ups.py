@@ -48,7 +48,7 @@ def moved_since(arrangement: Arrangement, files: Sequence[DataFile]) -> list[Com
 
 @dataclass(frozen=True)
 class LookUpResult:
-    """The result of a look-up: the reader ``by``, a description ``how``, and the rows.
+    """The result of a look-up. ``by`` is the reader, and ``how`` describes the method.
 
     ``rows`` is None in two cases. If ``by`` is "Spark", the caller must read the table. If ``by`` is "arrangement", the
     arrangement is outdated and may not be extended, and the table is too large to scan.

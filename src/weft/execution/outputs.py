@@ -51,7 +51,7 @@ class Output:
 
 @dataclass
 class Outputs:
-    """The outputs of one tick. ``again`` is true if the tick died and runs again.
+    """The outputs of one tick. ``again`` is true if the tick was interrupted and runs again.
 
     ``stored`` maps the path of each written table to the table's path, Delta version and row count.
     """

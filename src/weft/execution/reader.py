@@ -85,7 +85,9 @@ def pinned(data: Location, paths: Iterable[str]) -> Iterator[None]:
 
 @dataclass
 class Reader:
-    """A reader that reads each table at one version. The first use of a table fixes the version."""
+    """A reader that reads each table at one version. The first use of a table determines the version for all later
+    uses.
+    """
 
     spark: SparkSession
     data: Location

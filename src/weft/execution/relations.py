@@ -38,7 +38,9 @@ class Results:
         return self.query.results
 
     def extended(self, rows: int, last_ts: int | None) -> Results:
-        """Return the results with ``rows`` more answers. ``last_ts`` is the greatest first instant of the new ones."""
+        """Return the results after adding ``rows`` answers. ``last_ts`` is the greatest first instant of the added
+        answers.
+        """
         known = [each for each in (self.last_ts, last_ts) if each is not None]
         return replace(self, rows=self.rows + rows, last_ts=max(known, default=None))
 
@@ -47,7 +49,7 @@ Relation: TypeAlias = "TableRecord | Results"
 
 
 def relations(catalog: CatalogParts, read: Iterable[int]) -> dict[str, Relation]:
-    """Map the names of relations to the home's tables and to the results of the queries with the IDs ``read``."""
+    """Map relation names to the home's tables and to query results. ``read`` has the IDs of the queries."""
     by_name: dict[str, Relation] = {table.name: table for table in catalog.tables.all()}
     for query in catalog.queries.by_ids(read):
         results = Results(query, query.rows, query.last_first_at)

@@ -4,11 +4,12 @@ A query runs after the queries that it reads. The *stratum* of a query is 0 if t
 any other query is one more than the greatest stratum of the queries that it reads. A query can read only queries
 installed earlier, and therefore no cycle can exist. The answers of one stratum are committed before the next stratum
 starts. A query never passes the τ of the queries that it reads. A paused or failed query therefore delays its readers.
-The outcome of each reader names the delaying query.
+The outcome of a delayed query names the query that caused the delay.
 
 A query's window normally begins at the query's τ. If a correction changed rows of a source before τ, the window begins
 at the first changed instant. The query then runs Q^I again from the first changed instant on. Delivered answers stay
-delivered, and the ledger prevents a second delivery. Only rows that became answers are new (design section 2).
+delivered, and the ledger prevents a second delivery. The repeated Q^I therefore adds only rows that were not answers
+before (design section 2).
 """
 
 from __future__ import annotations

@@ -41,8 +41,9 @@ class Tabular(Brief):
     """Ordered rows, each a tuple of values (``storage.values.Value``).
 
     The columns have the query's names. A repeated column name gets a number. Instants are datetimes in UTC. An instant
-    beyond the range of Python's datetime is a number of microseconds since 1970. A date beyond this range is a number
-    of days. A nested value is JSON text in a tuple, but a nested object in dicts and in other libraries.
+    beyond the range of Python's datetime is a number of microseconds since 1970. A date beyond the range of Python's
+    date is a number of days since 1970. In a tuple, a nested value is JSON text. Conversions to dicts and to other
+    libraries give nested objects.
     """
 
     @abstractmethod
@@ -139,7 +140,9 @@ _NULLABLE: Final = {"int8": "Int8", "int16": "Int16", "int32": "Int32", "int64":
 
 
 def _far(column: pa.ChunkedArray) -> list[dt.date | int | None] | None:
-    """Return the values of a column with a date that Python, and therefore pandas, cannot represent, else None."""
+    """Return the values of the column if Python, and therefore pandas, cannot represent one of its dates. Otherwise,
+    return None.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 

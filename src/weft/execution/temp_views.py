@@ -1,4 +1,4 @@
-"""Register the temporary views that the SQL of branches names (``derivation.access_paths``).
+"""Register the temporary views to which the SQL of branches refers (``derivation.access_paths``).
 
 The driver reads the small relations, and Spark reads the others.
 """
@@ -27,7 +27,7 @@ class NotSmall(Exception):
 
 @dataclass
 class TempViews:
-    """The temporary views that branches name. ``local`` has the views with rows in the driver's memory.
+    """The temporary views to which branches refer. ``local`` has the views with rows in the driver's memory.
 
     With ``small_only``, ``register`` raises NotSmall at the first view whose rows are not in the driver's memory.
     """

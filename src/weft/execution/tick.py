@@ -2,9 +2,9 @@
 
     plan (catalog) -> for each stratum: news and look-ups -> branches -> an output (Delta) -> count (catalog)
 
-The catalog records the instant of the tick before the tick reads anything. A tick that died runs again at the same
-instant, and finds committed outputs by their Delta transactions. The tick ends when the catalog records the end. The
-caller holds the lease.
+The catalog records the instant of the tick before the tick reads anything. An interrupted tick runs again at the same
+instant. The repeated tick finds committed outputs by their Delta transactions. The tick ends when the catalog records
+the end. The caller holds the lease.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ Result = TypeVar("Result")
 
 
 def prepare(writer: Writer) -> None:
-    """Settle the open reservations and ticks of dead writers, and verify the store. Every writer does this first.
+    """Settle the open reservations and ticks of dead writers, and verify the store. Every writer calls this function
+    first.
 
     Raise StorageError if the store is damaged.
     """
@@ -85,8 +86,9 @@ def run_tick(
 def settle_tick(writer: Writer, at: int) -> TickReport | None:
     """End an interrupted tick without computing anything. Return the tick's report, or None if the tick left no output.
 
-    The outputs of the tick that are in Delta are counted. A query without an output keeps its τ, and the next tick
-    finds the missing answers. Call this function before any other change to the queries and tables of the tick.
+    The function counts the answers in the committed outputs of the tick. A query without an output keeps its τ, and the
+    next tick finds the missing answers. Call this function before any other change to the queries and tables of the
+    tick.
     """
     died = writer.ticks.planned()
     if died is None:
@@ -213,7 +215,7 @@ def _over_views_that_failed(run: TickRun, queries: Sequence[QueryRecord]) -> dic
 
 
 def _written(run: TickRun, stratum: int) -> int | None:
-    """Return the version of the ledger with the stratum's answers, or None if they were not committed."""
+    """Return the version of the ledger with the stratum's answers, or None if the answers were not committed."""
     return run.outputs.find(answers_name(stratum), layout.LEDGER)
 
 

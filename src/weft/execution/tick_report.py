@@ -194,6 +194,6 @@ def _count(run: TickRun, outcome: QueryOutcome) -> Count:
 
 
 def _versions(run: TickRun) -> list[tuple[str, int, int]]:
-    """The catalog compares these versions with Delta at the next start."""
+    """At the next start, the catalog compares these versions with the versions in Delta."""
     read = [t for t in run.tables.values() if not isinstance(t, Results) and t.version >= 0]
     return [*((table.path, table.version, table.rows) for table in read), *run.outputs.stored.values()]

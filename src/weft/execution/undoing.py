@@ -27,7 +27,9 @@ _PATIENCE_SECONDS: Final = 2.0
 
 @dataclass(frozen=True, repr=False)
 class Undone(Brief):
-    """A load that was undone, its earlier state, and later loads that may have skipped rows because of this load."""
+    """The result of undoing a load. ``load`` describes the load before the undo. ``again`` has the later loads that may
+    have skipped rows because of the undone load.
+    """
 
     load: LoadSummary
     again: tuple[LoadSummary, ...]

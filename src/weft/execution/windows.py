@@ -32,7 +32,7 @@ class Slice:
 def may_hold(file: DataFile, part: Slice, names: Mapping[str, str] | None) -> bool:
     """Return whether the statistics of the file allow rows in the slice.
 
-    ``names`` maps columns to their names in the statistics. If ``names`` is None, the names are equal.
+    ``names`` maps columns to their names in the statistics. If ``names`` is None, the statistics use the column names.
     """
     column = part.column if names is None else names.get(part.column, "")
     least, greatest = file.least.get(column), file.greatest.get(column)

@@ -66,7 +66,7 @@ class News:
         yield log_states.slice(begin).select([TP, AT, TS])
 
     def batch(self, points: pa.Table, wanted: Iterable[Events]) -> Batch:
-        """Return the states ``points`` as a batch with the events ``wanted``."""
+        """Return the states in ``points`` as a batch. The batch contains the events in ``wanted``."""
         by_id = {table.table_id: table for table in self.tables}
         numbered = points.select([TP, AT])
         events: dict[str, pa.Table] = {}

@@ -54,7 +54,8 @@ class Operations:
     def merged(self, values: list[Value], variables: tuple[Variable, ...]) -> Value:
         """Return the value of ∨ or ∃: the union of ``values``, projected to ``variables``.
 
-        The count of a row is the sum of the counts in all values. Under minmax, the count is the maximum.
+        The count of a row is the sum of the counts in all values. With the semantics ``minmax``, the count of a row is
+        the greatest of the counts.
         """
         there = [value for value in values if value is not None]
         if not there or (len(there) == 1 and set(there[0].variables) == set(variables)):

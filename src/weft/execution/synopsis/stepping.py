@@ -120,7 +120,7 @@ class Stepper:
         return self.operands[formula]
 
     def _looked_at(self, formula: algebra.Formula) -> tuple[object, ...]:
-        """Add the time to the operands only if the operator has an interval."""
+        """Return the values of the operands. If the operator has an interval, also return the current time point."""
         assert isinstance(formula, (algebra.Once, algebra.Since))
         operands = (self.of(part) for part in self._parts(formula))
         return (*operands, True if formula.interval.everything else self.now)
@@ -317,7 +317,9 @@ class _Table:
         return _Table((*self.variables, *added), joined)
 
     def tested(self, test: algebra.Formula, times: Callable[[int, int], int]) -> _Table:
-        """Return the rows that satisfy a test. If the test binds a variable, extend each row by its value."""
+        """Return the rows that satisfy a test. If the test binds a variable, extend each row by the value of the
+        variable.
+        """
         bound = binding(test, self.variables)
         rows: Rows = {}
         for row, count in self.rows.items():
@@ -371,7 +373,7 @@ def _same(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
 
 
 def _maximal(formula: algebra.Formula, *, counts: bool) -> list[algebra.Formula]:
-    """Return the largest parts of the formula that contain no fixpoint and are not tests."""
+    """Return the largest subformulas that contain no fixpoint and are not tests."""
     if not stepped(formula):
         return [formula]
     return [each for part in _operands(formula, counts=counts) for each in _maximal(part, counts=counts)]

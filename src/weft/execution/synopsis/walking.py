@@ -21,7 +21,7 @@ from weft.storage.time_limit import require_time
 
 @dataclass
 class Walk:
-    """Evaluates formulas at the time points ``points``. ``values`` computes the parts without fixpoints."""
+    """Evaluates formulas at the time points ``points``. ``values`` evaluates the subformulas without fixpoints."""
 
     synopsis: Synopsis
     state: State

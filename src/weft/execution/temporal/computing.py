@@ -96,7 +96,7 @@ class _Refresh:
     reading: RefreshInput
     logs: Logs
     changes: dict[tuple[str, int], Value] = field(default_factory=dict)
-    """Maps each kind of change and table ID to the value of ∇R or ΔR."""
+    """Maps (kind of change, table ID) to the deletions ∇R or the insertions ΔR of the table R."""
     there: set[str] = field(default_factory=set)
     """Names of the DuckDB views whose columns already have the types of the view's columns."""
 

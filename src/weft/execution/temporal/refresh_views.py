@@ -43,7 +43,7 @@ from weft.storage.fence import make_durable
 class Refreshed(Brief):
     """The result of refreshing the view ``name`` at ``t`` (µs UTC).
 
-    ``changed`` is the number of periods that are new or have another end. ``gone`` is the number of periods that no
+    ``changed`` is the number of periods that are new or have a different end. ``gone`` is the number of periods that no
     longer exist. After a failure, ``trouble`` explains why no change was recorded.
     """
 
@@ -129,7 +129,7 @@ def refresh_up_to(home: OpenHome, views: Sequence[ViewRecord], at: int, *, exact
 
     If ``exact`` is true, return ``at``, otherwise the instant of the last refresh. No view can be refreshed at an
     instant before the watermark F. If ``at`` is before F, the views are refreshed at the time of the home's clock. The
-    periods of the views still contain the past. Raise the error of a failed refresh, LeaseBusy or StorageError.
+    refreshed views still contain earlier periods. Raise the error of a failed refresh, LeaseBusy or StorageError.
     """
     later = exact and at >= home.catalog.home().watermark
     if not exact or later or any(view.tau is None or view.tau < at for view in views):
@@ -238,7 +238,8 @@ def refresh_view(writer: Writer, view: ViewRecord, t: int, at: int) -> Refreshed
 
 
 def refresh_eager(home: OpenHome, *, now: int | None = None) -> tuple[Refreshed, ...]:
-    """Refresh the eager views whose inputs have changed since the last refresh. All refreshes are at one instant.
+    """Refresh the eager views whose inputs have changed since the last refresh. All views are refreshed at the same
+    instant.
 
     The instant is the later of ``now`` (µs UTC) and the last change. If ``now`` is None, the instant is the time of the
     home's clock. If a poll dies before the refresh, the next poll refreshes the views. Raise LeaseBusy, LeaseLost,
@@ -264,9 +265,9 @@ def refresh_queried(home: OpenHome, t: int | None = None) -> tuple[Refreshed, ..
     """Refresh the views that standing queries read, for a tick at ``t`` (µs UTC).
 
     If ``t`` is None, the tick is at the time of the home's clock. The refresh is at the instant before the tick,
-    because the tick must see the new rows of the views. If that instant is past, do nothing. Skip views whose inputs
-    have not changed. Time alone never changes these views: a query inlines the definition of a view that depends on
-    NOW. Raise LeaseBusy or StorageError.
+    because the tick must see the new rows of the views. If the clock does not allow the refresh, do nothing. Skip views
+    whose inputs have not changed. Time alone never changes these views, because queries inline the definitions of views
+    that depend on NOW. Raise LeaseBusy or StorageError.
     """
     catalog = home.catalog
     queried = {view.table_id for view in catalog.views.queried()}

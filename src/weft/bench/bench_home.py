@@ -45,8 +45,7 @@ _AN_HOUR = 3_600_000_000
 class Ticks:
     """Measurements of ticks: seconds, Spark jobs, new rows.
 
-    ``parts`` maps each phase of a tick (``execution.phases``) to seconds. The entry ``the rest`` has the time outside
-    these phases.
+    ``parts`` maps each phase of a tick (``execution.phases``) to seconds. The entry ``the rest`` has all other time.
     """
 
     ticks: list[float] = field(default_factory=list)
@@ -184,7 +183,7 @@ QUERIES: Final = {
 
 
 def arrival(number: int) -> int:
-    """Return the ts of message ``number`` in microseconds UTC."""
+    """Return the ts of the message with this number in microseconds UTC."""
     return BEGIN + number * DAY // PER_DAY
 
 
@@ -214,7 +213,9 @@ _WORDS: Final = [f"word{number}" for number in range(997)]
 
 
 def _parent(number: int, random: Random) -> int | None:
-    """Return the number of the parent of message ``number``, or None. Most messages reply to a recent message."""
+    """Return the number of the message to which this message replies, or None. Most messages reply to a recent
+    message.
+    """
     back = 1 + int(random.expovariate(1 / 2_000))
     return number - back if random.random() < 0.6 and back <= number else None
 

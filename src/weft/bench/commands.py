@@ -94,7 +94,7 @@ def compare(rounds: int, folder: Path | None, out: Path | None, progress: Callab
 
 
 def prepare(place: Path) -> dict[str, list[str]]:
-    """In ``place/made``, create the demo's home without the last week. Map names to the commands to measure."""
+    """In ``place/made``, create the demo's home without the last week. Return the commands to measure, by name."""
     numbers: dict[str, int] = {}
     last = WEEKS - 1
     with Weft.open(place / "made", clock="replay", create=True) as weft:

@@ -1,12 +1,10 @@
-"""Generate a directory of employees with a history. The directory can have any size. The same size always gives the
-same directory.
+"""Generate a directory of employees with a history. The size alone determines the contents.
 
 The directory has four tables and 1,000 changes a day, in proportion to the row counts of the tables. Each day, 475
 changes concern employees, 475 concern assignments, 49 concern projects, and one concerns a department. Every key of a
 table changes once before any key changes again. The order of these changes is unrelated to the key values. A change
 ends the open row of a key and starts the next row of the key. In a table of ``n`` rows, change number ``j`` therefore
-starts version ``j // n + 1`` of a key. Change number ``j`` also ends the row that change number ``j - n`` started, or a
-row of the first day.
+starts version ``j // n + 1`` of a key.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def compare(
 
 
 def ways(kind: str) -> list[str]:
-    """Return the names of the methods for loading a file of the format ``kind``."""
+    """Return the names of the methods for loading a file of this format."""
     return [WEFT, GIVEN, INFERRED] if kind == "csv" else [WEFT, GIVEN]
 
 
@@ -107,7 +107,7 @@ def write_file(place: Path, rows: int, kind: str) -> Path:
 
 
 def load(place: Path, file: Path, rows: int, kind: str, way: str, spark: SparkSession) -> float:
-    """Load the file with the method ``way`` into a temporary folder, and return the elapsed seconds."""
+    """Load the file into a temporary folder with one method, and return the elapsed seconds."""
     with TemporaryDirectory(prefix="loaded-", dir=place) as text:
         target = Path(text) / "target"
         before = time.perf_counter()

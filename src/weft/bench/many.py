@@ -3,9 +3,8 @@
     weft bench many --queries 1 --queries 100000
 
 The benchmark loads a table of messages once and copies the home for each number of queries. The queries of a home
-differ only in their constants. Each round runs one tick of each home, with 3,800 new messages per tick. Finally, the
-benchmark measures a hundred queries of different shapes. The report gives medians. Absolute times depend on the
-machine.
+differ only in their constants. Each round runs one tick of each home, with 3,800 new messages. Finally, the benchmark
+measures a hundred queries of different shapes. The report gives medians. Absolute times depend on the machine.
 """
 
 from __future__ import annotations

@@ -91,9 +91,7 @@ class FormulaRun:
 
 @dataclass
 class FromHistory:
-    """The time for evaluating a batch from all events up to the end of the batch. ``events`` is the number of these
-    events.
-    """
+    """The evaluation of a batch from all events (``events``) up to the end of the batch."""
 
     formula: str
     batch: int
@@ -330,7 +328,7 @@ def measure_ticks(
     sizes: Sequence[int],
     keep: Keep,
 ) -> Iterator[SynopsisTicks]:
-    """Measure ticks of each size over the log ``rows`` (tp, kind, c1, c2).
+    """Measure ticks of each size over a log. ``rows`` has the columns ``tp, kind, c1, c2``.
 
     ``tables`` has the columns of each kind of event.
     """

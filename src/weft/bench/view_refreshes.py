@@ -79,9 +79,7 @@ class RefreshTimes:
 
 @dataclass
 class History:
-    """The measurements for a history with ``periods`` periods: the seconds for recording each batch, and the times of
-    each view.
-    """
+    """The seconds for recording each batch of a history, and the times of each view."""
 
     periods: int
     employees: int

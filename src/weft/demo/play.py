@@ -80,8 +80,7 @@ QUERIES: Final = (
 )
 """The name, user, text and meaning of each query.
 
-The first five queries are those of the paper (section 6). The sixth query repeats the first query for another user and
-another group.
+The first five queries are those of the paper (section 6). The sixth query repeats the first for another user and group.
 """
 
 
@@ -115,7 +114,7 @@ class _Demo:
 
 
 def fresh_folder(wanted: Path) -> Path:
-    """Return the folder ``wanted``, with a number appended if the folder exists."""
+    """Return the path ``wanted``, or the path with a number appended if this folder exists."""
     folder, number = wanted, 1
     while folder.exists():
         number += 1

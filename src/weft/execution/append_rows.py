@@ -2,7 +2,7 @@
 
 A batch goes through four states (design sections 1 and 6):
 
-1. The catalog *reserves* the batch's instants. No tick passes reserved instants.
+1. The catalog *reserves* the batch's instants. No tick advances past reserved instants.
 2. The writer *writes* the rows in one Delta commit with the number of the reservation.
 3. The writer finds the commit in Delta's log and forces the commit to disk.
 4. The catalog *commits* the reservation.
@@ -97,9 +97,8 @@ def append(
     NULLs are equal. If several rows of the batch are equal in these columns, only the row with the least ``_seq`` is
     used. If ``distinct_on`` is None, every row is new.
 
-    A row gets its event time as its ts. A row without an event time gets the time of the home's clock. A row is late if
-    its event time is before the watermark F. The ts of a late row is F. If ``on_late`` is given, late rows are left
-    out.
+    The ts of a row is its event time, by default the time of the home's clock. A row is late if its event time is
+    before the watermark F. The ts of a late row is F. If ``on_late`` is given, late rows are left out.
 
     If another writer took over, store no row and raise LeaseLost. Raise ClockError if a row has no event time and the
     clock of a replay home was never set. Raise StorageError if the table cannot be read or written. Errors that

@@ -347,7 +347,7 @@ def readings(
     paths: Iterable[Access],
     slices: Mapping[str, Sequence[Slice]],
 ) -> Iterator[tuple[list[Access], Reading]]:
-    """Yield each reading with its access paths: first whole tables and new rows, then look-ups step by step.
+    """Yield each reading with its access paths. Whole tables and new rows come before look-ups.
 
     ``columns`` maps each table to the columns to read. ``slices`` maps each table to the ranges of the new rows. One
     pass over a table serves all look-ups of a step. A look-up may therefore return rows for the keys of another
@@ -383,9 +383,7 @@ def _looked_up(
 
 
 def _in_order(paths: Iterable[Access]) -> list[list[Access]]:
-    """Return groups of access paths, with one reading per group. The groups include the paths that supply keys to
-    look-ups.
-    """
+    """Group access paths for one reading per group. Include the paths that supply keys to look-ups."""
     groups: dict[tuple[int, str], dict[Access, None]] = {}
     for path in paths:
         step: Access = path

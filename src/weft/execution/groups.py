@@ -30,9 +30,7 @@ _compiled: dict[tuple[str, str, tuple[TableSchema, ...]], Shape] = {}
 
 
 def from_now_form(record: PlanRecord, tables: Mapping[str, TableSchema]) -> StoredForm:
-    """Return the stored form of the record's plan, changed to ``--from now``. Raise PlanMismatch in the same cases as
-    ``compiled``.
-    """
+    """Return the stored form of the plan with ``--from now``. Raise PlanMismatch in the same cases as ``compiled``."""
     return stored_form(replace(compiled(record, tables), from_now=True))
 
 

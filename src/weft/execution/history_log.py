@@ -1,8 +1,8 @@
 """Append changes to the logs of tracked tables.
 
 The protocol is that of ``execution.append_rows``. If a writer dies, the next writer settles the open reservation and
-completes an append to several tables. Each commit to a table's log records later instants than all earlier commits. The
-last record of a period is therefore well defined.
+completes an append to several tables. The recorded instants of a table's log increase with each commit. The last record
+of a period is therefore well defined.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class OpenHome:
         return any("topic" in source.options for source in self.catalog.sources.all())
 
     def schemas(self, *texts: str) -> Mapping[str, TableSchema]:
-        """Return the schemas of the home's tables, and of the query results that the queries ``texts`` mention.
+        """Return the schemas of the home's tables, and of the query results that ``texts`` mention.
 
         If a query mentions a view that depends on NOW, the schema of the view includes the view's definition.
         """

@@ -33,7 +33,7 @@ def isolated(
     compute: Callable[[list[Item]], Result],
     set_aside: Callable[[Mapping[int, ExecutionError]], None],
 ) -> list[Result]:
-    """Return the results of ``compute`` for the items (by query ID), and set aside the items that fail alone.
+    """Return the results of ``compute`` for the items (by query ID). Set aside each item that fails by itself.
 
     If ``compute`` fails for several items, call ``compute`` for each half of the items. The list has one result for
     each part that succeeded. A failed call of ``compute`` must have no lasting effect. Errors of the home (``faults``)

@@ -115,9 +115,7 @@ def _comparable(ties: Sequence[Tie], alias: str) -> dict[str, ColumnRef]:
 def _add(
     together: list[pa.Table], there: LocalRows, tied: Mapping[str, ColumnRef], linked: Sequence[Tie], types: pa.Schema
 ) -> None:
-    """Add the parameter values of a relation to ``together``. If possible, join these values with a table in
-    ``together``.
-    """
+    """Add the parameter values of a relation to ``together``, if possible by a join with a table in ``together``."""
     columns = {name: there.column(ref.column).cast(types.field(name).type) for name, ref in tied.items()}
     columns |= {_label(own): there.column(own.column) for own, _ in linked}
     mine = pa.table(columns)

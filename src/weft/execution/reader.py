@@ -85,9 +85,7 @@ def pinned(data: Location, paths: Iterable[str]) -> Iterator[None]:
 
 @dataclass
 class Reader:
-    """A reader that reads each table at one version. The first use of a table determines the version for all later
-    uses.
-    """
+    """A reader that reads each table at one version. The first use of a table determines this version."""
 
     spark: SparkSession
     data: Location
@@ -100,7 +98,7 @@ class Reader:
 
     @cached_property
     def driver(self) -> DriverReader:
-        """The driver's reader of small relations, over the same files."""
+        """The reader that reads small relations of the same files in the driver."""
         return DriverReader(self.tables, self.files, self.bounds, self.look_ups)
 
     def advanced(self, tables: Mapping[str, Relation]) -> Reader:

@@ -38,9 +38,7 @@ class Results:
         return self.query.results
 
     def extended(self, rows: int, last_ts: int | None) -> Results:
-        """Return the results after adding ``rows`` answers. ``last_ts`` is the greatest first instant of the added
-        answers.
-        """
+        """Add ``rows`` answers to the results. ``last_ts`` is the greatest first instant of these answers."""
         known = [each for each in (self.last_ts, last_ts) if each is not None]
         return replace(self, rows=self.rows + rows, last_ts=max(known, default=None))
 

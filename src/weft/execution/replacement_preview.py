@@ -26,8 +26,7 @@ class Replacement(Brief):
 
     ``new`` is the number of answers that the new text would deliver at once. ``known`` is the number of present answers
     that the new text also yields. ``only_old`` is the number of present answers that only the old text yields. These
-    answers remain delivered. The new text applies from ``since`` on. If ``since`` is None, the new text applies from
-    the start of time.
+    answers remain delivered. The new text applies from ``since`` on, or from the start of time if ``since`` is None.
     """
 
     query: QueryRecord

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def extend(run: TickRun, runner: SparkRunner, members: Sequence[Member], name: str) -> Mapping[int, Added]:
-    """Compute the new answers of the queries, and commit these answers as the output ``name``.
+    """Compute the new answers of the queries, and commit these answers as one output.
 
     Return the number and the last instant of each query's new answers. Failing queries are set aside. Errors of the
     home pass through unchanged. Raise ExecutionError if the computation fails but every query succeeds alone.

@@ -42,8 +42,7 @@ class Tabular(Brief):
 
     The columns have the query's names. A repeated column name gets a number. Instants are datetimes in UTC. An instant
     beyond the range of Python's datetime is a number of microseconds since 1970. A date beyond the range of Python's
-    date is a number of days since 1970. In a tuple, a nested value is JSON text. Conversions to dicts and to other
-    libraries give nested objects.
+    date is a number of days since 1970. In a tuple, a nested value is JSON text. Conversions give nested objects.
     """
 
     @abstractmethod
@@ -140,9 +139,7 @@ _NULLABLE: Final = {"int8": "Int8", "int16": "Int16", "int32": "Int32", "int64":
 
 
 def _far(column: pa.ChunkedArray) -> list[dt.date | int | None] | None:
-    """Return the values of the column if Python, and therefore pandas, cannot represent one of its dates. Otherwise,
-    return None.
-    """
+    """Return the dates of a column, or None if Python and pandas can represent every value."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

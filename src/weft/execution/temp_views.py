@@ -44,7 +44,7 @@ class TempViews:
         return len(self.local) == len(self.frames)
 
     def register(self, paths: Iterable[Access], slices: Mapping[str, Sequence[Slice]]) -> None:
-        """Register every view of ``paths``: first whole tables and new rows, then look-ups step by step."""
+        """Register the views of all ``paths``. Whole tables and new rows come before look-ups."""
         chosen = []
         for same, reading in readings(self.reader.driver, self.columns, paths, slices):
             if reading.rows is None and self.small_only:

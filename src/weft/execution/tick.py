@@ -44,7 +44,7 @@ Result = TypeVar("Result")
 
 
 def prepare(writer: Writer) -> None:
-    """Settle the open reservations and ticks of dead writers, and verify the store. Every writer calls this function
+    """Settle the open reservations and ticks of dead writers, and verify the store. Every writer calls ``prepare``
     first.
 
     Raise StorageError if the store is damaged.
@@ -86,9 +86,8 @@ def run_tick(
 def settle_tick(writer: Writer, at: int) -> TickReport | None:
     """End an interrupted tick without computing anything. Return the tick's report, or None if the tick left no output.
 
-    The function counts the answers in the committed outputs of the tick. A query without an output keeps its τ, and the
-    next tick finds the missing answers. Call this function before any other change to the queries and tables of the
-    tick.
+    Count the answers in the committed outputs of the tick. A query without an output keeps its τ, and the next tick
+    finds the missing answers. Call this function before any other change to the queries and tables of the tick.
     """
     died = writer.ticks.planned()
     if died is None:
@@ -107,7 +106,7 @@ def settle_tick(writer: Writer, at: int) -> TickReport | None:
 
 
 def tick_instant(catalog: CatalogParts, t: int | None, at: int) -> int:
-    """Return the instant of a tick. No tick passes the first instant of an open reservation.
+    """Return the instant of a tick. No tick advances past the first instant of an open reservation.
 
     If ``t`` is None, start from the time of the home's clock. ``at`` is the wall clock time. Raise ClockError if the
     clock of a replay home is not set. Raise ClockError if a load with --hold runs in a home that never ticked.

@@ -27,8 +27,8 @@ _PATIENCE_SECONDS: Final = 2.0
 
 @dataclass(frozen=True, repr=False)
 class Undone(Brief):
-    """The result of undoing a load. ``load`` describes the load before the undo. ``again`` has the later loads that may
-    have skipped rows because of the undone load.
+    """``load`` is the state of an undone load before the undo. ``again`` has later loads that may have skipped rows
+    because of this load.
     """
 
     load: LoadSummary

@@ -24,7 +24,7 @@ class Engine(Protocol):
         """The SQL dialect of the engine."""
 
     def register(self, name: str, rows: pa.Table) -> None:
-        """Register ``rows`` as the table ``name``."""
+        """Register ``rows`` as a table with this name."""
 
     def create_table(self, sql: str) -> str | None:
         """Create a table with the rows of a query. Return its name, or None if the query is known to have no rows."""
@@ -50,7 +50,7 @@ class DuckdbEngine:
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     def register(self, name: str, rows: pa.Table) -> None:
-        """Register ``rows`` as the table ``name``."""
+        """Register ``rows`` as a table with this name."""
         self.sql.given(name, rows)
 
     def create_table(self, sql: str) -> str | None:

@@ -35,17 +35,13 @@ def evaluate(synopsis: Synopsis, state: State, batch: Batch) -> tuple[State, pa.
 
 
 def evaluate_shared(synopsis: Synopsis, state: State, batch: Batch) -> tuple[State, tuple[pa.Table, ...]]:
-    """Evaluate a synopsis with any number of formulas on DuckDB. Return the next state and one table of answers per
-    formula.
-    """
+    """Evaluate a synopsis on DuckDB. Return the next state and one table of answers per formula."""
     with duckdb_engine() as engine:
         return evaluate_on(synopsis, state, batch, engine)
 
 
 def evaluate_on(synopsis: Synopsis, state: State, batch: Batch, engine: Engine) -> tuple[State, tuple[pa.Table, ...]]:
-    """Evaluate a synopsis with any number of formulas on an engine. Return the next state and one table of answers per
-    formula.
-    """
+    """Evaluate a synopsis on an engine. Return the next state and one table of answers per formula."""
     batch = with_dates(synopsis, batch)
     check(synopsis, state, batch)
     step = _Step(synopsis, state, batch, engine)
@@ -103,7 +99,7 @@ class _Step:
         return self.engine.rows(f"{rows} ORDER BY {order}").cast(self._schema(number))
 
     def no_answers(self, number: int) -> pa.Table:
-        """Return an empty table with the answer columns of formula ``number``."""
+        """Return an empty table with the answer columns of the formula with this number."""
         return self._schema(number).empty_table()
 
     def _schema(self, number: int) -> pa.Schema:

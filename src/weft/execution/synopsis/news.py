@@ -93,7 +93,7 @@ class News:
         )
 
     def _rows(self, table: TableRecord, names: Iterable[str], points: pa.Table) -> pa.Table:
-        """Return a superset of the rows that belong to the states ``points``."""
+        """Return all rows that belong to the states in ``points``, and possibly further rows."""
         column = table.schema.start if self.log is None else TP
         bounds = pc.min_max(points.column(TS if self.log is None else TP))
         schema = stored_schema(table.schema, {*names, column})

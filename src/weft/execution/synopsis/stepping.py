@@ -317,9 +317,7 @@ class _Table:
         return _Table((*self.variables, *added), joined)
 
     def tested(self, test: algebra.Formula, times: Callable[[int, int], int]) -> _Table:
-        """Return the rows that satisfy a test. If the test binds a variable, extend each row by the value of the
-        variable.
-        """
+        """Return the rows that satisfy a test. If the test binds a variable, add the variable's value to each row."""
         bound = binding(test, self.variables)
         rows: Rows = {}
         for row, count in self.rows.items():
@@ -349,7 +347,7 @@ class _Table:
         return _Table((*self.variables, *groups), rows)
 
     def ordered(self, variables: tuple[algebra.Variable, ...]) -> _Table:
-        """Return the same rows with the columns ``variables`` in this order."""
+        """Return the same rows, with columns in the order of ``variables``."""
         if variables == self.variables:
             return self
         places = _places(self.variables, variables)

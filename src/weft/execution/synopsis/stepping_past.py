@@ -46,9 +46,7 @@ Sums: TypeAlias = Callable[[int, int], int]
 
 @dataclass(frozen=True)
 class CurrentPoint:
-    """A time point. ``at`` is the instant of this time point. ``earlier`` is the instant of the previous time point, or
-    None.
-    """
+    """``at`` is the instant of this time point. ``earlier`` is the instant of the previous time point, or None."""
 
     tp: int
     at: int
@@ -72,9 +70,7 @@ def looked_back(formula: Formula, of: Of, before: Anchors, now: CurrentPoint, *,
 
 
 def after(formula: Formula, of: Of, before: Anchors, now: CurrentPoint, *, sums: Sums) -> Anchors:
-    """Return the anchors that a temporal formula stores after a time point. ``of`` returns the value of a
-    subformula.
-    """
+    """Return the anchors that a temporal formula stores after a time point. ``of`` evaluates a subformula."""
     if isinstance(formula, Previous):
         return {(row, None): count for row, count in of(formula.formula).items()}
     assert isinstance(formula, (Once, Since))

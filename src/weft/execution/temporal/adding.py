@@ -1,8 +1,8 @@
 """Add and remove temporal views and their auxiliary views.
 
 An auxiliary view is a stored view with its own log. The refresh of an auxiliary view comes before the refresh of its
-readers, at the same instant. If a process dies between these two refreshes, recovery is the same as for any other two
-views.
+readers, at the same instant. If a process dies between the refreshes of two views, the recovery does not depend on the
+kind of view.
 """
 
 from __future__ import annotations

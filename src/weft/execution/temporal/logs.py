@@ -28,9 +28,7 @@ MOST_SINCE: Final = 20_000
 MOST_POOLED: Final = 50_000
 """Greatest number of log rows that one refresh stores for further look-ups by the same columns."""
 GRAIN: Final = 86_400_000_000
-"""The length of a day in microseconds. A read of a log starts at a multiple of a day and therefore serves many
-instants.
-"""
+"""A day in microseconds. A read of a log starts at a multiple of a day and therefore serves many instants."""
 
 
 @dataclass
@@ -101,8 +99,7 @@ class Logs:
         return self._look_up(log, among, self.look_ups) or self.whole(log)
 
     def since(self, log: LoggedTable, among: Among, first: int, known: int) -> LoggedTable:
-        """Return the periods that match ``among`` and hold at ``first`` or later, as recorded up to the instant
-        ``known``.
+        """Return the periods that match ``among`` and hold at ``first`` or later, as recorded up to ``known``.
 
         ``first`` and ``known`` are µs UTC. The result may be the whole log, as in ``near``.
         """
@@ -159,9 +156,7 @@ class Logs:
     def _look_up_rows(
         self, log: LoggedTable, own: Sequence[str], wanted: pa.Table, look_ups: LookUps
     ) -> pa.Table | None:
-        """Return the log rows whose values in the columns ``own`` occur in ``wanted``, or None if no look-up is
-        possible.
-        """
+        """Return the log rows that match ``wanted`` in the columns ``own``, or None if no look-up is possible."""
         schema, files = stored_schema(log.stored), self.files[log.stored.id]
         columns = [column.name for name in own if (column := log.stored.column(name)) is not None]
         keys = conformed(wanted.rename_columns(columns), pa.schema([schema.field(name) for name in columns]))

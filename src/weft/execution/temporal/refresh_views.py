@@ -66,7 +66,7 @@ def view_plan_of(view: ViewRecord, tables: Iterable[TableRecord]) -> ViewPlan:
 
 
 def with_read(views: Sequence[ViewRecord], wanted: Iterable[int]) -> tuple[ViewRecord, ...]:
-    """Return the views with the IDs ``wanted`` and the views that they read. Inputs come first."""
+    """Return the views with the given IDs, and the views that these views read. Inputs come first."""
     by_id = {view.table_id: view for view in views}
     ids: set[int] = set()
     for key in sorted(set(wanted) & by_id.keys(), reverse=True):
@@ -99,7 +99,8 @@ def _not_current(views: Iterable[ViewRecord], tables: dict[int, TableRecord], t:
 
 
 def refresh_views(home: OpenHome, wanted: Iterable[int], *, now: int | None = None) -> tuple[Refreshed, ...]:
-    """Refresh the views with the IDs ``wanted`` at one instant, each view after its inputs. Return the results.
+    """Refresh the views with the given IDs at one instant. The inputs of a view are refreshed before the view. Return
+    the results.
 
     If ``now`` is None, the instant is the time of the home's clock, and an up-to-date view is skipped. If a view fails,
     its record states the reason, and the readers of the view are not refreshed. Raise ClockError if ``now`` is past and
@@ -238,8 +239,7 @@ def refresh_view(writer: Writer, view: ViewRecord, t: int, at: int) -> Refreshed
 
 
 def refresh_eager(home: OpenHome, *, now: int | None = None) -> tuple[Refreshed, ...]:
-    """Refresh the eager views whose inputs have changed since the last refresh. All views are refreshed at the same
-    instant.
+    """Refresh, at one instant, the eager views whose inputs have changed since the last refresh.
 
     The instant is the later of ``now`` (µs UTC) and the last change. If ``now`` is None, the instant is the time of the
     home's clock. If a poll dies before the refresh, the next poll refreshes the views. Raise LeaseBusy, LeaseLost,

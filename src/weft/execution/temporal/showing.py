@@ -36,8 +36,7 @@ def storage_counts(catalog: CatalogParts, table: TableRecord) -> tuple[int, int,
 
 @dataclass(frozen=True)
 class ShownAuxiliary:
-    """An auxiliary view. ``of`` is the name of the base table. ``storage_counts`` describes ``periods``, ``open`` and
-    ``size``.
+    """An auxiliary view, with the results of ``storage_counts``. ``of`` is the name of the base table.
 
     ``recorded`` is the number of log rows. ``shared`` has the names of other views that read the auxiliary view.
     """
@@ -68,9 +67,7 @@ def auxiliaries_of(catalog: CatalogParts, view: ViewRecord) -> tuple[ShownAuxili
 def input_names(
     view: ViewRecord, views: Mapping[int, ViewRecord], tables: Mapping[int, TableRecord]
 ) -> tuple[str, ...]:
-    """Return the names of the tables and views that a view reads. For an auxiliary view, return the name of the base
-    table.
-    """
+    """Return the names of the tables and views that a view reads, with base tables in place of auxiliary views."""
     names: dict[str, None] = {}
     for key in view.reads:
         part = views.get(key)
@@ -95,9 +92,7 @@ def running_totals(catalog: CatalogParts, view: ViewRecord) -> tuple[str, ...]:
 
 
 def _windows(relation: Temporal) -> Iterator[tuple[int, list[Base]]]:
-    """Yield the length (µs) and the tables of moving windows. The rows in these windows end only if a row of a table
-    ends.
-    """
+    """Yield the length (µs) and the tables of each moving window over rows that end only if a table row ends."""
     for part in subexpressions(relation):
         if isinstance(part, Extension) and isinstance(part.window, Literal) and isinstance(part.window.value, int):
             below = list(subexpressions(part.input))

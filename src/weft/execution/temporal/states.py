@@ -108,7 +108,7 @@ class LoggedTable:
         return Among(relation, tuple((name, f"c{number}") for number, name in enumerate(columns, 1)))
 
     def make_change(self, name: str, touched: str, after: int, until: int) -> tuple[str | None, str | None]:
-        """Create DuckDB tables of ∇R and ΔR between two instants for the rows ``touched``. Return both names.
+        """Create DuckDB tables of ∇R and ΔR between two instants for the rows in ``touched``. Return both names.
 
         The names begin with ``name``. If a table would be empty, the table is not created and its name is None.
         """

@@ -48,8 +48,7 @@ On: TypeAlias = "tuple[tuple[ColumnRef, ColumnRef], ...]"
 
 @dataclass
 class RefreshValues:
-    """Evaluates expressions at the instant ``asked.now``. Tables have the periods that were known at the instant
-    ``known`` (µs UTC).
+    """Evaluates expressions at ``asked.now`` over the periods that were known at the instant ``known`` (µs UTC).
 
     ``changes`` maps (kind of change, table ID) to the deletions ∇R or the insertions ΔR of the table R.
     """
@@ -207,9 +206,7 @@ class RefreshValues:
 
 
 def _cheapest_first(relation: Temporal) -> list[Temporal]:
-    """Return the inputs of a relation, with changes before other inputs. If a change is empty, the other inputs are not
-    needed.
-    """
+    """Sort the inputs of a relation, with changes first. An empty change makes the other inputs unnecessary."""
     return sorted(inputs(relation), key=lambda part: not isinstance(part, (Deleted, Inserted)))
 
 

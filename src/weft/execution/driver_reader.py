@@ -93,7 +93,7 @@ class LocalRows:
 
 
 def local_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
-    """Return the rows as a Spark DataFrame with one partition. A join of two such DataFrames needs no exchange.
+    """Return the rows as a Spark DataFrame with one partition. A join of single-partition DataFrames needs no exchange.
 
     The DataFrame has a LIMIT for two reasons. With the LIMIT, Spark knows the row count. Without the LIMIT, Spark would
     move a condition with a subquery below the coalescing.

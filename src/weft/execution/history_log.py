@@ -31,7 +31,7 @@ from weft.storage.periods import TS, read_log
 class Recorded:
     """The result of appending changes to a log.
 
-    ``began`` is the number of new periods, and ``ended`` the number of ended periods. ``first`` and ``last`` are the
+    ``began`` is the number of new periods, and ``ended`` is the number of ended periods. ``first`` and ``last`` are the
     instants of the first and the last change (µs UTC), or None if nothing changed. ``rows`` has the stored log rows, or
     None.
     """

@@ -73,7 +73,7 @@ class Outputs:
         return version
 
     def write(self, output: Output) -> int:
-        """Commit an output and return the table's new version. Raise LeaseLost if another writer was faster."""
+        """Commit an output and return the table's new version. Raise LeaseLost if another writer has taken over."""
         return self.write_all([output])[0]
 
     def write_all(self, outputs: Sequence[Output]) -> list[int]:

@@ -66,7 +66,7 @@ def stored_files(data: Location, path: str, snapshots: dict[str, DeltaSnapshot |
 
 
 def files_of(data: Location, table: Relation, snapshots: dict[str, DeltaSnapshot | None]) -> tuple[DataFile, ...]:
-    """Return the files that may have rows of the relation, from ``snapshots`` as in ``stored_files``."""
+    """Return the files that may have rows of the relation. ``snapshots`` is as in ``stored_files``."""
     files = stored_files(data, table.path, snapshots)
     if isinstance(table, Results):
         return tuple(file for file in files if may_hold_answers(file, table.query.query_id))
@@ -150,7 +150,7 @@ class Reader:
     def lookup(self, name: str, keys: Mapping[str, Sequence[DataFrame]], columns: Iterable[str]) -> DataFrame:
         """Return the rows that match a key in at least one column of ``keys``.
 
-        The keys of a column are DataFrames with one column. One pass over the relation looks up all columns.
+        ``keys`` maps each column to DataFrames with one column. One pass over the relation looks up all columns.
         """
         from pyspark.sql import functions as F
 
@@ -208,7 +208,7 @@ class Reader:
 
 
 def recorded_periods(log: DataFrame, table: TableRecord) -> DataFrame:
-    """Return the periods (``storage.periods``) that the log rows of a tracked table record."""
+    """Return the periods (``storage.periods``) in the log rows of a tracked table."""
     from pyspark.sql import functions as F
 
     end = F.col(VALID_TO)

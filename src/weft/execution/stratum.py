@@ -168,5 +168,4 @@ def _foresee(run: TickRun, runner: SparkRunner, members: Sequence[Member]) -> No
 
 
 def _counts(error: ExecutionError) -> bool:
-    """Return whether this error of ``due.next_due`` sets a query aside."""
     return error.defect if isinstance(error, QueryFault) else True

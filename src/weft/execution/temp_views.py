@@ -40,7 +40,7 @@ class TempViews:
 
     @property
     def small(self) -> bool:
-        """Whether the rows of all registered views are in the driver's memory and Spark therefore reads no file."""
+        """Whether Spark reads no file, because the driver's memory holds the rows of all registered views."""
         return len(self.local) == len(self.frames)
 
     def register(self, paths: Iterable[Access], slices: Mapping[str, Sequence[Slice]]) -> None:

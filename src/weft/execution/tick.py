@@ -62,7 +62,7 @@ def run_tick(
     t: int | None,
     at: int,
 ) -> tuple[TickReport, ...]:
-    """Finish an interrupted tick, then advance the chosen queries to ``t``, with the queries that they read.
+    """Finish an interrupted tick. Then advance the chosen queries, and the queries that they read, to ``t``.
 
     If ``t`` is None, the tick is at the time of the home's clock. ``at`` is the wall clock time. ``session`` is called
     only if a query must be computed. Return the report of each tick. Raise ClockError for a ``t`` that the clock does
@@ -214,7 +214,6 @@ def _over_views_that_failed(run: TickRun, queries: Sequence[QueryRecord]) -> dic
 
 
 def _written(run: TickRun, stratum: int) -> int | None:
-    """Return the version of the ledger with the stratum's answers, or None if the answers were not committed."""
     return run.outputs.find(answers_name(stratum), layout.LEDGER)
 
 

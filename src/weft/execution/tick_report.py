@@ -144,7 +144,6 @@ def commit_tick(run: TickRun) -> TickReport:
 
 
 def _outcomes(run: TickRun) -> tuple[dict[int, QueryOutcome], dict[int, ExecutionError]]:
-    """Return the outcome of each query, and the errors of the queries with an incomplete outcome."""
     reasons: dict[tuple[int, int | None, int], str | None] = {}
     failed: dict[int, ExecutionError] = {}
     done = {each.query.query_id: each for each in run.done}

@@ -27,7 +27,9 @@ class Engine(Protocol):
         """Register ``rows`` as a table with this name."""
 
     def create_table(self, sql: str) -> str | None:
-        """Create a table with the rows of a query. Return its name, or None if the query is known to have no rows."""
+        """Create a table with the rows of a query. Return the table's name, or None if the query certainly has no
+        rows.
+        """
 
     def rows(self, sql: str) -> pa.Table:
         """Return the rows of a query."""
@@ -54,7 +56,7 @@ class DuckdbEngine:
         self.sql.given(name, rows)
 
     def create_table(self, sql: str) -> str | None:
-        """Create a table with the rows of a query. Return its name, or None if the query has no rows."""
+        """Create a table with the rows of a query. Return the table's name, or None if the query has no rows."""
         name = f"step_{next(self.numbers)}"
         with _plain_errors():
             return name if self.sql.table(name, sql) else None

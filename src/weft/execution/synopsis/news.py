@@ -27,7 +27,7 @@ from weft.storage.delta_log import DataFile, delta_snapshot, has_commits
 from weft.storage.temporal_sql import temporal_sql
 
 AT_ONCE: Final = 100_000
-"""The maximum number of rows in one batch, over all tables. A state with more rows forms a batch alone."""
+"""The maximum number of rows in one batch, over all tables. A state with more rows forms a separate batch."""
 
 
 @dataclass(frozen=True)

@@ -120,7 +120,6 @@ class Stepper:
         return self.operands[formula]
 
     def _looked_at(self, formula: algebra.Formula) -> tuple[object, ...]:
-        """Return the values of the operands. If the operator has an interval, also return the current time point."""
         assert isinstance(formula, (algebra.Once, algebra.Since))
         operands = (self.of(part) for part in self._parts(formula))
         return (*operands, True if formula.interval.everything else self.now)

@@ -104,7 +104,6 @@ def _places(formula: Formula, wanted: tuple[Variable, ...]) -> list[int]:
 
 
 def _new(formula: Once | Since, of: Of) -> Rows:
-    """Return the answers of Q2 with the column order of the whole formula."""
     right = formula.formula if isinstance(formula, Once) else formula.right
     variables = free_variables(right)
     places = [variables.index(each) for each in free_variables(formula)]

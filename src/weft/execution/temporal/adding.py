@@ -29,7 +29,7 @@ def add_view(home: OpenHome, name: str, text: str, mode: Mode) -> ViewRecord:
     """Add a view with its table, definition and auxiliary views, but without rows. Return the view's record.
 
     Raise SqlError if the text does not define a view. Raise Refused if the name or a column is invalid, or if this
-    process does not compute an operation of the view. Raise Conflict if the name is in use. Raise LeaseBusy.
+    process cannot compute an operation of the view. Raise Conflict if the name is in use. Raise LeaseBusy.
     """
     with home.writing(f"add the view {name}") as writer:
         bound = bound_view(text, {table.name: table.schema for table in writer.tables.known()})

@@ -179,7 +179,6 @@ class _Refresh:
         return None if name is None else self._typed(name)
 
     def _typed(self, name: str) -> str:
-        """Return a DuckDB view of a DuckDB table, with the column types of the temporal view."""
         types = enumerate((type for _, type in self.view_plan.columns), 1)
         heads = (f"CAST(c{number} AS {render.spelled(type)}) AS c{number}" for number, type in types)
         typed = f"{name}_typed"

@@ -70,7 +70,7 @@ class Logs:
         return log
 
     def news(self, log: LoggedTable, after: int) -> LoggedTable:
-        """Return the log without the files that contain no record after the instant ``after`` (µs UTC)."""
+        """Return the log, limited to the files that may contain a record after the instant ``after`` (µs UTC)."""
         return self._in(log, Slice(TS, after + 1, LAST_INSTANT))
 
     def within(self, log: LoggedTable, slices: Sequence[Slice]) -> str:
@@ -80,7 +80,6 @@ class Logs:
         return " UNION ".join(dict.fromkeys(texts))
 
     def _in(self, log: LoggedTable, part: Slice) -> LoggedTable:
-        """Return the log without the files that contain no row of the slice."""
         files = self.files[log.stored.id]
         matching = [file for file in files if may_hold(file, part, None)]
         if len(matching) == len(files):
@@ -156,7 +155,6 @@ class Logs:
     def _look_up_rows(
         self, log: LoggedTable, own: Sequence[str], wanted: pa.Table, look_ups: LookUps
     ) -> pa.Table | None:
-        """Return the log rows that match ``wanted`` in the columns ``own``, or None if no look-up is possible."""
         schema, files = stored_schema(log.stored), self.files[log.stored.id]
         columns = [column.name for name in own if (column := log.stored.column(name)) is not None]
         keys = conformed(wanted.rename_columns(columns), pa.schema([schema.field(name) for name in columns]))

@@ -126,7 +126,7 @@ def refresh_views(home: OpenHome, wanted: Iterable[int], *, now: int | None = No
 
 
 def refresh_up_to(home: OpenHome, views: Sequence[ViewRecord], at: int, *, exact: bool) -> int:
-    """Refresh views for reading at ``at`` (µs UTC). Return the instant at which to read the views.
+    """Refresh views before a read at ``at`` (µs UTC). Return the instant at which to read the views.
 
     If ``exact`` is true, return ``at``, otherwise the instant of the last refresh. No view can be refreshed at an
     instant before the watermark F. If ``at`` is before F, the views are refreshed at the time of the home's clock. The
@@ -156,7 +156,7 @@ def _instant(home: OpenHome, writer: Writer, now: int | None) -> int:
     """Return the instant of a refresh: ``now`` if given, otherwise the time of the home's clock.
 
     On a replay home without ``now``, the instant is at least the instant of the last arrival. If no row has arrived
-    since the last refresh of views, the instant is that of the last refresh.
+    since the last refresh of views, the instant of the last refresh is used again.
     """
     if now is not None:
         return now

@@ -196,7 +196,7 @@ class RefreshValues:
         return Slice(VALID_TO, low + 1, high + 2) if high < self.asked.now else None
 
     def instant(self, scalar: Scalar) -> int:
-        """Return the instant (µs UTC) to which a scalar over NOW and parameters evaluates."""
+        """Evaluate a scalar over NOW and parameters to an instant (µs UTC)."""
         if scalar not in self.instants:
             self.instants[scalar] = int(self.sql.one(f"SELECT UNIX_MICROS({self.chain.text(scalar, {})})"))
         return self.instants[scalar]

@@ -2,9 +2,9 @@
 
     weft bench commands --rounds 5
 
-Each command runs over a fresh copy of one home, alternately without and with the class-data archive. The report has
-the medians of the wall time and of the processor time. The processor time includes all processes that the command
-starts, even Java and processes that outlive the command. In addition, each round starts a server over a fresh copy and
+Each command runs over a fresh copy of one home, alternately without and with the class-data archive. The report has the
+medians of the wall time and of the processor time. The processor time includes all processes that the command starts,
+including Java and processes that outlive the command. In addition, each round starts a server over a fresh copy and
 waits for the end of the rehearsal. Each of the four commands runs once in this server. For these commands, the report
 has the processor time of the client and of the server.
 """

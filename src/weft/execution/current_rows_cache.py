@@ -43,7 +43,7 @@ def cached_open_rows(home: Path, table: TableRecord) -> pa.Table | None:
 
 
 def update_cache(writer: Writer, table_id: int, before: pa.Table, added: pa.Table | None) -> None:
-    """Apply the log rows ``added`` to the open periods ``before``, and cache the result.
+    """Apply the log rows in ``added`` to the open periods in ``before``, and cache the result.
 
     If ``added`` is None, change nothing. If the file cannot be written, later reads use the log.
     """

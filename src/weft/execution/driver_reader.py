@@ -60,7 +60,7 @@ class ReadBounds:
 
 BOUNDS: Final = ReadBounds()
 NOTHING: Final = ReadBounds(-1, -1, -1, -1, -1, -1)
-"""Bounds so low that Spark reads every relation."""
+"""Limits that are so low that Spark reads every relation."""
 
 _LEDGER: Final = ledger_schema("query_id", "ordinal", "first_at", "row")
 
@@ -81,7 +81,7 @@ class LocalRows:
         return rows.selectExpr(*answer_columns(self.relation)) if isinstance(self.relation, Results) else rows
 
     def column(self, name: str) -> pa.ChunkedArray:
-        """Return the values of the relation's column ``name``."""
+        """Return the values of the relation's column with this name."""
         if not isinstance(self.relation, Results):
             return self.data.column(_spelled(self.data.schema, name))
         results = self.relation

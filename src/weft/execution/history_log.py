@@ -81,9 +81,9 @@ def record(
 def record_together(writer: Writer, parts: Sequence[ChangesToRecord], at_least: int) -> list[Recorded]:
     """Store either the log rows of all given tables or none. A tick also sees either all of these rows or none.
 
-    The earliest allowed instant of a change is the same for all tables. This instant is not before ``at_least``, not
-    before the watermark F, and after all recorded changes of the tables. Raise LeaseLost or StorageError. If
-    ``changes`` raises an error, nothing is stored and the error passes through.
+    The earliest allowed instant of a change is the same for all tables. The earliest allowed instant is not before
+    ``at_least``, not before the watermark F, and after all recorded changes of the tables. Raise LeaseLost or
+    StorageError. If ``changes`` raises an error, nothing is stored and the error passes through.
     """
     writer.check()
     for part in parts:

@@ -98,7 +98,7 @@ class OpenHome:
             yield writer
 
     def close(self) -> None:
-        """Close the catalog and release the Spark session. Other homes may share the JVM, which therefore continues."""
+        """Close the catalog and release the Spark session. The JVM continues, because other homes may share it."""
         from weft.runtime.session import release_session
 
         release_session(self.folder)

@@ -77,7 +77,7 @@ def answer_columns(results: Results) -> list[str]:
 
 
 def may_hold_answers(file: DataFile, query_id: int) -> bool:
-    """Return whether the statistics of a ledger file allow answers of the query."""
+    """Return whether a ledger file may contain answers of the query, according to the file statistics."""
     least, greatest = file.least.get("query_id", query_id), file.greatest.get("query_id", query_id)
     return bool(least <= query_id <= greatest)
 

@@ -1,7 +1,7 @@
 """Convert rows with typed columns to Arrow, pandas, dicts and Spark, and to HTML for notebooks.
 
-To stream the rows of a DataFrame, Spark writes the rows to files, and this module reads one file after the other. A
-collect would need memory for all rows.
+To stream the rows of a DataFrame, Spark writes the rows to files, and this module reads one file after the other.
+Collecting the rows would need memory for all rows.
 """
 
 from __future__ import annotations

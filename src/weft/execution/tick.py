@@ -62,7 +62,7 @@ def run_tick(
     t: int | None,
     at: int,
 ) -> tuple[TickReport, ...]:
-    """Finish an interrupted tick. Then advance the chosen queries, and the queries that they read, to ``t``.
+    """Finish an interrupted tick. Advance the chosen queries, and the queries that they read, to ``t``.
 
     If ``t`` is None, the tick is at the time of the home's clock. ``at`` is the wall clock time. ``session`` is called
     only if a query must be computed. Return the report of each tick. Raise ClockError for a ``t`` that the clock does

@@ -333,7 +333,7 @@ class _Table:
     def matched(self, test: algebra.Matches) -> _Table:
         """Return the rows that match the pattern, with the pattern's groups as new columns.
 
-        If a group took no part in the match, the row does not count as a match.
+        If a group of the pattern took no part in the match, the row is left out.
         """
         groups = group_variables(test, self.variables)
         rows: Rows = {}

@@ -102,7 +102,7 @@ def over_auxiliaries(writer: Writer, bound: ViewPlan, at: int) -> ViewPlan:
 
 
 def is_worth_storing(wanted: Auxiliary) -> bool:
-    """Return whether an auxiliary view has a condition that excludes rows. Only such a view is worth storing.
+    """Return whether an auxiliary view has a condition that excludes rows, and is therefore worth storing.
 
     Without such a condition, the log of the auxiliary view would be nearly as long as the table's log. Each refresh of
     an auxiliary view also needs one more commit. In a measurement, the table had 20,000 rows of 12 columns. Each poll

@@ -2,9 +2,9 @@
 
     weft bench commands --rounds 5
 
-Each command runs over a fresh copy of one home, alternately without and with the class-data archive. The report has
-the medians of the wall time and of the processor time. The processor time includes all processes that the command
-starts, even Java and processes that outlive the command. In addition, each round starts a server over a fresh copy and
+Each command runs over a fresh copy of one home, alternately without and with the class-data archive. The report has the
+medians of the wall time and of the processor time. The processor time includes all processes that the command starts,
+including Java and processes that outlive the command. In addition, each round starts a server over a fresh copy and
 waits for the end of the rehearsal. Each of the four commands runs once in this server. For these commands, the report
 has the processor time of the client and of the server.
 """
@@ -97,7 +97,7 @@ def compare(rounds: int, folder: Path | None, out: Path | None, progress: Callab
 
 
 def prepare(place: Path) -> dict[str, list[str]]:
-    """In ``place/made``, create the demo's home without the last week. Map names to the commands to measure."""
+    """In ``place/made``, create the demo's home without the last week. Return the commands to measure, by name."""
     numbers: dict[str, int] = {}
     last = WEEKS - 1
     with Weft.open(place / "made", clock="replay", create=True) as weft:

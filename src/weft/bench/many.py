@@ -3,8 +3,8 @@
     weft bench many --queries 1 --queries 100000
 
 The benchmark loads a table of messages once and copies the home for each number of queries. The queries of a home
-differ only in their constants. The homes are ticked in turn, with 3,800 new messages per tick. Finally, the benchmark
-measures a hundred queries of different shapes. The report has medians. Absolute times depend on the machine.
+differ only in their constants. Each round runs one tick of each home, with 3,800 new messages. Finally, the benchmark
+measures a hundred queries of different shapes. The report gives medians. Absolute times depend on the machine.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from weft.runtime.session import stop_session
 
 _SENDERS: Final = 5_000
 _ONE_BY_ONE: Final = 100
-"""Up to this number, queries are installed one at a time. More queries are installed together."""
+"""The maximum number of queries that are installed one at a time. A larger set of queries is installed in one call."""
 _SHAPES: Final = 100
 
 SHAPES: Final[Mapping[str, str]] = {

@@ -60,7 +60,7 @@ class ReadBounds:
 
 BOUNDS: Final = ReadBounds()
 NOTHING: Final = ReadBounds(-1, -1, -1, -1, -1, -1)
-"""Bounds so low that Spark reads every relation."""
+"""Limits that are so low that Spark reads every relation."""
 
 _LEDGER: Final = ledger_schema("query_id", "ordinal", "first_at", "row")
 
@@ -81,7 +81,7 @@ class LocalRows:
         return rows.selectExpr(*answer_columns(self.relation)) if isinstance(self.relation, ResultsTable) else rows
 
     def column(self, name: str) -> pa.ChunkedArray:
-        """Return the values of the relation's column ``name``."""
+        """Return the values of the relation's column with this name."""
         if not isinstance(self.relation, ResultsTable):
             return self.data.column(_spelled(self.data.schema, name))
         results = self.relation
@@ -93,7 +93,7 @@ class LocalRows:
 
 
 def local_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
-    """Return the rows as a Spark DataFrame with one partition. A join of two such DataFrames needs no exchange.
+    """Return the rows as a Spark DataFrame with one partition. A join of single-partition DataFrames needs no exchange.
 
     The DataFrame has a LIMIT for two reasons. With the LIMIT, Spark knows the row count. Without the LIMIT, Spark would
     move a condition with a subquery below the coalescing.
@@ -114,7 +114,7 @@ def _spelled(schema: pa.Schema, name: str) -> str:
 
 @dataclass(frozen=True)
 class Reading:
-    """How to read one relation: the reader ``by``, a description ``how``, and the rows.
+    """How to read one relation. ``by`` is the reader, and ``how`` describes the method.
 
     ``rows`` is None in two cases. If ``by`` is "Spark", Spark reads the rows. If ``by`` is "arrangement", the
     arrangement is outdated and must be extended before the look-up.
@@ -268,12 +268,11 @@ def _rows_for_queries(relation: Relation, rows: pa.Table, columns: Iterable[str]
 
 
 def log_slices(relation: Relation, slices: Sequence[Slice]) -> tuple[Slice, ...]:
-    """Return slices of the stored rows that determine the rows in the given slices.
+    """Return slices of the stored rows that suffice to compute all rows in ``slices``.
 
-    In a tracked table, a slice of period ends becomes the part of the log from the start of the slice on. If a period
-    ends in the slice, this part of the log has every record of the end. No record is older than the recorded change.
-    The recorded end cannot be the filter, because a later record may change the end. All records of one period have the
-    same values in the other columns.
+    The log of a tracked table records the end of a period at that end or later. A slice of end times therefore becomes
+    a slice of all log rows since the first end time. The end times in the log cannot be the filter, because a later log
+    row may change the end. All records of one period have the same values in the other columns.
     """
     if isinstance(relation, ResultsTable) or not relation.tracked:
         return tuple(slices)
@@ -315,7 +314,7 @@ def count_text(count: float, what: str = "row") -> str:
 
 
 def over_bound(count: float, most: int, what: str = "row") -> str:
-    """Return the text for a count above the bound ``most``."""
+    """Return a message for a count that exceeds ``most``."""
     return f"{count_text(count, what)}, but the driver reads at most {max(most, 0):,}"
 
 
@@ -348,7 +347,7 @@ def readings(
     paths: Iterable[Access],
     slices: Mapping[str, Sequence[Slice]],
 ) -> Iterator[tuple[list[Access], Reading]]:
-    """Yield each reading with its access paths: first whole tables and new rows, then look-ups step by step.
+    """Yield each reading with its access paths. Whole tables and new rows come before look-ups.
 
     ``columns`` maps each table to the columns to read. ``slices`` maps each table to the ranges of the new rows. One
     pass over a table serves all look-ups of a step. A look-up may therefore return rows for the keys of another
@@ -384,7 +383,7 @@ def _looked_up(
 
 
 def _in_order(paths: Iterable[Access]) -> list[list[Access]]:
-    """Group ``paths``, and the paths that supply keys to look-ups. One reading covers each group."""
+    """Group access paths for one reading per group. Include the paths that supply keys to look-ups."""
     groups: dict[tuple[int, str], dict[Access, None]] = {}
     for path in paths:
         step: Access = path

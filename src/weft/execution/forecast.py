@@ -77,7 +77,7 @@ class Forecast(Brief):
 
 
 def forecast(catalog: CatalogParts, name: str, at: int) -> Forecast:
-    """Describe the next tick of the query ``name`` if the wall clock shows ``at``.
+    """Describe the next tick of a query. ``at`` is the wall clock time (µs UTC).
 
     Raise NotFound, ClockError or StorageError. Raise PlanMismatch if the plan does not match the tables. Raise Refused
     if the query runs as a synopsis.

@@ -76,8 +76,8 @@ def history(home: OpenHome, name: str, where: str | None, limit: int | None, kno
     """Return at most ``limit`` periods that satisfy the SQL condition ``where``.
 
     If ``limit`` is None, return all matching periods. If ``where`` is None, all periods match. The condition may use
-    the table's columns, valid_from, valid_to and NOW(). Spark starts only for a condition. With ``known`` (µs UTC),
-    return the periods that the log recorded up to the instant ``known``.
+    the table's columns, valid_from, valid_to and NOW(). Spark starts only if ``where`` is given. With ``known`` (µs
+    UTC), return the periods that the log recorded up to the instant ``known``.
 
     Raise NotFound, SqlError, ExecutionError or StorageError. Raise Refused if the table is not tracked, or if both
     ``where`` and ``known`` are given.

@@ -56,7 +56,8 @@ LookedUp = dict[tuple[str, str], set[str]]
 
 @dataclass(frozen=True)
 class Done:
-    """A completed step on the arrangement in the folder ``name``. In a dry run, the step is only planned.
+    """A completed step of the maintenance of an arrangement. ``name`` is the arrangement's folder. In a dry run, the
+    step is only planned.
 
     If the step failed, ``problem`` explains the reason.
     """

@@ -51,7 +51,7 @@ class TickOutput:
 
 @dataclass
 class Outputs:
-    """The outputs of one tick. ``again`` is true if the tick died and runs again.
+    """The outputs of one tick. ``again`` is true if the tick was interrupted and runs again.
 
     ``stored`` maps the path of each written table to the table's path, Delta version and row count.
     """
@@ -73,7 +73,7 @@ class Outputs:
         return version
 
     def write(self, output: TickOutput) -> int:
-        """Commit an output and return the table's new version. Raise LeaseLost if another writer was faster."""
+        """Commit an output and return the table's new version. Raise LeaseLost if another writer has taken over."""
         return self.write_all([output])[0]
 
     def write_all(self, outputs: Sequence[TickOutput]) -> list[int]:

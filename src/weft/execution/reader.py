@@ -66,7 +66,7 @@ def stored_files(data: Location, path: str, snapshots: dict[str, DeltaSnapshot |
 
 
 def files_of(data: Location, table: Relation, snapshots: dict[str, DeltaSnapshot | None]) -> tuple[DataFile, ...]:
-    """Return the files that may have rows of the relation, from ``snapshots`` as in ``stored_files``."""
+    """Return the files that may have rows of the relation. ``snapshots`` is as in ``stored_files``."""
     files = stored_files(data, table.path, snapshots)
     if isinstance(table, ResultsTable):
         return tuple(file for file in files if may_hold_answers(file, table.query.query_id))
@@ -85,7 +85,7 @@ def pinned(data: Location, paths: Iterable[str]) -> Iterator[None]:
 
 @dataclass
 class Reader:
-    """A reader that reads each table at one version. The first use of a table fixes the version."""
+    """A reader that reads each table at one version. The first use of a table determines this version."""
 
     spark: SparkSession
     data: Location
@@ -98,7 +98,7 @@ class Reader:
 
     @cached_property
     def driver(self) -> DriverReader:
-        """The driver's reader of small relations, over the same files."""
+        """The reader that reads small relations of the same files in the driver."""
         return DriverReader(self.tables, self.files, self.bounds, self.look_ups)
 
     def advanced(self, tables: Mapping[str, Relation]) -> Reader:
@@ -150,7 +150,7 @@ class Reader:
     def lookup(self, name: str, keys: Mapping[str, Sequence[DataFrame]], columns: Iterable[str]) -> DataFrame:
         """Return the rows that match a key in at least one column of ``keys``.
 
-        The keys of a column are DataFrames with one column. One pass over the relation looks up all columns.
+        ``keys`` maps each column to DataFrames with one column. One pass over the relation looks up all columns.
         """
         from pyspark.sql import functions as F
 
@@ -208,7 +208,7 @@ class Reader:
 
 
 def recorded_periods(log: DataFrame, table: TableRecord) -> DataFrame:
-    """Return the periods (``storage.periods``) that the log rows of a tracked table record."""
+    """Return the periods (``storage.periods``) in the log rows of a tracked table."""
     from pyspark.sql import functions as F
 
     end = F.col(VALID_TO)

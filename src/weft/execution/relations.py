@@ -38,7 +38,7 @@ class ResultsTable:
         return self.query.results
 
     def extended(self, rows: int, last_ts: int | None) -> ResultsTable:
-        """Return the results with ``rows`` more answers. ``last_ts`` is the greatest first instant of the new ones."""
+        """Add ``rows`` answers to the results. ``last_ts`` is the greatest first instant of these answers."""
         known = [each for each in (self.last_ts, last_ts) if each is not None]
         return replace(self, rows=self.rows + rows, last_ts=max(known, default=None))
 
@@ -47,7 +47,7 @@ Relation: TypeAlias = "TableRecord | ResultsTable"
 
 
 def relations(catalog: CatalogParts, read: Iterable[int]) -> dict[str, Relation]:
-    """Map the names of relations to the home's tables and to the results of the queries with the IDs ``read``."""
+    """Map relation names to the home's tables and to query results. ``read`` has the IDs of the queries."""
     by_name: dict[str, Relation] = {table.name: table for table in catalog.tables.all()}
     for query in catalog.queries.by_ids(read):
         results = ResultsTable(query, query.rows, query.last_first_at)
@@ -77,7 +77,7 @@ def answer_columns(results: ResultsTable) -> list[str]:
 
 
 def may_hold_answers(file: DataFile, query_id: int) -> bool:
-    """Return whether the statistics of a ledger file allow answers of the query."""
+    """Return whether a ledger file may contain answers of the query, according to the file statistics."""
     least, greatest = file.least.get("query_id", query_id), file.greatest.get("query_id", query_id)
     return bool(least <= query_id <= greatest)
 

@@ -132,8 +132,8 @@ class SparkRunner:
         """Return the result of ``compute``. The time limit is ``seconds``.
 
         If the JVM ended for an unknown reason, try a second time, because another process may have killed the JVM.
-        Raise the errors of ``compute`` as one of FAULTS. Errors of the home pass through unchanged. A session that does
-        not start is an error of the home.
+        Convert each other error of ``compute`` to one of FAULTS. Errors of the home pass through unchanged. If the
+        session does not start, the error belongs to the home.
         """
         for last in (False, True):
             try:

@@ -27,7 +27,9 @@ _PATIENCE_SECONDS: Final = 2.0
 
 @dataclass(frozen=True, repr=False)
 class Undone(Brief):
-    """A load that was undone, its earlier state, and later loads that may have skipped rows because of this load."""
+    """``load`` is the state of an undone load before the undo. ``again`` has later loads that may have skipped rows
+    because of this load.
+    """
 
     load: LoadSummary
     again: tuple[LoadSummary, ...]

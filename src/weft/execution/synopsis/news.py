@@ -27,7 +27,7 @@ from weft.storage.delta_log import DataFile, delta_snapshot, has_commits
 from weft.storage.temporal_sql import temporal_sql
 
 AT_ONCE: Final = 100_000
-"""The maximum number of rows in one batch, over all tables. A state with more rows forms a batch alone."""
+"""The maximum number of rows in one batch, over all tables. A state with more rows forms a separate batch."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class News:
         yield log_states.slice(begin).select([TP, AT, TS])
 
     def batch(self, points: pa.Table, wanted: Iterable[Events]) -> StateBatch:
-        """Return the states ``points`` as a batch with the events ``wanted``."""
+        """Return the states in ``points`` as a batch. The batch contains the events in ``wanted``."""
         by_id = {table.table_id: table for table in self.tables}
         numbered = points.select([TP, AT])
         events: dict[str, pa.Table] = {}
@@ -94,7 +94,7 @@ class News:
         )
 
     def _rows(self, table: TableRecord, names: Iterable[str], points: pa.Table) -> pa.Table:
-        """Return a superset of the rows that belong to the states ``points``."""
+        """Return all rows that belong to the states in ``points``, and possibly further rows."""
         column = table.schema.start if self.log is None else TP
         bounds = pc.min_max(points.column(TS if self.log is None else TP))
         schema = stored_schema(table.schema, {*names, column})

@@ -45,8 +45,8 @@ from weft.storage.time_limit import time_limit
 STATES: Final = pa.schema([("states", pa.string()), ("tp", pa.int64()), ("at", pa.int64())])
 """The schema of the last processed states.
 
-``states`` names a sequence of states. ``tp`` and ``at`` are the number and the time (µs UTC) of its last processed
-state.
+``states`` identifies a sequence of states. ``tp`` is the number of the last processed state in this sequence, and
+``at`` is the time of this state (µs UTC).
 """
 GONE_THROUGH: Final = "synopses"
 """The name of the output with the last processed states."""
@@ -165,7 +165,7 @@ class TickSynopses:
         return any(last is not None and (one.member.tau is None or last >= one.member.tau) for last in lasts)
 
     def _take_in(self, some: Sequence[SynopsisMember]) -> _Results:
-        """Evaluate queries that process the same states. Ignore old answers of queries over the full history."""
+        """Evaluate queries that process the same states. Drop the old answers of queries over the full history."""
         plan, member = some[0].plan, some[0].member
         synopsis = shared([part.formula for each in some for part in each.plan.parts], plan.semantics)
         events = dict.fromkeys(each for one in some for part in one.plan.parts for each in part.events)
@@ -288,7 +288,7 @@ def _after(answers: pa.Table, last: int) -> pa.Table:
 
 
 def last_state(data: Location, plan: SynopsisPlan, tau: int | None) -> tuple[int, int] | None:
-    """Return number and time (µs UTC) of the last state before ``tau`` that the plan's queries processed, or None."""
+    """Return the number and the time (µs UTC) of the last processed state before ``tau``, or None."""
     if tau is None:
         return None
     last = read_relation_log(data / _STATES_PATH, STATES).as_of(tau)

@@ -23,7 +23,7 @@ from weft.printable import InLines
 
 @dataclass(frozen=True)
 class PredicateRows:
-    """The rows of a predicate: a table, and SQL for the columns and conditions, where e is the alias of the table."""
+    """The rows of a predicate: a table with the alias ``e``, and SQL for the columns and conditions."""
 
     name: str
     table: str

@@ -21,7 +21,7 @@ def at_distinct(distinct: Distinct, instant: Instant) -> Distinct:
 
 
 def starts_of_distinct(distinct: Distinct) -> tuple[Event, ...]:
-    """Return the events at which input rows begin.  The ledger removes repetitions by other witnesses."""
+    """Return the events at which input rows begin.  The ledger removes repeated rows."""
     return starts(distinct.input)
 
 

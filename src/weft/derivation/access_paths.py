@@ -34,7 +34,7 @@ def access_paths(event: Event, *, null_safe: bool = False) -> dict[str, Access]:
 
 
 def _news(event: Event) -> tuple[relational.Scan, DeltaScan] | None:
-    """Return None unless the driver's instant is a column plus constant intervals, possibly rounded."""
+    """Return None unless the driver's instant is a (rounded) column plus constant intervals."""
     if event.driver.kind == "greatest":
         return None
     parts, slack = near(event.instant)

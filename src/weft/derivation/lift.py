@@ -21,7 +21,7 @@ LIFTED_FROM: Final = frozenset(
 """The operators whose constant operands become parameters.
 
 Constant arguments of other functions remain, because some functions require constants, such as ROUND for its digits.
-Such constants also rarely distinguish the queries of two users.
+Constant arguments also rarely distinguish the queries of two users.
 """
 _THROUGH: Final = frozenset(("+", "-", "*", "and", "or", "not"))
 

@@ -5,7 +5,7 @@ distant SELECT, the rewrite adds a *domain* to the subquery in between.  The dom
 values of the outer columns.  The subquery is joined with the domain by null-safe equality.
 
 The module also adds a domain if an OR combines a condition on an outer row with a subquery.  Without a domain, Spark
-would move that OR into the outer join, where the rows of the subquery are not available (SPARK-59351).
+would move the OR into the outer join, where the rows of the subquery are not available (SPARK-59351).
 
 Law: EXISTS (B) = EXISTS (D ⋈ B[c := d.c] with d.c <=> c).  Here ``c`` denotes the outer columns in B.  The domain D = δ
 π_c(outside) has every value of ``c``.

@@ -1,8 +1,8 @@
 """Compute the size of a query's branches before deriving them.
 
-Each table, VALUES and threshold may drive a branch, and occurs in all other branches too.  If the body of a NOT EXISTS
-drives a branch, the branch contains the NOT EXISTS once more.  The sizes of nested NOT EXISTS therefore multiply.  The
-computation follows the rules of ``derivation.replay`` and ``derivation.merge``, but builds no branches.
+Each table, VALUES list and threshold may drive a branch, and occurs in every other branch too.  If the body of a NOT
+EXISTS drives a branch, the branch contains the NOT EXISTS once more.  The sizes of nested NOT EXISTS therefore
+multiply.  The computation follows the rules of ``derivation.replay`` and ``derivation.merge``, but builds no branches.
 """
 
 from __future__ import annotations

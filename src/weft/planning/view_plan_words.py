@@ -86,7 +86,7 @@ class ViewExplanation(InLines):
         return as_written(alias.removesuffix(_STORED) if name in self.called else alias)
 
     def _table(self, name: str) -> str:
-        """For an auxiliary view, the name is that of its table."""
+        """For an auxiliary view, return the name of its table."""
         return self.called.get(name, name)
 
 

@@ -49,7 +49,7 @@ _SPELLED: Final = re.compile(
     r"|`(\w+)`",
     re.DOTALL,
 )
-"""The parts of rendered SQL that have another spelling in words: numbers, instants and names.
+"""The parts of rendered SQL that texts for users spell differently: numbers, instants and names.
 
 The pattern also matches strings, which remain unchanged.
 """

@@ -217,7 +217,7 @@ class _Conditions:
             self.compared.append(scalar)
 
     def _of_instants(self, scalar: Call) -> None:
-        """Examples are ``r.ts < s.ts``, ``s.ts <= r.ts + INTERVAL …`` and ``s.ts - r.ts < INTERVAL …``."""
+        """Examples of ``scalar`` are ``s.ts <= r.ts + INTERVAL …`` and ``s.ts - r.ts < INTERVAL …``."""
         left, right = scalar.args
         name = scalar.name
         if left.type == INTERVAL and isinstance(left, Literal):

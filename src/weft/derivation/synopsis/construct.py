@@ -145,7 +145,7 @@ def shared(formulas: Sequence[Formula], semantics: Semantics) -> Synopsis:
 
 
 def temporal(formula: Formula) -> bool:
-    """Return whether a formula is ▽, ◇ or ``since``.  Only such formulas have a stored relation."""
+    """Return whether a formula is ▽, ◇ or ``since``.  No other formula has a stored relation."""
     return isinstance(formula, (Previous, Once, Since))
 
 

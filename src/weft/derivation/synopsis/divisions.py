@@ -1,7 +1,7 @@
 """Find integer divisions whose divisor may be 0, and the conjuncts that exclude the divisor 0.
 
 A conjunction applies its tests with a division (``dividing``) after all other conjuncts.  A conjunct that excludes the
-divisor 0 therefore prevents a division by 0.  Without such a conjunct, a divisor of 0 raises an error.
+divisor 0 therefore prevents a division by 0.  If no conjunct excludes the divisor 0, a divisor of 0 raises an error.
 """
 
 from __future__ import annotations

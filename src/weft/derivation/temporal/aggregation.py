@@ -70,21 +70,21 @@ def c18(node: Aggregation, inserted: Temporal, current: Temporal) -> Delta:
 
 
 def c19(node: Aggregation, deleted: Temporal, current: Temporal) -> Delta:
-    """Return the delta of (c.19): (c.17) for the rows that leave the window."""
+    """Return the delta of (c.19), which is (c.17) for the rows that leave the window."""
     lost = extension_deleted(_window(node), deleted).deleted
     assert lost is not None
     return c17(node, lost, current)
 
 
 def c20(node: Aggregation, inserted: Temporal, current: Temporal) -> Delta:
-    """Return the delta of (c.20): (c.18) for the rows that enter the window."""
+    """Return the delta of (c.20), which is (c.18) for the rows that enter the window."""
     gained = extension_inserted(_window(node), inserted).inserted
     assert gained is not None
     return c18(node, gained, current)
 
 
 def r9(node: Aggregation) -> Delta:
-    """Return (c.17) for the rows that ended after t, over the window as of t.  The delta is equivalent to (r.9)."""
+    """Return (c.17) for the rows that ended after t, with the window as of t.  This delta is equivalent to (r.9)."""
     window = _window(node)
     old = replace(node, input=replace(window, at=REFRESHED))
     return c17(old, expired(window), old)

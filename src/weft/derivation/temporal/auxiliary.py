@@ -86,7 +86,7 @@ class Auxiliary:
 
 
 def auxiliary_views(expression: temporal.Temporal, keys: Keys) -> tuple[Auxiliary, ...]:
-    """Return auxiliary views with which a view can be maintained without its sources, at most one per table."""
+    """Return auxiliary views that suffice to maintain a view without its sources, at most one per table."""
     plan = maintenance(expression)
     derived = [plan.refresh, plan.change(plan.tables), *(plan.change((table,)) for table in plan.tables)]
     read = {base.table for each in derived for base in each.reads}

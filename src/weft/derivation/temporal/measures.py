@@ -44,7 +44,7 @@ def exact(type: DataType) -> bool:
 
 
 def incremental(measure: Measure, *, deleting: bool) -> bool:
-    """Return whether the function f is defined for a measure, or the function g if ``deleting`` is true."""
+    """Return whether f is defined for a measure, or whether g is defined if ``deleting`` is true."""
     match measure.function:
         case "count":
             return True

@@ -193,7 +193,7 @@ class _Reduction:
         return made
 
     def _due(self, relation: Temporal, row: Scalar) -> Temporal:
-        """The selection counts as small, because it returns few tuples although it reads the full relation."""
+        """Treat the selection as small, because it returns few tuples although it reads the full relation."""
         due = Selection(self.narrowed(relation), row)
         self._small[due], self._narrowed[due] = True, due
         return due

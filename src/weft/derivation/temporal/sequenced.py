@@ -246,8 +246,8 @@ def _one_source(relation: Relation) -> Source:
 def _opened(body: Relation) -> tuple[Relation, ...] | None:
     """Inline the first derived table that names outer columns, or return None if no table names outer columns.
 
-    Such derived tables come from ``x IN (SELECT …)``.  Inlining is correct because EXISTS only tests whether a row
-    exists.
+    A derived table that names outer columns comes from ``x IN (SELECT …)``.  Inlining is correct because EXISTS only
+    tests whether a row exists.
     """
     parts, demanded = sources(body), condition(body)
     for place, part in enumerate(parts):

@@ -20,8 +20,8 @@ LIFTED_FROM: Final = frozenset(
 )
 """The operators whose constant operands become parameters.
 
-Constant arguments of other functions remain, because some functions require constants, such as ROUND for its digits.
-Constant arguments also rarely distinguish the queries of two users.
+Constant arguments of other functions remain, because some functions, such as ROUND, require constants. Constant
+arguments also rarely distinguish the queries of two users.
 """
 _THROUGH: Final = frozenset(("+", "-", "*", "and", "or", "not"))
 

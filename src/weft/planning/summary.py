@@ -41,7 +41,7 @@ class Summary:
     - ``when``: the causes of answers, as clauses that the text joins by "or".
     - ``holding``: the conditions that hold at the instant of an answer, as clauses.
     - ``time``: the instants at which time alone makes answers appear.  If ``time`` is empty, time alone makes answers
-      appear only through rows of ``results``.
+      appear only when rows of ``results`` appear.
     - ``arriving``: true if an arriving row can cause an answer.
     - ``beginning``: true if a row that begins in a tracked table can cause an answer.
     - ``ending``: true if a row that ends can cause an answer.

@@ -67,7 +67,7 @@ class Distances:
         return self.bounds.get((later, earlier), Distance())
 
     def of_groups(self, later: Sequence[str], earlier: Sequence[str], least: Distance = LATER) -> Distance:
-        """Return the allowed range of the distance between two groups of equal instants, as a part of ``least``."""
+        """Return the allowed distances between two groups of equal instants, limited to the range ``least``."""
         distance = least
         for one in later:
             for other in earlier:

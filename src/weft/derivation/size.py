@@ -45,10 +45,7 @@ class BranchSize:
         return BranchSize(self.branches + other.branches, self.sources + other.sources)
 
     def beside(self, sources: int, copies: int = 1) -> BranchSize:
-        """Return the size after each branch is joined with each of several blocks.
-
-        ``copies`` is the number of blocks, and ``sources`` is the number of sources in each block.
-        """
+        """Return the size if each branch is joined with each of ``copies`` blocks that add ``sources`` sources."""
         return BranchSize(self.branches * copies, (self.sources + self.branches * sources) * copies)
 
 

@@ -94,7 +94,6 @@ class Explanation(InLines):
 
 
 _NOTES: Final = 3
-"""``brief`` shows at most this number of warnings and notes."""
 
 
 def explain(plan: Plan) -> Explanation:

@@ -31,7 +31,6 @@ from weft.planning.words import appears, condition_words, instant_words, named, 
 WIDTH: Final = 110
 """A line has at most this number of characters.  ``cut`` shortens longer lines."""
 _CLAUSES: Final = 3
-"""The summary shows at most this number of causes, and at most this number of conditions."""
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Explain the maintenance of a view in the paper's notation (``weft view explain``).
 
-Shared parts get names, because the full expressions would fill pages (``planning.temporal_words``).  The names begin
-with ``E`` for a part of the view's expression, ``G`` for the result of an equation, ``D`` for a computed change, and
-``p`` for a predicate on time.
+Shared parts get names, because the full expressions would fill pages (``planning.temporal_words``).  Names begin with
+``E`` for parts of the view's expression, ``G`` for results of equations, ``D`` for computed changes, and ``p`` for
+predicates on time.
 """
 
 from __future__ import annotations

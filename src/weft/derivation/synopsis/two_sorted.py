@@ -28,7 +28,6 @@ from weft.errors import SynopsisError
 _MOST_QUERIES: Final = 16
 _Leaf = TypeVar("_Leaf", bound="algebra.Atom | algebra.Comparison | algebra.Matches")
 _AGO: Final = Distance(0, None)
-"""The range for the distance from an earlier time point to a later one."""
 _OPPOSITE: Final[Mapping[str, OneOf["=", "<>", "<", "<="]]] = {"=": "<>", "<>": "=", "<": "<=", "<=": "<"}
 
 
@@ -47,8 +46,8 @@ class _Query:
 def nest(formula: algebra.Formula, *, counts: bool) -> algebra.Formula:
     """Return a formula of µTL that is equivalent to a two-sorted formula.
 
-    If ``counts`` is true, duplicates matter.  If ``counts`` is false, NOT of a comparison becomes the opposite
-    comparison.  Raise SynopsisError with the reason if the formula is not a union of conjunctive queries.
+    If ``counts`` is false, duplicates do not matter, and NOT of a comparison becomes the opposite comparison.  Raise
+    SynopsisError with the reason if the formula is not a union of conjunctive queries.
     """
     if isinstance(formula, algebra.Distinct):
         return algebra.Distinct(nest(formula.formula, counts=counts))

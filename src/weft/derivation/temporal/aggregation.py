@@ -70,14 +70,14 @@ def c18(node: Aggregation, inserted: Temporal, current: Temporal) -> Delta:
 
 
 def c19(node: Aggregation, deleted: Temporal, current: Temporal) -> Delta:
-    """Return the delta of (c.19), which is (c.17) for the rows that leave the window."""
+    """Return (c.19), which is (c.17) for the rows that leave the window."""
     lost = extension_deleted(_window(node), deleted).deleted
     assert lost is not None
     return c17(node, lost, current)
 
 
 def c20(node: Aggregation, inserted: Temporal, current: Temporal) -> Delta:
-    """Return the delta of (c.20), which is (c.18) for the rows that enter the window."""
+    """Return (c.20), which is (c.18) for the rows that enter the window."""
     gained = extension_inserted(_window(node), inserted).inserted
     assert gained is not None
     return c18(node, gained, current)

@@ -18,8 +18,8 @@ and periods of the outer items.
 
 After an EXISTS, rows have fewer instants.  A later condition on the periods of an item therefore applies to the
 original items.  Its result is intersected with the rows after the EXISTS (∩ is ⋈ with every column null-safe equal).
-The translation of OR works in the same way.  For NOT EXISTS, the original items give the rows to remove.  No part of
-the query occurs more than twice in the translation.
+The translation of OR works in the same way.  For NOT EXISTS, the original items give the rows to remove.  No part
+occurs more than twice in the translation.
 """
 
 from __future__ import annotations
@@ -321,7 +321,6 @@ def _scalar(demanded: Predicate) -> Scalar | None:
 
 
 def _joined(items: tuple[Temporal, ...], conditions: tuple[Scalar, ...]) -> Temporal:
-    """A condition on one item becomes a selection of that item."""
     own: list[list[Scalar]] = [[] for _ in items]
     shared = []
     for each in conditions:

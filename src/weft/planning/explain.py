@@ -1,6 +1,6 @@
 """Explain a plan before the query is installed: the SQL that will run, and the reason for each answer.
 
-This module has no side effects and does not use Spark.  The SQL is that of a tick which runs only this query.  ``:tau``
+This module has no side effects and does not use Spark.  The SQL is that of a tick that runs only this query.  ``:tau``
 is the first instant of the window, and ``:t`` is the first instant after the window.  ``views`` has the definitions of
 the views in the SQL.
 """
@@ -94,7 +94,6 @@ class Explanation(InLines):
 
 
 _NOTES: Final = 3
-"""The largest number of warnings and notes in ``brief``."""
 
 
 def explain(plan: Plan) -> Explanation:

@@ -33,8 +33,8 @@ JsonValue: TypeAlias = "str | int | float | bool | list[str | int] | None"
 class StoredForm:
     """The serialized plan of a query (``body``), with its ``signature`` and with the query's constants and names.
 
-    ``names`` are the query's range variables, in the order of t1, t2 … in the plan.  A tick that runs only this query
-    uses these names, so it runs the SQL that ``explain`` prints.
+    ``names`` are the query's range variables, in the order of t1, t2 … in the plan.  With these names, a tick that runs
+    only this query runs the SQL that ``explain`` prints.
     """
 
     signature: str

@@ -1,7 +1,7 @@
 """Plan formulas of temporal logic as standing queries over a home's tables, where each predicate is a table.
 
 A two-sorted formula becomes a nest of ◇1 with a synopsis if it is a union of conjunctive queries (Toman 2007, section
-4.2).  Every other two-sorted formula reads the stored history.
+4.2).  A two-sorted formula that is no union of conjunctive queries reads the stored history.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SEMANTICS: Final[Mapping[Language, Semantics]] = {"mutl": "bag", "mutl-minmax":
 def formula_synopsis(
     text: str, language: Language, tables: Mapping[str, TableSchema], *, duplicates: bool = False
 ) -> SynopsisPlan:
-    """Return the synopsis plan of the formula ``text``.  The predicates have the names of ``tables``.
+    """Return the synopsis plan of the formula ``text``.  ``tables`` maps the name of each predicate to its table.
 
     If ``duplicates`` is true, the answers of a formula of 2-FOL have counts.  The answers of µTL always have counts.
 

@@ -1,4 +1,4 @@
-"""Estimate the number of a query's answers in words, from the sizes of the tables."""
+"""Estimate how many answers a query has, from the sizes of its tables."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _TIMES: Final = {1: "one", 2: "two", 3: "three", 4: "four", 5: "five"}
 class TableExtent:
     """The number of rows of a table, with its first and last instants.
 
-    The instants are in microseconds UTC, or None for an empty table.  A tracked table has one row for each begin and
-    each end of a period.  ``view`` is true for a temporal view.  The number of rows in a view does not limit the number
-    of answers, because Weft refreshes the view before each read.
+    The instants are in microseconds UTC, or None for an empty table.  A tracked table has one row for each start and
+    one for each end of a period.  ``view`` is true for a temporal view.  The number of rows in a view does not limit
+    the number of answers, because Weft refreshes the view before each read.
     """
 
     rows: int
@@ -30,7 +30,7 @@ class TableExtent:
 
 
 def why_no_answer(extents: Mapping[str, TableExtent], until: int) -> str:
-    """Return a sentence that says why a query had no new answer in a window with the end ``until`` (µs UTC)."""
+    """Return a sentence that says why a query had no new answer in a window that ends at ``until`` (µs UTC)."""
     end = format_instant(until)
     extent_texts = "; ".join(_extent_text(name, extents[name]) for name in sorted(extents))
     if extents and all(each.first is None or each.first >= until for each in extents.values() if not each.view):

@@ -39,9 +39,9 @@ from weft.sql.view_definitions import with_definitions
 PARAMETERS: Final = "_p"
 """The range variable of the parameter table.  Aliases of users never start with an underscore."""
 MOST_SOURCES: Final = 1_000
-"""The largest number of tables in all branches of a plan, including subqueries.
+"""The branches of a plan read at most this number of tables in total, including subqueries.
 
-The limit bounds the SQL to about 400 kB.  The compiler checks the limit before the derivation, which could otherwise
+The limit keeps the SQL below about 400 kB.  The compiler checks the limit before the derivation, which could otherwise
 take too long.  The compiler checks the limit again afterwards, because the rewriting for Spark
 (``derivation.localize``) adds tables.
 """
@@ -171,9 +171,9 @@ def planned(query: Query, *, from_now: bool = False, definitions: tuple[TableSch
 def bind_standing(text: str, tables: Mapping[str, TableSchema]) -> tuple[Query, tuple[TableSchema, ...]]:
     """Bind a standing query, and replace each view that depends on NOW by its definition.
 
-    Return the query and the replaced views.  Raise SqlError for an invalid query, and for a query on the past or on the
-    ends of rows.  While a row is in a table, its end is not yet recorded, so an earlier answer cannot depend on the end
-    (laws 1 and 2).
+    Return the query and the replaced views.  Raise SqlError if the query is invalid, or if it reads the history or the
+    end times of rows.  While a row is in a table, its end is not yet recorded, so an earlier answer cannot depend on
+    the end (laws 1 and 2).
     """
     query = bind(text, tables)
     reasons = Reasons()

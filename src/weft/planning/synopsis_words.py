@@ -23,7 +23,7 @@ from weft.printable import InLines
 
 @dataclass(frozen=True)
 class PredicateRows:
-    """The rows of a predicate: a table, and SQL for the columns and conditions, where e is the alias of the table."""
+    """The rows of a predicate: a table with the alias ``e``, and SQL for the columns and conditions."""
 
     name: str
     table: str
@@ -64,7 +64,7 @@ class SynopsisExplanation(InLines):
     gamma: tuple[str, ...]
     """The formulas for the answers at a state, over the rows of the state and the relations R1, R2 …."""
     delta: tuple[str, ...]
-    """The rules that compute each relation after a state (``R1_now``) from the state and the earlier relations."""
+    """The rules that compute each relation after a state (``R1_now``) from the state and the previous relations."""
     verdict: str
     faults: tuple[MissingBound, ...]
     history: str | None = None

@@ -1,7 +1,8 @@
 """Explain the maintenance of a view in the paper's notation (``weft view explain``).
 
-Shared parts get names, because the full expressions would fill pages (``planning.temporal_words``).  E names a part of
-the view's expression.  G names the result of an equation.  D names a computed change, and p names a predicate on time.
+Shared parts get names, because the full expressions would fill pages (``planning.temporal_words``).  Names begin with
+``E`` for parts of the view's expression, ``G`` for results of equations, ``D`` for computed changes, and ``p`` for
+predicates on time.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class EventEffect:
 
 @dataclass(frozen=True, repr=False)
 class ViewExplanation(InLines):
-    """A view as an expression over ``sources``, with its maintenance by event.
+    """A view as an expression over ``sources``, with its maintenance for each kind of event.
 
     Each source has a range variable and a table.
 
@@ -89,7 +90,7 @@ class ViewExplanation(InLines):
         return as_written(alias.removesuffix(_STORED) if name in self.called else alias)
 
     def _table(self, name: str) -> str:
-        """For an auxiliary view, the name is that of its table."""
+        """For an auxiliary view, return the name of its table."""
         return self.called.get(name, name)
 
 

@@ -145,7 +145,7 @@ def _of_before(alias: str, known: Collection[str]) -> bool:
 
 
 def _written(alias: str, known: Collection[str]) -> str:
-    """An alias may have underscores that avoid a clash with a column."""
+    """An alias may end with underscores that prevent a clash with a column."""
     while alias not in known and alias.endswith("_"):
         alias = alias[:-1]
     return as_written(alias)

@@ -1,14 +1,14 @@
 """Translate SQL over past and present rows to formulas, as nests of ◇ (Toman 2007, section 4.2).
 
-    ∃t1 … tk, ȳ. S(t1, x̄1) ∧ … ∧ S(tk, x̄k) ∧ φ ∧ ψ  =  ⋁ over the linear orders of ψ:  G1 ∧ ▽◇(G2 ∧ ▽◇(G3 ∧ …))
+    ∃t1 … tk, ȳ. S(t1, x̄1) ∧ … ∧ S(tk, x̄k) ∧ φ ∧ ψ  =  ⋁ over the weak orders of ψ:  G1 ∧ ▽◇(G2 ∧ ▽◇(G3 ∧ …))
 
 Here S(t, x̄) is a row x̄ that a table has at the instant t.  φ is the condition on values, and ψ is the condition on
-instants.  A linear order divides the rows into groups of equal instants.  G1 is the conjunction of the latest group, G2
-is that of the next earlier group, and so on.  The paper's nest has ◇ without ▽, so two different instants could
-coincide.  This translation omits the outermost ◇, because Weft delivers an answer at the instant of its latest row.
+instants.  A weak order divides the rows into groups of equal instants.  G1, G2 … are the conjunctions of the groups,
+beginning with the latest group.  The paper's nest has ◇ without ▽, so it allows G1 and G2 at the same instant.  This
+translation omits the outermost ◇, because Weft delivers an answer at the instant of its latest row.
 
 If two neighbours in the order must lie within an interval, the ◇ between them has that interval.  This ◇ needs no ▽,
-because an interval from one microsecond on excludes the present.  A state is an instant at which rows arrived.
+because its interval excludes the present.  A state is an instant at which rows arrived.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from weft.derivation.synopsis.distances import LATER, Distance, Distances, Order
 from weft.errors import SynopsisError
 
 MOST_TABLES: Final = 5
-"""The largest number of tables in one SELECT.  Five tables have 541 linear orders, and six tables have 4,683."""
+"""One SELECT has at most this number of tables.  Five tables have 541 weak orders, and six tables have 4,683."""
 ANSWER: Final = "answer"
 """The range variable for the outputs of a ``Nest``."""
 
@@ -70,7 +70,7 @@ class Nest:
 
     ``inputs`` has one relation for each predicate of the formula.  Each relation returns the rows that one table adds
     in a state.  ``outputs`` are the columns of the answer, as scalars over ``ColumnRef(ANSWER, variable)``.  ``orders``
-    are the linear orders of the SELECT's tables.
+    are the weak orders of the SELECT's tables.
     """
 
     inputs: tuple[Project, ...]
@@ -83,8 +83,8 @@ def nests(query: Query) -> tuple[Nest, ...]:
     """Return one nest for each SELECT of a query.
 
     The query's answer is the set of distinct rows of all nests.  Raise SynopsisError if the query is not a union of
-    conjunctive queries.  Raise SynopsisError also for a limit on the distance of two instants if rows of another table
-    may lie in between.
+    conjunctive queries.  Raise SynopsisError also if the query limits the distance of two instants, and rows of another
+    table may lie between them.
     """
     return tuple(_nest(*select) for select in _selects(query.input, query.outputs))
 
@@ -220,7 +220,7 @@ class _Conditions:
             self.compared.append(scalar)
 
     def _of_instants(self, scalar: Call) -> None:
-        """Examples are ``r.ts < s.ts``, ``s.ts <= r.ts + INTERVAL …`` and ``s.ts - r.ts < INTERVAL …``."""
+        """Examples of ``scalar`` are ``s.ts <= r.ts + INTERVAL …`` and ``s.ts - r.ts < INTERVAL …``."""
         left, right = scalar.args
         name = scalar.name
         if left.type == INTERVAL and isinstance(left, Literal):

@@ -1,13 +1,13 @@
 """Decide how often a fixpoint uses its previous count (Toman 2007, section 4, with one correction).
 
-The paper allows the relation X of a fixpoint anywhere in a disjunction.  In a conjunction, the paper allows X beside
-parts without duplicates.  The paper therefore allows µX.εq ∨ ▽X ∨ ▽X.  But the count of this fixpoint doubles at every
-time point (the query of theorem 3.4).
+The paper allows the relation X of a fixpoint anywhere in a disjunction.  In a conjunction, the paper allows X if the
+other conjuncts have no duplicates.  The paper therefore allows µX.εq ∨ ▽X ∨ ▽X.  But the count of this fixpoint doubles
+at every time point (the query of theorem 3.4).
 
 Therefore this module computes the *coefficient* of X.  ∨ adds the coefficients of its sides.  If one side of ∧ has no
 duplicates, ∧ has the coefficient of the other side.  ε has the coefficient 0.  The module refuses ∃ and ◇1 over X,
-because both sum many counts of X.  With a coefficient of at most 1, a count grows by at most a constant at each time
-point (definition 4.5).
+because these operators add many counts of X.  With a coefficient of at most 1, a count grows by at most a constant at
+each time point (definition 4.5).
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def _product(formula: And, names: Names) -> int | Multiplied:
 
 
 def _over_time(formula: Once | Since, names: Names) -> int | Multiplied:
-    """◇ and ``since`` sum the counts of one operand over all time points."""
+    """◇ and ``since`` add the counts of one operand over all time points."""
     match formula:
         case Once(counting="first", formula=counted) | Since(counting="first", right=counted):
             below = _coefficient(counted, names)

@@ -85,9 +85,9 @@ def _conjunction(formula: algebra.And) -> None:
 
 
 def conjuncts(formula: algebra.Formula, *, counts: bool = False) -> Iterator[algebra.Formula]:
-    """Yield the parts of a conjunction that may be evaluated in any order.
+    """Yield the conjuncts of a formula that may be evaluated in any order.
 
-    A difference is one part.  If ``counts`` is true, duplicates matter, and AND NOT of a test is a difference too.
+    A difference is one conjunct.  If ``counts`` is true, duplicates matter, and AND NOT of a test is a difference too.
     """
     if isinstance(formula, algebra.And) and not _takes_away(formula.right, counts=counts):
         yield from conjuncts(formula.left, counts=counts)

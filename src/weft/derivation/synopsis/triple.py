@@ -90,7 +90,7 @@ class _Unfolding:
                 return DeltaRule(after, self._since(self.read(left), self.read(right), before, counting), interval)
 
     def _since(self, left: Formula, right: Formula, before: Formula, counting: str) -> Formula:
-        """The formula is that of section 4.1, with the previous stored relation ``before`` in place of ▽X."""
+        """Return the formula of section 4.1, with the previous stored relation ``before`` in place of ▽X."""
         if counting == "second":
             again, still = And(Distinct(before), Not(right)), And(Distinct(left), Not(right))
             return Or(Or(And(left, Distinct(right)), And(left, again)), And(before, still))

@@ -1,14 +1,14 @@
 """Translate unions of two-sorted conjunctive queries to µTL (Toman 2007, section 4.2).
 
-    ∃t1 … tk, ȳ. P1(x̄1) AT t1 ∧ … ∧ φ ∧ ψ  =  ⋁ over the linear orders of ψ:  ◇1(G1 ∧ ▽◇1(G2 ∧ …))
+    ∃t1 … tk, ȳ. P1(x̄1) AT t1 ∧ … ∧ φ ∧ ψ  =  ⋁ over the weak orders of ψ:  ◇1(G1 ∧ ▽◇1(G2 ∧ …))
 
-Here φ is the condition on values, and ψ is the condition on time points.  G1 is the conjunction of the atoms at the
-latest time points, G2 is that of the next earlier time points, and so on.  A linear order arranges the numbers of time
-points.  Two time points with different numbers may have the same time.
+Here φ is the condition on values, and ψ is the condition on time points.  A weak order divides the time points into
+groups with equal numbers.  G1, G2 … are the conjunctions of the atoms in each group, beginning with the latest group.
+Two time points with different numbers may have the same time.
 
-Suppose a group Q must lie within a length of time b before another group, without a least distance.  Then Q has either
-an earlier time, or the same time and a smaller number: ◇1[1us,b] Q ∨ ▽[0,0] ◇1[0,0] Q.  If the query mentions NOW, NOW
-is in the latest group.  The nest then starts with that group, without a ◇1.
+Suppose a group Q must lie at most the time b before another group.  Then Q has either an earlier time, or the same time
+and a smaller number: ◇1[1us,b] Q ∨ ▽[0,0] ◇1[0,0] Q.  If the query mentions NOW, the latest group contains NOW, and the
+nest starts with this group, without a ◇1.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from weft.errors import SynopsisError
 _MOST_QUERIES: Final = 16
 _Leaf = TypeVar("_Leaf", bound="algebra.Atom | algebra.Comparison | algebra.Matches")
 _AGO: Final = Distance(0, None)
-"""The range for the distance from an earlier time point to a later one."""
 _OPPOSITE: Final[Mapping[str, OneOf["=", "<>", "<", "<="]]] = {"=": "<>", "<>": "=", "<": "<=", "<=": "<"}
 
 
@@ -47,7 +46,7 @@ class _Query:
 def nest(formula: algebra.Formula, *, counts: bool) -> algebra.Formula:
     """Return a formula of µTL that is equivalent to a two-sorted formula.
 
-    If ``counts`` is true, duplicates count.  Otherwise NOT of a comparison becomes the opposite comparison.  Raise
+    If ``counts`` is false, duplicates do not matter, and NOT of a comparison becomes the opposite comparison.  Raise
     SynopsisError with the reason if the formula is not a union of conjunctive queries.
     """
     if isinstance(formula, algebra.Distinct):

@@ -35,7 +35,7 @@ from weft.algebra.formula import (
 from weft.algebra.schema import BIGINT
 from weft.derivation.synopsis.construct import COUNT, synopsis
 from weft.derivation.synopsis.prepared import Semantics
-from weft.execution.synopsis.batch import EMPTY, Batch, State
+from weft.execution.synopsis.batch import EMPTY, State, StateBatch
 from weft.execution.synopsis.evaluating import evaluate
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
@@ -94,7 +94,7 @@ class Size:
     bits: int
 
 
-def batches(upto: int) -> Iterator[Batch]:
+def batches(upto: int) -> Iterator[StateBatch]:
     """Yield the log of all families. States are one minute apart, and contain a file, one of two letters, and sometimes
     q.
     """
@@ -108,7 +108,7 @@ def batches(upto: int) -> Iterator[Batch]:
             "q": [(tp,) for tp in tps if tp == 0 or chance.random() < 0.5],
         }
         points = pa.table({"tp": pa.array(tps, pa.int64()), "at": pa.array([tp * MINUTE for tp in tps], pa.int64())})
-        yield Batch(points, {name: _table(rows) for name, rows in given.items()})
+        yield StateBatch(points, {name: _table(rows) for name, rows in given.items()})
 
 
 def _table(rows: list[tuple[int, ...]]) -> pa.Table:
@@ -144,13 +144,13 @@ def grown(family: Family, lengths: tuple[int, ...] = LENGTHS) -> list[Size]:
     return found
 
 
-def _part(batch: Batch, begin: int, end: int) -> Batch:
+def _part(batch: StateBatch, begin: int, end: int) -> StateBatch:
     points = batch.points.slice(begin, end - begin)
     tps = set(points["tp"].to_pylist())
     inside = {
         name: rows.filter(pa.array([tp in tps for tp in rows["tp"].to_pylist()])) for name, rows in batch.events.items()
     }
-    return Batch(points, inside)
+    return StateBatch(points, inside)
 
 
 LEFT, TOP, WIDTH, HEIGHT, STEP = 58, 46, 190, 120, 270

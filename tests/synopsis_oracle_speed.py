@@ -15,7 +15,7 @@ from collections import Counter
 from oracle.past_logic import SEMANTICS, Log, Meaning
 from weft.bench import synopses
 from weft.derivation.synopsis.construct import synopsis
-from weft.execution.synopsis.batch import EMPTY, Batch
+from weft.execution.synopsis.batch import EMPTY, StateBatch
 from weft.execution.synopsis.evaluating import evaluate
 from weft.formula.parse_formula import reading
 from weft.formula.signature import signature
@@ -23,7 +23,7 @@ from weft.formula.signature import signature
 LENGTHS = (100, 200, 400)
 
 
-def as_oracle(batch: Batch) -> Log:
+def as_oracle(batch: StateBatch) -> Log:
     """Return a batch in the format of the oracle."""
     states: list[dict[str, list[tuple[object, ...]]]] = [{} for _ in range(batch.points.num_rows)]
     for name, rows in batch.events.items():

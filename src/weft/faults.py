@@ -52,10 +52,11 @@ def plain_error(error: Exception) -> WeftError:
         return error
     if isinstance(error, MemoryError):
         return ExecutionError(
-            "the operation needs more memory than this process has", hint="Restrict it to fewer rows."
+            "the operation needs more memory than this process has", hint="Restrict the operation to fewer rows."
         )
     return ExecutionError(
-        f"this is a defect in Weft: {error_summary(error)}", hint="The traceback is in the home's logs/weft.log."
+        f"this is a defect in Weft: {error_summary(error)}",
+        hint="Report the traceback, which is in the home's logs/weft.log.",
     )
 
 

@@ -118,7 +118,10 @@ def parse_instant(text: str) -> int:
     if instant is None:
         raise Refused(
             f"{text!r} is not an instant",
-            hint="Write it as ISO 8601, for example 1993-04-05T12:00:00. Without an offset it is in UTC.",
+            hint=(
+                "Write the instant in ISO 8601, for example 1993-04-05T12:00:00. An instant without an offset is "
+                "in UTC."
+            ),
         )
     return instant
 

@@ -68,9 +68,11 @@ class Location:
         if parts.scheme != "file" or parts.netloc not in ("", "localhost") or parts.query or parts.fragment:
             named = _LOST_SLASH.sub(r"\1/", text)
             raise Refused(
-                f"{named} cannot hold a home's data: Weft needs a local folder",
-                hint="Give a local path or a file:/// URI. Object stores and HDFS are not supported yet: the "
-                "architecture page lists what is missing.",
+                f"{named} cannot hold the data of a home: Weft needs a local folder",
+                hint=(
+                    "Give a local path or a file:/// URI: object stores and HDFS are not supported yet. The "
+                    "architecture page lists what is missing."
+                ),
             )
         return cls(_plain(_absolute(unquote(parts.path))))
 
@@ -292,7 +294,7 @@ def _plain(path: str) -> str:
     misread = _MISREAD.search(path)
     if misread:
         raise Refused(
-            f"{path!r} cannot be the path of a home's data: Spark or delta-rs would misread its {misread[0]!r}",
+            f"{path!r} cannot be the path of a home's data: Spark or delta-rs would misread {misread[0]!r} in it",
             hint="Choose a path without brackets, *, ?, backslashes and percent codes.",
         )
     return path

@@ -46,7 +46,7 @@ def require_text(text: str, what: str) -> str:
         shown = visible(_NOT_UTF_8.sub(lambda byte: f"\\x{ord(byte[0]) - 0xDC00:02x}", near))
         raise Refused(
             f"{what} is not UTF-8 text: {'…' if start else ''}{shown}",
-            hint="Encode it in UTF-8: Weft stores every text in UTF-8.",
+            hint="Encode the text in UTF-8: Weft stores every text in UTF-8.",
         ) from None
     return text
 

@@ -89,13 +89,13 @@ def _deriving(found: Plan) -> Iterator[str]:
     for event in found.branches:
         yield f"Driver: {driver(event.driver)}. In words: *{why(event)}*."
         yield _block("sql", _shown(event))
-    yield ABOUT_MONOTONE.format(closed="It has one here" if found.verdict.closed else "It has none here")
+    yield ABOUT_MONOTONE.format(closed="Here it is" if found.verdict.closed else "Here it is not")
     yield f"> {found.verdict.reason}"
     for event in found.first:
         yield _block("sql", _shown(event))
     yield ABOUT_ACCESS
     yield _table([["range variable", "view", "access path"], *_paths(found)])
-    yield "During a tick, views contain those rows. `weft explain --full` prints them:"
+    yield "During a tick, views contain those rows. `weft explain --full` prints the views:"
     for view in explain(found).views:
         yield _block("sql", f"-- {view.name}\n{view.sql}")
 
@@ -197,59 +197,54 @@ HEAD: Final = """
 # The life of a query
 
 After this page you know what Weft does with a standing query, stage by stage, and which module does it. The program
-writes the page itself: `tests/docs` calls the functions named here, `make bless` rewrites the page, and a test
-compares it.
+writes this page: `make bless` calls the functions named here.
 
-The first query is the paper's fourth test query: messages more than four weeks old to which no one has replied
-(Terry, Goldberg, Nichols, Oki: *Continuous Queries over Append-Only Databases*, SIGMOD 1992, section 6.2). `weft
-ingest mail` creates its table `msgs`; the column `ts` is the instant at which a row begins. The
-[glossary](glossary.md) defines the terms, [architecture](architecture.md) describes the stages.
+The example query finds messages more than four weeks old to which no one has replied (Terry, Goldberg, Nichols, Oki:
+*Continuous Queries over Append-Only Databases*, SIGMOD 1992, section 6.2). `weft ingest mail` creates the table
+`msgs`; the column `ts` is the instant at which a row begins. The [glossary](glossary.md) defines the terms.
 """
 ABOUT_BINDING: Final = """
 ## 2. Bound: the algebra
 
-`sql.lower.bind` parses the text, checks it against the allow-list, and resolves each name to a table's column. It
-solves conditions for `NOW()`: `m.ts < NOW() - 4 weeks` becomes `NOW >= m.ts + 28 days + 1 µs`. Time counts whole
-microseconds, so "later than" is "at least one microsecond later". Three-valued logic ends here: from now on a
-condition is true or not true.
+`sql.lower.bind` parses the text, checks it against the list of allowed SQL, and resolves each name to a column. It
+solves conditions for `NOW()`: `m.ts < NOW() - 4 weeks` becomes `NOW >= m.ts + 28 days + 1 µs`. Weft counts time in
+whole microseconds, so "later than" means "at least one microsecond later". Three-valued logic ends here: from now on
+each condition is true or not true.
 """
 ABOUT_NORMALIZING: Final = """
-`derivation.normalize` does not change this query; it would turn `LIKE 'comp.sys.%'` into `STARTSWITH`. Neither does
-`derivation.canonical`, which orders conditions and makes one constant of a list. `weft explain --full` begins with
-the result as SQL:
+`derivation.normalize` simplifies conditions; for example, `LIKE 'comp.sys.%'` becomes `STARTSWITH`.
+`derivation.canonical` orders them. Neither changes this query. `weft explain --full` begins with the result as SQL:
 """
 ABOUT_LIFTING: Final = """
 ## 3. Lifted: the plan and its parameters
 
-`derivation.lift` replaces the constants by parameters. The result is the *plan*. Its signature is a hash of the
-plan without the names of aliases and output columns. The same question with two weeks and other names is the same
-plan with another parameter, and both run as one query, joined with a table of their parameters. The microsecond
-stays, since it belongs to the meaning of `<`.
+`derivation.lift` replaces the constants by parameters. The result is the *plan*. Its signature is a hash that ignores
+the names of aliases and output columns. A query with two weeks and other names has the same plan and another
+parameter, so Weft runs both as one query. The microsecond belongs to the meaning of `<` and is no parameter.
 """
 ABOUT_EDGES: Final = """
 ## 4. Starts and ends, and the incremental query Q^I
 
-`derivation.replay`, one file per operator, finds the instants at which rows *enter* the answer and at which they
-*leave* it. Each cause is a branch with its driver. Every other condition is checked at that instant, `_first_at`;
-for an end, just before it. NOW no longer occurs. `derivation.merge` then flattens the nested relations into one
-block.
+`derivation.replay` finds the instants at which rows *enter* the answer (`starts`) and *leave* it (`ends`). Each cause
+becomes a branch, and the cause is its driver. A branch of `starts` checks every other condition at that instant,
+`_first_at`. A branch of `ends` checks the other conditions just before it. NOW no longer occurs.
+`derivation.merge` then flattens the nested relations into one block.
 """
 ABOUT_INCREMENTAL: Final = """
-A reply ends the life of a row in the answer and begins none. Weft never withdraws an answer, so it needs `ends`
-only if the query stands under another NOT EXISTS.
+A reply ends an answer and begins none. Weft never withdraws answers; it needs `ends` only inside another NOT EXISTS.
 
-`derivation.incremental` adds the window, `:tau <= _first_at < :t`, and drops branches that the order of time
-excludes: a message cannot be four weeks old when it arrives. The remaining branches are Q^I, the incremental query:
+`derivation.incremental` adds the window, `:tau <= _first_at < :t`. It drops a branch that can never hold: a message
+cannot be four weeks old when it arrives. The remaining branches are Q^I, the incremental query:
 """
 ABOUT_MONOTONE: Final = """
 ## 5. The first delivery: Q^M
 
-The first tick of a query must find everything that was ever in the answer. `derivation.monotone` decides whether the
-minimum bounding monotone query has the paper's closed form: one SELECT in which NOW becomes the latest of the block's
-starts. {closed}:
+The first tick of a query must find every row that was ever in the answer. The minimum bounding monotone query, Q^M,
+returns these rows. The paper gives Q^M a closed form: one SELECT in which NOW becomes the latest of the instants from
+which the parts of the query hold. `derivation.monotone` decides whether the closed form is correct. {closed}:
 """
 ABOUT_ACCESS: Final = """
-Without a closed form, Q^M runs the branches of Q^I with a window that is open at its beginning.
+If it is not correct, the first tick runs the branches of Q^I with a window that has no beginning.
 
 ## 6. How a tick reads its tables
 
@@ -260,26 +255,24 @@ ABOUT_RUNNING: Final = """
 ## 7. What a tick runs
 
 The query was ticked up to {tau}; this tick goes up to {t}. `execution.windows` turns the
-window into a range of a column, and file statistics select the files to read:
+window into a range of a column. Statistics of the files select the files to read:
 """
 ABOUT_SQL: Final = """
-The branch with the two instants and the constant written in. Spark runs this text and never the user's own:
+Spark runs the branch with the two instants and the constant filled in. It never runs the text of the user:
 """
 ABOUT_LEDGER: Final = """
-`execution.answers` converts every branch of every query to rows of the ledger, so that one union serves all. The
-hash of a row shows whether the query has delivered it before; `row` holds its values as text, without loss:
+`execution.answers` converts every branch of every query to rows of the ledger. The hash of a row shows whether the
+query has delivered the row before. The column `row` holds the values as text:
 """
 ABOUT_MANY: Final = """
-With a second query of the same plan, the branch is joined with the parameters instead (`{columns}`). It is
-still one branch:
+If a second query has the same plan, the branch joins a table of the parameters (`{columns}`) instead:
 """
 TAIL: Final = """
-Each row is kept once, with its least `_first_at`. Rows in the ledger are removed. The rest receives the next
-ordinals of its query, in the order of `first_at` and then of the columns, and is appended in one Delta commit.
+The tick keeps each row once, with its least `_first_at`, and removes rows that are in the ledger already. It sorts the
+other rows by `first_at` and then by their columns, and numbers them. One Delta commit appends them to the ledger.
 
-If nothing is new, the tick also evaluates the time-driven branches over the window [t, ∞). The least instant of the
-result is when time alone will next add a row. Until then, and until a row arrives, ticks skip the query without
-starting Spark.
+If nothing is new, the tick also evaluates the branches that time drives over the window [t, ∞). The least instant of
+the result is the next one at which time alone adds a row. Until then, and until a row arrives, ticks skip the query.
 
 Two more paths: [the life of a temporal view](life-of-a-view.md) and [the life of a formula](life-of-a-formula.md).
 """

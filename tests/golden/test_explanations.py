@@ -14,10 +14,10 @@ import pytest
 from golden.texts import FILES, HERE, queries
 from netnews import TABLES
 from weft.planning.explain import BranchText, Explanation, explain
-from weft.planning.how_many import Extent, how_many
+from weft.planning.how_many import TableExtent, how_many
 from weft.planning.plan import plan
 
-ROWS = {name: Extent(1_000 * number, 0, number * 864_000_000_000) for number, name in enumerate(TABLES, 1)}
+ROWS = {name: TableExtent(1_000 * number, 0, number * 864_000_000_000) for number, name in enumerate(TABLES, 1)}
 
 
 def shown(title: str, text: str) -> str:

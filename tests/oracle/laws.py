@@ -87,7 +87,7 @@ class Trial:
         try:
             return Standing.of(self.case.text.spark, schemas(self.case.history), from_now=True)
         except SqlError as refused:
-            if "Split it" in str(refused):
+            if "Split the query" in str(refused):
                 return None
             raise
 

@@ -13,7 +13,7 @@ from oracle.past_logic import Log, Row
 from weft.algebra.formula import POINTS, Formula, undated
 from weft.algebra.schema import DataType
 from weft.derivation.synopsis.construct import Stored, Synopsis
-from weft.execution.synopsis.batch import EMPTY, Batch, State
+from weft.execution.synopsis.batch import EMPTY, State, StateBatch
 from weft.execution.synopsis.engine import Engine
 from weft.execution.synopsis.evaluating import evaluate_on
 
@@ -28,7 +28,7 @@ class Course:
     states: list[State]
 
 
-def batch(log: Log, first: int, end: int, predicates: dict[str, tuple[DataType, ...]]) -> Batch:
+def batch(log: Log, first: int, end: int, predicates: dict[str, tuple[DataType, ...]]) -> StateBatch:
     """The time points [first, end) with the rows of these predicates."""
     points = pa.table({"tp": pa.array(range(first, end), pa.int64()), "at": pa.array(log.at[first:end], pa.int64())})
     events = {}
@@ -39,7 +39,7 @@ def batch(log: Log, first: int, end: int, predicates: dict[str, tuple[DataType, 
         kinds = [*(ARROW[each.name] for each in types), pa.int64()]
         arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)]
         events[name] = pa.table(arrays, names=names)
-    return Batch(points, events)
+    return StateBatch(points, events)
 
 
 def course(plan: Synopsis, formula: Formula, log: Log, ranges: Sequence[tuple[int, int]], engine: Engine) -> Course:

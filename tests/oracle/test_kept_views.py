@@ -101,7 +101,7 @@ class Course:
         try:
             self.weft.add_view(f"{name}", query.text())
         except SqlError as refused:
-            assert "Split it" in str(refused)
+            assert "Split the query" in str(refused)
             return
         self.views[name] = query
         self.counts["over auxiliary views"] += bool(self.weft.show_view(name).auxiliaries)

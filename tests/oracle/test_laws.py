@@ -112,7 +112,7 @@ def _refused(compile: Callable[[], object]) -> bool:
     try:
         return compile() is None
     except SqlError as refused:
-        if "Split it" in str(refused):
+        if "Split the query" in str(refused):
             return True
         raise
 

@@ -16,7 +16,7 @@ from oracle.past_logic import Log
 from weft.algebra.formula import Formula
 from weft.derivation.synopsis.construct import synopsis
 from weft.derivation.synopsis.prepared import Semantics
-from weft.execution.synopsis.batch import EMPTY, Batch, State
+from weft.execution.synopsis.batch import EMPTY, State, StateBatch
 from weft.execution.synopsis.evaluating import evaluate
 from weft.formula.parse_formula import counted_reading
 from weft.formula.signature import signature
@@ -33,12 +33,12 @@ def formula(text: str) -> Formula:
     return counted_reading(text, KNOWN).formula
 
 
-def batch(first: int, states: Sequence[str]) -> Batch:
+def batch(first: int, states: Sequence[str]) -> StateBatch:
     """States in letters: ``q`` reports q, ``a`` and ``b`` are rows of s; all may come several times."""
     tps = pa.array(range(first, first + len(states)), pa.int64())
     q = [tp for tp, state in enumerate(states, first) for each in state if each == "q"]
     s = [(tp, each) for tp, state in enumerate(states, first) for each in state if each in "ab"]
-    return Batch(
+    return StateBatch(
         pa.table({"tp": tps, "at": tps}),
         {
             "q": pa.table({"tp": pa.array(q, pa.int64())}),

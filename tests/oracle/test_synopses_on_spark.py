@@ -20,7 +20,7 @@ from weft.algebra.formula import And, Atom, Formula, Interval, Not, Since, Varia
 from weft.algebra.schema import BIGINT
 from weft.derivation.synopsis.construct import synopsis
 from weft.errors import ExecutionError
-from weft.execution.synopsis.batch import EMPTY, Batch
+from weft.execution.synopsis.batch import EMPTY, StateBatch
 from weft.execution.synopsis.distributed import spark_engine
 from weft.execution.synopsis.evaluating import evaluate_on
 
@@ -85,7 +85,7 @@ def test_the_number_of_jobs_does_not_depend_on_the_number_of_states(spark: Spark
     plan, jobs = synopsis(And(P, Not(Since(Interval(0, 50), Not(Q), P))), "set"), []
     for states in (3, 300):
         rows = {"tp": list(range(states)), "c1": [tp % 7 for tp in range(states)]}
-        one = Batch(pa.table({"tp": rows["tp"], "at": rows["tp"]}), {"p": pa.table(rows), "q": pa.table(rows)})
+        one = StateBatch(pa.table({"tp": rows["tp"], "at": rows["tp"]}), {"p": pa.table(rows), "q": pa.table(rows)})
         spark.sparkContext.setJobGroup(f"{states} states, {few}", "a batch")
         with spark_engine(spark, few=few) as engine:
             evaluate_on(plan, EMPTY, one, engine)
@@ -97,6 +97,6 @@ def test_a_count_that_leaves_its_type_fails_on_spark_too(spark: SparkSession) ->
     formula: Formula = P
     for _ in range(6):
         formula = And(formula, P)
-    one = Batch(pa.table({"tp": [0], "at": [0]}), {"p": pa.table({"tp": [0] * 1000, "c1": [1] * 1000})})
+    one = StateBatch(pa.table({"tp": [0], "at": [0]}), {"p": pa.table({"tp": [0] * 1000, "c1": [1] * 1000})})
     with spark_engine(spark) as engine, pytest.raises(ExecutionError, match="cannot be evaluated"):
         evaluate_on(synopsis(formula, "bag"), EMPTY, one, engine)

@@ -78,7 +78,7 @@ class Tried:
             keeping = Keeping(query, courses, place)
             self.along(keeping, instants)
         except SqlError as refused:
-            assert "Split it" in str(refused)
+            assert "Split the query" in str(refused)
             self.counts["beyond the limits"] += 1
 
     def optimized(self, wanted: bool) -> None:

@@ -167,7 +167,7 @@ class OverViews(Trial):
         try:
             return self.compiled(installed_now=True)
         except SqlError as refused:
-            assert "Split it" in str(refused)
+            assert "Split the query" in str(refused)
             return None
 
 
@@ -206,7 +206,7 @@ def test_every_instant_counts(shard: int, record_property: Any) -> None:
                 continue
             standing_plan(viewed.query.spark, home.schemas)
         except SqlError as refused:
-            assert "Split it" in str(refused), viewed
+            assert "Split the query" in str(refused), viewed
             counts["beyond the limits"] += 1
             continue
         number += 1

@@ -73,7 +73,7 @@ def compiled(home: Histories, text: str) -> Temporal | None:
     try:
         return sequenced(bind_view(text, home.tables))
     except SqlError as refused:
-        if "Split it" in str(refused):
+        if "Split the query" in str(refused):
             return None
         raise
 

@@ -18,7 +18,7 @@ from weft.algebra.schema import DataType
 from weft.catalog import layout, open_catalog
 from weft.errors import LeaseLost
 from weft.execution import outputs
-from weft.execution.outputs import Output, Outputs
+from weft.execution.outputs import Outputs, TickOutput
 from weft.instants import FIRST_INSTANT, LAST_INSTANT
 from weft.location import Location
 from weft.storage.columns import INSTANT, arrow_type
@@ -161,7 +161,7 @@ def test_a_tick_s_output_is_fenced_whoever_wrote_before(
     first, second = reversed(ways) if by_spark_first else ways
 
     def commit(tick: int, rows: Any) -> int:
-        return Outputs(writer, tick, again=False)._commit(Output("ledger", layout.LEDGER, rows), data)
+        return Outputs(writer, tick, again=False)._commit(TickOutput("ledger", layout.LEDGER, rows), data)
 
     assert commit(5, first(answers(1, 2))) == 1
     assert commit(6, second(answers(3))) == 2
@@ -194,7 +194,7 @@ def test_files_of_another_writer_are_not_committed(
         return append(table, folder, app, number)
 
     monkeypatch.setattr(outputs, "append_files", late)
-    given = Output("ledger", layout.LEDGER, spark.createDataFrame(answers(1, 2)).coalesce(1))
+    given = TickOutput("ledger", layout.LEDGER, spark.createDataFrame(answers(1, 2)).coalesce(1))
     version = Outputs(writer, 5, again=False)._commit(given, data)
     assert added_by_query(writer.data, version)[1].rows == 2
     catalog.close()

@@ -151,7 +151,7 @@ def test_a_file_is_loaded_once_and_its_columns_stay(spark: SparkSession, catalog
     found = rows(spark, catalog, "t", "unix_micros(ts)", "a", "new")
     assert found == [(APRIL, 1, None), (APRIL + DAY, 1, None), (APRIL + 3 * DAY, 4, 2)]
     path.write_text("a,at,new\n9,1993-04-09,1\n")
-    with pytest.raises(Refused, match="the key of t is fixed"):
+    with pytest.raises(Refused, match="the key of t cannot change"):
         load(path, keys=["a"])
 
 

@@ -150,7 +150,7 @@ def test_what_goes_beyond_its_limits_is_set_aside_and_the_others_go_on(
         rows, state, reason = told["first"][name]
         assert (rows, state) == (0, "failed"), name
         assert REASONS[name] in reason
-        assert f"`weft resume {name}` resumes it" in reason
+        assert f"To run the query again: weft resume {name}." in reason
     assert told["free"]
     assert told["innocent"] == [0, 1, 2, 3, 4]
     assert told["again"]["innocent"][:2] == [0, "active"]

@@ -124,7 +124,7 @@ def test_channels_go_on_and_the_dry_run_tells_what_comes(weft: Weft, spark: Spar
     ran = CliRunner().invoke(app, ["install", "q", both, "--replace", "--dry-run", "--home", str(weft.home)])
     assert ran.output.splitlines()[-4:] == [
         "The next tick would deliver 1 answer that q has not delivered, from the start.",
-        "The new text also gives 1 of its 2 answers so far.",
+        "The new text also returns 1 of the 2 answers that q has delivered.",
         "1 answer came from the old text only: they stay delivered.",
         "Nothing was changed.",
     ]

@@ -62,7 +62,7 @@ def test_a_value_that_cannot_be_is_refused_by_its_name(
         configuration()
     assert refused.value.message.startswith(f"{name} is {value!r}: ")
     assert reason in refused.value.message
-    assert "unset it" in (refused.value.hint or "")
+    assert "unset the variable" in (refused.value.hint or "")
 
 
 @pytest.mark.parametrize("options", [[], ["--home", "somewhere"]])
@@ -221,7 +221,11 @@ def _secret(length: int) -> str:
         ("[spark]\n'spark.sql.ansi.enabeld' = true", "spark.sql.ansi.enabeld cannot be set", 2),
         ("[spark]\n'spark.executor.memroy' = '1g'", "did you mean spark.executor.memory?", 2),
         ("[spark]\n'shuffle.partitions' = 8", "did you mean 'spark.sql.shuffle.partitions'?", 2),
-        ("[spark]\n'my.own' = 8", "'my.own' is not a Spark setting, their names begin with spark.", 2),
+        (
+            "[spark]\n'my.own' = 8",
+            "'my.own' is not a Spark setting, because the names of Spark settings begin with spark.",
+            2,
+        ),
         ("[spark]\n'spark.sql.shuffle.partitions' = 'lots'", "it should be an integer from 1 on", 2),
         ("[spark]\n'spark.sql.shuffle.partitions' = 0", "it should be an integer from 1 on", 2),
         ("[spark]\n'spark.ui.enabled' = 'maybe'", "it should be true or false", 2),

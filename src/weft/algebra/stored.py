@@ -66,7 +66,9 @@ def restored(text: str, tables: Mapping[TableKey, TableSchema]) -> Query:
     """
     body = json.loads(text)
     if body.get("format") != FORMAT:
-        raise DerivationError(f"the stored query has format {body.get('format')}, this Weft reads {FORMAT}")
+        raise DerivationError(
+            f"the stored query has format {body.get('format')}, but this version of Weft reads {FORMAT}"
+        )
     bound: dict[str, TableSchema] = {}
     for alias, (source, table_id) in body["tables"].items():
         table = tables.get((source, table_id))
@@ -121,7 +123,7 @@ def _decoded(form: Any, tables: Mapping[str, TableSchema]) -> Any:
     if kind in read:
         return read[kind](*parts)
     if kind not in _CLASSES:
-        raise DerivationError(f"the stored query has a part {kind!r} that this Weft does not know")
+        raise DerivationError(f"the stored query has a part {kind!r} that this version of Weft does not know")
     return _CLASSES[kind](*(_decoded(part, tables) for part in parts))
 
 
@@ -129,6 +131,8 @@ def _column(table: TableSchema, scan: str, column_id: int, type_: str) -> Column
     for column in table.columns:
         if column.id == column_id:
             if str(column.type) != type_:
-                raise DerivationError(f"{table.name}.{column.name} is {column.type}, the stored query reads {type_}")
+                raise DerivationError(
+                    f"{table.name}.{column.name} is {column.type}, but the stored query reads {type_}"
+                )
             return ColumnRef(scan, column.name, column.type)
     raise DerivationError(f"{table.name} has no column with id {column_id}, which the stored query reads")

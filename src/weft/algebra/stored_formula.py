@@ -65,4 +65,4 @@ def _decoded(form: Any) -> Any:
         case _ if kind in _CLASSES:
             return _CLASSES[kind](*map(_decoded, parts))
         case _:
-            raise DerivationError(f"the stored formula has a part {kind!r} that this Weft does not know")
+            raise DerivationError(f"the stored formula has a part {kind!r} that this version of Weft does not know")

@@ -26,7 +26,7 @@ def micros(instant: AnyInstant) -> int:
         return parse_instant(instant)
     if isinstance(instant, dt.datetime):
         if instant.tzinfo is None:
-            raise Refused(f"{instant} has no time zone", hint="Add one: datetime(…, tzinfo=timezone.utc).")
+            raise Refused(f"{instant} has no time zone", hint="Add a time zone: datetime(…, tzinfo=timezone.utc).")
         return from_datetime(instant)
     return instant
 
@@ -81,7 +81,7 @@ def renaming(names: str | Mapping[str, str] | None) -> tuple[tuple[str, str], ..
     for each in filter(None, map(str.strip, (names or "").split(","))):
         old, sign, new = (part.strip() for part in each.rpartition("="))
         if not sign or not old or not new:
-            raise Refused(f"--rename: {each!r} is not OLD=NEW", hint="Write it like: Order ID=order_id, Date=day.")
+            raise Refused(f"--rename: {each!r} is not OLD=NEW", hint="Write, for example: Order ID=order_id, Date=day.")
         pairs.append((old, new))
     return tuple(pairs)
 
@@ -92,7 +92,7 @@ def typed_columns(columns: str | Mapping[str, str], option: str) -> tuple[tuple[
     listed = column_list(text, option)
     missing = next((name for name, kind in listed if kind is None), None)
     if missing is not None:
-        raise Refused(f"{option}: {missing!r} has no type", hint="Write it like: price DECIMAL(12,2), day DATE.")
+        raise Refused(f"{option}: {missing!r} has no type", hint="Write, for example: price DECIMAL(12,2), day DATE.")
     return tuple((name, kind) for name, kind in listed if kind is not None)
 
 
@@ -110,9 +110,11 @@ def column_list(text: str, option: str = "--columns") -> list[tuple[str, DataTyp
                 columns.append((name, DataType.of_column(kind) if kind.strip() else None))
         except ValueError as error:
             nested = " Nested: tags ARRAY<STRING>, buyer STRUCT<id: BIGINT, name: STRING>." if "<" in text else ""
-            raise Refused(f"{option}: {error}", hint=f"Write it like: id BIGINT, name, hired DATE.{nested}") from None
+            raise Refused(
+                f"{option}: {error}", hint=f"Write, for example: id BIGINT, name, hired DATE.{nested}"
+            ) from None
     if not columns:
-        raise Refused(f"{option} names no column", hint="Write it like: id BIGINT, name, hired DATE.")
+        raise Refused(f"{option} names no column", hint="Write, for example: id BIGINT, name, hired DATE.")
     return columns
 
 

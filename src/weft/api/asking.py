@@ -62,12 +62,13 @@ class Asking(Viewing):
         if begins is not None and begins >= ends:
             span = f"from {format_instant(begins)} to {format_instant(ends)}"
             raise Refused(
-                f"the window {span} is empty", hint="--from is the first instant, --to the one after the last."
+                f"the window {span} is empty",
+                hint="Choose --from before --to. The window contains the instant --from, but not the instant --to.",
             )
-        from weft.execution.backtest import Window, backtest
+        from weft.execution.backtest import BacktestWindow, backtest
 
         known = self._read_by(compiled)
-        window = Window(begins, ends, self.opened.catalog.home().t0)
+        window = BacktestWindow(begins, ends, self.opened.catalog.home().t0)
         answers = backtest(self.opened.session(), self.opened.catalog.data, known, compiled, window, limit)
         if answers.count:
             return answers

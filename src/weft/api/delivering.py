@@ -83,8 +83,8 @@ class Delivering(WeftMethods):
         channels, times = [canonical(each, self.opened.folder) for each in texts(to)], digest_times(digest, zone)
         if CURSOR in channels:
             raise Refused(
-                "cursor is not a channel to subscribe to: every query has it",
-                hint=f"`weft results {name}` prints its answers.",
+                "cursor is not a channel that can be subscribed: every query has a cursor",
+                hint=f"Print the answers with `weft results {name}`.",
             )
         with self.opened.writing(f"subscribe {name}") as writer:
             query = writer.queries.named(name)
@@ -158,12 +158,12 @@ class Delivering(WeftMethods):
             if not 1 <= from_ordinal <= query.rows:
                 raise Refused(
                     f"{query.name} has no answer number {from_ordinal}",
-                    hint=f"It has the answers 1 to {query.rows}." if query.rows else "It has no answers yet.",
+                    hint=f"Choose a number from 1 to {query.rows}." if query.rows else "The query has no answers yet.",
                 )
             subscriptions = _subscriptions(self.opened, sender, name, to)
             muted = [each for each in subscriptions if each.muted]
             if muted:
-                hint = f"Unmute it first: weft unmute {name} --to {muted[0].channel}"
+                hint = f"Unmute the channel first: weft unmute {name} --to {muted[0].channel}"
                 raise Conflict(f"{_channels(muted)} of {query.name} is muted", hint=hint)
             restarted = [sender.subscriptions.go_to(each.sub_id, from_ordinal - 1) for each in subscriptions]
             served = sender.outbox.subscriptions_with_messages()
@@ -226,7 +226,7 @@ def _subscriptions(home: OpenHome, catalog: Writer, name: str, to: str | Channel
     if not subscriptions:
         raise NotFound(
             f"the answers of {query.name} go to no channel",
-            hint=f"Add one: weft subscribe {query.name} --to CHANNEL",
+            hint=f"Add a channel: weft subscribe {query.name} --to CHANNEL",
         )
     if to is None:
         return subscriptions
@@ -236,7 +236,7 @@ def _subscriptions(home: OpenHome, catalog: Writer, name: str, to: str | Channel
         those = {each.sub_id: each for each in subscriptions if each.channel in wanted}
         if not those:
             raise NotFound(
-                f"the answers of {query.name} do not go to {one}", hint=f"They go to {_channels(subscriptions)}."
+                f"the answers of {query.name} do not go to {one}", hint=f"The answers go to {_channels(subscriptions)}."
             )
         chosen |= those
     return tuple(chosen.values())

@@ -13,7 +13,7 @@ from weft.catalog.glance import table_schemas, table_sizes
 from weft.catalog.naming import queries_mentioned, words
 from weft.errors import Refused, SynopsisError
 from weft.planning.explain import Explanation, asked_once, explain
-from weft.planning.how_many import Extent, how_many
+from weft.planning.how_many import TableExtent, how_many
 from weft.planning.plan import plan, standing_plan
 from weft.planning.synopsis_plan import Language, SynopsisPlan, sql_synopsis
 from weft.planning.synopsis_words import SynopsisExplanation, explain_synopsis
@@ -35,7 +35,7 @@ class Known:
 
     schemas: Mapping[str, TableSchema]
     assumed: str | None
-    extents: Mapping[str, Extent] = field(default_factory=dict)
+    extents: Mapping[str, TableExtent] = field(default_factory=dict)
 
 
 NOT_INSTALLED: Final = "Next due: the next tick after `weft install`."
@@ -66,9 +66,9 @@ def known_tables(home: Path, at: int, sql: str) -> Known:
             schemas = definitions.schemas(catalog, sql)
     if schemas:
         sizes = table_sizes(home, names)
-        return Known(schemas, None, {name: Extent(*sizes[name]) for name in schemas if name in sizes})
+        return Known(schemas, None, {name: TableExtent(*sizes[name]) for name in schemas if name in sizes})
     missing = "has no tables yet" if schemas is not None else "is not a Weft home yet"
-    assumed = f"{home} {missing}: the explanation assumes the table msgs that `weft ingest mail` makes"
+    assumed = f"{home} {missing}: the explanation assumes the table msgs that `weft ingest mail` creates"
     return Known({"msgs": mail_schema()}, assumed)
 
 
@@ -98,8 +98,8 @@ def synopsis_plan(
     """
     if duplicates and language != "2fol":
         raise Refused(
-            f"--duplicates applies to 2fol formulas, and this is {language}",
-            hint="Omit it: mutl always counts duplicates, sql and monpoly never do.",
+            f"--duplicates applies to 2fol formulas, but the language is {language}",
+            hint="Omit --duplicates: mutl always counts duplicates, and sql and monpoly never count duplicates.",
         )
     if language == "sql":
         return sql_synopsis(text, tables)
@@ -108,7 +108,9 @@ def synopsis_plan(
     compiled = formula_synopsis(text, language, tables, duplicates=duplicates)
     if keep and compiled.history:
         explanation = explain_synopsis(compiled)
-        raise SynopsisError(f"{explanation.history}; its verdict: {explanation.verdict}", hint="Omit --keep synopsis.")
+        raise SynopsisError(
+            f"{explanation.history}; the verdict on the formula is: {explanation.verdict}", hint="Omit --keep synopsis."
+        )
     return compiled
 
 
@@ -125,7 +127,7 @@ def with_order(explanation: Explanation, sql: str) -> Explanation:
     if not order_of(sql, [name for name, _ in explanation.columns]):
         return explanation
     text = (
-        "ORDER BY sorts the output of `weft try` and `weft results`; answers are delivered and numbered as they appear"
+        "ORDER BY sorts the output of `weft try` and `weft results`; Weft delivers and numbers answers as they appear"
     )
     warnings = [note for note in explanation.notes if note.level == "warning"]
     others = [note for note in explanation.notes if note.level != "warning"]
@@ -140,6 +142,9 @@ def _synopsis_note(sql: str, known: Known, *, from_now: bool) -> list[Note]:
     if not stored:
         return []
     relations = "one relation" if len(stored) == 1 else f"{len(stored)} relations"
-    text = f"with --keep synopsis its ticks would need neither Spark nor the history, but would store {relations}"
-    line = "with --keep synopsis its ticks need no Spark and no history: see explain --keep synopsis"
+    text = (
+        "with --keep synopsis, the ticks of this query would need neither Spark nor the history, but would store "
+        f"{relations}"
+    )
+    line = "with --keep synopsis, ticks need no Spark and no history: see explain --keep synopsis"
     return [Note("note", f"{text}: see explain --keep synopsis", line)]

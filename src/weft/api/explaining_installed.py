@@ -18,7 +18,7 @@ from weft.execution.home import OpenHome
 from weft.execution.relations import Relation, relations
 from weft.instants import format_instant, format_interval
 from weft.planning.explain import Explanation, explain
-from weft.planning.how_many import Extent
+from weft.planning.how_many import TableExtent
 from weft.planning.plan import Plan
 from weft.planning.synopsis_words import SynopsisExplanation, explain_synopsis
 
@@ -26,16 +26,16 @@ _DAY: Final = 86_400_000_000
 _TICKS: Final = 100
 
 
-def extents(home: OpenHome, schemas: Mapping[str, TableSchema]) -> dict[str, Extent]:
+def extents(home: OpenHome, schemas: Mapping[str, TableSchema]) -> dict[str, TableExtent]:
     """Return the sizes of the tables and results that a query reads."""
     views = {view.table_id for view in home.catalog.views.all()}
     sizes = {
-        table.name: Extent(table.rows, table.first_ts, table.last_ts, table.table_id in views)
+        table.name: TableExtent(table.rows, table.first_ts, table.last_ts, table.table_id in views)
         for table in home.catalog.tables.all()
     }
     results = [schema for schema in schemas.values() if schema.source == "results"]
     for query in home.catalog.queries.by_ids([schema.id for schema in results]):
-        sizes[query.results.name] = Extent(query.rows, None, query.last_first_at)
+        sizes[query.results.name] = TableExtent(query.rows, None, query.last_first_at)
     return {name: sizes[name] for name in schemas if name in sizes}
 
 
@@ -93,13 +93,13 @@ def rate(ticks: Sequence[TickQuery]) -> str | None:
         return None
     rows = sum(tick.rows or 0 for tick in ticked)
     days = length / _DAY
-    return f"{rows:,} in {days:,.0f} day{'s' * (round(days) != 1)} of its last ticks"
+    return f"{rows:,} in the {days:,.0f} day{'s' * (round(days) != 1)} of the last ticks"
 
 
 def _next_due(home: OpenHome, query: QueryRecord, shape: Shape, tables: Mapping[str, Relation]) -> str:
     if query.state != "active":
-        return f"Next due: never while it is {query.state}; resume it with `weft resume {query.name}`."
-    every = "" if query.every_us is None else f" (it runs every {format_interval(query.every_us)})"
+        return f"Next due: never while the query is {query.state}; resume the query with `weft resume {query.name}`."
+    every = "" if query.every_us is None else f" (the query runs every {format_interval(query.every_us)})"
     return f"Next due: {_due(home, query, shape, tables)}{every}."
 
 

@@ -102,7 +102,7 @@ def _query_problems(failed: int, lag: int | None, max_lag_us: int) -> Iterator[s
     if failed:
         yield f"{failed:,} quer{'y has' if failed == 1 else 'ies have'} failed: see `weft queries`"
     if lag is not None and lag > max_lag_us:
-        yield f"news has waited {format_interval(lag // 1_000_000 * 1_000_000)} for a tick: is `weft run` running?"
+        yield f"new rows have waited {format_interval(lag // 1000000 * 1000000)} for a tick: is `weft run` running?"
 
 
 class Maintaining(WeftMethods):

@@ -71,7 +71,10 @@ def parse_formula(
 ) -> tuple[ParsedFormula, Semantics]:
     """Parse a formula, and return it with its semantics.  Raise FormulaError or Refused."""
     if options.language != "monpoly" and options.negate:
-        raise Refused(f"--negate applies to MonPoly formulas, and this one is {options.language}", hint="Write NOT.")
+        raise Refused(
+            f"--negate applies to MonPoly formulas, but this formula is in the language {options.language}",
+            hint="Write NOT in the formula.",
+        )
     match options.language:
         case "monpoly" if options.duplicates:
             raise Refused(
@@ -164,14 +167,15 @@ def _judge_case(name: str, case: Mapping[str, Any], folder: Path) -> CaseOutcome
         actual, expected = _dejavu_verdicts(case, folder) if "spec" in case else _monpoly_verdicts(case, folder)
     except KeyError as missing:
         raise Refused(
-            f"the case {name} has no {missing}", hint="The reference on temporal logic lists the fields of a case."
+            f"the case {name} has no {missing}",
+            hint="Add the field. The reference on temporal logic lists the fields of a case.",
         ) from None
     except WeftError as error:
         if _expects_refusal(case):
             return CaseOutcome(name, "refused")
         return CaseOutcome(name, "other", error.message)
     if _expects_refusal(case):
-        return CaseOutcome(name, "other", "a refusal was expected, and the formula was answered")
+        return CaseOutcome(name, "other", "a refusal was expected, but the formula was answered")
     if actual == expected:
         return CaseOutcome(name, "same")
     return CaseOutcome(name, "other", _difference(actual, expected))
@@ -209,7 +213,7 @@ def _dejavu_verdicts(case: Mapping[str, Any], folder: Path) -> tuple[list[str], 
 def _difference(actual: list[str], expected: list[str]) -> str:
     for one, other in zip(actual, expected, strict=False):
         if one != other:
-            return f"{one} instead of {other}"
+            return f"{one} where {other} was expected"
     if len(actual) > len(expected):
-        return f"{actual[len(expected)]}, and nothing more was expected"
-    return f"nothing more, and {expected[len(actual)]} was expected"
+        return f"{actual[len(expected)]} where nothing more was expected"
+    return f"nothing more where {expected[len(actual)]} was expected"

@@ -63,7 +63,7 @@ def _definition(home: OpenHome, catalog: CatalogParts, query: NewQuery, old: Que
     if is_synopsis(catalog.queries.plan(old.plan_id).body):
         raise SynopsisError(
             f"{old.name} is maintained as a synopsis, which depends on the text of the query",
-            hint=f"Remove it and install the new one: weft remove {old.name}",
+            hint=f"Remove the query, and install the new text as a new query: weft remove {old.name}",
         )
     every = old.every_us if query.every is None else query.every
     keeps = query.start is None and old.from_instant is not None
@@ -85,13 +85,16 @@ def _definition(home: OpenHome, catalog: CatalogParts, query: NewQuery, old: Que
 def _refuse_unfit(query: NewQuery) -> None:
     if query.is_synopsis or query.allow_unbounded or query.discard_history or query.duplicates:
         raise Refused(
-            "only SQL that is answered from its tables' history can replace a query",
+            "only an SQL query that is answered from the history of its tables can replace a query",
             hint="Install a synopsis or a formula under a new name.",
         )
     if query.to or query.digest is not None or query.zone is not None:
         raise Refused(
             "replacing a query does not change its channels",
-            hint=f"Change them separately: weft subscribe {query.name} --to CHANNEL, weft unsubscribe {query.name}.",
+            hint=(
+                f"Change the channels separately: weft subscribe {query.name} --to CHANNEL, weft unsubscribe "
+                f"{query.name}."
+            ),
         )
 
 
@@ -110,8 +113,11 @@ def _refuse_columns(old: QueryRecord, new: QueryDefinition) -> None:
     columns = [columns_text(each.columns) for each in (new, old)]
     raise Conflict(
         f"the new text returns ({columns[0]}), but {old.name} has answers ({columns[1]})",
-        hint="Select the same columns under the same names, with AS and CAST (nested ones: TO_JSON, FROM_JSON); "
-        "or remove the query and install the new one, whose answers start again at number 1.",
+        hint=(
+            "Select the same columns under the same names, with AS and CAST (for nested columns with TO_JSON and "
+            "FROM_JSON). Or remove the query and install the new text as a new query; the numbers of its answers "
+            "start at 1."
+        ),
     )
 
 

@@ -21,7 +21,7 @@ from weft.faults import query_faults
 from weft.instants import parse_interval
 from weft.planning.plan import columns_of, standing_plan
 from weft.planning.synopsis_plan import Language, SynopsisPlan, asks_history, is_synopsis
-from weft.planning.synopsis_words import Relation, require_bounded
+from weft.planning.synopsis_words import RelationSummary, require_bounded
 from weft.printable import Brief
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ class Shown(Brief):
     ticks: tuple[TickQuery, ...]
     reads: tuple[str, ...]
     read_by: tuple[str, ...]
-    stored: tuple[tuple[Relation, int], ...] = ()
+    stored: tuple[tuple[RelationSummary, int], ...] = ()
     replaced: tuple[ReplacedText, ...] = ()
 
     @property
@@ -131,7 +131,7 @@ def _canonical(home: OpenHome, query: NewQuery) -> NewQuery:
     to = tuple(dict.fromkeys(channel for channel in channels if channel != "cursor"))
     digest, zone = digest_times(query.digest, query.zone)
     if digest is not None and not to:
-        raise Refused("a digest needs a channel", hint="Name one with --to, or omit --digest.")
+        raise Refused("a digest needs a channel", hint="Name a channel with --to, or omit --digest.")
     user = query.user or chosen.install_user
     return replace(query, user=user, every=every, start=start, to=to, digest=digest, zone=zone)
 
@@ -165,7 +165,7 @@ def defined(home: OpenHome, query: NewQuery, schemas: Mapping[str, TableSchema])
         plan = _synopsis(home, query, schemas)
         return definition(signature=plan.signature, plan_body=plan.body, parameters=(), columns=plan.columns)
     if query.duplicates:
-        raise Refused("--duplicates applies to 2fol formulas", hint="Omit it: the answers of SQL are a set.")
+        raise Refused("--duplicates applies to 2fol formulas", hint="Omit --duplicates: the answers of SQL are a set.")
     if query.discard_history:
         raise Refused("--discard-history applies to synopses", hint="Add --keep synopsis.")
     from weft.catalog.discarded import refuse_discarded
@@ -223,7 +223,7 @@ def show(home: OpenHome, name: str, ticks: int) -> Shown:
     )
 
 
-def _stored(home: OpenHome, query: QueryRecord) -> tuple[tuple[Relation, int], ...]:
+def _stored(home: OpenHome, query: QueryRecord) -> tuple[tuple[RelationSummary, int], ...]:
     """Return an empty tuple if the query no longer fits its tables."""
     record = home.catalog.queries.plan(query.plan_id)
     if not is_synopsis(record.body):
@@ -246,7 +246,9 @@ def pause(home: OpenHome, name: str) -> QueryRecord:
     with home.writing(f"pause {name}") as writer:
         query = writer.queries.named(name)
         if query.state != "active":
-            raise Conflict(f"{query.name} is already {query.state}", hint=f"Resume it with `weft resume {query.name}`.")
+            raise Conflict(
+                f"{query.name} is already {query.state}", hint=f"Resume the query with `weft resume {query.name}`."
+            )
         return writer.queries.set_state(name, "paused")
 
 
@@ -263,7 +265,7 @@ def resume(home: OpenHome, name: str, *, skip: bool) -> QueryRecord:
         if skip and is_synopsis(writer.queries.plan(query.plan_id).body):
             raise SynopsisError(
                 f"{query.name} is maintained as a synopsis: --skip would lose rows that later answers need",
-                hint=f"Resume it where it stopped: weft resume {query.name}",
+                hint=f"Resume the query where it stopped: weft resume {query.name}",
             )
         if skip and query.state != "active":
             # Use the plan for --from now, because this plan omits rows that are already in the result of the query.

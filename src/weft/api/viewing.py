@@ -111,12 +111,14 @@ class Viewing(WeftMethods):
         catalog = self.opened.catalog
         tables = {table.table_id: table for table in catalog.tables.all()}
         periods, still, _ = storage_counts(catalog, tables[view.table_id])
-        when = "it is read or refreshed" if view.mode == "batched" else "a poll changes what it reads"
+        when = (
+            "a command reads or refreshes the view" if view.mode == "batched" else "a poll changes a table of the view"
+        )
         last = "never so far" if view.tau is None else f"last at {format_instant(view.tau)}"
-        size = f"It has {periods:,} period{'s' * (periods != 1)}, {still:,} of them open."
-        warnings = [f"WARNING: its last refresh failed: {view.trouble}"] if view.trouble else []
+        size = f"The view has {periods:,} period{'s' * (periods != 1)}, {still:,} of them open."
+        warnings = [f"WARNING: the last refresh of the view failed: {view.trouble}"] if view.trouble else []
         warnings += [f"WARNING: {each}" for each in self.warnings_of_view(view.name)]
-        return (*warnings, size, f"Next due: it is refreshed when {when}; {last}.")
+        return (*warnings, size, f"Next due: the view is refreshed when {when}; {last}.")
 
     def refresh_views(self, names: str | Sequence[str] = (), *, now: AnyInstant | None = None) -> tuple[Refreshed, ...]:
         """Refresh the named views (default: all) and the views that they read.  Return the outcome of each refresh.
@@ -141,7 +143,8 @@ class Viewing(WeftMethods):
         for view in views:
             if view.tau is not None and view.tau > at:
                 raise ClockError(
-                    f"{view.name} was refreshed at {format_instant(view.tau)}, and {format_instant(at)} is earlier",
+                    f"{view.name} was already refreshed at {format_instant(view.tau)}, which is later than "
+                    f"{format_instant(at)}",
                     hint="A clock never goes back. To read an earlier state, use FOR SYSTEM_TIME AS OF.",
                 )
 

@@ -84,7 +84,10 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         if not (existed or create or layout.has_data(folder)):
             raise NotFound(
                 f"{folder} is not a Weft home",
-                hint="Create it with `weft init`, or in Python with Weft.open(…, create=True), or name another folder.",
+                hint=(
+                    "Create the home with `weft init`, or in Python with Weft.open(…, create=True), or name "
+                    "another folder."
+                ),
             )
         catalog = open_catalog(folder, create=create, clock=clock or "wall", at=wall())
         try:
@@ -364,7 +367,7 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
     def _active(self, name: str) -> QueryRecord:
         query = self.catalog.queries.named(name)
         if query.state != "active":
-            raise Conflict(f"{query.name} is {query.state}", hint=f"Resume it with `weft resume {query.name}`.")
+            raise Conflict(f"{query.name} is {query.state}", hint=f"Resume the query with `weft resume {query.name}`.")
         return query
 
     def _check_clock(self, t: int | None) -> None:

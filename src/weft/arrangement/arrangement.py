@@ -45,7 +45,10 @@ from weft.failpoint import failpoint
 from weft.storage.compaction import Compaction
 from weft.storage.delta_log import DataFile
 
-_HINT: Final = "Nothing is lost: an arrangement is derived from its table. Its folder may be deleted at any time."
+_HINT: Final = (
+    "Run the command again. Nothing is lost: an arrangement is derived from its table, and its folder may be "
+    "deleted at any time."
+)
 _ATTEMPTS: Final = 5
 
 
@@ -168,7 +171,7 @@ class Arrangement:
         for rows, places in (each for run in self._runs for each in run.lookup(hashes)):
             batches.append(rows.append_column("which", places))
             if most is not None and sum(batch.num_rows for batch in batches) > most:
-                raise ArrangementError(f"more than {most} rows have one of the keys", where=str(self.folder))
+                raise ArrangementError(f"more than {most} rows have the same key", where=str(self.folder))
         if not batches:
             return self.schema.empty_table()
         checked = []
@@ -210,7 +213,7 @@ class Arrangement:
                     return
                 except FileNotFoundError:  # another process merged in between, or the file is lost
                     continue
-            raise StateRefused("one of its runs is missing")
+            raise StateRefused("a run (sorted file) of the arrangement is missing")
         except StateRefused as refused:
             self._refuse(str(refused))
         except ArrangementDamaged as damage:
@@ -260,7 +263,7 @@ class Arrangement:
         one = write_run(self.folder, self.schema, merging.in_order(self._opened(group)))
         failpoint("arrangement.merged")
         if one.rows != sum(record.rows for record in group):
-            raise self._damaged("a merge returned another number of rows than it read")
+            raise self._damaged("a merge returned a different number of rows than it read")
         return [*(record for record in records if record not in group), one]
 
     def _commit(self, files: Mapping[str, int], records: Sequence[RunRecord]) -> None:
@@ -299,7 +302,7 @@ class Arrangement:
         try:
             intact = pc.all(pc.equal(row_checksums(carried), batch.column("sum"))).as_py()
         except duckdb.Error as error:
-            raise self._damaged(f"its rows cannot be read: {error}") from error
+            raise self._damaged(f"the rows of a run cannot be read: {error}") from error
         if not intact:
             raise self._damaged("rows differ from what was written")
         return carried

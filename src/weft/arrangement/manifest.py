@@ -87,7 +87,7 @@ def manifest_bytes(folder: Path) -> bytes | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise StateRefused(f"its manifest cannot be read: {error.strerror}") from error
+        raise StateRefused(f"the manifest cannot be read: {error.strerror}") from error
 
 
 def carried_columns(folder: Path) -> tuple[str, ...]:
@@ -103,17 +103,17 @@ def parsed(raw: bytes, hash_version: str, key: Sequence[str], schema: pa.Schema)
     """Parse a manifest. Raise StateRefused if it is damaged or has another format, hash, key or schema."""
     body, _, check = raw.rpartition(b"\n")
     if check != _check(body):
-        raise StateRefused("its manifest is damaged")
+        raise StateRefused("the manifest is damaged")
     content: dict[str, Any] = json.loads(body)
     if content["format"] != FORMAT:
-        raise StateRefused(f"its format is {content['format']}; this version of Weft writes {FORMAT}")
+        raise StateRefused(f"the manifest has format {content['format']}, but this version of Weft writes {FORMAT}")
     if content["hash_version"] != hash_version:
-        raise StateRefused("it was sorted with the hash of another version of DuckDB")
+        raise StateRefused("the arrangement was sorted with the hash of another version of DuckDB")
     if tuple(content["key"]) != tuple(key):
-        raise StateRefused(f"its key is {', '.join(content['key'])}")
+        raise StateRefused(f"the key is {', '.join(content['key'])}")
     stored = tuple((name, kind) for name, kind in content["schema"])
     if stored != columns_of(schema):
-        raise StateRefused("it carries other columns")
+        raise StateRefused("the arrangement has other columns")
     runs = tuple(
         RunRecord(run["name"], run["rows"], run["size"], run["crc"], tuple((a, b) for a, b in run["values"]))
         for run in content["runs"]

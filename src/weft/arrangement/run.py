@@ -116,21 +116,25 @@ def open_run(folder: Path, record: RunRecord, schema: pa.Schema) -> SortedRun:
     try:
         identity = _identity(path, record)
         if os.stat(path).st_size != record.size:
-            raise ArrangementDamaged("the size of an arrangement's run differs from what was written", where=str(path))
+            raise ArrangementDamaged(
+                "the size of a sorted file of an arrangement differs from the size that was written", where=str(path)
+            )
         with pa.memory_map(str(path)) as source:
             buffer = source.read_buffer()
         if identity not in _checked and _crc_without(buffer, record.values) != record.crc:
             raise ArrangementDamaged(
-                "the content of an arrangement's run differs from what was written", where=str(path)
+                "the content of a sorted file of an arrangement differs from what was written", where=str(path)
             )
         batches = _batches(buffer)
     except FileNotFoundError:
         raise
     except (OSError, ValueError, pa.ArrowException) as error:
-        raise ArrangementDamaged(f"an arrangement's run cannot be read: {error}", where=str(path)) from error
+        raise ArrangementDamaged(f"a sorted file of an arrangement cannot be read: {error}", where=str(path)) from error
     wrong = any(batch.schema != run_schema(schema) for batch in batches)
     if wrong or sum(batch.num_rows for batch in batches) != record.rows:
-        raise ArrangementDamaged("the rows of an arrangement's run differ from what was written", where=str(path))
+        raise ArrangementDamaged(
+            "the rows of a sorted file of an arrangement differ from what was written", where=str(path)
+        )
     _checked.add(identity)
     bounds = [(batch.column("hash")[0].as_py(), batch.column("hash")[-1].as_py()) for batch in batches]
     least, greatest = (pa.array([bound[at] for bound in bounds], pa.uint64()) for at in (0, 1))

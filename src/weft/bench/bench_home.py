@@ -1,6 +1,6 @@
 """Provide a home for benchmarks. The home contains a generated NetNews, holds the lease, and measures ticks.
 
-The generated NetNews has any size, and the same seed gives the same messages. Each day has 3,800 messages, as in the
+The generated NetNews can have any size. The same seed gives the same messages. Each day has 3,800 messages, as in the
 paper's table (section 6.2.1). Six of ten messages are replies, mostly to recent messages. One group in fifty is
 comp.databases. The number of a message determines the time of the message. The instant "four weeks ago" therefore
 advances through the table as fast as the table grows.
@@ -42,10 +42,10 @@ _AN_HOUR = 3_600_000_000
 
 
 @dataclass(kw_only=True)
-class Ticks:
+class TickTimes:
     """Measurements of ticks: seconds, Spark jobs, new rows.
 
-    ``parts`` maps each phase of a tick (``execution.phases``) to seconds. A further entry has the rest of the tick.
+    ``parts`` maps each phase of a tick (``execution.phases``) to seconds. The entry ``the rest`` has all other time.
     """
 
     ticks: list[float] = field(default_factory=list)
@@ -179,11 +179,11 @@ QUERIES: Final = {
         "WHERE m.inreplyto IS NULL AND m1.inreplyto = m.msgid AND m2.inreplyto = m1.msgid"
     ),
 }
-"""The paper's test queries (figure 4). In this table, a missing inreplyto is NULL."""
+"""The paper's test queries (figure 4). The column ``inreplyto`` is NULL for a message that is not a reply."""
 
 
 def arrival(number: int) -> int:
-    """Return the ts of message ``number`` in microseconds UTC."""
+    """Return the ts of the message with this number in microseconds UTC."""
     return BEGIN + number * DAY // PER_DAY
 
 
@@ -213,7 +213,9 @@ _WORDS: Final = [f"word{number}" for number in range(997)]
 
 
 def _parent(number: int, random: Random) -> int | None:
-    """Return the number of the parent of message ``number``, or None. Most messages reply to a recent message."""
+    """Return the number of the message to which this message replies, or None. Most messages reply to a recent
+    message.
+    """
     back = 1 + int(random.expovariate(1 / 2_000))
     return number - back if random.random() < 0.6 and back <= number else None
 

@@ -2,9 +2,9 @@
 
     weft bench commands --rounds 5
 
-Each command runs over a fresh copy of one home, alternately without and with the class-data archive. The report has
-the medians of the wall time and of the processor time. The processor time includes all processes that the command
-starts, even Java and processes that outlive the command. In addition, each round starts a server over a fresh copy and
+Each command runs over a fresh copy of one home, alternately without and with the class-data archive. The report has the
+medians of the wall time and of the processor time. The processor time includes all processes that the command starts,
+including Java and processes that outlive the command. In addition, each round starts a server over a fresh copy and
 waits for the end of the rehearsal. Each of the four commands runs once in this server. For these commands, the report
 has the processor time of the client and of the server.
 """
@@ -70,7 +70,10 @@ def compare(rounds: int, folder: Path | None, out: Path | None, progress: Callab
     if sys.platform != "linux":
         raise Refused("weft bench commands runs on Linux only: it measures the processor time of processes")
     if make_archive(rehearse) not in ("made", "there"):
-        raise Refused("the class-data archive does not exist", hint="`weft prepare` makes it, or says why it cannot.")
+        raise Refused(
+            "the class-data archive does not exist",
+            hint="Create the archive with `weft prepare`, which also says why it cannot be created.",
+        )
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
     with TemporaryDirectory(prefix="weft-bench-", dir=folder) as text:
         place = Path(text)
@@ -94,7 +97,7 @@ def compare(rounds: int, folder: Path | None, out: Path | None, progress: Callab
 
 
 def prepare(place: Path) -> dict[str, list[str]]:
-    """In ``place/made``, create the demo's home without the last week. Map names to the commands to measure."""
+    """In ``place/made``, create the demo's home without the last week. Return the commands to measure, by name."""
     numbers: dict[str, int] = {}
     last = WEEKS - 1
     with Weft.open(place / "made", clock="replay", create=True) as weft:
@@ -163,7 +166,8 @@ def run(command: Sequence[str], environ: Mapping[str, str]) -> tuple[float, floa
             process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise ExecutionError(
-            f"weft {command[0]} failed with exit code {process.returncode}", hint="Run it yourself to see its output."
+            f"weft {command[0]} failed with exit code {process.returncode}",
+            hint="Run the command yourself to see its output.",
         )
     return wall, processor
 
@@ -217,9 +221,9 @@ def serving(home: Path, environ: Mapping[str, str]) -> Iterator[int]:
     ) as process:
         try:
             if process.stdout is None or not process.stdout.readline().startswith("Serving"):
-                raise ExecutionError("weft serve did not start", hint="Run it yourself to see its output.")
+                raise ExecutionError("weft serve did not start", hint="Run `weft serve` yourself to see its output.")
             if not any(line.startswith("Warm") for line in process.stdout):
-                raise ExecutionError("weft serve ended during its rehearsal")
+                raise ExecutionError("weft serve ended before it was warmed up")
             yield process.pid
         finally:
             process.send_signal(signal.SIGTERM)

@@ -1,10 +1,10 @@
-"""Generate a directory of employees with a history. The directory has any size and is reproducible.
+"""Generate a directory of employees with a history. The size alone determines the contents.
 
 The directory has four tables and 1,000 changes a day, in proportion to the row counts of the tables. Each day, 475
-changes concern employees, 475 concern assignments, 49 concern projects, and one concerns a department. The keys of a
-table change in turn, in an order unrelated to the values of the keys. A change ends the open row of a key and starts
-the next row of the key. Change ``j`` of a table of n rows therefore starts version ``j // n + 1`` of a key. Change
-``j`` also ends the row that change ``j - n`` started, or a row of the first day.
+changes concern employees, 475 concern assignments, 49 concern projects, and one concerns a department. Every key of a
+table changes once before any key changes again. The order of these changes is unrelated to the key values. A change
+ends the open row of a key and starts the next row of the key. In a table of ``n`` rows, change number ``j`` therefore
+starts version ``j // n + 1`` of a key.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _STRIDE: Final = 15_485_863
 class DirectoryTable:
     """A table of the directory.
 
-    The columns are SQL expressions over the key ``k`` and the version ``v``. The first column is the key. At any time,
-    ``rows`` rows are open. Every day, ``daily`` rows change.
+    The columns are SQL expressions over the key ``k`` and the version ``v``. The first column is the key. The table
+    always has ``rows`` open rows. Every day, ``daily`` of the open rows change.
     """
 
     name: str
@@ -89,7 +89,7 @@ class DirectoryTable:
         return f"SELECT j, {key} AS k, j // {self.rows} + 1 AS v, {self._day('j')} AS stamp FROM {numbers}"
 
     def _day(self, number: str) -> str:
-        """Return SQL for the instant of change ``number``. Rows of the first day have negative numbers."""
+        """Return SQL for the instant of the change with this number. Rows of the first day have negative numbers."""
         return f"{BEGIN} + CASE WHEN {number} < 0 THEN 0 ELSE ({number}) // {self.daily} + 1 END * {DAY}"
 
     def _logged(self, rows: str) -> str:

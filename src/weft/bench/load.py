@@ -4,7 +4,7 @@
 
 Weft loads the file into a table of a new home (``weft ingest file``). Plain Spark loads the file into a Delta table,
 with a given schema. For CSV, Spark also runs with an inferred schema, because Weft infers a schema. The methods
-alternate in one process with a warm Spark session, and the report has medians.
+alternate in one process with a warm Spark session. The report gives medians.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ def compare(
     """
     other = next((kind for kind in formats if kind not in FORMATS), None)
     if other is not None:
-        raise Refused(f"{other!r} is not a format of this benchmark", hint=f"The formats are {', '.join(FORMATS)}.")
+        raise Refused(
+            f"{other!r} is not a format of this benchmark", hint=f"Use one of the formats {', '.join(FORMATS)}."
+        )
     times: list[LoadTimes] = []
     with TemporaryDirectory(prefix="weft-bench-", dir=folder) as text:
         place = Path(text)
@@ -93,7 +95,7 @@ def compare(
 
 
 def ways(kind: str) -> list[str]:
-    """Return the names of the methods for loading a file of the format ``kind``."""
+    """Return the names of the methods for loading a file of this format."""
     return [WEFT, GIVEN, INFERRED] if kind == "csv" else [WEFT, GIVEN]
 
 
@@ -107,7 +109,7 @@ def write_file(place: Path, rows: int, kind: str) -> Path:
 
 
 def load(place: Path, file: Path, rows: int, kind: str, way: str, spark: SparkSession) -> float:
-    """Load the file with the method ``way`` into a temporary folder, and return the elapsed seconds."""
+    """Load the file into a temporary folder with one method, and return the elapsed seconds."""
     with TemporaryDirectory(prefix="loaded-", dir=place) as text:
         target = Path(text) / "target"
         before = time.perf_counter()
@@ -128,7 +130,7 @@ def load(place: Path, file: Path, rows: int, kind: str, way: str, spark: SparkSe
 
 
 def report(times: Sequence[LoadTimes]) -> str:
-    """Return a table with one row per method. Each row compares the method with Weft.
+    """Return a table with one row per method. The last column is the time of Weft divided by the time of the method.
 
     >>> print(report([LoadTimes(4000000, "csv", 1, WEFT, [3.0, 4.0, 9.0]), LoadTimes(4000000, "csv", 1, GIVEN, [5.0])]))
     file      way                       seconds  rows a second  Weft / it

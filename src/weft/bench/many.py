@@ -3,8 +3,8 @@
     weft bench many --queries 1 --queries 100000
 
 The benchmark loads a table of messages once and copies the home for each number of queries. The queries of a home
-differ only in their constants. The homes are ticked in turn, with 3,800 new messages per tick. Finally, the benchmark
-measures a hundred queries of different shapes. The report has medians. Absolute times depend on the machine.
+differ only in their constants. Each round runs one tick of each home, with 3,800 new messages. Finally, the benchmark
+measures a hundred queries of different shapes. The report gives medians. Absolute times depend on the machine.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from typing import Any, Final
 
 from weft.api.standing import NewQuery
 from weft.api.weft import Weft
-from weft.bench.bench_home import GROUPS, NEW, BenchHome, Ticks
+from weft.bench.bench_home import GROUPS, NEW, BenchHome, TickTimes
 from weft.execution.phases import measure_phases
 from weft.runtime.session import stop_session
 
 _SENDERS: Final = 5_000
 _ONE_BY_ONE: Final = 100
-"""Up to this number, queries are installed one at a time. More queries are installed together."""
+"""The maximum number of queries that are installed one at a time. A larger set of queries is installed in one call."""
 _SHAPES: Final = 100
 
 SHAPES: Final[Mapping[str, str]] = {
@@ -46,7 +46,7 @@ With all authors and groups, each shape has up to a quarter of a million queries
 
 
 @dataclass
-class QuerySet(Ticks):
+class QuerySet(TickTimes):
     """A set of queries and the measurements of its ticks."""
 
     shape: str

@@ -2,14 +2,14 @@
 
     weft bench synopses --events 1000000 --batch 1000 --batch 100000
 
-In the generated log, managers approve documents. Users publish and open documents, and are granted and revoked access.
-The log has one event per time point and five events per second. The number of users and documents is constant. Three
-formulas (once, since, an aggregation) process the log in batches of each size. At three places in the log, one batch is
-also evaluated from the whole earlier history.
+In the generated log, managers approve documents. Users publish and open documents. Users also receive and lose
+permissions to open documents. The log has one event per time point and five events per second. The number of users and
+documents is constant. Three formulas (once, since, an aggregation) process the log in batches of each size. At three
+places in the log, the answers of one batch are also computed from all events up to the end of the batch.
 
 After the batches, the formulas are installed in one home and measured end to end: load events, tick, commit the
-answers. Ticks of each size are measured near the start and near the end of the log. In between, the largest ticks
-process the log. If SQL can express a formula, the query over the stored history is also measured.
+answers. Ticks of each size are measured near the start and near the end of the log. Between the measured ticks, ticks
+of the largest size process the log. If SQL can express a formula, the query over the stored history is also measured.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from weft.api.standing import Keep
 from weft.derivation.synopsis.construct import Synopsis, synopsis
 from weft.errors import ExecutionError
 from weft.execution.phases import measure_phases
-from weft.execution.synopsis.batch import EMPTY, Batch
+from weft.execution.synopsis.batch import EMPTY, StateBatch
 from weft.execution.synopsis.evaluating import evaluate
 from weft.formula.parse_formula import reading
 from weft.formula.signature import signature
@@ -55,7 +55,7 @@ _DOCUMENTS: Final = 500
 _A_SECOND: Final = 5
 _NAMES: Final = ("approve", "publish", "grant", "revoke", "access")
 _SHARES: Final = (1, 1, 3, 2, 3)
-"""The number of events of each predicate in ten events."""
+"""For each predicate of ``_NAMES``, the number of events among ten events."""
 _AIM: Final = 50_000
 _PLACES: Final = 3
 
@@ -91,7 +91,7 @@ class FormulaRun:
 
 @dataclass
 class FromHistory:
-    """The evaluation of a batch from all events up to its end: the number of events, and the seconds."""
+    """The evaluation of a batch from all events (``events``) up to the end of the batch."""
 
     formula: str
     batch: int
@@ -126,7 +126,6 @@ def compare(
 
 
 def _ticked(log: EventLog, sizes: Sequence[int], progress: Callable[[str], None]) -> Iterator[dict[str, object]]:
-    """Synopses are measured with each tick size, queries over the stored history only with the largest size."""
     tables = [(name, ("m" if name == "approve" else "u", "d")) for name in _NAMES]
     answers: dict[str, int] = {}
     for ticks in measure_ticks(log.rows, tables, FORMULAS, sizes, "synopsis"):
@@ -166,7 +165,7 @@ def _run_formula(
 def _from_history(
     name: str, of_formula: Synopsis, log: EventLog, window: tuple[int, int], expected: pa.Table
 ) -> FromHistory:
-    """Evaluate the formula at the events of ``window`` from all events before the end of the window."""
+    """Evaluate the formula from all events before the end of ``window``, and compare the answers in ``window``."""
     first, end = window
     before = time.perf_counter()
     _, answers = evaluate(of_formula, EMPTY, log.batch(0, end))
@@ -203,11 +202,11 @@ class EventLog:
             text = f"SELECT i AS tp, {columns} FROM range({events}) AS numbers(i) ORDER BY i"
             return cls(connection.sql(text).to_arrow_table())
 
-    def batches(self, size: int) -> Iterator[Batch]:
+    def batches(self, size: int) -> Iterator[StateBatch]:
         """Return the log in batches of ``size`` events, without an incomplete last batch."""
         return (self.batch(first, first + size) for first in range(0, self.events - size + 1, size))
 
-    def batch(self, first: int, end: int) -> Batch:
+    def batch(self, first: int, end: int) -> StateBatch:
         """Return the events at the time points in [``first``, ``end``)."""
         rows = self.rows.slice(first, end - first)
         seconds = pc.divide(rows.column("tp"), _A_SECOND)
@@ -217,7 +216,7 @@ class EventLog:
             name: rows.filter(pc.equal(kinds, pa.scalar(number, pa.int8()))).select(["tp", "c1", "c2"])
             for number, name in enumerate(_NAMES)
         }
-        return Batch(points, events)
+        return StateBatch(points, events)
 
 
 def _line(run: FormulaRun) -> str:
@@ -259,7 +258,8 @@ HISTORY_QUERIES: Final = {
     ),
 }
 """Queries over the stored history, for those formulas that SQL can express efficiently.
-SQL has no count over a window at each row. A query for SINCE needs a nested NOT EXISTS, and is very slow in Spark.
+
+The SQL of standing queries has no aggregates. A query for SINCE needs a nested NOT EXISTS, and is very slow in Spark.
 """
 
 
@@ -267,8 +267,8 @@ SQL has no count over a window at each row. A query for SINCE needs a nested NOT
 class SynopsisTicks:
     """Ticks of one size over a log: the seconds of ticks and loads near the start and near the end of the log.
 
-    ``kept`` names the data that the queries read. ``queries`` has the names of the queries. ``processor`` has the
-    processor seconds of this process in each tick.
+    ``kept`` says whether the queries read synopses or the stored history. ``queries`` has the names of the queries.
+    ``processor`` has the processor seconds of this process in each tick.
     """
 
     kept: Keep
@@ -327,7 +327,7 @@ def measure_ticks(
     sizes: Sequence[int],
     keep: Keep,
 ) -> Iterator[SynopsisTicks]:
-    """Measure ticks of each size over the log ``rows`` (tp, kind, c1, c2).
+    """Measure ticks of each size over a log. ``rows`` has the columns ``tp, kind, c1, c2``.
 
     ``tables`` has the columns of each kind of event.
     """

@@ -3,7 +3,7 @@
     weft bench tapestry --messages 380000 --messages 3800000
 
 Ticks and full queries alternate in one Spark session over the same tables. Each tick has 3,800 new messages. The report
-has medians. Absolute times depend on the machine.
+gives medians. Absolute times depend on the machine.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from weft.bench.bench_home import COLUMNS, NEW, QUERIES, BenchHome, Ticks, arrival
+from weft.bench.bench_home import COLUMNS, NEW, QUERIES, BenchHome, TickTimes, arrival
 from weft.errors import Refused
 from weft.execution.groups import instant
 from weft.execution.phases import measure_phases
@@ -33,14 +33,14 @@ _BYTES: Final = 700
 
 
 @dataclass
-class Size(Ticks):
+class Size(TickTimes):
     """The measurements for one number of messages, in seconds."""
 
     messages: int
     load: float = 0.0
     first_tick: float = 0.0
     cold: list[float] = field(default_factory=list)
-    """The seconds of the first ticks. The medians exclude these ticks."""
+    """The durations of the first ticks, in seconds. The medians exclude these ticks."""
     references: list[float] = field(default_factory=list)
     """The durations of an empty Spark job plus a Delta commit of one row, in seconds."""
     full: dict[str, list[float]] = field(default_factory=dict)
@@ -132,7 +132,7 @@ class Bench(BenchHome):
 def measure(home: Path, count: int, rounds: tuple[int, int, int], progress: Callable[[str], Any]) -> Size:
     """Measure a home with ``count`` messages.
 
-    ``rounds`` has the numbers of unmeasured rounds, of measured rounds, and of measured rounds with the full queries.
+    ``rounds`` has three numbers: the unmeasured rounds, the measured rounds, and the measured rounds with full queries.
     """
     bench, size = Bench(home), Size(count)
     warm, ticks, in_full = rounds

@@ -4,7 +4,7 @@
 
 A directory of employees gets three views and a history with the given number of periods. Every day, 1,000 further
 changes arrive in one batch, and each view is refreshed after each batch. In some rounds Spark also recomputes the views
-from the same files with the same SQL. The homes are measured in turn in one process, and the report has medians.
+from the same files with the same SQL. Each round measures every home, in one process. The report gives medians.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ class RefreshTimes:
 
 
 @dataclass
-class History:
-    """A history with ``periods`` periods: the seconds for recording each batch, and the times of each view."""
+class HistoryTimes:
+    """The seconds for recording each batch of a history, and the times of each view."""
 
     periods: int
     employees: int
@@ -97,15 +97,15 @@ def compare(
 ) -> None:
     """Measure each history, print the results, and write the figures to ``out`` as JSON.
 
-    ``rounds`` has the numbers of unmeasured rounds, of measured rounds, and of measured rounds with recomputed views.
-    Raise Refused if a history has fewer periods than the tables have rows. Raise ExecutionError if a view and its
-    recomputation differ.
+    ``rounds`` has three numbers: the unmeasured rounds, the measured rounds, and the measured rounds that recompute
+    views. Raise Refused if a history has fewer periods than the tables have rows. Raise ExecutionError if a view and
+    its recomputation differ.
     """
     _check(periods, employees)
     warm, counted, full = rounds
     with tempfile.TemporaryDirectory(prefix="weft-bench-", dir=folder) as text:
         directories = [
-            _Directory(Path(text) / f"home-{count}", History(count, employees), progress) for count in periods
+            _Directory(Path(text) / f"home-{count}", HistoryTimes(count, employees), progress) for count in periods
         ]
         for number in range(warm + counted):
             for each in directories:
@@ -137,7 +137,7 @@ def _check(periods: Sequence[int], employees: int) -> None:
 
 
 class _Directory:
-    def __init__(self, home: Path, case: History, progress: Callable[[str], None]) -> None:
+    def __init__(self, home: Path, case: HistoryTimes, progress: Callable[[str], None]) -> None:
         self.weft = Weft.open(home, clock="replay", create=True)
         self.case, self.say = case, progress
         self.tables = tables(case.employees)
@@ -211,7 +211,7 @@ class _Directory:
         return _timed(work)
 
     def _recompute(self, view: RefreshTimes) -> float:
-        """Return the seconds. Raise ExecutionError if the view has another number of periods."""
+        """Return the seconds. Raise ExecutionError if the view has a different number of periods."""
         before = time.perf_counter()
         view.periods = self._count_recomputed(view.view)
         seconds = time.perf_counter() - before
@@ -245,10 +245,10 @@ def _timed(work: Callable[[], object]) -> float:
     return time.perf_counter() - before
 
 
-def report(cases: Sequence[History]) -> str:
+def report(cases: Sequence[HistoryTimes]) -> str:
     """Return a table with the medians, ratios and growth of each history and view.
 
-    The growth is relative to the shortest history. If a figure has an aim, the aim follows the figure.
+    The growth is relative to the shortest history. For some figures, the table also shows the target (``aim``).
 
     >>> few = History(10, 5, [0.5], [RefreshTimes("v", 3.0, [1.0, 2.0, 9.0], [40.0], 7)])
     >>> many = History(100, 5, [0.5], [RefreshTimes("v", 9.0, [3.0])])
@@ -275,7 +275,7 @@ def report(cases: Sequence[History]) -> str:
     return "\n".join(lines)
 
 
-def _json(case: History) -> dict[str, Any]:
+def _json(case: HistoryTimes) -> dict[str, Any]:
     return {
         **asdict(case),
         "views": [{**asdict(view), "batch": view.batch, "ratio": view.ratio} for view in case.views],

@@ -79,7 +79,7 @@ class Database:
         if self._lease is None or name not in (None, self._lease.name):
             raise CatalogError(
                 f"this change needs the lease to {name or 'write'}",
-                hint="Make it within catalog.writing(…) or catalog.delivering(…).",
+                hint="Make the change within catalog.writing(…) or catalog.delivering(…).",
             )
         with self.changing() as connection:
             yield connection
@@ -98,7 +98,7 @@ class Database:
 
 def home_closed(home: Path) -> HomeClosed:
     """Return the error for a use of a home after ``close``."""
-    return HomeClosed(f"the home {home} was closed", hint=f"Open it again: Weft.open({str(home)!r})")
+    return HomeClosed(f"the home {home} was closed", hint=f"Open the home again: Weft.open({str(home)!r})")
 
 
 def inserted_id(connection: Connection, statement: Insert) -> int:
@@ -116,10 +116,11 @@ def require_held(connection: Connection, lease: Lease) -> None:
     if current.token == lease.token and current.holder is not None:
         return
     if current.token == lease.token:
-        raise LeaseLost(f"the lease with token {lease.token} was released already", hint="Acquire the lease again.")
+        raise LeaseLost(f"the lease with token {lease.token} was already released", hint="Acquire the lease again.")
     raise LeaseLost(
-        f"another writer took this home over (its token is {current.token}, this one's {lease.token})",
-        hint="Nothing more was written. Run the command again: it continues from what was committed.",
+        f"another writer took this home over (its lease has the token {current.token}; the lease of this "
+        f"writer has {lease.token})",
+        hint="Nothing more was written. Run the command again; it continues after the last commit.",
     )
 
 
@@ -148,12 +149,15 @@ def _explained(error: DBAPIError, home: Path) -> CatalogError:
         return CatalogError(
             f"the disk of the catalog is full, with {free_bytes(home)[0]:,} bytes free",
             where=str(home),
-            hint="Free some space and run the command again: it continues from what was committed.",
+            hint="Free some space and run the command again; it continues after the last commit.",
         )
     if "locked" in reason or "busy" in reason:
-        hint = "Another process is writing to it: try again in a moment."
+        hint = "Try again in a moment: another process is writing to the catalog."
     elif "readonly" in reason or "unable to open" in reason:
         hint = "Check that the folder exists and is writable."
     else:
-        hint = "The file catalog.sqlite is damaged: restore a backup of the entire home, not of this file alone."
+        hint = (
+            "Restore a backup of the entire home, because the file catalog.sqlite is damaged. Do not restore "
+            "this file alone."
+        )
     return CatalogError(f"the catalog could not be used: {reason}", where=str(home), hint=hint)

@@ -62,7 +62,7 @@ def open_database(home: Path, url: str | None, *, create: bool, clock: Clock, at
         _refuse_orphan(home)
         if not create:
             raise CatalogError(
-                f"{home} is not a Weft home", hint="Create one with `weft init`, or name another with --home."
+                f"{home} is not a Weft home", hint="Create a home with `weft init`, or name another home with --home."
             )
     if create:
         _make_folders(home, new=not file.exists())
@@ -106,24 +106,26 @@ def _check_format(engine: Engine, home: Path, *, create: bool, clock: Clock, at:
     if not exists:
         _refuse_orphan(home)
         if not create:
-            raise CatalogError(f"{home} is not a Weft home: its catalog is empty", hint="Create one with `weft init`.")
+            raise CatalogError(
+                f"{home} is not a Weft home: its catalog is empty", hint="Create a home with `weft init`."
+            )
         _make_database(engine, clock=clock, at=at)
     with engine.connect() as connection:
         version = connection.execute(select(ddl.home.c.format)).scalar_one_or_none()
     if version is None:
         raise CatalogError(
-            f"the catalog of {home} has no home record: it is damaged",
+            f"the catalog of {home} is damaged: it has no home record",
             hint="Restore a backup of the entire home.",
         )
     if not isinstance(version, int) or version < FIRST_FORMAT:
         raise CatalogError(
-            f"the catalog of {home} says that its format is {version!r}, which no Weft has written: it is damaged",
+            f"the catalog of {home} is damaged: it gives its format as {version!r}, which no version of Weft writes",
             hint="Restore a backup of the entire home.",
         )
     if version > ddl.FORMAT:
         raise CatalogError(
-            f"the home {home} has format {version}, but this Weft reads only up to {ddl.FORMAT}",
-            hint="Use the newer Weft that wrote it.",
+            f"the home {home} has format {version}, but this version of Weft reads formats up to {ddl.FORMAT}",
+            hint="Use the version of Weft that wrote the home, or a newer one.",
         )
     if version < ddl.FORMAT:
         with engine.connect() as plain, (connection := to_write(plain)).begin():
@@ -163,13 +165,13 @@ def _make_folders(home: Path, *, new: bool) -> None:
         make_folder(layout.logs_folder(home))
     except OSError as error:
         raise CatalogError(
-            f"the home {home} could not be created: {error.strerror}", hint="Choose another with --home."
+            f"the home {home} could not be created: {error.strerror}", hint="Choose another folder with --home."
         ) from error
 
 
 def _refuse_orphan(home: Path) -> None:
     if layout.has_data(home):
         raise CatalogError(
-            f"the catalog of {home} is missing, but its data exists",
-            hint="Restore catalog.sqlite from the same backup as the data; a new home needs another folder.",
+            f"the catalog of {home} is missing, but the data exists",
+            hint="Restore catalog.sqlite from the same backup as the data, or create a new home in another folder.",
         )

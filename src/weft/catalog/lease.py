@@ -54,8 +54,8 @@ class Leases:
             free = held.holder is None or (self._name, held.token) in liveness.given_back
             if not free and held.expires_at > at and not liveness.is_gone(held.holder):
                 raise LeaseBusy(
-                    f"another writer is at work: {held.purpose} ({shown(held.holder)})",
-                    hint="Wait until it is done; its lease expires by itself if it is dead.",
+                    f"another process is writing to this home: {held.purpose} ({shown(held.holder)})",
+                    hint="Wait until the other process has ended. If it is dead, its lease expires by itself.",
                 )
             lease = Lease(self._name, held.token + 1, purpose, holder, at, at + ttl_us)
             connection.execute(

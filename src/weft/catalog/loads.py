@@ -332,7 +332,7 @@ class LoadHistory:
         with self._database.reading() as connection:
             row = connection.execute(_summary_query().where(ddl.loads.c.load_id == load_id)).first()
         if row is None:
-            raise NotFound(f"there is no load {load_id}", hint="`weft loads` lists them.")
+            raise NotFound(f"there is no load {load_id}", hint="List the loads with `weft loads`.")
         return _as_summary(row._mapping)
 
     def begin_undo(self, load_id: int) -> None:

@@ -22,8 +22,11 @@ def table_name(name: str) -> str:
     """Return ``name``.  Raise Refused if ``name`` cannot be an SQL name or a folder name."""
     if _TABLE_NAME.fullmatch(name) is None or "__" in name:  # msgs__news is the view of the new rows of msgs
         raise Refused(
-            f"{name!r} cannot be a table's name",
-            hint="Use letters, digits and single _ (at most 100, no digit first).",
+            f"{name!r} is not a valid name of a table",
+            hint=(
+                "Use at most 100 letters, digits and underscores. Do not begin with a digit, and do not write "
+                "two underscores in a row."
+            ),
         )
     return name
 
@@ -34,8 +37,11 @@ def query_name(name: str) -> str:
         _QUERY_NAME.fullmatch(name) is None or "__" in name
     ):  # results.late__news is the view of the new rows of results.late
         raise Refused(
-            f"{name!r} cannot be a query's name",
-            hint="Use letters, digits, single _, - and . (at most 100, a letter, digit or _ first).",
+            f"{name!r} is not a valid name of a query",
+            hint=(
+                "Use at most 100 letters, digits, underscores, hyphens and dots. Begin with a letter, a digit or "
+                "an underscore, and do not write two underscores in a row."
+            ),
         )
     return name
 

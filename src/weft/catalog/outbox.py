@@ -121,7 +121,7 @@ class Outbox:
                 subscription.delivered,
                 subscription.round,
             ):
-                raise Conflict(f"the subscription to {current.channel} was changed meanwhile")
+                raise Conflict(f"another process changed the subscription to {current.channel} in the meantime")
             outbox = ddl.outbox.c
             row = connection.execute(
                 select(ddl.outbox).where(outbox.sub_id == current.sub_id, outbox.state.not_in(_OVER))
@@ -133,7 +133,9 @@ class Outbox:
                 new_entry = insert(ddl.outbox).values(state="pending", attempts=1, **values)
                 return _read_entry(connection, inserted_id(connection, new_entry))
             if (row.first_ordinal, row.last_ordinal) != (first, last):
-                raise CatalogError(f"the message {row.first_ordinal} to {row.last_ordinal} is still under way")
+                raise CatalogError(
+                    f"the message with the answers {row.first_ordinal} to {row.last_ordinal} is still being delivered"
+                )
             values = {"position": position, "about": row.about or about, "attempts": row.attempts + 1}
             _change_entry(connection, row.entry_id, state="pending", **values)
             return _read_entry(connection, row.entry_id)
@@ -179,7 +181,7 @@ def _read_entry(connection: Connection, entry_id: int) -> OutboxEntry:
 def _unsent(connection: Connection, entry_id: int) -> OutboxEntry:
     entry = _read_entry(connection, entry_id)
     if entry.state in _OVER:
-        raise CatalogError(f"the message {entry_id} was {entry.state} already")
+        raise CatalogError(f"the message {entry_id} was already {entry.state}")
     return entry
 
 

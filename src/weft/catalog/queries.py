@@ -177,7 +177,7 @@ class Queries:
             if query.state == "removed" and query.reason in (PURGING, _PURGED):
                 raise NotFound(
                     f"the query {query.name} was removed with its answers",
-                    hint="`weft queries` lists the installed queries.",
+                    hint="List the installed queries with `weft queries`.",
                 ) from None
             raise
 
@@ -267,7 +267,7 @@ class Queries:
             advance_watermark(connection, instant)
             if query.tau is not None and instant < query.tau:
                 tau, wanted = format_instant(query.tau), format_instant(instant)
-                raise ClockError(f"{query.name} was ticked up to {tau}: it cannot go back to {wanted}")
+                raise ClockError(f"{query.name} was ticked up to {tau} and cannot go back to {wanted}")
             plan_id = plan_of(connection, signature, plan_body)
             run = None if query.every_us is None else instant + query.every_us
             begin = {"from_mode": "now", "from_instant": instant, "tau": instant}
@@ -346,7 +346,7 @@ def _refuse_read(connection: Connection, query: QueryRecord) -> None:
     readers = _readers(connection, query.query_id)
     if readers:
         names = ", ".join(reader.name for reader in readers)
-        raise Conflict(f"{query.name} is read by {names}", hint="Remove what reads it first.")
+        raise Conflict(f"{query.name} is read by {names}", hint="Remove the queries and views that read it first.")
 
 
 def query_record(row: Sequence[Any]) -> QueryRecord:
@@ -480,8 +480,8 @@ def _refuse_taken(connection: Connection, queries: Sequence[QueryDefinition]) ->
         live = select(columns.folded).where(columns.folded.in_(some), columns.state != "removed")
         taken = connection.execute(live.limit(1)).scalar_one_or_none()
         if taken is not None:
-            hint = "Choose another name, replace its text (weft install --replace), or remove it."
-            raise Conflict(f"there is a query {names[taken]!r} already", hint=hint)
+            hint = "Choose another name, replace the text of the query (weft install --replace), or remove the query."
+            raise Conflict(f"there is already a query {names[taken]!r}", hint=hint)
     _refuse_twice((folded(query.name) for query in queries), "two of the queries are named {!r}", "another name")
     files = [c for query in queries for c in dict.fromkeys(query.channels) if c.startswith("file:")]
     refuse_taken_files(connection, files)
@@ -501,9 +501,7 @@ def refuse_taken_files(connection: Connection, files: Sequence[str]) -> None:
             .where(subscribed.channel.in_(some), subscribed.state != "ended", queries.state != "removed")
         ).first()
         if owner is not None:
-            raise Conflict(
-                f"{owner.name!r} writes to {owner.channel} already", hint="Give each query a file of its own."
-            )
+            raise Conflict(f"{owner.name!r} already writes to {owner.channel}", hint="Give each query its own file.")
 
 
 def _refuse_twice(names: Iterable[str], message: str, remedy: str) -> None:
@@ -524,7 +522,10 @@ def stratum_of(connection: Connection, reads: Iterable[int]) -> int:
         if row.state == "removed":
             raise NotFound(
                 f"the query {row.name} was removed",
-                hint="A new query cannot read the results of a removed query. Read a table or another query's results.",
+                hint=(
+                    "Read a table or the results of another query: a new query cannot read the results of a "
+                    "removed query."
+                ),
             )
         stratum = max(stratum, row.stratum + 1)
     return stratum

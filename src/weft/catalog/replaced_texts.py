@@ -141,7 +141,7 @@ def _refuse_circle(connection: Connection, query: QueryDefinition, old: QueryRec
             )
             raise Conflict(
                 f"{old.name} would read {results}",
-                hint="A query cannot depend on its own results: install the new text under another name.",
+                hint="Install the new text under another name: a query cannot depend on its own results.",
             )
     return above
 

@@ -60,9 +60,11 @@ class Reservations:
         with self._database.changing_under_lease() as connection:
             reservation = _open_reservation(connection, reservation_id)
             if rows and (first_ts is None or last_ts is None):
-                raise CatalogError(f"the batch of reservation {reservation_id} has rows but no ts")
+                raise CatalogError(f"the batch of reservation {reservation_id} has rows, but no ts")
             if first_ts is not None and first_ts < reservation.floor:
-                raise ClockError(f"a row was given the ts {first_ts}, before the reserved {reservation.floor}")
+                raise ClockError(
+                    f"a row has the ts {first_ts}, which is earlier than the reserved minimum {reservation.floor}"
+                )
             connection.execute(
                 update(ddl.reservations)
                 .where(ddl.reservations.c.reservation_id == reservation_id)
@@ -119,8 +121,9 @@ def advance_watermark(connection: Connection, instant: int) -> None:
     reserved = earliest_reserved(connection)
     if reserved is not None and reserved < instant:
         raise ClockError(
-            f"a running load may add rows from {format_instant(reserved)} on, before {format_instant(instant)}",
-            hint="Wait until it is done.",
+            f"a running load may add rows from {format_instant(reserved)} on, which is before "
+            f"{format_instant(instant)}",
+            hint="Wait until the load has ended.",
         )
     if instant > home.watermark:
         now = max(instant, instant if home.now is None else home.now) if home.clock == "replay" else None
@@ -149,7 +152,10 @@ def _open_reservation(connection: Connection, reservation_id: int) -> Reservatio
     for reservation in read_open_reservations(connection):
         if reservation.reservation_id == reservation_id:
             return reservation
-    raise CatalogError(f"the reservation {reservation_id} is not open", hint="Another writer settled it.")
+    raise CatalogError(
+        f"the reservation {reservation_id} is not open",
+        hint="Run the command again; another writer completed or released the reservation.",
+    )
 
 
 def _extend_table(

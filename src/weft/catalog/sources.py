@@ -78,7 +78,9 @@ class Sources:
         with self._database.changing() as connection:
             taken = connection.execute(select(sources.c.location).where(sources.c.table_id == table_id)).first()
             if taken is not None:
-                raise Conflict(f"the table has a source already: {taken.location}", hint="Choose another name.")
+                raise Conflict(
+                    f"the table already has a source: {taken.location}", hint="Choose another name for the table."
+                )
             connection.execute(
                 insert(sources).values(
                     table_id=table_id,

@@ -244,7 +244,9 @@ def _added(
         )
     ).first()
     if same is not None and same.state != "ended":
-        raise Conflict(f"the query goes to {channel} already", hint="`weft deliveries` shows how far it is.")
+        raise Conflict(
+            f"{channel} is already a channel of the query", hint="See which answers were delivered: `weft deliveries`."
+        )
     if channel.startswith("file:"):
         refuse_taken_files(connection, [channel])
     if same is not None:
@@ -260,8 +262,8 @@ def _restarted(connection: Connection, sub_id: int, delivered: int) -> Subscript
     of_this = outbox.sub_id == sub_id
     if connection.execute(select(outbox.entry_id).where(of_this, outbox.state == "pending")).first() is not None:
         raise Conflict(
-            f"a message to {subscription.channel} is under way",
-            hint="Try again when it is done; `weft tick` completes it.",
+            f"a message to {subscription.channel} is still being delivered",
+            hint="Try again after the delivery; `weft tick` completes it.",
         )
     unsent = update(ddl.outbox).where(of_this, outbox.state.in_(("failed", "unknown")))
     connection.execute(unsent.values(state="withdrawn", about=None))

@@ -32,7 +32,7 @@ class TableChanges:
             same = ddl.tables.c.folded == folded(wanted)
             taken = connection.execute(select(ddl.tables.c.table_id, ddl.tables.c.name).where(same)).first()
             if taken is not None and taken.table_id != table_id:
-                raise Conflict(f"there is a table {taken.name!r} already", hint="Choose another name.")
+                raise Conflict(f"there is already a table {taken.name!r}", hint="Choose another name.")
             changed = update(ddl.tables).where(ddl.tables.c.table_id == table_id)
             connection.execute(changed.values(name=wanted, folded=folded(wanted)))
             return read_table(connection, table_id)
@@ -48,7 +48,7 @@ class TableChanges:
             _require_unused(connection, table, "dropped")
             loads = select(ddl.loads.c.load_id).where(ddl.loads.c.table_id == table_id)
             if connection.execute(select(ddl.active_loads).where(ddl.active_loads.c.load_id.in_(loads))).first():
-                raise Conflict(f"{table.name} is being loaded into", hint="Wait until the load is done.")
+                raise Conflict(f"a load into {table.name} is running", hint="Wait until the load has ended.")
             digests = forget_quarantined(connection, table_id)
             forget_table(connection, table_id)
             forget_instants(connection)
@@ -60,7 +60,7 @@ def _require_unused(connection: Connection, table: TableRecord, change: str) -> 
     if connection.execute(own).first() is not None:
         raise Conflict(
             f"{table.name} is a view and cannot be {change} as a table",
-            hint=f"Remove it with `weft view remove {table.name}` and add it again under another name.",
+            hint=f"Remove the view with `weft view remove {table.name}`, and add it again under another name.",
         )
     source = select(ddl.sources.c.kind).where(ddl.sources.c.table_id == table.table_id)
     if connection.execute(source).first() is not None:
@@ -72,6 +72,6 @@ def _require_unused(connection: Connection, table: TableRecord, change: str) -> 
     named += [f"the view {name}" for name in views_reading(connection, table.table_id)]
     if named:
         raise Conflict(
-            f"{table.name} cannot be {change}: {', '.join(named)} {'reads' if len(named) == 1 else 'read'} it",
-            hint="Remove what reads it first: `weft remove QUERY`, `weft view remove VIEW`.",
+            f"{table.name} cannot be {change}, because {', '.join(named)} {'reads' if len(named) == 1 else 'read'} it",
+            hint="Remove the queries with `weft remove QUERY` and the views with `weft view remove VIEW` first.",
         )

@@ -86,7 +86,7 @@ class Tables:
                 _refuse_own([each for each, _ in columns])
             for each, _ in columns:
                 if table.schema.column(each) is not None:
-                    raise Conflict(f"{table.name} has a column {each!r} already")
+                    raise Conflict(f"{table.name} already has a column {each!r}")
             last = max(column.id for column in table.stored.columns)
             if columns:
                 _add_columns(connection, table.table_id, last + 1, columns)
@@ -129,14 +129,17 @@ def create_table(
     named = _with_own(columns, tracked, authored)
     own = [_own_name(name, wanted, named) for wanted in keys or ()]
     if TS in map(folded, own):
-        raise Refused("ts cannot be a key: a row gets its ts as it is stored", hint="Name other columns.")
+        raise Refused(
+            "ts cannot be a key: Weft sets the ts of a row when it stores the row",
+            hint="Name other columns as the key.",
+        )
     if ts_from is not None:
         ts_from = _own_name(name, ts_from, named)
     taken = connection.execute(
         select(ddl.tables.c.name).where(ddl.tables.c.folded == folded(name))
     ).scalar_one_or_none()
     if taken is not None:
-        raise Conflict(f"there is a table {taken!r} already", hint="Choose another name.")
+        raise Conflict(f"there is already a table {taken!r}", hint="Choose another name.")
     values = {
         "name": name,
         "folded": folded(name),
@@ -246,8 +249,8 @@ def _refuse_own(names: Iterable[str]) -> None:
     for name in names:
         if folded(name) in (TS, *_PERIODS):
             raise Refused(
-                f"the column {name!r} has the name of a column that Weft adds to a tracked table",
-                hint="Rename it in the source, or leave it out by naming the others with --columns.",
+                f"{name!r} is the name of a column that Weft adds to each tracked table",
+                hint="Rename the column in the source, or omit the column: name the other columns with --columns.",
             )
 
 
@@ -280,7 +283,9 @@ def _own_name(table: str, wanted: str, columns: Sequence[tuple[str, DataType]]) 
     for name, _ in columns:
         if folded(name) == folded(wanted):
             return name
-    raise Refused(f"{table} has no column {wanted!r}", hint=f"It has {', '.join(name for name, _ in columns)}.")
+    raise Refused(
+        f"{table} has no column {wanted!r}", hint=f"Name one of the columns {', '.join((name for name, _ in columns))}."
+    )
 
 
 def _check_columns(columns: Sequence[tuple[str, DataType]]) -> None:
@@ -289,11 +294,14 @@ def _check_columns(columns: Sequence[tuple[str, DataType]]) -> None:
         if not name.strip():
             raise Refused("a column needs a name")
         if folded(name) in seen:
-            raise Refused(f"the column {name!r} occurs twice", hint="Names are case-insensitive.")
+            raise Refused(
+                f"the column {name!r} occurs twice",
+                hint="Rename one of the two columns: the comparison of names ignores case.",
+            )
         seen.add(folded(name))
         if name.startswith("_"):
-            raise Refused(f"{name!r}: names that begin with _ are reserved", hint="Rename the column.")
+            raise Refused(f"the column name {name!r} is reserved, because it begins with _", hint="Rename the column.")
         if folded(name) == TS and type_ != TIMESTAMP:
-            raise Refused(f"the column ts is {type_}, it must be TIMESTAMP", hint="Rename the column.")
+            raise Refused(f"the column ts has the type {type_}, but ts must be a TIMESTAMP", hint="Rename the column.")
         if type_.name in ("NULL", "INTERVAL"):
             raise Refused(f"the column {name!r} has the type {type_}, which a table cannot store")

@@ -40,7 +40,10 @@ class Ticks:
         with self._database.changing_under_lease() as connection:
             _check_clock(connection, t, at)
             if _planned(connection) is not None:
-                raise Conflict("an earlier tick is not finished", hint="It is run again before a new one begins.")
+                raise Conflict(
+                    "an earlier tick is not complete",
+                    hint="Run `weft tick` again: it first completes the earlier tick.",
+                )
             key = inserted_id(
                 connection,
                 insert(ddl.ticks).values(t=t, state="planned", token=self._database.token, planned_at=at),
@@ -202,19 +205,23 @@ def _check_clock(connection: Connection, t: int, at: int) -> None:
     home = read_home(connection)
     if t < home.watermark:
         raise ClockError(
-            f"the home was ticked up to {format_instant(home.watermark)} already, and {format_instant(t)} is before it",
+            f"the home was already ticked up to {format_instant(home.watermark)}, which is later than "
+            f"{format_instant(t)}",
             hint="A clock never goes back: tick at a later instant.",
         )
     if home.clock == "wall" and t > at:
         raise ClockError(
             f"{format_instant(t)} is in the future, and this home uses the wall clock",
-            hint="Only a home created with `weft init --clock replay` can be ticked at an instant of your choice.",
+            hint=(
+                "Omit the instant. Only a home created with `weft init --clock replay` can be ticked at an "
+                "instant of your choice."
+            ),
         )
     reserved = earliest_reserved(connection)
     if reserved is not None and t > reserved:
         raise ClockError(
-            f"a running load may add rows from {format_instant(reserved)} on, before {format_instant(t)}",
-            hint="Wait until it is done, or tick at an earlier instant.",
+            f"a running load may add rows from {format_instant(reserved)} on, which is before {format_instant(t)}",
+            hint="Wait until the load has ended, or tick at an earlier instant.",
         )
 
 
@@ -309,7 +316,7 @@ def _planned(connection: Connection) -> TickRecord | None:
 def _require_planned(connection: Connection, tick_id: int) -> TickRecord:
     tick = _read_tick(connection, tick_id)
     if tick.state != "planned":
-        raise CatalogError(f"the tick {tick_id} is {tick.state} already")
+        raise CatalogError(f"the tick {tick_id} is already {tick.state}")
     return tick
 
 

@@ -139,7 +139,8 @@ class Views:
             watermark = effective_watermark(connection)
             if t < watermark - 1 or (t < watermark and _ticked_beyond(connection, t)):
                 raise ClockError(
-                    f"the watermark of this home is {format_instant(watermark)}, and {format_instant(t)} is before it",
+                    f"the watermark of this home is {format_instant(watermark)}, which is later than "
+                    f"{format_instant(t)}",
                     hint="A clock never goes back: refresh the view at a later instant.",
                 )
             advance_watermark(connection, t + 1)
@@ -162,7 +163,8 @@ class Views:
         with self._database.changing_under_lease() as connection:
             if effective_watermark(connection) != t + 1:
                 raise ClockError(
-                    f"the watermark of this home has passed {format_instant(t)} meanwhile", hint="Try again."
+                    f"the watermark of this home passed {format_instant(t)} in the meantime",
+                    hint="Run the command again.",
                 )
             values: dict[str, Any] = {
                 "table_id": table_id,
@@ -212,7 +214,9 @@ class Views:
             if reading:
                 kept_as = select(ddl.tables.c.name).where(ddl.tables.c.table_id == table_id)
                 name = connection.execute(kept_as).scalar_one()
-                raise Conflict(f"{name} is read by {', '.join(reading)}", hint="Remove what reads it first.")
+                raise Conflict(
+                    f"{name} is read by {', '.join(reading)}", hint="Remove the queries and views that read it first."
+                )
             return (_forget(connection, table_id), *_forget_unread(connection))
 
     def forget_unread(self) -> tuple[str, ...]:

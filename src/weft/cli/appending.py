@@ -29,7 +29,9 @@ def add_to(app: typer.Typer) -> None:
 
 def create(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The table.")],
-    columns: Annotated[str, typer.Argument(metavar="COLS", help='Its columns: "msgid STRING, score INT".')],
+    columns: Annotated[
+        str, typer.Argument(metavar="COLS", help='The columns of the table: "msgid STRING, score INT".')
+    ],
     key: KeyOption = None,
     home: HomeOption = None,
     json: JsonOption = False,
@@ -59,7 +61,9 @@ def append(
     ] = None,
     ts_from: Annotated[
         str | None,
-        typer.Option("--ts-from", metavar="COL", help="Take each row's ts from this column, or from a value named ts."),
+        typer.Option(
+            "--ts-from", metavar="COL", help="Take the ts of each row from this column, or from a value named ts."
+        ),
     ] = None,
     late: LateOption = "stamp",
     future: FutureOption = "1d",

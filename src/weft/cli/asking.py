@@ -57,10 +57,12 @@ def try_query(
 def _require_sql(language: LanguageName, command: str) -> None:
     if language is not LanguageName.sql:
         raise Refused(
-            f"`weft {command}` answers SQL, and this is a formula in {language.value}",
-            hint=f"Install it: `weft install NAME … --language {language.value}`; the first `weft tick` answers it at "
-            "every state of the stored history. `weft monitor` answers it over a log in a file, without a home. "
-            f"`weft explain … --language {language.value}` checks it.",
+            f"`weft {command}` evaluates SQL, but this is a formula in {language.value}",
+            hint=(
+                f"Install the formula: `weft install NAME … --language {language.value}`; the first `weft tick` "
+                "evaluates it at every state of the stored history. `weft monitor` evaluates a formula over a "
+                f"log in a file, without a home. `weft explain … --language {language.value}` checks a formula."
+            ),
         )
 
 
@@ -101,7 +103,12 @@ def backtest(
     since: Annotated[
         str | None,
         typer.Option(
-            "--from", metavar="A", help="As if installed at A, with new answers only (default: installed at the start)."
+            "--from",
+            metavar="A",
+            help=(
+                "Evaluate the query as if it was installed at A, with new answers only (default: installed at "
+                "the start)."
+            ),
         ),
     ] = None,
     until: Annotated[

@@ -54,7 +54,7 @@ def subscribe(
     name: NameArgument,
     to: ToOption,
     from_start: Annotated[
-        bool, typer.Option("--from-start", help="Send the answers so far, too (default: only later ones).")
+        bool, typer.Option("--from-start", help="Also send the answers so far (default: only later answers).")
     ] = False,
     digest: DigestOption = None,
     zone: ZoneOption = None,
@@ -112,7 +112,9 @@ def _print_subscriptions(subscriptions: Sequence[Subscription], words: str, json
 
 def deliveries(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="The query (default: all).")] = None,
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="Show the latest N messages, besides (next).")] = 20,
+    limit: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Show the latest N messages and the waiting answers (next).")
+    ] = 20,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -122,7 +124,7 @@ def deliveries(
     if json:
         print_json([_as_json(each) for each in subscribed])
     elif not subscribed:
-        echo("No query has a channel. Add one: weft subscribe NAME --to CHANNEL")
+        echo("No query has a channel. Add a channel: weft subscribe NAME --to CHANNEL")
     else:
         rows = [row for each in subscribed for row in (*_waiting(each), *(_message(each, m) for m in each.messages))]
         if rows:
@@ -132,7 +134,10 @@ def deliveries(
         for each in subscribed:
             if not each.waiting and not each.messages:
                 status = (
-                    f"no answers wait, and none of the latest {counted(limit, 'message')} is its own (see --limit)."
+                    (
+                        f"no answers wait, and none of the latest {counted(limit, 'message')} went to this "
+                        "channel (see --limit)."
+                    )
                     if each.has_messages
                     else "no answers were sent, and none wait."
                 )

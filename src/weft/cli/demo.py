@@ -42,7 +42,7 @@ def demo(
     folder = home or fresh_folder(_HOME)
     remember(home=folder)
     if home is None and folder != _HOME:
-        printing.echo(f"{_HOME} exists and is left unchanged; this demo makes {folder}.")
+        printing.echo(f"{_HOME} exists and is left unchanged; this demo creates {folder}.")
     play(folder, _Terminal(folder))
 
 
@@ -77,10 +77,10 @@ def tapestry(
         typer.Option(min=10_000, help="Size of the table; can be repeated (default: 380000)."),
     ] = None,
     ticks: Annotated[int, typer.Option(min=1, help="Ticks measured at each size.")] = 7,
-    warm: Annotated[int, typer.Option(min=1, help="Ticks run before, not counted.")] = 10,
+    warm: Annotated[int, typer.Option(min=1, help="Ticks that run before the measured ticks.")] = 10,
     full: Annotated[int, typer.Option(min=0, help="Rounds that run the full queries, too.")] = 3,
     folder: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where the tables are made (default: the system's).")
+        Path | None, typer.Option(metavar="DIR", help="Folder for the tables (default: the system's).")
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="A JSON file for the figures.")] = None,
 ) -> None:
@@ -99,9 +99,9 @@ def many(
     ] = None,
     messages: Annotated[int, typer.Option(min=10_000, help="Size of the table.")] = 380_000,
     ticks: Annotated[int, typer.Option(min=1, help="Ticks measured in each case.")] = 5,
-    warm: Annotated[int, typer.Option(min=0, help="Ticks run before, not counted.")] = 5,
+    warm: Annotated[int, typer.Option(min=0, help="Ticks that run before the measured ticks.")] = 5,
     folder: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where the tables are made (default: the system's).")
+        Path | None, typer.Option(metavar="DIR", help="Folder for the tables (default: the system's).")
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="A JSON file for the figures.")] = None,
 ) -> None:
@@ -114,7 +114,7 @@ def many(
 def commands(
     rounds: Annotated[int, typer.Option(min=1, help="Runs of each command in each way.")] = 5,
     folder: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where the home is made (default: the system's).")
+        Path | None, typer.Option(metavar="DIR", help="Folder for the home (default: the system's).")
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="A JSON file for the figures.")] = None,
 ) -> None:
@@ -128,11 +128,11 @@ def load(
     rows: Annotated[int, typer.Option(min=1, help="Rows of the file.")] = 10_000_000,
     formats: Annotated[
         list[str] | None,
-        typer.Option("--format", metavar="parquet|csv", help="Its format; can be repeated (default: both)."),
+        typer.Option("--format", metavar="parquet|csv", help="Format of the file; can be repeated (default: both)."),
     ] = None,
     rounds: Annotated[int, typer.Option(min=1, help="Loads in each way.")] = 3,
     folder: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where the tables are made (default: the system's).")
+        Path | None, typer.Option(metavar="DIR", help="Folder for the tables (default: the system's).")
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="A JSON file for the figures.")] = None,
 ) -> None:
@@ -149,10 +149,10 @@ def views(
     ] = None,
     employees: Annotated[int, typer.Option(min=1, help="Employees in the directory at any time.")] = 100_000,
     rounds: Annotated[int, typer.Option(min=1, help="Batches measured with each history.")] = 7,
-    warm: Annotated[int, typer.Option(min=1, help="Batches run before, not counted.")] = 3,
+    warm: Annotated[int, typer.Option(min=1, help="Batches that run before the measured batches.")] = 3,
     full: Annotated[int, typer.Option(min=0, help="Rounds in which Spark also recomputes the views.")] = 3,
     folder: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where the homes are made (default: the system's).")
+        Path | None, typer.Option(metavar="DIR", help="Folder for the homes (default: the system's).")
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="A JSON file for the figures.")] = None,
 ) -> None:

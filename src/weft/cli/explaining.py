@@ -57,7 +57,7 @@ def explain(
     file: FileOption = None,
     full: FullOption = False,
     start: Annotated[
-        StartName, typer.Option("--from", help="Explain it as if installed from the start or from now.")
+        StartName, typer.Option("--from", help="Explain the query as if it is installed from the start or from now.")
     ] = (StartName.start),
     tick: Annotated[
         str | None, typer.Option(metavar="NAME", help="Show what the next tick of an installed query would read.")
@@ -116,7 +116,7 @@ def _require_one_way(tick: bool, query: bool, synopsis: bool, other: bool) -> No
     if synopsis and (tick or other):
         raise Refused(
             "--tick, --once and --from now do not apply to synopses, which start with the whole history",
-            hint="Omit them.",
+            hint="Omit these options.",
         )
 
 
@@ -184,7 +184,10 @@ def _explain_tick(name: str, home: Path | None, json: bool) -> None:
     since = f"from {instant(forecast.tau)} on" if forecast.tau is not None else "over the whole history"
     echo(f"The next tick of {forecast.query.name}: {since}, before {instant(forecast.t)}")
     if forecast.lower:
-        echo(f"It reads {', '.join(forecast.lower)}, which would run first; shown are their answers so far.")
+        echo(
+            f"It reads the results of {', '.join(forecast.lower)}, which would run first; shown are their answers "
+            "so far."
+        )
     table(("name", "what", "read by", "how"), [(each.view, each.what, each.by, each.how) for each in read])
     echo(_WAYS[forecast.way] if forecast.quiet is None else f"{_WAYS[forecast.way]}: {forecast.quiet}.")
 

@@ -98,7 +98,8 @@ def query_text(sql: str | None, file: Path | None) -> str:
     if sql is None and (file is None or str(file) == "-"):
         if file is None and terminal.stdin_is_terminal():
             raise Refused(
-                "no query is given", hint='Write it as an argument ("SELECT …"), in a file (-f FILE), or to stdin.'
+                "no query is given",
+                hint='Write the query as an argument ("SELECT …"), into a file (-f FILE), or to stdin.',
             )
         text = terminal.read_stdin()
     elif sql is not None:
@@ -107,7 +108,8 @@ def query_text(sql: str | None, file: Path | None) -> str:
         text = _read(file)
     if not text.strip():
         raise Refused(
-            "the query is empty", hint='Write it as an argument ("SELECT …"), in a file (-f FILE), or to stdin.'
+            "the query is empty",
+            hint='Write the query as an argument ("SELECT …"), into a file (-f FILE), or to stdin.',
         )
     remember(sql=text)
     return text

@@ -75,12 +75,12 @@ def _mode(folder: Path) -> int | None:
 
 def _chosen_folder(folder: str | None, home: Path | None) -> Path | None:
     if folder == "":
-        raise Refused("the argument FOLDER is an empty text", hint="Name the home's folder: weft init my-home")
+        raise Refused("the argument FOLDER is an empty text", hint="Name the folder of the home: weft init my-home")
     if folder is None or home is None or os.path.abspath(folder) == os.path.abspath(home):
         return home if folder is None else Path(folder)
     raise Refused(
         f"the command names two homes: FOLDER is {folder!r}, --home is {str(home)!r}",
-        hint=f"Name one of them: weft init {shlex.quote(folder)}",
+        hint=f"Name one of the two: weft init {shlex.quote(folder)}",
     )
 
 
@@ -151,7 +151,7 @@ def prepare(json: JsonOption = False) -> None:
     from weft.demo.rehearsal import rehearse
     from weft.runtime.archiving import make_archive, wanted_archive
 
-    with working("making the class-data archive (one or two minutes; other commands work meanwhile)"):
+    with working("creating the class-data archive (one or two minutes; other commands work meanwhile)"):
         outcome = make_archive(rehearse)
     archive = wanted_archive()
     file = None if archive is None else str(archive.file)
@@ -159,10 +159,10 @@ def prepare(json: JsonOption = False) -> None:
         print_json({"outcome": outcome, "archive": file})
         return
     messages = {
-        "made": f"Made {file}.",
+        "made": f"Created {file}.",
         "there": f"{file} already exists.",
-        "elsewhere": "Another process is making the archive.",
-        "cluster": "Spark runs on a cluster here: no archive is needed.",
+        "elsewhere": "Another process is creating the archive.",
+        "cluster": "Spark runs on a cluster here, so no archive is needed.",
     }
     echo(messages[outcome])
 

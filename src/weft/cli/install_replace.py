@@ -25,7 +25,10 @@ ReplaceOption = Annotated[
     ),
 ]
 DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="With --replace: count the answers that it would deliver, and change nothing.")
+    bool,
+    typer.Option(
+        "--dry-run", help="With --replace: count the answers that the new text would deliver, and change nothing."
+    ),
 ]
 
 
@@ -35,7 +38,8 @@ def preview_replacement(
     """Print the effects of an ``install`` with these arguments.  Raise Refused if ``replace`` is false."""
     if not replace:
         raise Refused(
-            "--dry-run needs --replace", hint="To see what a new query would have delivered, use `weft backtest`."
+            "--dry-run needs --replace",
+            hint="Add --replace, or use `weft backtest` to see what a new query would have delivered.",
         )
     with working_on_spark("asking"):
         from weft.runtime.cancelling import cancellable
@@ -53,7 +57,7 @@ def _print_preview(preview: Replacement) -> None:
     begin = "from the start" if preview.since is None else f"from {instant(preview.since)} on"
     echo(f"The next tick would deliver {counted(preview.new, 'answer')} that {name} has not delivered, {begin}.")
     if old:
-        echo(f"The new text also gives {preview.known:,} of its {counted(old, 'answer')} so far.")
+        echo(f"The new text also returns {preview.known:,} of the {counted(old, 'answer')} that {name} has delivered.")
     if preview.only_old:
         echo(f"{counted(preview.only_old, 'answer')} came from the old text only: they stay delivered.")
     echo("Nothing was changed.")
@@ -74,17 +78,17 @@ def _as_json(preview: Replacement) -> dict[str, Any]:
 def print_replaced(query: QueryRecord, old: ReplacedText) -> None:
     """Print the effect of a replacement on the query's answers."""
     stay = (
-        f"Its {counted(old.rows, 'answer')} so far stay, and none is delivered again"
+        f"The {counted(old.rows, 'answer')} of the query so far stay, and none is delivered again"
         if old.rows
-        else "It has no answers yet"
+        else "The query has no answers yet"
     )
-    echo(f"{stay}; its channels are unchanged.")
+    echo(f"{stay}. The channels are unchanged.")
     if old.tau is None:
         echo("The old text was never run in full: answers of the old text alone are not delivered.")
     else:
         echo(f"The old text ran up to {instant(old.tau)}: later answers of the old text alone are not delivered.")
     if query.state == "paused":
-        echo(f"The query stays paused. Resume it with `weft resume {query.name}`.")
+        echo(f"The query stays paused. Resume the query with `weft resume {query.name}`.")
 
 
 def replaced_json(text: ReplacedText) -> dict[str, Any]:

@@ -79,8 +79,8 @@ def undo(
     echo(f"{undone.load.table}: load {load_id} is undone, {counted(undone.load.rows, 'row')} removed.")
     for each in undone.again:
         known = counted(each.load.known, "row")
-        echo(f"  Load {each.load.load_id} skipped {known} as known.")
-        echo(f"    If load {load_id} had stored them, load {plain(each.load.source)} again.")
+        echo(f"  Load {each.load.load_id} skipped {known} because the table already had the same rows.")
+        echo(f"    If load {load_id} had stored these rows, load {plain(each.load.source)} again.")
 
 
 def _as_json(record: LoadSummary) -> dict[str, Any]:

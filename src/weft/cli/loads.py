@@ -21,19 +21,25 @@ OrderOption = Annotated[
     Literal["own", "arrival"],
     typer.Option(
         "--ts-order",
-        help="own: ts is the row's own time; arrival: the latest own time so far, in the order of the source.",
+        help=(
+            "own: ts is the time that each row gives; arrival: the latest such time so far, in the order of the source."
+        ),
     ),
 ]
 LateOption = Annotated[
     Literal["stamp", "refuse", "quarantine"],
     typer.Option(
-        "--late", help="Rows older than the last tick: stamp them as arrived now, refuse the load, or quarantine them."
+        "--late",
+        help=(
+            "For rows older than the last tick: store them with the present time, refuse the load, or quarantine "
+            "the rows."
+        ),
     ),
 ]
 FutureOption = Annotated[
     str, typer.Option("--future", metavar="LENGTH", help="How far ahead of the wall clock a row's ts may be.")
 ]
-HoldOption = Annotated[bool, typer.Option("--hold", help="Let ticks wait until the whole load is done.")]
+HoldOption = Annotated[bool, typer.Option("--hold", help="Let ticks wait until the whole load is complete.")]
 
 
 FilesArgument = Annotated[
@@ -89,7 +95,7 @@ def mail(
     paths: Annotated[
         list[Path],
         typer.Argument(
-            metavar="PATH", help="An mbox file, a directory of articles, or a tar of either; may be gzipped."
+            metavar="PATH", help="An mbox file, a folder of articles, or a tar archive of either; may be gzipped."
         ),
     ],
     table_name: Annotated[str, typer.Option("--table", metavar="NAME", help="The table.")] = "msgs",
@@ -127,7 +133,7 @@ def mail(
 
 def file(
     paths: FilesArgument,
-    table_name: Annotated[str, typer.Option("--table", metavar="NAME", help="The table; its first load makes it.")],
+    table_name: Annotated[str, typer.Option("--table", metavar="NAME", help="The table; its first load creates it.")],
     ts_from: TsColumnOption = None,
     key: KeyOption = None,
     evolve: Annotated[bool, typer.Option("--evolve", help="Add the files' new columns to the table.")] = False,
@@ -169,7 +175,7 @@ def file(
 
 def monpoly(
     log: Annotated[Path, typer.Argument(help="A log in MonPoly's format; may be gzipped.")],
-    sig: Annotated[Path, typer.Option(metavar="FILE", help="Its signature: predicates and their types.")],
+    sig: Annotated[Path, typer.Option(metavar="FILE", help="The signature of the log: predicates and their types.")],
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -199,13 +205,15 @@ def tell_load(load: Summary, ahead: bool, json: bool) -> None:
         print_json({"table": load.table, **counts, **bounds, **rest})
         return
     if load.already_loaded:
-        echo(f"{load.table}: this was loaded before; nothing was stored.")
+        echo(f"{load.table}: these rows were loaded before; nothing was stored.")
         return
     words = ", ".join(f"{count:,} {name}" for name, count in counts.items())
     echo(f"{load.table}: {words}")
     if load.differ:
         others = "1 of them differs" if load.differ == 1 else f"{load.differ:,} of them differ"
-        echo(f"  {load.known:,} known, {others} from the stored row: use a tracked table to store versions.")
+        echo(f"  Known: the table has these rows; {others} from the stored row. Use a tracked table to store versions.")
+    elif load.known:
+        echo("  Known: the table already has these rows.")
     if load.stored:
         echo(f"  ts from {instant(load.first_ts)} to {instant(load.last_ts)}")
     for note in load.notes:
@@ -215,8 +223,8 @@ def tell_load(load: Summary, ahead: bool, json: bool) -> None:
     if load.quarantined:
         echo("  `weft quarantine list` shows the records that could not be read.")
     if load.late:
-        rows = "1 row counts" if load.late == 1 else f"{load.late:,} rows count"
-        echo(f"  Late: {rows} as arrived now; answers about the past do not change.")
+        rows = "1 row gets" if load.late == 1 else f"{load.late:,} rows get"
+        echo(f"  Late: {rows} the present time as ts, so answers about the past do not change.")
 
 
 def list_quarantine(home: HomeOption = None, json: JsonOption = False) -> None:
@@ -271,7 +279,9 @@ def retry(
     ] = None,
     late: Annotated[
         Literal["stamp", "quarantine"] | None,
-        typer.Option("--late", help="Stamp late rows as arrived now, or leave them (default: as in their load)."),
+        typer.Option(
+            "--late", help="Store late rows with the present time, or leave them (default: as in their load)."
+        ),
     ] = None,
     future: Annotated[
         str | None,

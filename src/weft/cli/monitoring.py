@@ -70,7 +70,7 @@ def monitor(
         bool,
         typer.Option(
             "--empty-time-points",
-            help="With --every-time-point: also those without any event of the formula.",
+            help="With --every-time-point: also print time points without any event of the formula.",
         ),
     ] = False,
     language: Annotated[
@@ -84,7 +84,7 @@ def monitor(
     options = _RunOptions(negate, every_point, empty_points, language.value, duplicates)
     if cases is not None:
         if sig or formula or log or options != _RunOptions():
-            raise Refused("--cases cannot be combined with other options", hint="The file of cases has them.")
+            raise Refused("--cases cannot be combined with other options", hint="Omit the other options.")
         _cases(terminal.path(cases), json)
         return
     _one(formula, log, sig, options, json)

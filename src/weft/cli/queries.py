@@ -61,7 +61,9 @@ LanguageOption = Annotated[
 
 StartOption = Annotated[
     StartName | None,
-    typer.Option("--from", help="start: deliver the answers of the history first (the default); now: only new ones."),
+    typer.Option(
+        "--from", help="start: deliver the answers of the history first (the default); now: only new answers."
+    ),
 ]
 ChannelOption = Annotated[
     list[str] | None,
@@ -101,7 +103,8 @@ ZoneOption = Annotated[
     ),
 ]
 DiscardOption = Annotated[
-    bool, typer.Option("--discard-history", help="Delete rows of its tables once all synopses have processed them.")
+    bool,
+    typer.Option("--discard-history", help="Delete rows of the query's tables after all synopses have processed them."),
 ]
 DuplicatesOption = Annotated[bool, typer.Option("--duplicates", help="With --language 2fol: count duplicate answers.")]
 UnboundedOption = Annotated[bool, typer.Option("--allow-unbounded", help="Allow a synopsis whose size has no bound.")]
@@ -189,20 +192,23 @@ def _print_installed(weft: Weft, query: QueryRecord, json: bool, *, replaced: bo
     verb = "Installed" if replaced is None else "Updated"
     echo(f"{verb} {query.name} for {query.user}{_shared(installed.sharing)}.")
     if installed.asks_history:
-        echo("It is evaluated over the stored history: a tick with new rows reads its tables in full, without Spark.")
+        echo(
+            "The query is evaluated over the stored history: a tick with new rows reads the tables of the query "
+            "in full, without Spark."
+        )
     elif synopsis:
-        echo("It is maintained as a synopsis: its ticks read new rows and the synopsis, without Spark.")
+        echo("The query is maintained as a synopsis: its ticks read new rows and the synopsis, without Spark.")
     for note in notes:
         if note.level == "warning":
             echo(f"WARNING: {note.text}", style="yellow")
     if answers_order(query):
-        echo("Its ORDER BY sorts the output of `weft try` and `weft results`; answers are delivered as they appear.")
+        echo("The ORDER BY sorts the output of `weft try` and `weft results`; answers are delivered as they appear.")
     if query.from_instant is not None:
-        echo(f"It delivers rows that enter its answer from {instant(query.from_instant)} on.")
+        echo(f"The query delivers rows that enter its answer from {instant(query.from_instant)} on.")
     if replaced:
         print_replaced(query, installed.replaced[-1])
     elif replaced is not None:
-        echo(f"Its text is unchanged: it continues where it was, every {_every(query)}.")
+        echo(f"The text is unchanged: the query continues where it was, every {_every(query)}.")
     if query.state != "paused":
         echo(f"The next `weft tick` or `weft run` runs it; `weft results {query.name}` prints its answers.")
 
@@ -246,7 +252,7 @@ def queries(
         counted = [(query, *channels.get(query.query_id, (0, 0))) for query in listed]
         print_json([{**_as_json(query), "channels": every, "parked": parked} for query, every, parked in counted])
     elif not listed:
-        echo('No queries yet. Install one: weft install NAME "SELECT …"')
+        echo('No queries yet. Install a query: weft install NAME "SELECT …"')
     else:
         rows = [
             (q.name, q.user, _state(q, channels), f"{q.rows:,}", _every(q), instant(q.tau, "not yet"), plain(q.sql))
@@ -362,7 +368,7 @@ def pause(name: NameArgument, home: HomeOption = None, json: JsonOption = False)
     """Exclude a query from ticks until it is resumed."""
     with opened(home) as weft:
         query = weft.pause(name)
-    _print_changed(query, "is paused; `weft resume` continues it where it stopped, without loss", json)
+    _print_changed(query, "is paused; `weft resume` continues the query where it stopped, without loss", json)
 
 
 def resume(
@@ -379,7 +385,7 @@ def resume(
 
 def remove(
     name: NameArgument,
-    purge: Annotated[bool, typer.Option("--purge", help="Delete its answers, too.")] = False,
+    purge: Annotated[bool, typer.Option("--purge", help="Also delete the answers.")] = False,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:

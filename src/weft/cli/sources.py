@@ -31,7 +31,10 @@ StampsOption = Annotated[
     Literal["clock", "file", "source"] | None,
     typer.Option(
         "--ts",
-        help="The time of a change: clock (the home's clock, the default), file (its time), or source (its own time).",
+        help=(
+            "The time of a change: clock (the home's clock, the default), file (the file's time), or source (the "
+            "time that the source gives)."
+        ),
     ),
 ]
 TableOption = Annotated[
@@ -60,7 +63,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def add(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The tracked table to make.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The tracked table to create.")],
     kind: KindOption,
     at: Annotated[str, typer.Option("--at", metavar="PLACE", help="The path or URI of the source.")],
     key: Annotated[str, typer.Option("--key", metavar="COLS", help="The key columns, separated by commas.")],
@@ -103,7 +106,7 @@ def poll(
     names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="The sources (default: all).")] = None,
     evolve: Annotated[bool, typer.Option("--evolve", help="Add the source's new columns to the table.")] = False,
     allow_empty: Annotated[
-        bool, typer.Option("--allow-empty", help="Accept an empty source: all its rows have ended.")
+        bool, typer.Option("--allow-empty", help="Accept an empty source: all rows of the table have then ended.")
     ] = False,
     bad_lines: Annotated[
         Literal["refuse", "quarantine"],
@@ -130,7 +133,7 @@ def poll(
         )
         print_json({"sources": polled, "views": followed})
     elif not outcomes:
-        echo("No sources yet. Add one: weft source add NAME --kind csv --at PLACE --key COLS")
+        echo("No sources yet. Add a source: weft source add NAME --kind csv --at PLACE --key COLS")
     else:
         for name, each in outcomes:
             _print_outcome(name, each)
@@ -199,7 +202,7 @@ def _print_outcome(name: str, outcome: Polled | WeftError) -> None:
 def _print_remarks(outcome: Polled) -> None:
     if outcome.late:
         transactions = counted(outcome.late, "transaction")
-        echo(f"  Late: {transactions} got the earliest possible instant instead of their own time.")
+        echo(f"  Late: {transactions} got the earliest possible instant instead of the time that the source gives.")
     if outcome.quarantined:
         lines = "1 line is" if outcome.quarantined == 1 else f"{outcome.quarantined:,} lines are"
         echo(f"  {lines} quarantined as invalid: see `weft quarantine list`.")
@@ -240,7 +243,7 @@ def sources(home: HomeOption = None, json: JsonOption = False) -> None:
     if json:
         print_json([{**_as_json(each), "key": keys[each.table_id]} for each in listed])
     elif not listed:
-        echo("No sources yet. Add one: weft source add NAME --kind csv --at PLACE --key COLS")
+        echo("No sources yet. Add a source: weft source add NAME --kind csv --at PLACE --key COLS")
     else:
         rows = [
             (
@@ -332,9 +335,13 @@ def print_poll(weft: Weft, json: bool, outcome: Polled) -> None:
 
 def correct(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The tracked table.")],
-    key: Annotated[list[str], typer.Option("--key", metavar="COL=VALUE", help="The row, by each column of the key.")],
+    key: Annotated[
+        list[str], typer.Option("--key", metavar="COL=VALUE", help="The row, given by each column of the key.")
+    ],
     begin: Annotated[str, typer.Option("--from", metavar="T", help="The start of the corrected period, ISO 8601.")],
-    end: Annotated[str, typer.Option("--to", metavar="T", help="Its end, exclusive; not after now.")],
+    end: Annotated[
+        str, typer.Option("--to", metavar="T", help="The end of the corrected period, exclusive; not after now.")
+    ],
     values: Annotated[
         list[str] | None, typer.Option("--set", metavar="COL=VALUE", help="The value of a column in that period.")
     ] = None,
@@ -348,7 +355,7 @@ def correct(
 ) -> None:
     """Correct a past period of a tracked table, and refresh its views; the earlier version stays readable."""
     if delete and (values or nulls):
-        raise Refused("--delete contradicts --set and --null", hint="Omit --delete, or omit the others.")
+        raise Refused("--delete contradicts --set and --null", hint="Omit --delete, or omit --set and --null.")
     sets = None if delete else {**_pairs("--set", values or ()), **dict.fromkeys(nulls or ())}
     with opened(home) as weft:
         corrected = weft.correct_source(name, _pairs("--key", key), begin, end, sets, now=now)
@@ -358,7 +365,7 @@ def correct(
             {"name": corrected.name, "changed": corrected.changed, "gone": corrected.gone, "at": iso(corrected.at)}
         )
     elif corrected.at is None:
-        echo(f"{corrected.name}: no change; the table already records this.")
+        echo(f"{corrected.name}: no change, because the table already records these values.")
     else:
         gone = f", {corrected.gone:,} removed" if corrected.gone else ""
         periods = counted(corrected.changed, "period")

@@ -20,7 +20,8 @@ def add_to(app: typer.Typer) -> None:
 
 def status(
     max_lag: Annotated[
-        str, typer.Option("--max-lag", metavar="15m", help="Report a problem if news has waited longer for a tick.")
+        str,
+        typer.Option("--max-lag", metavar="15m", help="Report a problem if new rows have waited longer for a tick."),
     ] = "15m",
     home: HomeOption = None,
     json: JsonOption = False,
@@ -59,7 +60,7 @@ def _lag(micros: int) -> str:
     from weft.instants import format_interval
 
     seconds = micros // 1_000_000
-    return format_interval(seconds * 1_000_000) if seconds else "under 1s" if micros else "nothing waits"
+    return format_interval(seconds * 1_000_000) if seconds else "under 1s" if micros else "no new rows wait"
 
 
 def _as_json(health: Health, server: str, problems: list[str]) -> dict[str, Any]:

@@ -62,13 +62,18 @@ def _triple(explanation: SynopsisExplanation) -> Iterator[str]:
 def as_text(explanation: SynopsisExplanation) -> Iterator[str]:
     """Yield the explanation as lines of text."""
     if explanation.history:
-        yield "Evaluated over the stored history: each tick with new rows reads its tables in full, without Spark."
+        yield (
+            "Evaluated over the stored history: each tick with new rows reads the tables of the query in full, "
+            "without Spark."
+        )
         yield f"The reason: {explanation.history}."
     else:
-        yield "Maintained as a synopsis: each tick reads new rows and no earlier ones, without Spark."
-    yield f"In it {explanation.states}."
+        yield "Maintained as a synopsis: each tick reads the new rows and no earlier rows, without Spark."
+    yield f"In the synopsis, {explanation.states}."
     yield ""
-    yield "The answers are those of" if len(explanation.formulas) == 1 else "The answers are those of all of"
+    yield (
+        "The answers are those of" if len(explanation.formulas) == 1 else "The answers are those of all these formulas"
+    )
     yield from (f"  {formula}" for formula in explanation.formulas)
     yield ""
     yield "where"
@@ -91,7 +96,7 @@ def as_text(explanation: SynopsisExplanation) -> Iterator[str]:
     for fault in explanation.faults:
         yield f"  {fault.formula}: {fault.reason}"
         if fault.bounded:
-            yield f"  A bounded formula: {fault.bounded}"
+            yield f"  A similar formula that is bounded: {fault.bounded}"
             yield "  The same formula is bounded with smallest and greatest counts: --language mutl-minmax"
     yield ""
     yield f"Plan {explanation.signature}"

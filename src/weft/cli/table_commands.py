@@ -53,7 +53,7 @@ def tables(home: HomeOption = None, json: JsonOption = False) -> None:
             ]
         )
     elif not listed:
-        echo("No tables yet. Make one: weft ingest file PATH --table NAME, or weft ingest mail PATH")
+        echo("No tables yet. Create a table: weft ingest file PATH --table NAME, or weft ingest mail PATH")
     else:
         rows = [(t.name, f"{t.rows:,}", instant(t.first_ts), instant(t.last_ts), _kind(t, discarded)) for t in listed]
         table(("table", "rows", "first ts", "last ts", ""), rows, right=(1,))
@@ -61,7 +61,7 @@ def tables(home: HomeOption = None, json: JsonOption = False) -> None:
             echo("The rows of a tracked table are the begins and ends of its periods.")
         if discarded:
             echo(
-                "Rows of a discarded table are deleted once its synopses have processed them; the count includes them."
+                "Rows of a discarded table are deleted after its synopses have processed them; the count includes them."
             )
     if queries and not json:
         echo("The answers of a query are the table results.NAME: see `weft describe results.NAME`.")
@@ -87,7 +87,7 @@ def drop(
 
 def rename(
     old: Annotated[str, typer.Argument(metavar="OLD", help="The table.")],
-    new: Annotated[str, typer.Argument(metavar="NEW", help="Its new name.")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="The new name.")],
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -122,7 +122,7 @@ def describe(
         return
     echo(_extent(record))
     if discarded:
-        echo("Its rows are deleted once its synopses have processed them; the count includes them.")
+        echo("The rows of this table are deleted after its synopses have processed them; the count includes them.")
     if record.keys:
         echo(f"key {', '.join(record.keys)}")
     _print_columns(record.schema, description.samples)

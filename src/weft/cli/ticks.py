@@ -245,7 +245,10 @@ def _warn_of_another(weft: Weft, json: bool) -> Iterator[None]:
 
 
 def _print_other(process: int, json: bool) -> None:
-    text = f"Process {process} already ticks this home. Both can run, one tick at a time, but one is enough."
+    text = (
+        f"Process {process} already ticks this home. Both processes can run, one tick at a time, but one process "
+        "is enough."
+    )
     echo(text, style="yellow", err=json)
 
 

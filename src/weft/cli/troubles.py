@@ -107,7 +107,7 @@ def _surplus_argument(error: ClickException) -> tuple[str, str] | None:
     if "SQL" in names:
         return f"{context.command_path} {takes}; not expected: {match[1]}", "Put the whole query in quotes."
     ways = [_usage_of(each) for each in _options_for(context.command.params, match[1])]
-    hint = f"Write it with its option: {' or '.join(ways)}." if ways else f"See `{context.command_path} --help`."
+    hint = f"Write the value with its option: {' or '.join(ways)}." if ways else f"See `{context.command_path} --help`."
     return f"{context.command_path} {takes}; not expected: {match[1]}", hint
 
 
@@ -194,7 +194,7 @@ def print_unexpected(error: Exception) -> int:
         place = f" ({error.filename})" if error.filename else ""
         message = f"{error.strerror}{place}"
     else:
-        message = f"Weft has a defect here: {error_summary(error)}"
+        message = f"this is a defect in Weft: {error_summary(error)}"
     if _context.get(_Context()).json:
         _print_json("failed", message, log=str(log) if log else None)
         return 1

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from weft.planning.view_plan_words import ViewExplanation
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The view.")]
-NONE_YET = 'No views yet. Add one: weft view add NAME "SELECT …"'
+NONE_YET = 'No views yet. Add a view: weft view add NAME "SELECT …"'
 
 
 def add_to(app: typer.Typer) -> None:
@@ -48,7 +48,7 @@ def add(
     sql: SqlArgument = None,
     file: FileOption = None,
     batched: Annotated[
-        bool, typer.Option("--batched", help="Refresh it when it is read, not after each poll.")
+        bool, typer.Option("--batched", help="Refresh the view when it is read, not after each poll.")
     ] = False,
     home: HomeOption = None,
     json: JsonOption = False,
@@ -62,8 +62,8 @@ def add(
         print_json({**_as_json(view), "warnings": list(warnings)})
         return
     echo(f"Added the view {view.name}: {typed(columns)}")
-    when = "it is read" if batched else "a poll changes what it reads"
-    echo(f"  It is refreshed when {when}, or by `weft view refresh {view.name}`.")
+    when = "it is read" if batched else "a poll changes a table of the view"
+    echo(f"  The view is refreshed when {when}, or by `weft view refresh {view.name}`.")
     for warning in warnings:
         echo(f"WARNING: {warning}.", style="yellow")
 

@@ -133,7 +133,8 @@ def _spark_name(path: tuple[str, ...], written: Written) -> str:
     if path[0] == "spark" and "." in last and not last.startswith("spark."):
         full_name = suggestion_for(f"spark.{last}") or f"spark.{last}"
         raise Refused(
-            f"{last!r} is not a Spark setting, their names begin with spark.: did you mean {full_name!r}?",
+            f"{last!r} is not a Spark setting, because the names of Spark settings begin with spark.: did you "
+            f"mean {full_name!r}?",
             where=written.where,
             hint="Write the full name in quotes.",
         )
@@ -146,12 +147,16 @@ def _spark_name(path: tuple[str, ...], written: Written) -> str:
     near = suggestion_for(name)
     if near is not None:
         own = why_refused(near) if near.count(".") > 1 else None
+        if own:
+            raise Refused(
+                f"{name} is not a setting of Weft or Spark, and the similar setting {near} cannot be set: {own}",
+                where=written.where,
+                hint="Remove the line.",
+            )
         raise Refused(
             f"{name} is not a setting of Weft or Spark: did you mean {near}?",
             where=written.where,
-            hint=f"That one cannot be set: {own}. Remove the line."
-            if own
-            else '[spark] takes master, memory, and Spark settings such as "spark.sql.shuffle.partitions" = 4.',
+            hint='Write into [spark] only master, memory, and settings such as "spark.sql.shuffle.partitions" = 4.',
         )
     return name
 
@@ -174,7 +179,7 @@ def _unknown(key: str, written: Written) -> Refused:
         return Refused(
             f"{key} cannot be set in a home's file",
             where=written.where,
-            hint=f"It applies to the machine: set the variable {only.variable}.",
+            hint=f"Set the variable {only.variable} instead: the setting applies to the whole machine.",
         )
     people = _user_keys(written.path)
     near = difflib.get_close_matches(key, [*_FIELDS, *people], 1, 0.6) or _by_last_word(key)
@@ -223,7 +228,11 @@ def _refusal(read: _Read, error: ValidationError) -> Refused:
     value = "invalid" if place.secret else repr(first["input"])
     reason = _reason(first)
     suggestion = _suggestion(first)
-    undo = "Change it, or unset it for the default." if where is None else "Change or remove the line."
+    undo = (
+        "Change the variable, or unset the variable to use the default."
+        if where is None
+        else "Change or remove the line."
+    )
     meaning = description(path[0])
     return Refused(
         f"{name} is {value}: {reason[:1].lower()}{reason[1:]}{suggestion}",

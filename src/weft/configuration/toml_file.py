@@ -37,7 +37,7 @@ def read_toml(file: Path) -> list[Written]:
         raise Refused(
             f"the settings are not valid TOML: {str(error)[:1].lower()}{str(error)[1:]}",
             where=str(file),
-            hint='A line is [section] or key = value; strings are quoted: host = "mail.example.com".',
+            hint='Write each line as [section] or as key = value, with strings in quotes: host = "mail.example.com".',
         ) from None
     places = _lines(text)
     return [Written(path, value, _where(file, path, places)) for path, value in _flat(tree, ())]

@@ -58,7 +58,7 @@ class DeltaChannel:
     def test(self, message: Message) -> str:
         """Check that the table is writable.  Add no row, because the readers of the table expect only answers."""
         self.prepare()
-        return "the table can be written; no test row was added, since the table contains answers only"
+        return "the table can be written; no test row was added, because the table contains answers only"
 
     def recover(self, position: str | None) -> Recovery:
         """Return ``undone``, or ``unknown`` if the table is missing or was replaced."""

@@ -63,7 +63,8 @@ def parse_digest(text: str) -> Digest:
         return Digest("day", hour, minute)
     if match[2][:3] not in _DAYS:
         raise Refused(
-            f"{text!r} is not a digest: {match[2]!r} is not a day of the week", hint=f"The days are {', '.join(_DAYS)}."
+            f"{text!r} is not a digest: {match[2]!r} is not a day of the week",
+            hint=f"Write one of the days {', '.join(_DAYS)}.",
         )
     return Digest("week", hour, minute, _DAYS.index(match[2][:3]))
 

@@ -41,7 +41,7 @@ def relative_path(text: str, root: Path) -> PurePosixPath:
     if path.suffix.lower() not in (*_JSON_SUFFIXES, _CSV_SUFFIX):
         raise Refused(
             f"{text!r} has a suffix that is not a file format",
-            hint="Use .jsonl, .ndjson or .json for JSON lines, .csv for CSV.",
+            hint="Use .jsonl, .ndjson or .json for JSON lines, and .csv for CSV.",
         )
     return path
 
@@ -109,7 +109,7 @@ class FileChannel:
     def test(self, message: Message) -> str:
         """Check that the file is writable.  Add no row, because the readers of the file expect only answers."""
         self.prepare()
-        return "the file can be written; no test row was added, since the file contains answers only"
+        return "the file can be written; no test row was added, because the file contains answers only"
 
     def recover(self, position: str | None) -> Recovery:
         """Truncate the file to the offset of ``position``.  Return ``unknown`` if the file was replaced or
@@ -189,7 +189,7 @@ class FileChannel:
             )
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             return DeliveryError(
-                "the disk is full", where=self.address, hint="Free some space; the delivery is retried."
+                "the disk is full", where=self.address, hint="Free some space; Weft then repeats the delivery."
             )
         return DeliveryError(f"the file cannot be written: {error.strerror}", where=self.address)
 
@@ -217,7 +217,7 @@ class _Position:
 
 def _read_position(position: str | None) -> _Position:
     if position is None:
-        raise DeliveryError("the outbox has no position for this message to a file")
+        raise DeliveryError("the outbox has no file position for this message")
     note = json.loads(position)
     return _Position(int(note["offset"]), note.get("tail"), int(note["inode"]))
 

@@ -313,7 +313,11 @@ class _Run:
             return
         subscription = self._sender.subscriptions.by_id(entry.sub_id)
         pause_end = self._next_attempt(subscription, schedule) if outcome == "again" else None
-        then = "They are sent again under the same id." if pause_end is not None else "`weft resume` sends them again."
+        then = (
+            "Weft sends the answers again under the same id."
+            if pause_end is not None
+            else "`weft resume` sends the answers again."
+        )
         reason = f"the answers {entry.first_ordinal} to {entry.last_ordinal} may have been sent: {why}. {then}"
         self._sender.outbox.settle(entry.entry_id, "unknown", why)
         self._sender.subscriptions.note_failure(entry.sub_id, reason, pause_end)

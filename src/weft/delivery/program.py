@@ -45,8 +45,10 @@ class ProgramChannel:
             written = shlex.join(self._words)
             raise Refused(
                 f"the settings do not allow the command {written!r}",
-                hint="To allow it, write the same command into weft.toml in the home: below [exec], "
-                f"commands = [{_toml(written)}].",
+                hint=(
+                    "To allow the command, write it into weft.toml in the home: below [exec], commands = "
+                    f"[{_toml(written)}]."
+                ),
             )
         self._may_have_gone = True
         """The value is initially True, because an earlier process may have died while running the command."""
@@ -100,16 +102,16 @@ class ProgramChannel:
                 start_new_session=True,
             )
         except OSError as error:
-            raise DeliveryError(f"the command does not start: {error.strerror}", where=self.address) from None
+            raise DeliveryError(f"the command did not start: {error.strerror}", where=self.address) from None
         self._may_have_gone = True
         failpoint("exec.started")
         try:
             process.communicate(rows, timeout=self._timeout)
         except subprocess.TimeoutExpired:
             raise DeliveryError(
-                f"the command was killed: it took longer than {self._timeout:g} s",
+                f"the command took longer than {self._timeout:g} s, and Weft stopped it",
                 where=self.address,
-                hint="exec.timeout in weft.toml sets the time limit.",
+                hint="Raise the time limit, exec.timeout in weft.toml, or make the command faster.",
             ) from None
         finally:
             _end(process)
@@ -125,7 +127,7 @@ def _split(command: str) -> list[str]:
     try:
         words = shlex.split(command)
     except ValueError as error:
-        raise Refused(f"{command!r} is not a command: {error}", hint="Quote it as for a shell.") from None
+        raise Refused(f"{command!r} is not a command: {error}", hint="Quote the command as for a shell.") from None
     if not words or "\0" in command:
         raise Refused(f"{command!r} is not a command", hint='Write exec:"notify --room ops".')
     return words

@@ -108,7 +108,7 @@ def _parse_channel(text: str, home: Path) -> Channel:
         near = difflib.get_close_matches(scheme.lower(), [CURSOR, *_CHANNELS], 1, 0.6)
         meant = "" if not near else f": did you mean {near[0]}{'' if near[0] == CURSOR else ':…'}?"
         kinds = ", ".join(f"{each}:…" for each in _CHANNELS)
-        raise Refused(f"{text!r} is not a channel{meant}", hint=f"The channels are {CURSOR}, {kinds}")
+        raise Refused(f"{text!r} is not a channel{meant}", hint=f"Use one of the channels {CURSOR}, {kinds}")
     return make(address, home)
 
 

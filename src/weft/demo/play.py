@@ -79,7 +79,8 @@ QUERIES: Final = (
     ("space", "ben", "SELECT msgid, subject FROM msgs WHERE newsgroup = 'sci.space'", "Q1 again, for another group"),
 )
 """The name, user, text and meaning of each query.
-The queries are the paper's five (section 6). The first query is installed by both users.
+
+The first five queries are those of the paper (section 6). The sixth query repeats the first for another user and group.
 """
 
 
@@ -113,7 +114,7 @@ class _Demo:
 
 
 def fresh_folder(wanted: Path) -> Path:
-    """Return the folder ``wanted``, with a number appended if the folder exists."""
+    """Return the path ``wanted``, or the path with a number appended if this folder exists."""
     folder, number = wanted, 1
     while folder.exists():
         number += 1
@@ -126,7 +127,7 @@ def play(home: Path, stage: Stage) -> None:
     if home.exists():
         raise Conflict(
             f"{home} already exists",
-            hint="Name another folder with --home. Without --home the demo makes a new one.",
+            hint="Name another folder with --home. Without --home, the demo creates a new folder.",
         )
     began = time.monotonic()
     with Weft.open(home, clock="replay", create=True) as weft:

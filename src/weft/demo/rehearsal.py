@@ -1,7 +1,7 @@
 """Run typical commands in a temporary home. During this rehearsal, Java loads and compiles the code of the commands.
 
-The class-data archive (``runtime/archiving.py``) needs one run. A new server runs about twenty ticks, and later
-commands then use compiled code.
+One run is enough for the class-data archive (``runtime/archiving.py``). A new server runs about twenty ticks, so that
+later commands use compiled code.
 """
 
 from __future__ import annotations

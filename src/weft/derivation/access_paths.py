@@ -1,10 +1,10 @@
 """Choose how a branch reads each of its tables: by its window, by a look-up of keys, or in full.
 
-The driver of a branch reads only the rows in the window.  If an equality connects a table to the driver, the branch
-looks up only the matching rows of the table (a semi-join reduction).  The connection may go through other tables.  A
-tick reads the new rows of a table once and makes each look-up once, for all branches (design section 5).
+A branch reads only those rows of its driver that lie in the window.  If equalities connect a table to the driver,
+directly or through other tables, the branch looks up only the matching rows (a semi-join reduction).  A tick reads the
+new rows of a table once and makes each look-up once, for all branches (design section 5).
 
-Law: a branch returns the same rows through its access paths as over full tables.
+Law: the access paths of a branch do not change its result.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ from weft.algebra.scalar import Call, ColumnRef, Literal, Param, Scalar
 def access_paths(event: Event, *, null_safe: bool = False) -> dict[str, Access]:
     """Return the access path of each range variable of the branch and of its subqueries.
 
-    If ``null_safe`` is true, a look-up may use columns that the query compares by <=>.  The reader of such a look-up
-    must match NULL with NULL.  The option ``--from now`` needs such look-ups, to check whether the same row existed
-    before.
+    If ``null_safe`` is true, a look-up may use columns that the query compares by ``<=>``, and must match NULL with
+    NULL.  The option ``--from now`` needs null-safe look-ups to check whether the same row existed before.
     """
     paths: dict[str, Access] = {}
     driver = _news(event)
@@ -35,7 +34,7 @@ def access_paths(event: Event, *, null_safe: bool = False) -> dict[str, Access]:
 
 
 def _news(event: Event) -> tuple[relational.Scan, DeltaScan] | None:
-    """Return None unless the driver's instant is a column plus constant intervals, possibly rounded."""
+    """Return None unless the driver's instant is a (rounded) column plus constant intervals."""
     if event.driver.kind == "greatest":
         return None
     parts, slack = near(event.instant)
@@ -132,7 +131,7 @@ def whole_tables(event: Event) -> dict[str, Access]:
 
 
 def keys_of(event: Event, alias: str) -> tuple[tuple[ColumnRef, ColumnRef], ...]:
-    """Return the equalities of ``alias`` with other sources of the branch, the column of ``alias`` first."""
+    """Return pairs (column of ``alias``, equal column of another source of the branch)."""
     ties = _equalities(relational.condition(event.block), {})
     return tuple((tie.own, tie.other) for tie in ties if tie.own.scan == alias and not tie.null_safe)
 

@@ -34,7 +34,7 @@ _LISTED: Final = ("STRING", *INTEGRAL)
 
 
 def canonical(query: Query) -> Query:
-    """Return the query in canonical form, with the same rows.
+    """Return an equivalent query in canonical form.
 
     >>> from shown import M, ids
     >>> from weft.algebra.relation import Select, conjunction

@@ -18,7 +18,7 @@ from weft.derivation.replay import at, starts
 from weft.derivation.simplify import simplify, starts_of
 
 BEFORE: Final = "_before"
-"""The suffix for range variables in the query just before an instant."""
+"""The suffix of the range variables of Q(s⁻), the query just before the instant s."""
 ANSWER: Final = "_answer"
 """The range variable of the derived table that contains the answer."""
 
@@ -37,8 +37,8 @@ def incremental(query: relational.Query, *, from_now: bool = False) -> tuple[Eve
     """Return the branches of Q^I.  Each branch is one block with the columns of the answer and a column for the
     instant.
 
-    Branches that contradict the order of time are omitted.  If ``from_now`` is true, a branch omits rows that were in
-    the answer just before the branch's instant (``--from now``, design section 2).
+    A branch is omitted if its conditions contradict the order of time.  If ``from_now`` is true, a branch omits rows
+    that were in the answer just before the branch's instant (``--from now``, design section 2).
     """
     before = _Before(query) if from_now else None
     branches: dict[Event, None] = {}
@@ -62,7 +62,7 @@ def simplified(
 
 
 class _Before:
-    """The query just before an instant.  The suffix ``BEFORE`` distinguishes the range variables of this query."""
+    """The query Q(s⁻), just before the instant s.  Its range variables have the suffix ``BEFORE``."""
 
     def __init__(self, query: relational.Query) -> None:
         renamed = rename(answer(query), {name: f"{name}{BEFORE}" for name in range_variables(answer(query))})

@@ -20,8 +20,8 @@ LIFTED_FROM: Final = frozenset(
 )
 """The operators whose constant operands become parameters.
 
-Constants of other functions stay, because Spark requires a constant in some places, for example for the digits of
-ROUND.  Such constants also rarely distinguish the queries of two users.
+Constant arguments of other functions remain, because some functions, such as ROUND, require constants. Constant
+arguments also rarely distinguish the queries of two users.
 """
 _THROUGH: Final = frozenset(("+", "-", "*", "and", "or", "not"))
 
@@ -37,8 +37,8 @@ class Lifted:
 def lift(query: Query) -> Lifted:
     """Replace the constants in conditions and thresholds by parameters.
 
-    The parameters have numbers in the order of the text.  Constants in select lists and in VALUES stay, because they
-    are part of the answer.
+    The numbers of the parameters follow the order of the text.  Constants in select lists and in VALUES stay, because
+    they are part of the answer.
     """
     values: list[Literal] = []
     relation = _in_conditions(query.input, lambda scalar: _lift_operand(scalar, values))

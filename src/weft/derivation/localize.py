@@ -5,10 +5,10 @@ distant SELECT, the rewrite adds a *domain* to the subquery in between.  The dom
 values of the outer columns.  The subquery is joined with the domain by null-safe equality.
 
 The module also adds a domain if an OR combines a condition on an outer row with a subquery.  Without a domain, Spark
-would move that OR into the outer join, where the rows of the subquery are not available (SPARK-59351).
+would move the OR into the outer join, where the rows of the subquery are not available (SPARK-59351).
 
-Law: EXISTS (B) = EXISTS (D ⋈ B[c := d.c] with d.c <=> c).  Here c are the outer columns in B, and the domain
-D = δ π_c(outside) has every value of c.
+Law: EXISTS (B) = EXISTS (D ⋈ B[c := d.c] with d.c <=> c).  Here ``c`` denotes the outer columns in B.  The domain D = δ
+π_c(outside) has every value of ``c``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from weft.algebra.traverse import mentioned, range_variables, substitute, walk
 
 
 def localize(event: Event) -> Event:
-    """Make all subqueries of the event local.  The projection of the event must have one block as input."""
+    """Rewrite all subqueries of the event.  The input of the event's projection must be one block."""
     own, whole = relational.sources(event.block), relational.condition(event.block)
     return event.with_block(relational.block(own, _predicate(whole, own, whole)))
 

@@ -1,4 +1,4 @@
-"""Merge nested blocks into one, so that Spark runs the user's own query without nested derived tables.
+"""Merge nested blocks into one, so that Spark runs the query without nested derived tables.
 
 Nested joins and selections become one block.  A derived table is replaced by its input.  Each column of a derived table
 is replaced by the definition of the column.  A block over a union becomes several blocks.  Under EXISTS, a union
@@ -79,7 +79,7 @@ def blocks(query: Query) -> tuple[Query, ...]:
 
 
 def merged(event: Event) -> tuple[Event, ...]:
-    """Split an event into events of one block each.  Together, these events have the same rows."""
+    """Split an event into events of one block each.  Together, these events have the rows of the original event."""
     top = event.projection
     events = []
     for part in _blocks(top.input):

@@ -5,9 +5,9 @@ NOW in each block by GREATEST(c_1 … c_n).  Here the c_i are the start times of
 the conditions NOW >= c.  A combination of rows enters the answer at GREATEST(c_1 … c_n) or never, because every other
 condition can only become false as time passes.
 
-For other queries the closed form is wrong.  An example is "no reply in the last 14" with a reply at 0 and a message at
-1. At GREATEST = 1 the message is not in the answer, but at 14 it is. Without a closed form, Q^M consists of the
-branches of Q^I with a window from the beginning of time, ``starts(Q, [t0, t))``.
+For other queries the closed form is wrong.  An example is "no reply in the last 14 days", with a reply on day 0 and a
+message on day 1.  GREATEST is day 1, but the message enters the answer on day 14.  Without a closed form, Q^M consists
+of the branches of Q^I with a window from the beginning of time, ``starts(Q, [t0, t))``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from weft.derivation.replay import at
 from weft.derivation.simplify import difference, present, simplify, starts_of
 
 MOST_BLOCKS: Final = 16
-"""The largest number of blocks for which Q^M uses the closed form."""
+"""Q^M uses the closed form for at most this number of blocks."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,11 @@ def closed_form_verdict(query: relational.Query) -> ClosedFormVerdict:
     if obstacle:
         return ClosedFormVerdict(False, obstacle)
     if sum(_count_in(part.input) for part in parts) > MOST_BLOCKS:
-        return ClosedFormVerdict(False, f"its ORs and unions multiply out to more than {MOST_BLOCKS} blocks")
+        return ClosedFormVerdict(
+            False, f"the ORs and unions of the query multiply out to more than {MOST_BLOCKS} blocks"
+        )
     return ClosedFormVerdict(
-        True, "once a combination of rows has failed it can never hold again, so its first instant decides"
+        True, "once a combination of rows has failed, it can never hold again, so its first instant decides"
     )
 
 
@@ -104,8 +106,9 @@ def _obstacle(predicate: relational.Predicate) -> str | None:
             if is_monotone(relational.condition(body)):
                 return None
             return (
-                "under a NOT EXISTS something ends as time passes (a NOW < …, or another NOT EXISTS), "
-                "so what it blocks can begin later than its own rows and thresholds"
+                "something under a NOT EXISTS ends as time passes (a NOW < …, or another NOT EXISTS), so an "
+                "answer that the NOT EXISTS blocks can begin later than its rows and its comparisons with "
+                "NOW()"
             )
 
 

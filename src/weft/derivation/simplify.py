@@ -1,9 +1,9 @@
 """Remove conditions that the order of time makes always true or always false.
 
-A replay requires that the period of every row contains the instant s.  If s is the row's own start plus an interval
-that is not negative, the condition on the start is known.  For a positive p1, ``m.ts <= m.ts + p1`` is true and ``m.ts
-+ p1 <= m.ts`` is false.  For example, a message is never "more than four weeks old" when it arrives, so the replay
-needs no branch for the arrival.
+A replay requires that the period of every row contains the instant s.  If s is the start of the row plus an interval
+that is not negative, the row has always begun at s.  For a positive p1, ``m.ts <= m.ts + p1`` is true and ``m.ts + p1
+<= m.ts`` is false.  For example, a message is never "more than four weeks old" when it arrives, so the replay needs no
+branch for the arrival.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _UNBOUNDED: Final = None
 def difference(left: Scalar, right: Scalar) -> tuple[int | None, int | None] | None:
     """Return the least and the greatest value of ``right - left`` in microseconds.
 
-    A bound is None if the difference has no such bound.  Return None in place of the pair if the instants have
-    different bases or the sign of an interval is unknown.
+    A bound is None if the difference has no limit in that direction.  Return None in place of the pair if the instants
+    have different bases or the sign of an interval is unknown.
     """
     a, b = shifted(left), shifted(right)
     if a.base != b.base:
@@ -117,5 +117,5 @@ def _body(body: relational.Relation, never_null: frozenset[ColumnRef]) -> relati
 
 
 def starts_of(parts: Iterable[relational.Source]) -> frozenset[ColumnRef]:
-    """Return the columns with the start times of the sources' rows.  These columns contain no NULL."""
+    """Return the columns that hold the start times of rows.  These columns contain no NULL."""
     return frozenset(source.start for source in parts if isinstance(source, relational.Scan))

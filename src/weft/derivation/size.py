@@ -1,8 +1,8 @@
 """Compute the size of a query's branches before deriving them.
 
-Each table, VALUES and threshold may drive a branch, and occurs in all other branches too.  If the body of a NOT EXISTS
-drives a branch, the branch contains the NOT EXISTS once more.  The sizes of nested NOT EXISTS therefore multiply.  The
-computation follows the rules of ``derivation.replay`` and ``derivation.merge``, but builds no branches.
+Each table, VALUES list and threshold may drive a branch, and occurs in every other branch too.  If the body of a NOT
+EXISTS drives a branch, the branch contains the NOT EXISTS once more.  The sizes of nested NOT EXISTS therefore
+multiply.  The computation follows the rules of ``derivation.replay`` and ``derivation.merge``, but builds no branches.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class BranchSize:
         return BranchSize(self.branches + other.branches, self.sources + other.sources)
 
     def beside(self, sources: int, copies: int = 1) -> BranchSize:
-        """Return the size after each branch is joined with ``copies`` blocks of ``sources`` sources each."""
+        """Return the size if each branch is joined with each of ``copies`` blocks that add ``sources`` sources."""
         return BranchSize(self.branches * copies, (self.sources + self.branches * sources) * copies)
 
 

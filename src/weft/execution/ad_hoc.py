@@ -71,8 +71,8 @@ def ask(
     NOW equals ``s``. The query reads the rows that are alive at ``s``. If ``limit`` is None, the answer contains all
     rows. The rows are sorted by the keys of ``order``, then by all columns.
 
-    Raise ExecutionError if Spark cannot run the query. Raise LimitExceeded (a subclass) if the query exceeds the limits
-    of a tick. Raise StorageError if a table is damaged.
+    Raise ExecutionError if Spark cannot run the query. Raise LimitExceeded, a subclass of ExecutionError, if the query
+    exceeds the limits of a tick. Raise StorageError if a table is damaged.
     """
     columns = columns_of(query)
     named = Query(query.input, tuple(Output(f"c{n}", output.value) for n, output in enumerate(query.outputs, 1)))

@@ -1,8 +1,8 @@
 """Unite the branches of a tick into one relation of ledger rows: ``query_id, first_at, row_hash, row``.
 
-All branches produce this general form, and one union serves all plans. ``row`` is an array of strings that represent
-the values without loss. ``row_hash`` is a hash of the row's values in column order. The hash input contains a version
-number and the type, length and text of each value (design section 1).
+All branches produce the same general form. One union can therefore combine all plans. ``row`` is an array of strings
+that represent the values without loss. ``row_hash`` is a hash of the row's values in column order. The hash input
+contains a version number and the type, length and text of each value (design section 1).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _RAISED: Final = "USER_RAISED_EXCEPTION"
 """Spark's error condition for RAISE_ERROR. Queries cannot call RAISE_ERROR."""
 
 COLLECTED: Final = 5_000
-"""Number of answers that a branch may return to the driver, before the factor ``_REPEATED``."""
+"""Number of answers, without the factor ``_REPEATED``, that a branch may return to the driver."""
 
 _TOO_LARGE: Final = "spark.driver.maxResultSize"
 """If a result is too large for the driver, Spark's error message contains this name."""
@@ -100,10 +100,10 @@ def candidates(
 ) -> Candidates:
     """Register the input views of the groups, and return the union of all branches as a lazy DataFrame.
 
-    A task with far too many rows fails with the message ``MANY`` before the disk is full. The limit is a multiple of
-    ``most`` rows for each query. If ``most`` is None, the number of rows is not limited. If all input is small, a
-    multiple of ``collected`` rows is a second limit. With ``small_only``, raise NotSmall if an input view is not in the
-    driver's memory.
+    A task with far too many rows fails with the message ``MANY`` before the disk is full. The limit for a task is
+    ``_REPEATED`` × ``most`` rows per query. If ``most`` is None, this limit does not apply. If the driver's memory
+    holds all input rows, the limit is at most ``_REPEATED`` × ``collected`` rows. With ``small_only``, raise NotSmall
+    if an input view is not in the driver's memory.
     """
     spark = reader.spark
     work = [(group, group.branches()) for group in groups]
@@ -165,7 +165,7 @@ def gave_too_many(error: Exception) -> bool:
 def in_memory(spark: SparkSession, rows: DataFrame) -> pa.Table | None:
     """Compute the rows with one Spark job that reads no files. Return None if the result is too large for the driver.
 
-    ``rows`` must have the condition of ``guarded`` with ``COLLECTED``.
+    The SQL of ``rows`` must be guarded (``guarded``) with the limit ``COLLECTED``.
     """
     try:
         with rows_only(spark):

@@ -2,13 +2,13 @@
 
 A batch goes through four states (design sections 1 and 6):
 
-1. The catalog *reserves* the batch's instants. No tick passes reserved instants.
+1. The catalog *reserves* the batch's instants. No tick advances past reserved instants.
 2. The writer *writes* the rows in one Delta commit with the number of the reservation.
 3. The writer finds the commit in Delta's log and forces the commit to disk.
 4. The catalog *commits* the reservation.
 
-If a writer dies in between, its reservation stays open. The next writer looks for the commit in Delta and settles the
-reservation.
+If a writer dies between two states, the reservation stays open. The next writer looks for the commit in Delta and
+settles the reservation.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from weft.storage.local_sql import count_differing, first_per_key, without_keys_
 from weft.storage.statistics import COLUMNS_PROPERTY, named_columns
 
 OWN_TIME: Final = "_own_time"
-"""Batch column for a row's own time (microseconds UTC), or NULL."""
+"""Batch column for the event time of a row (microseconds UTC), or NULL."""
 SEQ: Final = "_seq"
 """Batch column for a row's position in the order of arrival. The positions are unique in a batch."""
 
@@ -53,8 +53,8 @@ class Appended:
 
     - ``stored``: number of stored rows
     - ``known``: number of rows that the table already had
-    - ``late``: number of stored rows with an own time before the watermark F
-    - ``differ``: number of known rows with other values than the stored row
+    - ``late``: number of stored rows with an event time before the watermark F
+    - ``differ``: number of known rows whose values differ from the values of the stored row
     - ``version``: Delta version of the commit, or None if no row was stored
     - ``first_ts``, ``last_ts``: least and greatest stored ts, or None if no row was stored
     """
@@ -94,13 +94,13 @@ def append(
 
     ``batch`` has the table's columns except the start column, and the columns ``_own_time`` and ``_seq``. ``at`` is the
     wall clock time in microseconds UTC. ``distinct_on`` names the columns that identify a row. In these columns, two
-    NULLs are equal. If several rows of the batch are equal in these columns, only the first by ``_seq`` counts. If
-    ``distinct_on`` is None, every row is new.
+    NULLs are equal. If several rows of the batch are equal in these columns, only the row with the least ``_seq`` is
+    used. If ``distinct_on`` is None, every row is new.
 
-    The own time of a row becomes its ts. A row without own time gets the time of the home's clock. A row is late if its
-    own time is before the watermark F. The ts of a late row is F. If ``on_late`` is given, late rows are left out.
+    The ts of a row is its event time, by default the time of the home's clock. A row is late if its event time is
+    before the watermark F. The ts of a late row is F. If ``on_late`` is given, late rows are left out.
 
-    If another writer took over, store no row and raise LeaseLost. Raise ClockError if a row has no own time and the
+    If another writer took over, store no row and raise LeaseLost. Raise ClockError if a row has no event time and the
     clock of a replay home was never set. Raise StorageError if the table cannot be read or written. Errors that
     ``on_late`` raises pass through.
     """
@@ -180,10 +180,10 @@ def _store(
 def settle(writer: Writer) -> tuple[Settled, ...]:
     """Settle the open reservations of dead writers without Spark. Also finish an interrupted undo of a load.
 
-    The caller must have just taken the lease. If Delta has the commit of a reservation, the catalog records the
+    The caller must have just taken the lease. If Delta contains the commit of a reservation, the catalog records the
     reservation as committed. If an append to several tables has staged the rows of a reservation, the rows are
-    committed now. Any other reservation is abandoned. Before a reservation is abandoned, its number is used up in
-    Delta, because its writer may still be alive.
+    committed now. Any other reservation is abandoned. Before a reservation is abandoned, a commit in Delta uses up the
+    reservation's number, because the writer may still be alive.
     """
     writer.loads.forget_dead(writer.lease.acquired_at)
     finish_undoing(writer)
@@ -269,10 +269,10 @@ def replay_without_clock(home: HomeRecord) -> bool:
 
 
 def clock_not_set() -> ClockError:
-    """Return the error for a row without own time if the clock of a replay home was never set."""
+    """Return the error for a row without an event time if the clock of a replay home was never set."""
     return ClockError(
-        "these rows have no time of their own, and the clock of this replay home is not set yet",
-        hint="Name the column with their time (--ts-from), or set the clock: weft tick --now T.",
+        "these rows have no time, and the clock of this replay home is not set yet",
+        hint="Name the column with the time of each row (--ts-from), or set the clock: weft tick --now T.",
     )
 
 

@@ -73,7 +73,7 @@ class Backtest(Tabular):
 
 
 @dataclass(frozen=True)
-class Window:
+class BacktestWindow:
     """The window [since, until) in microseconds UTC. If ``since`` is None, the window begins at the start of time.
 
     ``t0`` is the start of time, or None if time has not started.
@@ -89,7 +89,7 @@ def backtest(
     data: Location,
     tables: Mapping[str, Relation],
     plan: Plan,
-    window: Window,
+    window: BacktestWindow,
     limit: int | None,
 ) -> Backtest:
     """Return the answers that the query would have delivered in the window. If ``limit`` is None, return all answers.
@@ -125,7 +125,9 @@ def _as_standing(plan: Plan) -> QueryRecord:
     )
 
 
-def _result(spark: SparkSession, new: NewAnswers, plan: Plan, window: Window, limit: int | None, most: int) -> Backtest:
+def _result(
+    spark: SparkSession, new: NewAnswers, plan: Plan, window: BacktestWindow, limit: int | None, most: int
+) -> Backtest:
     added = new.added.get(0)
     count = added.rows if added is not None else 0
     if count > most:

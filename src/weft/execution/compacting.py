@@ -1,6 +1,6 @@
 """Compact the small files of a home, and delete files that are no longer needed.
 
-Compaction writes a new file without the lease. Only the commit of this file needs the lease. Loads and ticks therefore
+Compaction writes each new file without the lease, and holds the lease only for the commit. Loads and ticks therefore
 wait only briefly. Compaction changes no row, and a process may stop at any point. The next run continues with the
 remaining files.
 """
@@ -32,7 +32,7 @@ _PATIENCE_SECONDS: Final = 2.0
 
 @dataclass(frozen=True)
 class Compacted:
-    """The result of a compaction: one file replaces ``files`` small files of the table or ledger ``name``.
+    """One new file that replaces ``files`` small files. ``name`` is the name of the table, or ``ledger``.
 
     ``size`` is the total size of the old files in bytes. ``new_size`` is the size of the new file, or None in a dry
     run. ``before`` and ``after`` are the table's file counts before and after the compaction.

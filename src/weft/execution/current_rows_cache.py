@@ -2,8 +2,8 @@
 
 The cache of a table is one Parquet file with a checksum on the driver's local disk. The file may be deleted at any
 time. The file records the row count and the last instant of the log. The row count and the last instant identify a
-state of the log, because rows are only added and instants only rise. If the file is missing, damaged or outdated, the
-cache is built again from the log.
+state of the log, because the log only grows and the recorded instants never decrease. If the file is missing, damaged
+or outdated, the cache is built again from the log.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def cached_open_rows(home: Path, table: TableRecord) -> pa.Table | None:
 
 
 def update_cache(writer: Writer, table_id: int, before: pa.Table, added: pa.Table | None) -> None:
-    """Apply the log rows ``added`` to the open periods ``before``, and cache the result.
+    """Apply the log rows in ``added`` to the open periods in ``before``, and cache the result.
 
     If ``added`` is None, change nothing. If the file cannot be written, later reads use the log.
     """

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from weft.algebra.access import Access, FullScan, Lookup
 from weft.algebra.schema import DataType
 from weft.execution.look_ups import LookUps
-from weft.execution.relations import LEDGER_COLUMNS, Relation, Results, answer_columns
+from weft.execution.relations import LEDGER_COLUMNS, Relation, ResultsTable, answer_columns
 from weft.execution.windows import Slice, may_hold
 from weft.instants import LAST_INSTANT
 from weft.storage.columns import arrow_type, stored_schema
@@ -60,7 +60,7 @@ class ReadBounds:
 
 BOUNDS: Final = ReadBounds()
 NOTHING: Final = ReadBounds(-1, -1, -1, -1, -1, -1)
-"""Bounds so low that Spark reads every relation."""
+"""Limits that are so low that Spark reads every relation."""
 
 _LEDGER: Final = ledger_schema("query_id", "ordinal", "first_at", "row")
 
@@ -69,7 +69,7 @@ _LEDGER: Final = ledger_schema("query_id", "ordinal", "first_at", "row")
 class LocalRows:
     """Rows of a relation in the driver's memory.
 
-    ``data`` has the columns of the relation. For a relation of type ``Results``, ``data`` has the ledger's columns.
+    ``data`` has the columns of the relation, or the ledger's columns if the relation is a ``ResultsTable``.
     """
 
     relation: Relation
@@ -78,11 +78,11 @@ class LocalRows:
     def frame(self, spark: SparkSession) -> DataFrame:
         """Return the rows as a Spark DataFrame."""
         rows = local_frame(spark, self.data)
-        return rows.selectExpr(*answer_columns(self.relation)) if isinstance(self.relation, Results) else rows
+        return rows.selectExpr(*answer_columns(self.relation)) if isinstance(self.relation, ResultsTable) else rows
 
     def column(self, name: str) -> pa.ChunkedArray:
-        """Return the values of the relation's column ``name``."""
-        if not isinstance(self.relation, Results):
+        """Return the values of the relation's column with this name."""
+        if not isinstance(self.relation, ResultsTable):
             return self.data.column(_spelled(self.data.schema, name))
         results = self.relation
         if name in LEDGER_COLUMNS:
@@ -93,7 +93,7 @@ class LocalRows:
 
 
 def local_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
-    """Return the rows as a Spark DataFrame with one partition. A join of two such DataFrames needs no exchange.
+    """Return the rows as a Spark DataFrame with one partition. A join of single-partition DataFrames needs no exchange.
 
     The DataFrame has a LIMIT for two reasons. With the LIMIT, Spark knows the row count. Without the LIMIT, Spark would
     move a condition with a subquery below the coalescing.
@@ -114,7 +114,7 @@ def _spelled(schema: pa.Schema, name: str) -> str:
 
 @dataclass(frozen=True)
 class Reading:
-    """How to read one relation: the reader ``by``, a description ``how``, and the rows.
+    """How to read one relation. ``by`` is the reader, and ``how`` describes the method.
 
     ``rows`` is None in two cases. If ``by`` is "Spark", Spark reads the rows. If ``by`` is "arrangement", the
     arrangement is outdated and must be extended before the look-up.
@@ -147,7 +147,7 @@ class DriverReader:
 
     def _all(self, name: str, columns: Iterable[str]) -> LocalRows | None:
         relation, files = self.tables[name], self.files(name)
-        names = frozenset() if isinstance(relation, Results) else frozenset({*columns, relation.schema.start})
+        names = frozenset() if isinstance(relation, ResultsTable) else frozenset({*columns, relation.schema.start})
         if (name, names) not in self.tables_read:
             data = self._read(relation, files, _stored_of(relation, names), None, None)
             if data is None:
@@ -164,7 +164,7 @@ class DriverReader:
         if held > self.bounds.scanned:
             return Reading("Spark", f"{count_text(len(files), 'file')} with {over_bound(held, self.bounds.scanned)}")
         names = {*columns, relation.schema.start, *(part.column for part in slices)}
-        if isinstance(relation, Results):
+        if isinstance(relation, ResultsTable):
             data = self._read(relation, files, (), None, None)
             if data is None:
                 return Reading("Spark", self._beyond())
@@ -191,7 +191,7 @@ class DriverReader:
         local = self._all(name, wide)
         if local is None:
             return self._looked_up(name, keys, wide, keys_text)
-        if not isinstance(local.relation, Results):
+        if not isinstance(local.relation, ResultsTable):
             met = [_among(local.column(column), parts) for column, parts in keys.items()]
             local = LocalRows(local.relation, local.data.filter(reduce(pc.or_kleene, met)))
         return Reading(
@@ -202,12 +202,12 @@ class DriverReader:
         self, name: str, keys: Mapping[str, Sequence[pa.ChunkedArray]], columns: Iterable[str], keys_text: str
     ) -> Reading:
         relation = self.tables[name]
-        if self.look_ups is None or isinstance(relation, Results):
+        if self.look_ups is None or isinstance(relation, ResultsTable):
             return Reading(
                 "Spark", f"no arrangement, and {over_bound(rows_of(self.files(name)), self.bounds.filtered)}"
             )
         if not may_look_up(relation, keys):
-            return Reading("Spark", "the ends of periods are not looked up in a large table")
+            return Reading("Spark", "Weft does not look up the ends of periods in a large table")
         shown = {*columns, relation.schema.start}
         schema, parts, how = stored_schema(relation.stored, _stored_of(relation, shown)), [], [keys_text]
         for column, column_keys in keys.items():
@@ -239,7 +239,7 @@ class DriverReader:
     ) -> pa.Table | None:
         """Return None if the result exceeds ``most`` rows or the size bound."""
         schema = _LEDGER
-        if isinstance(relation, Results):
+        if isinstance(relation, ResultsTable):
             condition = (pc.field("query_id") == relation.query.query_id) & (pc.field("ordinal") <= relation.rows)
         else:
             schema = stored_schema(relation.stored, columns)
@@ -256,26 +256,25 @@ class DriverReader:
 
 def _stored_of(relation: Relation, columns: Iterable[str]) -> set[str]:
     """For a tracked table, return all columns of the log, because a period is computed from all its records."""
-    if isinstance(relation, Results) or not relation.tracked:
+    if isinstance(relation, ResultsTable) or not relation.tracked:
         return set(columns)
     return {column.name for column in relation.stored.columns}
 
 
 def _rows_for_queries(relation: Relation, rows: pa.Table, columns: Iterable[str]) -> pa.Table:
-    if isinstance(relation, Results) or not relation.tracked:
+    if isinstance(relation, ResultsTable) or not relation.tracked:
         return rows
     return periods(rows).select(stored_schema(relation.schema, columns).names)
 
 
 def log_slices(relation: Relation, slices: Sequence[Slice]) -> tuple[Slice, ...]:
-    """Return slices of the stored rows that determine the rows in the given slices.
+    """Return slices of the stored rows that suffice to compute all rows in ``slices``.
 
-    In a tracked table, a slice of period ends becomes the part of the log from the start of the slice on. If a period
-    ends in the slice, this part of the log has every record of the end. No record is older than the recorded change.
-    The recorded end cannot be the filter, because a later record may change the end. All records of one period have the
-    same values in the other columns.
+    The log of a tracked table records the end of a period at that end or later. A slice of end times therefore becomes
+    a slice of all log rows since the first end time. The end times in the log cannot be the filter, because a later log
+    row may change the end. All records of one period have the same values in the other columns.
     """
-    if isinstance(relation, Results) or not relation.tracked:
+    if isinstance(relation, ResultsTable) or not relation.tracked:
         return tuple(slices)
     return tuple(
         Slice(relation.stored.start, part.low, LAST_INSTANT) if part.column == relation.schema.end else part
@@ -289,12 +288,12 @@ def may_look_up(relation: Relation, columns: Iterable[str]) -> bool:
     A look-up by the end column of a tracked table misses records, because the records of a period may have different
     ends.
     """
-    return isinstance(relation, Results) or not relation.tracked or relation.schema.end not in set(columns)
+    return isinstance(relation, ResultsTable) or not relation.tracked or relation.schema.end not in set(columns)
 
 
 def news_files(relation: Relation, files: Iterable[DataFile], slices: Sequence[Slice]) -> list[DataFile]:
     """Return the files of the relation that may have rows in a slice, according to the file statistics."""
-    names = LEDGER_COLUMNS if isinstance(relation, Results) else None
+    names = LEDGER_COLUMNS if isinstance(relation, ResultsTable) else None
     return [file for file in files if any(may_hold(file, part, names) for part in slices)]
 
 
@@ -315,8 +314,8 @@ def count_text(count: float, what: str = "row") -> str:
 
 
 def over_bound(count: float, most: int, what: str = "row") -> str:
-    """Return the text for a count above the bound ``most``."""
-    return f"{count_text(count, what)}, more than the {max(most, 0):,} that the driver reads"
+    """Return a message for a count that exceeds ``most``."""
+    return f"{count_text(count, what)}, but the driver reads at most {max(most, 0):,}"
 
 
 def _inside(part: Slice) -> pc.Expression:
@@ -348,7 +347,7 @@ def readings(
     paths: Iterable[Access],
     slices: Mapping[str, Sequence[Slice]],
 ) -> Iterator[tuple[list[Access], Reading]]:
-    """Yield each reading with its access paths: first whole tables and new rows, then look-ups step by step.
+    """Yield each reading with its access paths. Whole tables and new rows come before look-ups.
 
     ``columns`` maps each table to the columns to read. ``slices`` maps each table to the ranges of the new rows. One
     pass over a table serves all look-ups of a step. A look-up may therefore return rows for the keys of another
@@ -377,14 +376,14 @@ def _looked_up(
         via = by_view[path.via.view]
         if via.rows is None:
             if via.by == "Spark":
-                return Reading("Spark", f"its keys come from {path.via.view}, which Spark reads")
-            return Reading(via.by, f"its keys come from {path.via.view}, whose arrangement is behind")
+                return Reading("Spark", f"the keys come from {path.via.view}, which Spark reads")
+            return Reading(via.by, f"the keys come from {path.via.view}, whose arrangement is behind")
         keys.setdefault(path.column, []).append(via.rows.column(path.via_column))
     return driver.lookup(same[0].table, keys, names)
 
 
 def _in_order(paths: Iterable[Access]) -> list[list[Access]]:
-    """Group ``paths``, and the paths that supply keys to look-ups. One reading covers each group."""
+    """Group access paths for one reading per group. Include the paths that supply keys to look-ups."""
     groups: dict[tuple[int, str], dict[Access, None]] = {}
     for path in paths:
         step: Access = path

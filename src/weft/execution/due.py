@@ -1,6 +1,6 @@
 """Decide whether a tick can skip a query.
 
-A tick skips a query if no row arrived and time alone adds no row before a known instant.
+A tick can skip a query if no row arrived and time alone adds no row before the end of the query's window.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def is_quiet(member: Member, shape: Shape, tables: Mapping[str, Relation], t0: i
     """Return whether the query's window certainly contains no new answer. A tick skips a quiet query.
 
     ``t0`` is the start of time, or None if time has not started. Constant answers begin at ``t0``. ``next_due`` remains
-    valid until a row arrives. Answers that a lower stratum found in the same tick count as new rows.
+    valid until a row arrives. New rows include the answers that a lower stratum found in the same tick.
     """
     if member.empty:
         return True
@@ -89,10 +89,10 @@ def time_driven_groups(members: Sequence[Member], plans: Mapping[int, Plan]) -> 
 
 
 def next_due(reader: Reader, *groups: Group, small_only: bool = False) -> dict[int, int | None]:
-    """Return, for each query id, the next instant at which time alone adds a row to the query.
+    """Map each query ID to the next instant at which time alone adds a row to the query.
 
     The instant is valid until a row arrives. The incremental query runs over the window [t, ∞), where t is the end of
-    the query's window; the number of its rows is not limited. With ``small_only``, the instant is None (unknown) if the
+    the query's window. The number of rows is not limited. With ``small_only``, the instant is None (unknown) if the
     driver's memory does not hold the input rows.
     """
     from weft.execution.new_answers import new_answers

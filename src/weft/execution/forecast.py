@@ -77,7 +77,7 @@ class Forecast(Brief):
 
 
 def forecast(catalog: CatalogParts, name: str, at: int) -> Forecast:
-    """Describe the next tick of the query ``name`` if the wall clock shows ``at``.
+    """Describe the next tick of a query. ``at`` is the wall clock time (µs UTC).
 
     Raise NotFound, ClockError or StorageError. Raise PlanMismatch if the plan does not match the tables. Raise Refused
     if the query runs as a synopsis.
@@ -88,7 +88,7 @@ def forecast(catalog: CatalogParts, name: str, at: int) -> Forecast:
     if is_synopsis(record.body):
         raise Refused(
             f"{query.name} runs as a synopsis: its tick reads the rows that arrived and the stored relations",
-            hint=f"To see the stored relations: weft show {query.name}",
+            hint=f"See the stored relations with `weft show {query.name}`.",
         )
     shape = compiled(record, {key: table.schema for key, table in tables.items()})
     t = tick_instant(catalog, _replay_instant(catalog), at)
@@ -145,5 +145,5 @@ def _words(path: Access) -> str:
         micros = path.shift.micros // 1_000 * 1_000
         shift = f" {'+' if micros > 0 else '-'} {length(abs(micros), weeks=False)}" if micros else ""
         own = " + an interval" if path.shift.intervals else ""
-        return f"news of {path.table} by {path.column}{shift}{own}"
+        return f"new rows of {path.table} by {path.column}{shift}{own}"
     return f"all of {path.table}"

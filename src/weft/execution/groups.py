@@ -30,7 +30,7 @@ _compiled: dict[tuple[str, str, tuple[TableSchema, ...]], Shape] = {}
 
 
 def from_now_form(record: PlanRecord, tables: Mapping[str, TableSchema]) -> StoredForm:
-    """Return the stored form of the record's plan with ``--from now``. Raise PlanMismatch like ``compiled``."""
+    """Return the stored form of the plan with ``--from now``. Raise PlanMismatch in the same cases as ``compiled``."""
     return stored_form(replace(compiled(record, tables), from_now=True))
 
 
@@ -119,7 +119,7 @@ class Group:
 
     @property
     def first(self) -> bool:
-        """Whether the windows of the group begin at the start of time, and the group runs the first delivery (Q^M)."""
+        """Whether the group runs the first delivery (Q^M), because its windows begin at the start of time."""
         return self.members[0].tau is None
 
     def branches(self) -> tuple[Branch, ...]:

@@ -76,8 +76,8 @@ def history(home: OpenHome, name: str, where: str | None, limit: int | None, kno
     """Return at most ``limit`` periods that satisfy the SQL condition ``where``.
 
     If ``limit`` is None, return all matching periods. If ``where`` is None, all periods match. The condition may use
-    the table's columns, valid_from, valid_to and NOW(). Spark starts only for a condition. With ``known`` (µs UTC),
-    return the periods that the log recorded up to the instant ``known``.
+    the table's columns, valid_from, valid_to and NOW(). Spark starts only if ``where`` is given. With ``known`` (µs
+    UTC), return the periods that the log recorded up to the instant ``known``.
 
     Raise NotFound, SqlError, ExecutionError or StorageError. Raise Refused if the table is not tracked, or if both
     ``where`` and ``known`` are given.
@@ -85,7 +85,7 @@ def history(home: OpenHome, name: str, where: str | None, limit: int | None, kno
     table = home.catalog.tables.named(name)
     if table.log is None:
         raise Refused(
-            f"{table.name} is not a tracked table", hint="Its rows have no periods. Query them with `weft try`."
+            f"{table.name} is not a tracked table", hint="Query the table with `weft try`: its rows have no periods."
         )
     at = max(_now(home), table.last_ts or MIN_INSTANT)
     ordered = [*table.keys, *(each for each in values_of(table.log) if each not in table.keys)]
@@ -93,12 +93,15 @@ def history(home: OpenHome, name: str, where: str | None, limit: int | None, kno
     if where is None:
         stretches, count = _all(home, table, ordered, limit, known)
     elif not where.strip():
-        raise Refused("--where is empty", hint='Omit it for all periods, or write a condition: --where "id = 2".')
+        raise Refused(
+            "--where is empty", hint='Write a condition, such as --where "id = 2", or omit --where to get all periods.'
+        )
     elif known is None:
         stretches, count = _matching(home, table, ordered, where, limit, at)
     else:
         raise Refused(
-            "--where applies to the current history, and cannot be used with --known", hint="Omit one of them."
+            "--where applies to the current history, and cannot be used with --known",
+            hint="Omit one of the two options.",
         )
     return History(table.name, columns, len(table.keys), stretches, count, at, home.session)
 

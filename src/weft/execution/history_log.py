@@ -1,8 +1,8 @@
 """Append changes to the logs of tracked tables.
 
 The protocol is that of ``execution.append_rows``. If a writer dies, the next writer settles the open reservation and
-completes an append to several tables. The instants of a table's changes rise from commit to commit. The last record of
-a period is therefore well defined.
+completes an append to several tables. The recorded instants of a table's log increase with each commit. The last record
+of a period is therefore well defined.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from weft.storage.periods import TS, read_log
 class Recorded:
     """The result of appending changes to a log.
 
-    ``began`` is the number of new periods, and ``ended`` the number of ended periods. ``first`` and ``last`` are the
+    ``began`` is the number of new periods, and ``ended`` is the number of ended periods. ``first`` and ``last`` are the
     instants of the first and the last change (µs UTC), or None if nothing changed. ``rows`` has the stored log rows, or
     None.
     """
@@ -81,9 +81,9 @@ def record(
 def record_together(writer: Writer, parts: Sequence[ChangesToRecord], at_least: int) -> list[Recorded]:
     """Store either the log rows of all given tables or none. A tick also sees either all of these rows or none.
 
-    All tables have the same earliest instant for changes. The earliest instant is not before ``at_least``, not before
-    the watermark F, and after all recorded changes of these tables. Raise LeaseLost or StorageError. If ``changes``
-    raises an error, nothing is stored and the error passes through.
+    The earliest allowed instant of a change is the same for all tables. The earliest allowed instant is not before
+    ``at_least``, not before the watermark F, and after all recorded changes of the tables. Raise LeaseLost or
+    StorageError. If ``changes`` raises an error, nothing is stored and the error passes through.
     """
     writer.check()
     for part in parts:

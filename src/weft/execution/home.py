@@ -48,7 +48,7 @@ class OpenHome:
         return any("topic" in source.options for source in self.catalog.sources.all())
 
     def schemas(self, *texts: str) -> Mapping[str, TableSchema]:
-        """Return the schemas of the home's tables, and of the query results that the queries ``texts`` mention.
+        """Return the schemas of the home's tables, and of the query results that ``texts`` mention.
 
         If a query mentions a view that depends on NOW, the schema of the view includes the view's definition.
         """
@@ -64,7 +64,7 @@ class OpenHome:
         if known is None:
             raise ClockError(
                 "this home has a replay clock, which is not set yet",
-                hint="Load something, or set the clock: weft tick --now T.",
+                hint="Load rows, or set the clock: weft tick --now T.",
             )
         return known
 
@@ -98,7 +98,7 @@ class OpenHome:
             yield writer
 
     def close(self) -> None:
-        """Close the catalog and release the Spark session. Other homes may share the JVM, which therefore continues."""
+        """Close the catalog and release the Spark session. The JVM continues, because other homes may share it."""
         from weft.runtime.session import release_session
 
         release_session(self.folder)

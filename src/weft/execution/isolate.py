@@ -2,7 +2,7 @@
 
 ``isolated`` is for computations in this process. ``failing_queries`` is for computations in Spark. A computation in
 Spark may take long or end the JVM. A failure counts against a query only if the query ran alone. ``weft.faults``
-defines the errors that belong to a query.
+defines the errors for which a single query is responsible.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from weft.execution.spark_runner import SparkRunner
 from weft.faults import FAULTS, query_faults
 
 Trial: TypeAlias = Callable[[Reader, Group], object]
-"""A function that runs a group of queries like a tick. If a query fails, the function raises an error."""
+"""A function that runs a group of queries in the same way as a tick. If a query fails, the function raises an error."""
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _LEAST_SECONDS: Final = 15.0
 _PATIENCE: Final = 4
-"""If the first half of a group succeeds, this factor times its duration is the time limit of the second half."""
+"""The time limit of the second half of a group, relative to the duration of a successful first half."""
 
 
 def isolated(
@@ -33,11 +33,11 @@ def isolated(
     compute: Callable[[list[Item]], Result],
     set_aside: Callable[[Mapping[int, ExecutionError]], None],
 ) -> list[Result]:
-    """Return the results of ``compute`` for the items (by query ID), and set aside the items that fail alone.
+    """Return the results of ``compute`` for the items (by query ID). Set aside each item that fails by itself.
 
     If ``compute`` fails for several items, call ``compute`` for each half of the items. The list has one result for
-    each part that succeeded. A failed call of ``compute`` must have no lasting effect. Errors of the home pass through
-    (``faults``).
+    each part that succeeded. A failed call of ``compute`` must have no lasting effect. Errors of the home (``faults``)
+    pass through unchanged.
     """
     failed: dict[int, ExecutionError] = {}
     results = list(_parts(items, compute, failed)) if items else []
@@ -76,14 +76,14 @@ def reason(name: str, error: WeftError) -> str:
     if error.hint:
         text = f"{text.rstrip('.')}. {error.hint}"
     may_pass = isinstance(error, LimitExceeded | JvmEnded) or (isinstance(error, QueryFault) and error.defect)
-    return f"{text} `weft resume {name}` resumes it." if may_pass else text
+    return f"{text} To run the query again: weft resume {name}." if may_pass else text
 
 
 def _failing(runner: SparkRunner, group: Group, trial: Trial, seconds: float) -> Iterator[tuple[int, ExecutionError]]:
     """Find the failing queries of a group by halving the group.
 
     Queries of one plan may differ in a constant that Spark rejects. If several queries together exceed ``seconds``,
-    possibly no single query is slow. Each half therefore gets half the time, but a single query gets the full time
+    each single query may still be fast. Each half therefore gets half the time, but a single query gets the full time
     limit.
     """
     alone, limit = len(group.members) == 1, runner.limits.seconds

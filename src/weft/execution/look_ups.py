@@ -48,7 +48,7 @@ def moved_since(arrangement: Arrangement, files: Sequence[DataFile]) -> list[Com
 
 @dataclass(frozen=True)
 class LookUpResult:
-    """The result of a look-up: the reader ``by``, a description ``how``, and the rows.
+    """The result of a look-up. ``by`` is the reader, and ``how`` describes the method.
 
     ``rows`` is None in two cases. If ``by`` is "Spark", the caller must read the table. If ``by`` is "arrangement", the
     arrangement is outdated and may not be extended, and the table is too large to scan.
@@ -77,7 +77,7 @@ class LookUps:
     def rows(
         self, table: TableSchema, files: Sequence[DataFile], column: str, columns: Iterable[str], keys: pa.Table
     ) -> LookUpResult:
-        """Return ``columns`` of the rows whose ``column`` equals a key. ``keys`` is a table of one column."""
+        """Return the given ``columns`` of the rows that have a key in ``column``. ``keys`` is a table of one column."""
         key_column = table.column(column)
         assert key_column is not None
         folder = self.folder / f"{table.id}-{key_column.id}"
@@ -92,7 +92,7 @@ class LookUps:
     def whole_rows(
         self, table: TableSchema, files: Sequence[DataFile], columns: Sequence[str], keys: pa.Table
     ) -> LookUpResult:
-        """Return the complete rows whose ``columns`` equal a key. Two NULLs are equal."""
+        """Return the complete rows that have a key in ``columns``. Two NULLs are equal."""
         ids = [column.id for column in map(table.column, columns) if column is not None]
         folder = self.folder / f"{table.id}-row-{'-'.join(map(str, ids))}"
         return self._look_up(folder, columns, stored_schema(table), files, keys, null_safe=True)
@@ -126,7 +126,9 @@ class LookUps:
             behind = arrangement.behind(files, moved)
             if behind is None or behind > self.most_behind:
                 missing = "an unknown number of" if behind is None else f"{behind:,}"
-                return LookUpResult("Spark", f"an arrangement is {missing} rows behind, more than {self.most_behind:,}")
+                return LookUpResult(
+                    "Spark", f"an arrangement is {missing} rows behind, but at most {self.most_behind:,} are allowed"
+                )
             how = f"an arrangement of {arrangement.rows:,} rows, runs: {arrangement.runs}, {behind:,} rows behind"
             if self.catching_up:
                 arrangement.catch_up(files, read, moved)
@@ -134,7 +136,7 @@ class LookUps:
                 return LookUpResult("arrangement", how, self._scanned(files, schema, key, keys))
             return LookUpResult("arrangement", how, arrangement.lookup(keys, null_safe=null_safe, most=self.most_found))
         except ArrangementError as error:
-            return LookUpResult("Spark", f"its arrangement cannot be used: {error.message}")
+            return LookUpResult("Spark", f"the arrangement cannot be used: {error.message}")
 
     def _scanned(
         self, files: Sequence[DataFile], schema: pa.Schema, key: Sequence[str], keys: pa.Table

@@ -56,7 +56,8 @@ LookedUp = dict[tuple[str, str], set[str]]
 
 @dataclass(frozen=True)
 class Done:
-    """A completed step on the arrangement in the folder ``name``. In a dry run, the step is only planned.
+    """A completed step of the maintenance of an arrangement. ``name`` is the arrangement's folder. In a dry run, the
+    step is only planned.
 
     If the step failed, ``problem`` explains the reason.
     """
@@ -78,9 +79,12 @@ def maintain(home: OpenHome, *, dry_run: bool = False, keep_us: int = RETENTION_
     """
     if not 0 <= keep_us <= LONGEST_RETENTION_US:
         raise Refused(
-            f"unneeded files can be kept for at most {format_interval(LONGEST_RETENTION_US)}, "
-            f"not for {format_interval(keep_us)}",
-            hint="After that time, a table's log no longer records when a file was removed.",
+            f"unneeded files can be stored for at most {format_interval(LONGEST_RETENTION_US)}, not for "
+            f"{format_interval(keep_us)}",
+            hint=(
+                "Choose a shorter time: after the longest time, a table's log no longer records when a file was "
+                "removed."
+            ),
         )
     return _steps(home, dry_run, keep_us)
 

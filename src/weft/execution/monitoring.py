@@ -14,7 +14,7 @@ from weft.algebra.formula import POINTS, Atom, Formula, Variable, free_variables
 from weft.algebra.schema import DataType
 from weft.derivation.synopsis.construct import Synopsis, synopsis
 from weft.derivation.synopsis.prepared import Semantics
-from weft.execution.synopsis.batch import EMPTY, Batch, State, arrow_type
+from weft.execution.synopsis.batch import EMPTY, State, StateBatch, arrow_type
 from weft.execution.synopsis.conjoining import DivisionByZero
 from weft.execution.synopsis.evaluating import evaluate_shared
 from weft.formula.signature import Row, TimePoint, batches
@@ -87,14 +87,14 @@ def predicate_types(formula: Formula) -> dict[str, tuple[DataType, ...]]:
     return by_predicate
 
 
-def _batch(points: Sequence[TimePoint], types: dict[str, tuple[DataType, ...]]) -> Batch:
+def _batch(points: Sequence[TimePoint], types: dict[str, tuple[DataType, ...]]) -> StateBatch:
     times = pa.table(
         {
             "tp": pa.array([point.number for point in points], pa.int64()),
             "at": pa.array([point.at for point in points], pa.int64()),
         }
     )
-    return Batch(times, {name: _events(points, name, columns) for name, columns in types.items()})
+    return StateBatch(times, {name: _events(points, name, columns) for name, columns in types.items()})
 
 
 def _events(points: Sequence[TimePoint], name: str, types: tuple[DataType, ...]) -> pa.Table:

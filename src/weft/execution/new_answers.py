@@ -1,7 +1,7 @@
 """Find the new answers among the rows of branches.
 
 Each new row occurs once, with its first instant, and is not in the ledger. If all input rows are in the driver's
-memory, Spark runs one job and ``arrow_answers`` does the rest. If Spark must read files, Spark does everything.
+memory, Spark runs one job and ``arrow_answers`` does the rest. If Spark must read files, Spark does all steps.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ compared byte by byte, and false comes before true. NULL comes first. NaN comes 
 0.0. Values of other types are compared as stored text. Arrow sorts answers in the driver's memory, and Spark sorts the
 others. The order is the same in Arrow and in Spark.
 
-Answers have the ledger's general form. In this form, ``row`` is an array of strings (``storage.values``).
+Answers have the ledger's general form. In the general form, ``row`` is an array of strings (``storage.values``).
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ _AT_ONCE: Final = 4
 
 
 @dataclass(frozen=True)
-class Output:
+class TickOutput:
     """Rows that a tick adds to the Delta table at ``path`` (relative to the home's data).
 
     ``name`` is unique among the outputs of a tick, and stays the same if the tick runs again. ``rows`` is a Spark
@@ -51,7 +51,7 @@ class Output:
 
 @dataclass
 class Outputs:
-    """The outputs of one tick. ``again`` is true if the tick died and runs again.
+    """The outputs of one tick. ``again`` is true if the tick was interrupted and runs again.
 
     ``stored`` maps the path of each written table to the table's path, Delta version and row count.
     """
@@ -72,11 +72,11 @@ class Outputs:
             self._record([(name, *self._stored(path, version))])
         return version
 
-    def write(self, output: Output) -> int:
-        """Commit an output and return the table's new version. Raise LeaseLost if another writer was faster."""
+    def write(self, output: TickOutput) -> int:
+        """Commit an output and return the table's new version. Raise LeaseLost if another writer has taken over."""
         return self.write_all([output])[0]
 
-    def write_all(self, outputs: Sequence[Output]) -> list[int]:
+    def write_all(self, outputs: Sequence[TickOutput]) -> list[int]:
         """Commit outputs to different tables in parallel, and return the versions of the tables.
 
         The catalog records all outputs before the first write and again after the last commit. Raise LeaseLost as
@@ -94,7 +94,7 @@ class Outputs:
             failpoint("tick.recorded")
         return versions
 
-    def _committed(self, outputs: Sequence[Output]) -> list[int]:
+    def _committed(self, outputs: Sequence[TickOutput]) -> list[int]:
         if len(outputs) == 1:
             failpoint("tick.computed")
             versions = [self._durable(outputs[0])]
@@ -110,13 +110,13 @@ class Outputs:
                 failpoint("tick.written")
         return [each.result() for each in going]
 
-    def _durable(self, output: Output) -> int:
+    def _durable(self, output: TickOutput) -> int:
         table = self.writer.data / output.path
         version = self._commit(output, table)
         make_durable(table, version)
         return version
 
-    def _commit(self, output: Output, table: Location) -> int:
+    def _commit(self, output: TickOutput, table: Location) -> int:
         app = output_app_id(output.name)
         if isinstance(output.rows, pa.Table) and output.replaced_at is not None:
             return replace_rows(table, output.rows, app, self.tick_id, output.replaced_at)

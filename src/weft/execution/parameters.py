@@ -1,7 +1,7 @@
 """Build the parameter table of a plan with the IDs, window starts and constants of several queries (design section 5).
 
-The new rows of a tick often concern few queries. A branch may compare a constant with a column for equality. If that
-column is in the driver's memory, Spark receives only the queries whose constants occur in the column.
+The new rows of a tick often concern few queries. A branch may test whether a column equals a constant of the query. If
+the driver's memory holds the tested column, Spark receives only the queries whose constants occur in this column.
 """
 
 from __future__ import annotations
@@ -108,14 +108,12 @@ def _met(rows: pa.Table, branch: Branch, local: Mapping[str, LocalRows]) -> pa.A
 
 
 def _comparable(ties: Sequence[Tie], alias: str) -> dict[str, ColumnRef]:
-    """Map each parameter to the equal column of the range variable ``alias``."""
     return {own.column: other for own, other in ties if other.scan == alias and other.type.name in _COMPARED}
 
 
 def _add(
     together: list[pa.Table], there: LocalRows, tied: Mapping[str, ColumnRef], linked: Sequence[Tie], types: pa.Schema
 ) -> None:
-    """Add the parameter values of a relation to ``together``. If possible, join them with a table in ``together``."""
     columns = {name: there.column(ref.column).cast(types.field(name).type) for name, ref in tied.items()}
     columns |= {_label(own): there.column(own.column) for own, _ in linked}
     mine = pa.table(columns)

@@ -36,7 +36,7 @@ def measure_phases() -> Iterator[dict[str, float]]:
 
 @contextmanager
 def phase(name: str) -> Iterator[None]:
-    """Add the duration of the block to the phase ``name``. Phases must not be nested."""
+    """Add the duration of the block to the phase with this name. Phases must not be nested."""
     seconds = _seconds.get()
     if seconds is None:
         yield

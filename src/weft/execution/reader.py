@@ -22,7 +22,7 @@ from weft.catalog.records import TableRecord
 from weft.execution import driver_reader
 from weft.execution.driver_reader import DriverReader, ReadBounds, log_slices, may_look_up, news_files
 from weft.execution.look_ups import LookUps
-from weft.execution.relations import Relation, Results, may_hold_answers, typed_answers
+from weft.execution.relations import Relation, ResultsTable, may_hold_answers, typed_answers
 from weft.execution.windows import Slice
 from weft.location import Location
 from weft.runtime.session import spark_errors
@@ -66,9 +66,9 @@ def stored_files(data: Location, path: str, snapshots: dict[str, DeltaSnapshot |
 
 
 def files_of(data: Location, table: Relation, snapshots: dict[str, DeltaSnapshot | None]) -> tuple[DataFile, ...]:
-    """Return the files that may have rows of the relation, from ``snapshots`` as in ``stored_files``."""
+    """Return the files that may have rows of the relation. ``snapshots`` is as in ``stored_files``."""
     files = stored_files(data, table.path, snapshots)
-    if isinstance(table, Results):
+    if isinstance(table, ResultsTable):
         return tuple(file for file in files if may_hold_answers(file, table.query.query_id))
     return files
 
@@ -85,7 +85,7 @@ def pinned(data: Location, paths: Iterable[str]) -> Iterator[None]:
 
 @dataclass
 class Reader:
-    """A reader that reads each table at one version. The first use of a table fixes the version."""
+    """A reader that reads each table at one version. The first use of a table determines this version."""
 
     spark: SparkSession
     data: Location
@@ -98,12 +98,12 @@ class Reader:
 
     @cached_property
     def driver(self) -> DriverReader:
-        """The driver's reader of small relations, over the same files."""
+        """The reader that reads small relations of the same files in the driver."""
         return DriverReader(self.tables, self.files, self.bounds, self.look_ups)
 
     def advanced(self, tables: Mapping[str, Relation]) -> Reader:
         """Return a reader with the same versions of the home's tables but with the current results of queries."""
-        same = {name for name, table in tables.items() if not isinstance(table, Results)}
+        same = {name for name, table in tables.items() if not isinstance(table, ResultsTable)}
         paths = {tables[name].path for name in same}
         snapshots = {path: snapshot for path, snapshot in self.snapshots.items() if path in paths}
         frames = {name: frame for name, frame in self.frames.items() if name in same}
@@ -138,7 +138,7 @@ class Reader:
         files = news_files(table, self.files(name), wanted)
         names = {*columns, *(part.column for part in slices)}
         data = self._frame(name, files, names)
-        if not isinstance(table, Results) and wanted != tuple(slices):
+        if not isinstance(table, ResultsTable) and wanted != tuple(slices):
             recorded = reduce(or_, (_inside(F.col(quoted(part.column)), part) for part in wanted))
             data = recorded_periods(self._stored(table, files).where(recorded), table).select(
                 *map(quoted, data.columns)
@@ -150,13 +150,13 @@ class Reader:
     def lookup(self, name: str, keys: Mapping[str, Sequence[DataFrame]], columns: Iterable[str]) -> DataFrame:
         """Return the rows that match a key in at least one column of ``keys``.
 
-        The keys of a column are DataFrames with one column. One pass over the relation looks up all columns.
+        ``keys`` maps each column to DataFrames with one column. One pass over the relation looks up all columns.
         """
         from pyspark.sql import functions as F
 
         table = self.tables[name]
         data, shown = self.whole(name, {*columns, *keys}), None
-        if not isinstance(table, Results) and table.tracked and may_look_up(table, keys):
+        if not isinstance(table, ResultsTable) and table.tracked and may_look_up(table, keys):
             shown, data = data.columns, self._stored(table, self.files(name))
         marks = []
         for number, (column, parts) in enumerate(keys.items()):
@@ -166,7 +166,7 @@ class Reader:
             marks.append(F.col(f"_met{number}"))
         met = data.where(reduce(or_, (mark.isNotNull() for mark in marks)))
         met = met.drop(*(f"_met{number}" for number in range(len(marks))))
-        if shown is not None and not isinstance(table, Results):
+        if shown is not None and not isinstance(table, ResultsTable):
             met = recorded_periods(met, table).select(*map(quoted, shown))
         with scanning(self.spark):
             rows = met.repartition(1)
@@ -194,7 +194,7 @@ class Reader:
             return _empty(self.spark, schema)
         for file in files:  # a damaged file is the home's error, not a query's
             check_data_file(file)
-        if isinstance(table, Results):
+        if isinstance(table, ResultsTable):
             return typed_answers(self.spark, files, table).select(*map(quoted, schema.names))
         if table.tracked:
             return recorded_periods(self._stored(table, files), table).select(*map(quoted, schema.names))
@@ -208,7 +208,7 @@ class Reader:
 
 
 def recorded_periods(log: DataFrame, table: TableRecord) -> DataFrame:
-    """Return the periods (``storage.periods``) that the log rows of a tracked table record."""
+    """Return the periods (``storage.periods``) in the log rows of a tracked table."""
     from pyspark.sql import functions as F
 
     end = F.col(VALID_TO)

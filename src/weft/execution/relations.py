@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Results:
+class ResultsTable:
     """The first ``rows`` answers of a query, as a table. ``last_ts`` is the greatest first instant of these answers."""
 
     query: QueryRecord
@@ -37,20 +37,20 @@ class Results:
         """The schema of ``results.NAME``."""
         return self.query.results
 
-    def extended(self, rows: int, last_ts: int | None) -> Results:
-        """Return the results with ``rows`` more answers. ``last_ts`` is the greatest first instant of the new ones."""
+    def extended(self, rows: int, last_ts: int | None) -> ResultsTable:
+        """Add ``rows`` answers to the results. ``last_ts`` is the greatest first instant of these answers."""
         known = [each for each in (self.last_ts, last_ts) if each is not None]
         return replace(self, rows=self.rows + rows, last_ts=max(known, default=None))
 
 
-Relation: TypeAlias = "TableRecord | Results"
+Relation: TypeAlias = "TableRecord | ResultsTable"
 
 
 def relations(catalog: CatalogParts, read: Iterable[int]) -> dict[str, Relation]:
-    """Map the names of relations to the home's tables and to the results of the queries with the IDs ``read``."""
+    """Map relation names to the home's tables and to query results. ``read`` has the IDs of the queries."""
     by_name: dict[str, Relation] = {table.name: table for table in catalog.tables.all()}
     for query in catalog.queries.by_ids(read):
-        results = Results(query, query.rows, query.last_first_at)
+        results = ResultsTable(query, query.rows, query.last_first_at)
         by_name[results.schema.name] = results
     return by_name
 
@@ -60,7 +60,7 @@ LEDGER_COLUMNS: Final = {FIRST_AT: "first_at", ORDINAL: "ordinal"}
 """Maps each additional column of query results to the name of the column in the ledger."""
 
 
-def typed_answers(spark: SparkSession, files: Sequence[DataFile], results: Results) -> DataFrame:
+def typed_answers(spark: SparkSession, files: Sequence[DataFile], results: ResultsTable) -> DataFrame:
     """Read answers from the ledger files. The result has the query's columns, ``_first_at`` and ``_ordinal``."""
     from pyspark.sql import functions as F
 
@@ -69,7 +69,7 @@ def typed_answers(spark: SparkSession, files: Sequence[DataFile], results: Resul
     return own.selectExpr(*answer_columns(results))
 
 
-def answer_columns(results: Results) -> list[str]:
+def answer_columns(results: ResultsTable) -> list[str]:
     """Return SQL expressions over the ledger's columns, one for each column of ``results.NAME``."""
     columns = results.schema.columns[: len(results.query.columns)]
     values = [f"{decoded(f'row[{n}]', column.type)} AS {quoted(column.name)}" for n, column in enumerate(columns)]
@@ -77,7 +77,7 @@ def answer_columns(results: Results) -> list[str]:
 
 
 def may_hold_answers(file: DataFile, query_id: int) -> bool:
-    """Return whether the statistics of a ledger file allow answers of the query."""
+    """Return whether a ledger file may contain answers of the query, according to the file statistics."""
     least, greatest = file.least.get("query_id", query_id), file.greatest.get("query_id", query_id)
     return bool(least <= query_id <= greatest)
 

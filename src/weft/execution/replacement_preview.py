@@ -25,8 +25,8 @@ class Replacement(Brief):
     """The effect of replacing the text of ``query`` if the next tick were at ``until`` (µs UTC).
 
     ``new`` is the number of answers that the new text would deliver at once. ``known`` is the number of present answers
-    that the new text also yields. ``only_old`` is the number of other present answers, which remain delivered. The new
-    text applies from ``since`` on. If ``since`` is None, the new text applies from the start of time.
+    that the new text also yields. ``only_old`` is the number of present answers that only the old text yields. These
+    answers remain delivered. The new text applies from ``since`` on, or from the start of time if ``since`` is None.
     """
 
     query: QueryRecord

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 _WARM_SECONDS: Final = 3_600.0
-_FEWER: Final = "Restrict the query, or raise WEFT_QUERY_ROWS."
+_FEWER: Final = "Restrict the query to fewer rows, or raise WEFT_QUERY_ROWS."
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def limits(data: Location) -> Limits:
 def too_many(rows: int, most: int) -> LimitExceeded:
     """Return the error for a query that has ``rows`` new rows but may add only ``most``."""
     return LimitExceeded(
-        f"the query found {counted(rows, 'new row')}, but may add only {most:,} in a tick", hint=_FEWER
+        f"the query found {counted(rows, 'new row')} in one tick, but the limit is {most:,}", hint=_FEWER
     )
 
 
@@ -66,7 +66,7 @@ def few_enough(most: int) -> Iterator[None]:
         if not gave_too_many(error):
             raise
         raise LimitExceeded(
-            f"the query produced many times the {most:,} rows that it may add in a tick", hint=_FEWER
+            f"the query found many times more rows in one tick than the limit of {most:,}", hint=_FEWER
         ) from None
 
 
@@ -104,7 +104,7 @@ def spark_faults() -> Iterator[None]:
             raise KeyboardInterrupt from None
         if disk_is_full(error):
             raise StorageError(
-                "the disk is full where Spark writes", hint="Free some space and run the command again."
+                "the disk to which Spark writes is full", hint="Free some space and run the command again."
             ) from error
         raise QueryFault(root_cause(error)) from error
 
@@ -132,8 +132,8 @@ class SparkRunner:
         """Return the result of ``compute``. The time limit is ``seconds``.
 
         If the JVM ended for an unknown reason, try a second time, because another process may have killed the JVM.
-        Raise the errors of ``compute`` as one of FAULTS. Errors of the home pass through unchanged. A session that does
-        not start is an error of the home.
+        Convert each other error of ``compute`` to one of FAULTS. Errors of the home pass through unchanged. If the
+        session does not start, the error belongs to the home.
         """
         for last in (False, True):
             try:

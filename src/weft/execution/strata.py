@@ -3,12 +3,12 @@
 A query runs after the queries that it reads. The *stratum* of a query is 0 if the query reads no query. The stratum of
 any other query is one more than the greatest stratum of the queries that it reads. A query can read only queries
 installed earlier, and therefore no cycle can exist. The answers of one stratum are committed before the next stratum
-starts. A query never passes the τ of the queries that it reads. A paused or failed query therefore delays its readers.
-The outcome of each reader names the delaying query.
+starts. A query never advances past the τ of a query that it reads. A paused or failed query therefore delays its
+readers. The outcome of a delayed query names the query that caused the delay.
 
 A query's window normally begins at the query's τ. If a correction changed rows of a source before τ, the window begins
-at the first changed instant. The query then runs Q^I again from the first changed instant on. Delivered answers stay
-delivered, and the ledger prevents a second delivery. Only rows that became answers are new (design section 2).
+at the first changed instant. The query then runs Q^I again from the first changed instant on. This run adds only rows
+that are not yet in the ledger (design section 2). Delivered answers stay delivered.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from weft.execution.answers import union
 from weft.execution.groups import Member, grouped
 from weft.execution.isolate import failing_queries, isolated
 from weft.execution.new_answers import NewAnswers, new_answers
-from weft.execution.outputs import Output
+from weft.execution.outputs import TickOutput
 from weft.execution.reader import Reader
 from weft.execution.spark_runner import SparkRunner, spark_faults, too_many
 from weft.execution.tick_report import TickRun
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 
 def extend(run: TickRun, runner: SparkRunner, members: Sequence[Member], name: str) -> Mapping[int, Added]:
-    """Compute the new answers of the queries, and commit these answers as the output ``name``.
+    """Compute the new answers of the queries, and commit these answers as one output.
 
-    Return the number and the last instant of each query's new answers. Failing queries are set aside. Raise errors of
-    the home. Raise ExecutionError if the computation fails but every query succeeds alone.
+    Return the number and the last instant of each query's new answers. Failing queries are set aside. Errors of the
+    home pass through unchanged. Raise ExecutionError if the computation fails but every query succeeds alone.
     """
     judged = isolated(
         by_query(members), lambda some: due.quiet_queries(some, run.plans, run.tables, run.t0), run.set_aside
@@ -81,7 +81,7 @@ def _answers(run: TickRun, runner: SparkRunner, members: Sequence[Member]) -> Ne
 def _failed(error: ExecutionError) -> ExecutionError:
     return ExecutionError(
         f"the tick failed, and no single query is at fault: {error.message}",
-        hint="Nothing is lost: the next tick repeats this one. Spark's log in the home's logs/ has the details.",
+        hint="Read Spark's log in the home's logs/ for the details. Nothing is lost: the next tick repeats this tick.",
     )
 
 
@@ -116,7 +116,7 @@ def _write(
 def _commit(
     run: TickRun, new: NewAnswers, members: Sequence[Member], name: str, reader: Reader | None
 ) -> Mapping[int, Added]:
-    """With a ``reader``, Spark computes the rows before the write. A failure then shows the failing query."""
+    """With a ``reader``, Spark computes the rows of each query before the write, to find the query that fails."""
 
     def numbered(some: list[Member]) -> DataFrame | pa.Table:
         rows = new.without(new.added.keys() - by_query(some).keys()).numbered(some, run.tick.tick_id)
@@ -129,7 +129,7 @@ def _commit(
     parts = isolated(adding, numbered, run.set_aside)
     remaining = new.without(new.added.keys() & run.failed.keys())
     if remaining.added:
-        run.outputs.write(Output(name, layout.LEDGER, _joined(remaining, parts)))
+        run.outputs.write(TickOutput(name, layout.LEDGER, _joined(remaining, parts)))
     return remaining.added
 
 
@@ -145,7 +145,7 @@ def _foresee(run: TickRun, runner: SparkRunner, members: Sequence[Member]) -> No
 
     If a row arrived in this tick, the instant is computed only from rows in the driver's memory. While rows arrive,
     each tick runs the query anyway. If Spark cannot compute the instant, the next tick runs the query. A query that
-    exceeds its limits or hits a defect here is set aside, because each tick would have the same problem.
+    exceeds its limits or meets a defect of Weft is set aside, because each tick would have the same problem.
     """
     arrived = isolated(
         by_query(members),
@@ -168,5 +168,4 @@ def _foresee(run: TickRun, runner: SparkRunner, members: Sequence[Member]) -> No
 
 
 def _counts(error: ExecutionError) -> bool:
-    """Return whether this error of ``due.next_due`` sets a query aside."""
     return error.defect if isinstance(error, QueryFault) else True

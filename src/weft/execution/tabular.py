@@ -1,7 +1,7 @@
 """Convert rows with typed columns to Arrow, pandas, dicts and Spark, and to HTML for notebooks.
 
-To stream the rows of a DataFrame, Spark writes the rows to files, and this module reads one file after the other. A
-collect would need memory for all rows.
+To stream the rows of a DataFrame, Spark writes the rows to files, and this module reads one file after the other.
+Collecting the rows would need memory for all rows.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Tabular(Brief):
     """Ordered rows, each a tuple of values (``storage.values.Value``).
 
     The columns have the query's names. A repeated column name gets a number. Instants are datetimes in UTC. An instant
-    beyond the range of Python's datetime is a number of microseconds since 1970. A date beyond this range is a number
-    of days. A nested value is JSON text in a tuple, but a nested object in dicts and in other libraries.
+    beyond the range of Python's datetime is a number of microseconds since 1970. A date beyond the range of Python's
+    date is a number of days since 1970. In a tuple, a nested value is JSON text. Conversions give nested objects.
     """
 
     @abstractmethod
@@ -139,7 +139,7 @@ _NULLABLE: Final = {"int8": "Int8", "int16": "Int16", "int32": "Int32", "int64":
 
 
 def _far(column: pa.ChunkedArray) -> list[dt.date | int | None] | None:
-    """Return the values of a column with a date that Python, and therefore pandas, cannot represent, else None."""
+    """Return the dates of a column, or None if Python and pandas can represent every value."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

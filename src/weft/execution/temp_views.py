@@ -1,4 +1,4 @@
-"""Register the temporary views that the SQL of branches names (``derivation.access_paths``).
+"""Register the temporary views to which the SQL of branches refers (``derivation.access_paths``).
 
 The driver reads the small relations, and Spark reads the others.
 """
@@ -27,7 +27,7 @@ class NotSmall(Exception):
 
 @dataclass
 class TempViews:
-    """The temporary views that branches name. ``local`` has the views with rows in the driver's memory.
+    """The temporary views to which branches refer. ``local`` has the views with rows in the driver's memory.
 
     With ``small_only``, ``register`` raises NotSmall at the first view whose rows are not in the driver's memory.
     """
@@ -40,11 +40,11 @@ class TempViews:
 
     @property
     def small(self) -> bool:
-        """Whether the rows of all registered views are in the driver's memory and Spark therefore reads no file."""
+        """Whether Spark reads no file, because the driver's memory holds the rows of all registered views."""
         return len(self.local) == len(self.frames)
 
     def register(self, paths: Iterable[Access], slices: Mapping[str, Sequence[Slice]]) -> None:
-        """Register every view of ``paths``: first whole tables and new rows, then look-ups step by step."""
+        """Register the views of all ``paths``. Whole tables and new rows come before look-ups."""
         chosen = []
         for same, reading in readings(self.reader.driver, self.columns, paths, slices):
             if reading.rows is None and self.small_only:

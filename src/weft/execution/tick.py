@@ -2,9 +2,9 @@
 
     plan (catalog) -> for each stratum: news and look-ups -> branches -> an output (Delta) -> count (catalog)
 
-The catalog records the instant of the tick before the tick reads anything. A tick that died runs again at the same
-instant, and finds committed outputs by their Delta transactions. The tick ends when the catalog records the end. The
-caller holds the lease.
+The catalog records the instant of the tick before the tick reads anything. An interrupted tick runs again at the same
+instant. The repeated tick finds committed outputs by their Delta transactions. The tick ends when the catalog records
+the end. The caller holds the lease.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from weft.execution.isolate import isolated
 from weft.execution.look_ups import LookUps
 from weft.execution.outputs import Outputs, answers_name
 from weft.execution.phases import PLANNING, phase
-from weft.execution.relations import Results, relations
+from weft.execution.relations import ResultsTable, relations
 from weft.execution.spark_runner import SparkRunner, limits
 from weft.execution.strata import WindowStarts, member, strata
 from weft.execution.stratum import extend
@@ -44,7 +44,8 @@ Result = TypeVar("Result")
 
 
 def prepare(writer: Writer) -> None:
-    """Settle the open reservations and ticks of dead writers, and verify the store. Every writer does this first.
+    """Settle the open reservations and ticks of dead writers, and verify the store. Every writer calls ``prepare``
+    first.
 
     Raise StorageError if the store is damaged.
     """
@@ -61,7 +62,7 @@ def run_tick(
     t: int | None,
     at: int,
 ) -> tuple[TickReport, ...]:
-    """Finish an interrupted tick, then advance the chosen queries to ``t``, with the queries that they read.
+    """Finish an interrupted tick. Advance the chosen queries, and the queries that they read, to ``t``.
 
     If ``t`` is None, the tick is at the time of the home's clock. ``at`` is the wall clock time. ``session`` is called
     only if a query must be computed. Return the report of each tick. Raise ClockError for a ``t`` that the clock does
@@ -85,7 +86,7 @@ def run_tick(
 def settle_tick(writer: Writer, at: int) -> TickReport | None:
     """End an interrupted tick without computing anything. Return the tick's report, or None if the tick left no output.
 
-    The outputs of the tick that are in Delta are counted. A query without an output keeps its τ, and the next tick
+    Count the answers in the committed outputs of the tick. A query without an output keeps its τ, and the next tick
     finds the missing answers. Call this function before any other change to the queries and tables of the tick.
     """
     died = writer.ticks.planned()
@@ -105,7 +106,7 @@ def settle_tick(writer: Writer, at: int) -> TickReport | None:
 
 
 def tick_instant(catalog: CatalogParts, t: int | None, at: int) -> int:
-    """Return the instant of a tick. No tick passes the first instant of an open reservation.
+    """Return the instant of a tick. No tick advances past the first instant of an open reservation.
 
     If ``t`` is None, start from the time of the home's clock. ``at`` is the wall clock time. Raise ClockError if the
     clock of a replay home is not set. Raise ClockError if a load with --hold runs in a home that never ticked.
@@ -123,7 +124,7 @@ def tick_instant(catalog: CatalogParts, t: int | None, at: int) -> int:
     reserved = catalog.reservations.earliest()
     if reserved is not None and reserved <= MIN_INSTANT:
         raise ClockError(
-            "a load with --hold is running, and this home was never ticked", hint="Tick again when the load is done."
+            "a load with --hold is running, and this home was never ticked", hint="Tick again after the load has ended."
         )
     return t if reserved is None else min(t, reserved)
 
@@ -213,7 +214,6 @@ def _over_views_that_failed(run: TickRun, queries: Sequence[QueryRecord]) -> dic
 
 
 def _written(run: TickRun, stratum: int) -> int | None:
-    """Return the version of the ledger with the stratum's answers, or None if they were not committed."""
     return run.outputs.find(answers_name(stratum), layout.LEDGER)
 
 
@@ -234,7 +234,7 @@ def _run_stratum(run: TickRun, number: int, members: Sequence[Member]) -> None:
 def _run_synopses(run: TickRun, members: Sequence[Member]) -> None:
     if not members:
         return
-    tables = {t.table_id: t for t in run.tables.values() if not isinstance(t, Results)}
+    tables = {t.table_id: t for t in run.tables.values() if not isinstance(t, ResultsTable)}
     going = TickSynopses(run.writer, run.tick, run.outputs, tables, run.at, run.set_aside)
     if run.runner is None and not going.begun:
         return
@@ -252,5 +252,5 @@ def _note(run: TickRun, members: Sequence[Member], added: Mapping[int, Added]) -
             run.reached[query.query_id] = each.t
         if query.query_id in run.lower and (gained := added.get(query.query_id)):
             results = run.tables[query.results.name]
-            assert isinstance(results, Results)
+            assert isinstance(results, ResultsTable)
             run.tables[query.results.name] = results.extended(gained.rows, gained.last_first_at)

@@ -14,7 +14,7 @@ from weft.execution.groups import Member
 from weft.execution.isolate import isolated, reason
 from weft.execution.outputs import Outputs
 from weft.execution.phases import COUNTING, phase
-from weft.execution.relations import Relation, Results
+from weft.execution.relations import Relation, ResultsTable
 from weft.execution.spark_runner import SparkRunner
 from weft.failpoint import failpoint
 from weft.faults import log_defect
@@ -144,7 +144,6 @@ def commit_tick(run: TickRun) -> TickReport:
 
 
 def _outcomes(run: TickRun) -> tuple[dict[int, QueryOutcome], dict[int, ExecutionError]]:
-    """Return the outcome of each query, and the errors of the queries with an incomplete outcome."""
     reasons: dict[tuple[int, int | None, int], str | None] = {}
     failed: dict[int, ExecutionError] = {}
     done = {each.query.query_id: each for each in run.done}
@@ -194,6 +193,6 @@ def _count(run: TickRun, outcome: QueryOutcome) -> Count:
 
 
 def _versions(run: TickRun) -> list[tuple[str, int, int]]:
-    """The catalog compares these versions with Delta at the next start."""
-    read = [t for t in run.tables.values() if not isinstance(t, Results) and t.version >= 0]
+    """At the next start, the catalog compares these versions with the versions in Delta."""
+    read = [t for t in run.tables.values() if not isinstance(t, ResultsTable) and t.version >= 0]
     return [*((table.path, table.version, table.rows) for table in read), *run.outputs.stored.values()]

@@ -118,12 +118,12 @@ def _answers(topic: Topic) -> Iterator[None]:
             raise NotFound(
                 f"the topic {topic.name!r} does not exist",
                 where=topic.servers,
-                hint="Check its name; Weft creates no topics.",
+                hint="Check the name of the topic; Weft creates no topics.",
             ) from None
         if "Timeout" in message or "bootstrap" in message:
             raise ExtractionError(
                 f"no Kafka broker answers for the topic {topic.name!r}",
                 where=topic.servers,
-                hint="Check that a broker runs, and that it advertises an address that this machine can reach.",
+                hint="Check that a broker runs, and that the broker advertises an address that this machine can reach.",
             ) from None
         raise

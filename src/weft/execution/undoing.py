@@ -27,7 +27,9 @@ _PATIENCE_SECONDS: Final = 2.0
 
 @dataclass(frozen=True, repr=False)
 class Undone(Brief):
-    """A load that was undone, its earlier state, and later loads that may have skipped rows because of this load."""
+    """``load`` is the state of an undone load before the undo. ``again`` has later loads that may have skipped rows
+    because of this load.
+    """
 
     load: LoadSummary
     again: tuple[LoadSummary, ...]
@@ -61,9 +63,9 @@ def undo_load(home: OpenHome, load_id: int) -> Undone:
 def _require_open(writer: Writer, load: LoadSummary, table: TableRecord) -> None:
     load_id, watermark = load.load.load_id, writer.reservations.effective_watermark()
     if load.state == "undone":
-        raise Conflict(f"the load {load_id} is already undone", hint="`weft loads` lists the loads.")
+        raise Conflict(f"the load {load_id} is already undone", hint="List the loads with `weft loads`.")
     if load.active:
-        raise Conflict(f"the load {load_id} is still running", hint="Wait until the load is done.")
+        raise Conflict(f"the load {load_id} is still running", hint="Wait until the load has ended.")
     if table.tracked:
         raise Conflict(
             f"the load {load_id} belongs to {table.name}, a tracked table, and cannot be undone",
@@ -73,7 +75,10 @@ def _require_open(writer: Writer, load: LoadSummary, table: TableRecord) -> None
         raise Conflict(
             f"the load {load_id} cannot be undone: this home has delivered answers up to {format_instant(watermark)}, "
             f"and the rows of the load begin at {format_instant(load.first_ts)}",
-            hint="Delivered answers stay. You can restore a copy of the home from before the load.",
+            hint=(
+                "Restore a copy of the home from before the load, or leave the load as it is: delivered answers "
+                "cannot be withdrawn."
+            ),
         )
 
 

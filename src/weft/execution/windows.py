@@ -16,7 +16,7 @@ from weft.planning.plan import PARAMETERS, Branch
 from weft.storage.delta_log import DataFile
 
 MOST_SLICES: Final = 16
-"""Greatest number of ranges of one column. Ranges with the smallest gaps between them are merged."""
+"""Greatest number of ranges of one column. If there are more ranges, the ranges with the smallest gaps are merged."""
 _LATEST: Final = 253_402_300_799_000_000
 
 
@@ -30,9 +30,9 @@ class Slice:
 
 
 def may_hold(file: DataFile, part: Slice, names: Mapping[str, str] | None) -> bool:
-    """Return whether the statistics of the file allow rows in the slice.
+    """Return whether the file may contain rows of the slice, according to the file statistics.
 
-    ``names`` maps columns to their names in the statistics. If ``names`` is None, the names are equal.
+    ``names`` maps columns to their names in the statistics. If ``names`` is None, the statistics use the column names.
     """
     column = part.column if names is None else names.get(part.column, "")
     least, greatest = file.least.get(column), file.greatest.get(column)
@@ -41,7 +41,7 @@ def may_hold(file: DataFile, part: Slice, names: Mapping[str, str] | None) -> bo
 
 
 def slices_of(work: Iterable[tuple[Group, tuple[Branch, ...]]]) -> dict[str, tuple[Slice, ...]]:
-    """Map each table to the ranges of the new rows that any branch reads for any query."""
+    """Map each table to the ranges of the new rows that some branch reads for some query."""
     ranges: dict[tuple[str, str], set[tuple[int | None, int]]] = {}
     for group, branches in work:
         for branch in branches:

@@ -22,7 +22,7 @@ from weft.catalog.records import BY, TableRecord
 from weft.errors import Refused, StorageError
 from weft.execution.append_rows import OWN_TIME, SEQ
 from weft.execution.home import OpenHome
-from weft.extraction.batches import DEFAULT_TIMING, Batch, Rejected, Timing, arrow_schema
+from weft.extraction.batches import DEFAULT_TIMING, Batch, RejectedRecord, Timing, arrow_schema
 from weft.extraction.files.columns import TS
 from weft.extraction.files.rows import rows_as_json
 from weft.extraction.given_rows import Pieces, Reader
@@ -84,11 +84,13 @@ def _with_own_time(columns: Columns, ts_from: str | None) -> Columns:
         return [*columns, (TS, TIMESTAMP)]
     if kind is None or kind.name not in ("TIMESTAMP", "DATE"):
         raise Refused(
-            f"the table has no column {ts_from!r} to take ts from"
+            f"the table has no column {ts_from!r} from which ts could be taken"
             if kind is None
-            else f"{ts_from!r} is {kind}, not an instant",
-            hint=f"Use {TS}, which rows can have besides the table's columns, or a TIMESTAMP or DATE column. "
-            f"{listed(columns)}",
+            else f"{ts_from!r} is of type {kind} and holds no instants",
+            hint=(
+                f"Take the instants from {TS}, which rows can have in addition to the table's columns, or from a "
+                f"TIMESTAMP or DATE column. {listed(columns)}"
+            ),
         )
     return columns
 
@@ -114,7 +116,7 @@ def _own_times(piece: pa.Table, ts_from: str, source: str, before: int) -> pa.Ch
         raise Refused(
             f"{ts_from} is empty: the row has no time of its own",
             where=f"{source}, row {row}",
-            hint="Nothing was stored. Give every row a time, or append the rows without one separately.",
+            hint="Nothing was stored. Give every row a time, or append the rows without a time separately.",
         )
     return (own.cast(pa.timestamp("us")) if pa.types.is_date(own.type) else own).cast(pa.int64())
 
@@ -137,13 +139,15 @@ def _batch(to: OpenHome, rows: pa.Table, timing: Timing, source: str) -> Batch:
     return Batch(good, rejected, rows.num_rows, _records(good, named, "") if timing.late == "quarantine" else ())
 
 
-def _records(rows: pa.Table, source: str, reason: str) -> tuple[Rejected, ...]:
+def _records(rows: pa.Table, source: str, reason: str) -> tuple[RejectedRecord, ...]:
     own = rows.column(OWN_TIME).cast(INSTANT)
     cells = rows.drop_columns([OWN_TIME, SEQ]).append_column(OWN_TIME, own)
     with connect() as connection:
         records = rows_as_json(cells, range(rows.num_rows), connection)
     places = rows.column(SEQ).to_pylist()
-    return tuple(Rejected(source, f"row {place + 1}", reason, raw) for place, raw in zip(places, records, strict=True))
+    return tuple(
+        RejectedRecord(source, f"row {place + 1}", reason, raw) for place, raw in zip(places, records, strict=True)
+    )
 
 
 def _options(schema: pa.Schema, timing: Timing) -> dict[str, object]:
@@ -209,5 +213,5 @@ def _storage_errors(name: str) -> Iterator[None]:
         raise StorageError(
             f"rows cannot be written to a temporary file: {error.strerror or error}",
             where=name,
-            hint="Nothing was stored. Free some space there, or set TMPDIR to another folder.",
+            hint="Nothing was stored. Free some space in that folder, or set TMPDIR to another folder.",
         ) from error

@@ -60,7 +60,9 @@ def check_names(names: Iterable[object], columns: Columns, source: str) -> None:
         if name not in known:
             raise no_column(name, columns, source)
         if name in seen:
-            raise Refused(f"the column {name} occurs twice", where=source, hint="Rename or drop one of the two.")
+            raise Refused(
+                f"the column {name} occurs twice", where=source, hint="Rename or drop one of the two columns."
+            )
         seen.add(name)
 
 

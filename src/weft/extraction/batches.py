@@ -49,7 +49,7 @@ class RawRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
+class RejectedRecord:
     """A record that cannot be read, with its bytes, its position, and the reason.
 
     ``source`` is the absolute path of the file, and ``position`` is the record's position in the file. ``stem`` is the
@@ -73,7 +73,7 @@ class Row:
 
     values: dict[str, object]
     own_time: int | None
-    origin: Rejected | None = None
+    origin: RejectedRecord | None = None
 
 
 def printable(name: str) -> str:
@@ -93,9 +93,9 @@ class Batch:
     """
 
     rows: pa.Table
-    rejected: tuple[Rejected, ...]
+    rejected: tuple[RejectedRecord, ...]
     read: int
-    origins: tuple[Rejected, ...] = ()
+    origins: tuple[RejectedRecord, ...] = ()
 
 
 def arrow_schema(columns: Sequence[tuple[str, DataType]]) -> pa.Schema:
@@ -105,7 +105,7 @@ def arrow_schema(columns: Sequence[tuple[str, DataType]]) -> pa.Schema:
 
 
 def batches_of(
-    items: Iterable[Row | Rejected],
+    items: Iterable[Row | RejectedRecord],
     columns: Sequence[tuple[str, DataType]],
     *,
     max_rows: int = MAX_ROWS,
@@ -114,7 +114,7 @@ def batches_of(
     """Yield the items in batches of at most ``max_rows`` items and about ``max_bytes`` bytes of text."""
     schema = arrow_schema(columns)
     rows: list[Row] = []
-    rejected: list[Rejected] = []
+    rejected: list[RejectedRecord] = []
     held = done = 0
     for item in items:
         if isinstance(item, Row):
@@ -131,7 +131,7 @@ def batches_of(
         yield _batch(rows, rejected, schema, done)
 
 
-def _batch(rows: list[Row], rejected: list[Rejected], schema: pa.Schema, first: int) -> Batch:
+def _batch(rows: list[Row], rejected: list[RejectedRecord], schema: pa.Schema, first: int) -> Batch:
     origins = tuple(row.origin for row in rows if row.origin is not None)
     return Batch(_table(rows, schema, first), tuple(rejected), len(rows) + len(rejected), origins)
 
@@ -183,10 +183,11 @@ class Timing:
                 )
         if self.order == "arrival" and self.ts_from is None:
             raise Refused(
-                "--ts-order arrival requires --ts-from", hint="Name the column of the rows' own times: --ts-from COL."
+                "--ts-order arrival requires --ts-from",
+                hint="Name the column with the time of each row: --ts-from COL.",
             )
         if self.future_us < 0:
-            raise Refused(f"{self.future_us} is not a valid interval", hint="Write it like 1d.")
+            raise Refused(f"{self.future_us} is not a valid interval", hint="Write, for example, 1d.")
 
     @property
     def holds(self) -> bool:

@@ -21,6 +21,7 @@ from weft.extraction.byte_streams import long_line
 from weft.extraction.python_rows import from_dicts, value_of
 from weft.extraction.row_values import Columns, listed, shown, wrong_value
 from weft.extraction.typed_rows import TextRow, from_json, from_texts
+from weft.printable import counted
 from weft.storage.columns import arrow_type
 
 Pieces: TypeAlias = Iterator[pa.Table]
@@ -44,7 +45,7 @@ def reader_of(rows: Any, written: Written) -> tuple[Reader, str]:
     if isinstance(rows, str | bytes):
         raise Refused(
             f"a single {type(rows).__name__} is not a sequence of rows",
-            hint="Pass lines, such as those of open(path, 'rb').",
+            hint="Pass lines, such as the lines of open(path, 'rb').",
         )
     if _is(rows, "pandas", "DataFrame"):
         return partial(_pandas, rows), "the DataFrame"
@@ -104,7 +105,7 @@ def _lines(items: Iterable[object], source: str) -> Iterator[bytes]:
             hint = "Pass only lines of JSON, or only dicts."
             raise Refused(f"a {type(line).__name__} is not a line of JSON", where=where, hint=hint)
         if len(line) > MAX_LINE:
-            raise Refused(long_line(), where=where, hint="A row is one line of JSON.")
+            raise Refused(long_line(), where=where, hint="Write each row as one line of JSON.")
         try:
             yield line.encode() if isinstance(line, str) else line
         except UnicodeEncodeError:
@@ -135,7 +136,7 @@ def _read_to_the_end(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
         except (pa.ArrowException, OSError) as error:
             reason = next(iter(str(error).splitlines()), type(error).__name__)
             where = f"these rows, after row {before}"
-            hint = "Nothing was stored. Fix the source of the rows, and append again."
+            hint = "Nothing was stored. Correct the source of the rows, and append again."
             raise Refused(f"reading the rows failed: {reason}", where=where, hint=hint) from error
         yield batch
         before += batch.num_rows
@@ -152,7 +153,11 @@ def _pandas(rows: Any, columns: Columns) -> Pieces:
     rows = _with_levels(rows, columns)
     kinds = {name: kind for name, kind in columns if name in rows.columns}
     if len(rows) and not kinds:
-        raise Refused(f"{len(rows)} rows have no columns", where="the DataFrame", hint=listed(columns))
+        raise Refused(
+            f"the DataFrame has {counted(len(rows), 'row')}, but no columns",
+            where="the DataFrame",
+            hint=listed(columns),
+        )
 
     def pieces() -> Pieces:
         for at in range(0, max(len(rows), 1), _ROWS):

@@ -103,8 +103,8 @@ def _require_messages(first: Sequence[Batch]) -> None:
         raise Refused(
             f"no message could be read: {bad.reason}",
             where=f"{bad.source}, {bad.position}" if bad.position else bad.source,
-            hint="Name mbox files, folders of articles, or tar archives of them. `weft ingest file` loads CSV, JSON "
-            "lines and Parquet.",
+            hint="Name mbox files, folders of articles, or tar archives of such files. `weft ingest file` loads CSV, "
+            "JSON lines and Parquet.",
         )
 
 
@@ -133,8 +133,8 @@ def untracked(table_record: TableRecord) -> TableRecord:
     """Return the table unchanged. Raise Refused for a tracked table, which accepts no loads."""
     if table_record.tracked:
         raise Refused(
-            f"{table_record.name} is a tracked table: only its source changes it",
-            hint=f"Update it with `weft source poll {table_record.name}`, or load the files into another table.",
+            f"{table_record.name} is a tracked table, and only its source changes the table",
+            hint=f"Update the table with `weft source poll {table_record.name}`, or load the files into another table.",
         )
     return table_record
 
@@ -246,8 +246,11 @@ def _refuse_half_loaded(table: TableRecord, before: Mapping[str, LoadRecord], di
     other = next((load for load in before.values() if load.digest != digest_of_all), None)
     if other is not None and not table.keys:
         raise Conflict(
-            f"an unfinished load into {table.name} has one of these files: {other.source}",
-            hint=f"Repeat that load, which continues where it stopped, or undo it: weft loads undo {other.load_id}",
+            f"a load of {other.source} into {table.name} is unfinished, and has a file in common with this load",
+            hint=(
+                "Repeat the unfinished load, which continues where it stopped, or undo the load: weft loads undo "
+                f"{other.load_id}"
+            ),
         )
 
 
@@ -291,7 +294,7 @@ def _file_table(
     if keys is not None and [key.lower() for key in keys] != [key.lower() for key in table_record.keys]:
         has = ", ".join(table_record.keys) or "none"
         raise Refused(
-            f"the key of {table_record.name} is fixed: {has}", hint="Leave --key out, or choose another table."
+            f"the key of {table_record.name} cannot change: {has}", hint="Omit --key, or choose another table."
         )
     added, extended = source.matched.added, source.matched.extended
     return writer.tables.evolve(name, added, extended) if added or extended else table_record

@@ -137,7 +137,10 @@ def _read(to: OpenHome, path: Path, file: Path, known: Signature, folder: Path) 
                 far = _TIMING.too_far if latest < point.at <= LAST_INSTANT else "not within the years 1 to 9999"
                 raise Refused(
                     f"time point {point.number} is at {point.at // SECOND_US} seconds since 1970, {far}",
-                    hint="Nothing was stored. A replay home accepts future times: weft init --clock replay.",
+                    hint=(
+                        "Nothing was stored. Load the log into a replay home, which accepts future times: "
+                        "weft init --clock replay."
+                    ),
                     where=str(path),
                 )
             points.add((point.number, point.at), point.at)
@@ -161,8 +164,8 @@ def _begin(to: OpenHome, log: _Log, sha256: str) -> _Begun:
         other = next((load for load in writer.loads.unfinished(points.table_id) if load.digest != sha256), None)
         if other is not None:
             raise Conflict(
-                f"another log, {other.source}, is partly loaded: its time points would get the same numbers",
-                hint="Finish it first: repeat its `weft ingest monpoly`.",
+                f"another log, {other.source}, is partly loaded, and its time points would get the same numbers",
+                hint="Finish the other load first: repeat its `weft ingest monpoly`.",
             )
 
         def begin(table: TableRecord) -> Load:
@@ -199,8 +202,8 @@ def _require_apart(names: Iterable[str]) -> None:
     for name in names:
         if folded(name) in seen:
             raise Refused(
-                f"{name} and {seen[folded(name)]} would be the same table: table names ignore case",
-                hint="Rename one of them, in the signature, the log and the formulas.",
+                f"{name} and {seen[folded(name)]} would be the same table: the comparison of table names ignores case",
+                hint="Rename one of the two predicates in the signature, the log and the formulas.",
             )
         seen[folded(name)] = name
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.execution.append_rows import OWN_TIME, SEQ
-from weft.extraction.batches import Batch, Rejected
+from weft.extraction.batches import Batch, RejectedRecord
 
 BEFORE_ALL: Final = -(2**62)
 
@@ -35,10 +35,10 @@ class _Source:
     batches: Iterator[Batch]
     number: int
     rows: pa.Table | None = None
-    origins: tuple[Rejected, ...] = ()
+    origins: tuple[RejectedRecord, ...] = ()
     reached: int = BEFORE_ALL
     places: pa.Array | None = None
-    rejected: tuple[Rejected, ...] = ()
+    rejected: tuple[RejectedRecord, ...] = ()
     read: int = 0
 
     def fill(self) -> bool:
@@ -64,7 +64,7 @@ class _Source:
         assert self.places is not None
         return self.places[-1].as_py(), self.number
 
-    def take(self, until: int, inclusive: bool) -> tuple[pa.Table, pa.Array, tuple[Rejected, ...]]:
+    def take(self, until: int, inclusive: bool) -> tuple[pa.Table, pa.Array, tuple[RejectedRecord, ...]]:
         """Remove and return the waiting rows with sort keys less than ``until``. With ``inclusive``, also remove the
         rows with the sort key ``until``.
         """
@@ -75,7 +75,7 @@ class _Source:
         self.rows, self.places, self.origins = self.rows.slice(count), self.places.slice(count), self.origins[count:]
         return taken
 
-    def take_counts(self) -> tuple[tuple[Rejected, ...], int]:
+    def take_counts(self) -> tuple[tuple[RejectedRecord, ...], int]:
         counts = self.rejected, self.read
         self.rejected, self.read = (), 0
         return counts
@@ -106,8 +106,8 @@ def merged(sources: Sequence[Timed], empty: pa.Table) -> Iterator[Batch]:
 
 
 def _together(
-    taken: Sequence[tuple[pa.Table, pa.Array, tuple[Rejected, ...]]],
-    counts: Sequence[tuple[tuple[Rejected, ...], int]],
+    taken: Sequence[tuple[pa.Table, pa.Array, tuple[RejectedRecord, ...]]],
+    counts: Sequence[tuple[tuple[RejectedRecord, ...], int]],
     empty: pa.Table,
     first: int,
 ) -> Batch:

@@ -30,7 +30,9 @@ def from_dicts(rows: Iterable[object], columns: Columns, source: str) -> Iterato
     for number, row in enumerate(rows, 1):
         where = f"{source}, row {number}"
         if not isinstance(row, Mapping):
-            raise Refused(f"a {type(row).__name__} is not a row", where=where, hint="A row is a dict like {'id': 1}.")
+            raise Refused(
+                f"a {type(row).__name__} is not a row", where=where, hint="Write each row as a dict, such as {'id': 1}."
+            )
         other = next((name for name in row if name not in kinds), None)
         if other is not None:
             raise no_column(other, columns, where)

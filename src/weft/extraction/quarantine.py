@@ -14,7 +14,7 @@ from weft.catalog import Catalog, layout
 from weft.catalog.loads import UnreadableRecord
 from weft.catalog.records import QuarantineRecord
 from weft.errors import StorageError
-from weft.extraction.batches import Rejected
+from weft.extraction.batches import RejectedRecord
 from weft.failpoint import failpoint
 from weft.location import Location
 
@@ -26,8 +26,8 @@ def quarantine(
     catalog: Catalog,
     load_id: int,
     table_id: int,
-    rejected: Sequence[Rejected],
-    options: Callable[[Rejected], Mapping[str, object]],
+    rejected: Sequence[RejectedRecord],
+    options: Callable[[RejectedRecord], Mapping[str, object]],
     at: int,
 ) -> int:
     """Store the bytes of the records, then add the records to the index. Return the number of new records.

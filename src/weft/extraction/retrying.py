@@ -14,7 +14,7 @@ from typing import Any
 from weft.catalog.records import QuarantineRecord, TableRecord
 from weft.errors import NotFound, Refused
 from weft.execution.home import OpenHome
-from weft.extraction.batches import Batch, Late, RawRecord, Rejected, Row, Timing, arrow_schema, batches_of
+from weft.extraction.batches import Batch, Late, RawRecord, RejectedRecord, Row, Timing, arrow_schema, batches_of
 from weft.extraction.files.rows import Caster, Layout, OwnTimes
 from weft.extraction.files.text_records import CsvRecords, Dialect, TextRecord, json_records
 from weft.extraction.mail.message import MailOptions, read_message
@@ -51,7 +51,9 @@ def retry(
     open_records = {record.quarantine_id: record for record in to.catalog.quarantine.all()}
     missing = sorted(set(ids or ()) - set(open_records))
     if missing:
-        raise NotFound(f"the quarantine has no open record {missing[0]}", hint="List them with `weft quarantine list`.")
+        raise NotFound(
+            f"the quarantine has no open record {missing[0]}", hint="List the open records with `weft quarantine list`."
+        )
     total = Retried()
     for number, record in open_records.items():
         if ids is None or number in ids:
@@ -104,8 +106,8 @@ def _read(to: OpenHome, raw: bytes, record: QuarantineRecord, table: TableRecord
     if options["kind"] == "mail":
         reading = MailOptions(options["newsgroup"], to.clock(), timing.future_us)
         read = read_message(RawRecord(record.position, raw), options["stem"], reading)
-        items: list[Row | Rejected] = (
-            [Rejected(record.source, record.position, read, raw)]
+        items: list[Row | RejectedRecord] = (
+            [RejectedRecord(record.source, record.position, read, raw)]
             if isinstance(read, str)
             else [Row(values, _own_time(values, timing.ts_from)) for values in read]
         )

@@ -50,7 +50,10 @@ def no_column(name: object, columns: Columns, where: str) -> Refused:
     """Return the error for a column that the table does not have."""
     way = ""
     if name == "ts":
-        way = "ts is the instant at which a row begins. To take it from rows: ts_from='ts' or --ts-from ts. "
+        way = (
+            "ts is the instant at which a row begins. To take that instant from the rows: ts_from='ts' or "
+            "--ts-from ts. "
+        )
     return Refused(f"the table has no column {name!r}", where=where, hint=f"{way}{listed(columns)}")
 
 

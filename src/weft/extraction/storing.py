@@ -22,7 +22,7 @@ from weft.execution.append_rows import (
     settle,
 )
 from weft.execution.home import OpenHome, renewing_lease
-from weft.extraction.batches import DEFAULT_TIMING, Batch, Progress, Rejected, Timing
+from weft.extraction.batches import DEFAULT_TIMING, Batch, Progress, RejectedRecord, Timing
 from weft.extraction.quarantine import quarantine
 from weft.instants import format_instant
 from weft.printable import Brief
@@ -61,7 +61,7 @@ class Summary(Brief):
         counts = ", ".join(
             [f"{self.stored:,} stored", *(f"{count:,} {what}" for what, count in counts_by_kind.items() if count)]
         )
-        return f"{self.table}: {counts}" + ("; all was loaded before" if self.already_loaded else "")
+        return f"{self.table}: {counts}" + ("; the files were loaded before" if self.already_loaded else "")
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,10 @@ def unfinished_load(writer: Writer, table: TableRecord, source: str, digest: str
     if unfinished is not None and writer.loads.is_active(unfinished.load_id):
         raise Conflict(
             f"another process is already loading {source} into {table.name}",
-            hint="Wait for it. If it died, repeat this load, which continues where it stopped.",
+            hint=(
+                "Wait until the other load has ended. If its process died, repeat this load, which continues "
+                "where it stopped."
+            ),
         )
     return unfinished
 
@@ -167,8 +170,12 @@ def late_refused(count: int, name: str, watermark: int) -> Refused:
     """Return the error of a load that refuses ``count`` late rows."""
     rows, own = ("1 row", "its own time lies") if count == 1 else (f"{count:,} rows", "their own times lie")
     return Refused(
-        f"{rows} for {name} would be late: {own} before {format_instant(watermark)}, up to which answers are final",
-        hint="Nothing was stored. --late stamp stores them as arriving now; --late quarantine quarantines them.",
+        f"{rows} for {name} would be late: {own} before {format_instant(watermark)}, and answers up to that "
+        "instant are final",
+        hint=(
+            "Nothing was stored. --late stamp stores late rows with the present time; --late quarantine puts "
+            "late rows into the quarantine."
+        ),
     )
 
 
@@ -213,10 +220,10 @@ def _counted(total: Summary, done: Appended, quarantined: int) -> Summary:
     )
 
 
-def _quarantine(load: Load, rejected: Sequence[Rejected]) -> int:
+def _quarantine(load: Load, rejected: Sequence[RejectedRecord]) -> int:
     to = load.to
 
-    def needed(record: Rejected) -> dict[str, object]:
+    def needed(record: RejectedRecord) -> dict[str, object]:
         return {**load.options, **load.by_source.get(record.source, {})}
 
     return quarantine(to.catalog, load.load_id, load.table.table_id, rejected, needed, to.clock())
@@ -231,7 +238,7 @@ def _append(load: Load, batch: Batch, expected: int | None) -> tuple[Appended, i
 
     def keep(places: Sequence[int], watermark: int) -> None:
         records = dict(zip(batch.rows.column(SEQ).to_pylist(), batch.origins, strict=True))
-        reason = f"late: its own time lies before {format_instant(watermark)}"
+        reason = f"late: the time of the row lies before {format_instant(watermark)}"
         quarantined.append(_quarantine(load, list(dict.fromkeys(replace(records[p], reason=reason) for p in places))))
 
     on_late = {"stamp": None, "refuse": refuse, "quarantine": keep}[load.timing.late]
@@ -241,7 +248,10 @@ def _append(load: Load, batch: Batch, expected: int | None) -> tuple[Appended, i
     ):
         settle(writer)
         if expected is not None and writer.loads.stored_by(load.load_id) != expected:
-            raise Conflict("another process is loading the same file", hint="Wait for it, then repeat this load.")
+            raise Conflict(
+                "another process is loading the same file",
+                hint="Wait until the other load has ended, then repeat this load.",
+            )
         now = to.clock()
         writer.loads.renew(load.load_id, now)
         table = writer.tables.by_id(load.table.table_id)

@@ -69,7 +69,7 @@ def _read(line: bytes, source: str, number: int) -> Mapping[str, Any]:
     try:
         row: Mapping[str, Any] = parsed(line.decode())
     except (ValueError, RecursionError) as error:
-        hint = 'A row is a line like {"id": 1}.'
+        hint = 'Write each row as a line such as {"id": 1}.'
         raise Refused(f"the line is not a row: {error}", where=f"{source}, line {number}", hint=hint) from None
     return row
 
@@ -126,7 +126,9 @@ def _refused(error: ValidationError, columns: Columns, where: str) -> Refused:
     kind = next((kind for each, kind in columns if each == name), None)
     if kind is None:
         return Refused(
-            f"the line is not a row: {first['msg'][:200]}", where=where, hint='A row is a line like {"id": 1}.'
+            f"the line is not a row: {first['msg'][:200]}",
+            where=where,
+            hint='Write each row as a line such as {"id": 1}.',
         )
     text = str(first["input"])[:60]
     return Refused(

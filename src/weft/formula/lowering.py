@@ -22,6 +22,7 @@ from weft.formula.signature import Predicate, Signature
 from weft.formula.syntax_tree import Bounds, Written, WrittenTerm
 from weft.formula.tokens import refused_at
 from weft.formula.types import Clash, Unknowns, settled
+from weft.printable import counted
 
 _LONGEST: Final = 2**62
 Scope = Mapping[str, DataType]
@@ -128,7 +129,7 @@ class Lowering:
             raise self.refused(
                 bounds.at,
                 "the interval is negative or empty",
-                "an interval is a length of time to go back: 0 <= lower end <= upper end",
+                "write the lengths of time to go back: 0 <= lower end <= upper end",
             )
         if max(low, high or 0) > _LONGEST:
             raise self.refused(bounds.at, "the interval is too long: the limit is 2^62 microseconds")
@@ -148,7 +149,9 @@ class Lowering:
             raise self.refused(written.at, message)
         for group, kind in groups.items():
             if Variable(group, kind) not in free:
-                raise self.refused(written.at, f"{group} is grouped by but is not free in the aggregation's formula")
+                raise self.refused(
+                    written.at, f"{group} is a grouping variable but is not free in the aggregation's formula"
+                )
         output = Variable(written.output, self.type_of(written.output, scope))
         if written.function in ("SUM", "AVG", "MED"):
             self.join(item_type, self.types.new(number=True), written.at, f"{written.function} of {written.item}")
@@ -195,15 +198,15 @@ class Lowering:
             given = ", ".join(sorted(variable.name for variable in free))
             raise self.refused(
                 rule.at,
-                f"{rule.name}: its parameters are ({', '.join(parameters)}), but the free variables of its body are "
-                f"({given})",
+                f"the parameters of {rule.name} are ({', '.join(parameters)}), but the free variables of the "
+                f"rule's body are ({given})",
                 "name each free variable of the body as a parameter, and no other",
             )
         if not _guarded(body, {name for name, _, fixpoint in self.rules.values() if fixpoint is None}):
             raise self.refused(
                 rule.at,
                 f"{rule.name} is used in its own definition at the same time point",
-                "put PREVIOUS before it: a fixpoint may refer to itself only at an earlier time point",
+                f"put PREVIOUS before {rule.name}: a fixpoint may refer to itself only at an earlier time point",
             )
 
     def _atom(self, written: Written, scope: Scope) -> Formula:
@@ -261,7 +264,8 @@ class Lowering:
         """Translate the terms of a predicate with the column types ``types``."""
         if len(types) != len(written.terms):
             raise self.refused(
-                written.at, f"{written.name} has {len(types)} columns, and {len(written.terms)} terms are given"
+                written.at,
+                f"{written.name} has {counted(len(types), 'column')}, but {len(written.terms)} terms are given",
             )
         terms = []
         for place, (term, expected) in enumerate(zip(written.terms, types, strict=True), 1):
@@ -288,7 +292,9 @@ class Lowering:
                 self.join(_type(term), STRING, group.at, "a captured group")
         if len(groups) > groups_in(pattern):
             raise self.refused(
-                written.at, f"{len(groups)} groups are named, but the expression has {groups_in(pattern)}"
+                written.at,
+                f"the formula names {counted(len(groups), 'group')}, but the regular expression has "
+                f"{groups_in(pattern)}",
             )
         return algebra.Matches(text, pattern, groups)
 
@@ -338,7 +344,7 @@ class Lowering:
             self.types.join(given, wanted)
         except Clash:
             raise self.refused(
-                at, f"types clash: {what} is {self.types.words(wanted)}, but this is {self.types.words(given)}"
+                at, f"types clash: {what} is {self.types.words(wanted)}, but this term is {self.types.words(given)}"
             ) from None
 
 
@@ -415,7 +421,7 @@ def _binary(operation: str, first: int | float, second: int | float) -> int | fl
 def _quotient(operation: str, first: int | float, second: int | float) -> int | float:
     """Integer division rounds towards zero, as in C."""
     if second == 0:
-        raise ArithmeticError("it divides by zero")
+        raise ArithmeticError("the divisor is zero")
     if isinstance(first, float) or isinstance(second, float):
         return first / second
     quotient = abs(first) // abs(second) * (1 if (first < 0) == (second < 0) else -1)

@@ -28,11 +28,12 @@ _PREDICATE = "the terms of a predicate must be variables or constants; compute o
 _EQUALITY = "an equality that stands alone must compare a variable with a constant"
 _ORDER = "<, <=, SUBSTRING and MATCHES need values that another formula binds; write … AND x < y"
 _UNEQUAL = "an inequality holds for infinitely many values; write … AND NOT x = y, where … binds both"
-_NEGATION = "NOT holds for infinitely many values unless its formula has no free variable or it stands as … AND NOT"
+_NEGATION = "NOT holds for infinitely many values, unless NOT follows AND or the negated formula has no free variable"
 _COMPARED = (
-    "a comparison after AND may use only variables of the left side, or be x = t with the variables of t among them"
+    "a comparison after AND must use only variables of the left side, or have the form x = t with all "
+    "variables of t on the left side"
 )
-_SUBSET = "after AND NOT, and left of SINCE, the free variables must be among those of the other side"
+_SUBSET = "the free variables after AND NOT, or left of SINCE, must also be free on the other side"
 _DISJUNCTION = "both sides of OR must have the same free variables"
 
 

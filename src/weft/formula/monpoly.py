@@ -103,7 +103,7 @@ def parsed(text: str, *, extended: bool = False) -> Written:
     parser = FormulaParser(text, tokens(text, _EXTENDED if extended else _ORDINARY, "the formula"), "the formula")
     formula = parser.formula(0)
     if not parser.at(END):
-        raise parser.unexpected("nothing, or an operator, may follow")
+        raise parser.unexpected("an operator or the end is expected here")
     return formula
 
 
@@ -113,13 +113,16 @@ def _require_words(text: str, scanned: list[Token]) -> None:
             word = _SIGNS[token.text]
             hint = f"Write {word}, and all other symbols as keywords."
             if word in _FUTURE:
-                hint = f"Write {word}: it looks into the future, so restate it about the past with {_FUTURE[word]}."
+                hint = (
+                    f"Write {word}. {word} looks into the future, so restate the formula about the past with "
+                    f"{_FUTURE[word]}."
+                )
             raise refused_at(
                 text, token.at, f"{token.text} is not supported: formulas are written with MonPoly's keywords", hint
             )
         if token.kind == "record":
             raise refused_at(
-                text, token.at, "records are not supported", "Give each of their fields a column of its own."
+                text, token.at, "records are not supported", "Declare one column for each field of the record."
             )
 
 
@@ -140,8 +143,9 @@ class FormulaParser(TermParser):
             return refused_at(
                 self.text,
                 self.ahead().at,
-                f"{word} looks into the future, and Weft answers at each time point from what it has seen",
-                f"restate it about the past with {_FUTURE[word]}: answer later, when the time in question has passed",
+                f"{word} looks into the future, but Weft answers at each time point from the time points so far",
+                f"restate the formula about the past with {_FUTURE[word]}: the answer then comes when the "
+                "time in question has passed",
             )
         if word in _NOT_TAKEN or self.at("regexes"):
             reason = _NOT_TAKEN.get(word, "regular expressions over time points")
@@ -158,7 +162,9 @@ class FormulaParser(TermParser):
         while (word := self.ahead().kind) in _STRENGTH and _STRENGTH[word] > weakest:
             links += 1
             if links > _LONGEST:
-                raise self.refused(f"a chain of more than {_LONGEST} formulas", hint="Put parts of it in brackets.")
+                raise self.refused(
+                    f"a chain of more than {_LONGEST} formulas", hint="Put parts of the chain in brackets."
+                )
             left = self._joined(left, word)
         if self.ahead().text in _FUTURE:
             raise self.unexpected("")
@@ -221,7 +227,7 @@ class FormulaParser(TermParser):
         name, parameters = self._head("a predicate to define")
         self.expect("=", "'=' and a formula")
         body = self.formula(0)
-        self.expect("IN", "IN and the formula that speaks of the definition")
+        self.expect("IN", "IN and the formula that uses the definition")
         within = self.formula(0)
         if token.kind == "LETPAST":
             return syntax_tree.Least((syntax_tree.Rule(name, parameters, body, token.at),), within, token.at)
@@ -243,7 +249,7 @@ class FormulaParser(TermParser):
             self.take()
             rules.append(syntax_tree.Rule(name, parameters, self.formula(0), at))
             if not self.taken(","):
-                self.expect("IN", "',' and another relation, or IN and the formula that speaks of them,")
+                self.expect("IN", "',' and another relation, or IN and the formula that uses the relations,")
                 within = syntax_tree.Least(tuple(rules), self.formula(0), at)
                 break
         del self.defined[defined:]

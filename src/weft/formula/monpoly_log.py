@@ -14,6 +14,7 @@ from typing import Final, NoReturn, TextIO
 from weft.algebra.schema import BIGINT, DOUBLE, DataType
 from weft.errors import FormulaError
 from weft.formula.signature import Row, Signature, TimePoint, Value
+from weft.printable import counted
 
 _SKIPPED: Final = re.compile(r"\s*(?:#[^\n]*\s*)*")
 _WORD: Final = re.compile(
@@ -103,7 +104,8 @@ class _Log:
             at = self._time()
             if latest is not None and at < latest:
                 self.refuse(
-                    f"time point {number} is at {at // _SECOND}, before the preceding one at {latest // _SECOND}",
+                    f"time point {number} is at {at // _SECOND}, which is earlier than the preceding time "
+                    f"point at {latest // _SECOND}",
                     "sort the log by time",
                 )
             yield TimePoint(number, at, self._rows())
@@ -116,7 +118,7 @@ class _Log:
         if command not in (*_SKIPPED_COMMANDS, *_LAST_COMMANDS):
             self.refuse(
                 f"the command {command!r} is not supported",
-                "Weft keeps its state in its tables; remove commands from the log",
+                "remove commands from the log; Weft stores its state in its own tables",
             )
         while self.text != "<":
             if self.kind == "end":
@@ -186,7 +188,10 @@ class _Log:
 
     def _row(self, name: str, fields: list[str], types: tuple[DataType, ...]) -> Row:
         if len(fields) != len(types):
-            self.refuse(f"{name} has {len(types)} columns, and here are {len(fields)} values: ({', '.join(fields)})")
+            self.refuse(
+                f"{name} has {counted(len(types), 'column')}, but this row has {counted(len(fields), 'value')}: "
+                f"({', '.join(fields)})"
+            )
         try:
             row = tuple([read(field) for read, field in zip(self.readers[name], fields, strict=True)])
         except ValueError:

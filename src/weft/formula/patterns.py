@@ -49,12 +49,12 @@ def groups_in(pattern: str) -> int:
 
 def _escaped(pattern: str, at: int) -> str:
     if at + 1 == len(pattern):
-        raise ValueError("it ends with a lone backslash")
+        raise ValueError("the expression ends with a lone backslash")
     sign = pattern[at + 1]
     if sign in _GROUPING:
         return sign
     if sign.isdigit():
-        raise ValueError(f"it has a back reference (\\{sign}), which Weft's regular expressions do not support")
+        raise ValueError(f"Weft's regular expressions do not support back references (\\{sign})")
     return "\\b" if sign == "b" else "\\" + sign if not sign.isalnum() else sign
 
 

@@ -107,7 +107,7 @@ class TermParser(Cursor):
         while self.at(*operators):
             links += 1
             if links > _LONGEST:
-                raise self.refused(f"a chain of more than {_LONGEST} terms", hint="Put parts of it in brackets.")
+                raise self.refused(f"a chain of more than {_LONGEST} terms", hint="Put parts of the chain in brackets.")
             token = self.take()
             left = syntax_tree.Call(token.kind, (left, part()), token.at)
         return left
@@ -145,7 +145,9 @@ class TermParser(Cursor):
                 self.take()
                 return self._bracketed()
             case "function":
-                raise self.refused(f"{token.text} is not supported; terms have + - * / MOD, f2i and i2f")
+                raise self.refused(
+                    f"{token.text} is not supported; the operators of terms are + - * / MOD, f2i and i2f"
+                )
             case _:
                 raise self.refused("a formula or a term is expected here")
 

@@ -100,7 +100,7 @@ def _constant(given: algebra.Constant, type: DataType) -> algebra.Constant:
     if type == STRING:
         return algebra.Constant(str(given.value), type)
     if isinstance(given.value, str):
-        raise ValueError(f"{given.value!r} is compared as a number, but is not one")
+        raise ValueError(f"{given.value!r} is compared as a number, but {given.value!r} is not a number")
     return algebra.Constant(given.value, type)
 
 

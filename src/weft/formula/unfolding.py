@@ -97,8 +97,8 @@ def _check_parameters(formula: syntax_tree.Let, text: str) -> None:
         raise refused_at(
             text,
             formula.at,
-            f"LET {formula.name}: its parameters are ({', '.join(formula.parameters)}), "
-            f"the free variables of its formula are ({', '.join(free)})",
+            f"LET {formula.name}: the parameters are ({', '.join(formula.parameters)}), but the free "
+            f"variables of the formula are ({', '.join(free)})",
             "name each free variable of the formula as a parameter, and no other",
         )
 

@@ -1,6 +1,6 @@
 """Explain a plan before the query is installed: the SQL that will run, and the reason for each answer.
 
-This module has no side effects and does not use Spark.  The SQL is that of a tick which runs only this query.  ``:tau``
+This module has no side effects and does not use Spark.  The SQL is that of a tick that runs only this query.  ``:tau``
 is the first instant of the window, and ``:t`` is the first instant after the window.  ``views`` has the definitions of
 the views in the SQL.
 """
@@ -27,7 +27,7 @@ from weft.planning.plan import (
     for_one,
     with_constants,
 )
-from weft.planning.summary import Summary, first, summary
+from weft.planning.summary import CauseSummary, first, summary
 from weft.planning.warnings import Note, notes, view_notes
 from weft.planning.words import why
 from weft.printable import InLines
@@ -77,7 +77,7 @@ class Explanation(InLines):
     time_driven: bool
     lasting: bool
     notes: tuple[Note, ...]
-    summary: Summary
+    summary: CauseSummary
     how_many: str | None = None
     next_due: str | None = None
     name: str | None = None
@@ -94,7 +94,6 @@ class Explanation(InLines):
 
 
 _NOTES: Final = 3
-"""The largest number of warnings and notes in ``brief``."""
 
 
 def explain(plan: Plan) -> Explanation:

@@ -33,8 +33,8 @@ JsonValue: TypeAlias = "str | int | float | bool | list[str | int] | None"
 class StoredForm:
     """The serialized plan of a query (``body``), with its ``signature`` and with the query's constants and names.
 
-    ``names`` are the query's range variables, in the order of t1, t2 … in the plan.  A tick that runs only this query
-    uses these names, so it runs the SQL that ``explain`` prints.
+    ``names`` are the query's range variables, in the order of t1, t2 … in the plan.  With these names, a tick that runs
+    only this query runs the SQL that ``explain`` prints.
     """
 
     signature: str
@@ -86,12 +86,12 @@ def restored_plan(form: str, expected: str, tables: Iterable[TableSchema]) -> Pl
     try:
         body = json.loads(form)
         if body.get("format") != FORMAT:
-            raise DerivationError(f"the plan has format {body.get('format')}, this Weft reads {FORMAT}")
+            raise DerivationError(f"the plan has format {body.get('format')}, but this version of Weft reads {FORMAT}")
         plan = Plan(restored(json.dumps(body["query"]), by_key), (), body["from_now"])
     except (DerivationError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise PlanMismatch(f"the stored plan {expected} cannot be read: {error}") from error
     if signature(plan) != expected:
-        raise PlanMismatch(f"the stored plan {expected} reads back as {signature(plan)}: it is another query")
+        raise PlanMismatch(f"the stored plan {expected} reads back as the plan {signature(plan)} of another query")
     return plan
 
 

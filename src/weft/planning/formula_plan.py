@@ -1,7 +1,7 @@
 """Plan formulas of temporal logic as standing queries over a home's tables, where each predicate is a table.
 
 A two-sorted formula becomes a nest of ◇1 with a synopsis if it is a union of conjunctive queries (Toman 2007, section
-4.2).  Every other two-sorted formula reads the stored history.
+4.2).  A two-sorted formula that is no union of conjunctive queries reads the stored history.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SEMANTICS: Final[Mapping[Language, Semantics]] = {"mutl": "bag", "mutl-minmax":
 def formula_synopsis(
     text: str, language: Language, tables: Mapping[str, TableSchema], *, duplicates: bool = False
 ) -> SynopsisPlan:
-    """Return the synopsis plan of the formula ``text``.  The predicates have the names of ``tables``.
+    """Return the synopsis plan of the formula ``text``.  ``tables`` maps the name of each predicate to its table.
 
     If ``duplicates`` is true, the answers of a formula of 2-FOL have counts.  The answers of µTL always have counts.
 
@@ -92,7 +92,7 @@ def _numbered(table: TableSchema) -> bool:
 def _require_only_added(table: TableSchema) -> None:
     if table.source == "results" or not table.append_only:
         raise SynopsisError(
-            f"a formula cannot read {table.name}: it is not an append-only table of the home",
+            f"a formula cannot read {table.name}: the table is not an append-only table of the home",
             hint="Use an append-only table as the predicate.",
         )
 
@@ -103,8 +103,8 @@ def _require_divisors(formula: Formula, semantics: Semantics) -> None:
         division, divisor = (bare_text(term) for term in (quotient, quotient.arguments[1]))
         condition = f"NOT ({divisor} = 0)" if semantics == "set" else f"{divisor} <> 0"
         raise SynopsisError(
-            f"{divisor} may be 0 in {division}, and a division by 0 would stop the query for ever",
-            hint=f"Exclude the rows in which it is 0: AND {condition}",
+            f"{divisor} may be 0 in {division}, and a division by 0 would stop the query permanently",
+            hint=f"Exclude the rows in which {divisor} is 0: AND {condition}",
         )
 
 

@@ -1,4 +1,4 @@
-"""Estimate the number of a query's answers in words, from the sizes of the tables."""
+"""Estimate how many answers a query has, from the sizes of its tables."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from typing import Final
 
 from weft.instants import format_instant
-from weft.planning.summary import Summary
+from weft.planning.summary import CauseSummary
 
 _DAY: Final = 86_400_000_000
 _TIMES: Final = {1: "one", 2: "two", 3: "three", 4: "four", 5: "five"}
 
 
 @dataclass(frozen=True)
-class Extent:
+class TableExtent:
     """The number of rows of a table, with its first and last instants.
 
-    The instants are in microseconds UTC, or None for an empty table.  A tracked table has one row for each begin and
-    each end of a period.  ``view`` is true for a temporal view.  The number of rows in a view does not limit the number
-    of answers, because Weft refreshes the view before each read.
+    The instants are in microseconds UTC, or None for an empty table.  A tracked table has one row for each start and
+    one for each end of a period.  ``view`` is true for a temporal view.  The number of rows in a view does not limit
+    the number of answers, because Weft refreshes the view before each read.
     """
 
     rows: int
@@ -29,8 +29,8 @@ class Extent:
     view: bool = False
 
 
-def why_no_answer(extents: Mapping[str, Extent], until: int) -> str:
-    """Return a sentence that says why a query had no new answer in a window with the end ``until`` (µs UTC)."""
+def why_no_answer(extents: Mapping[str, TableExtent], until: int) -> str:
+    """Return a sentence that says why a query had no new answer in a window that ends at ``until`` (µs UTC)."""
     end = format_instant(until)
     extent_texts = "; ".join(_extent_text(name, extents[name]) for name in sorted(extents))
     if extents and all(each.first is None or each.first >= until for each in extents.values() if not each.view):
@@ -38,13 +38,13 @@ def why_no_answer(extents: Mapping[str, Extent], until: int) -> str:
     return f"No row from before {end} became an answer in this window: {extent_texts}."
 
 
-def _extent_text(name: str, extent: Extent) -> str:
+def _extent_text(name: str, extent: TableExtent) -> str:
     if extent.first is None or extent.last is None:
         return f"{name} has {extent.rows:,} row{'s' * (extent.rows != 1)}"
     return f"{name} has rows from {format_instant(extent.first)} to {format_instant(extent.last)}"
 
 
-def how_many(summary: Summary, extents: Mapping[str, Extent], *, from_now: bool = False) -> str | None:
+def how_many(summary: CauseSummary, extents: Mapping[str, TableExtent], *, from_now: bool = False) -> str | None:
     """Return an estimate of the number of answers in words, or None.
 
     The estimate is None if the size of a table is unknown, or if the query cannot have an answer.  If ``from_now`` is
@@ -68,7 +68,7 @@ def how_many(summary: Summary, extents: Mapping[str, Extent], *, from_now: bool 
     return f"Answers so far: at most {most:,}, {each}; `weft try` counts the current answers."
 
 
-def _each(summary: Summary) -> str:
+def _each(summary: CauseSummary) -> str:
     """If several SELECTs read a table, each row counts once for each SELECT."""
     alike: dict[tuple[int, str], list[str]] = {}
     for name, times in Counter(summary.bounded_by).items():
@@ -80,15 +80,15 @@ def _each(summary: Summary) -> str:
     return " and ".join(parts)
 
 
-def _unit(summary: Summary, names: Sequence[str]) -> str:
+def _unit(summary: CauseSummary, names: Sequence[str]) -> str:
     return "recorded change" if any(name in summary.tracked for name in names) else "row"
 
 
-def _size(extent: Extent, unit: str) -> str:
+def _size(extent: TableExtent, unit: str) -> str:
     return f"{extent.rows:,} {unit}{'s' * (extent.rows != 1)}"
 
 
-def rate(extent: Extent) -> str | None:
+def rate(extent: TableExtent) -> str | None:
     """Return the number of rows per day in words, or None if the rows span less than a day.
 
     >>> rate(Extent(611, 0, 41 * 86_400_000_000)), rate(Extent(3, 0, 30 * 86_400_000_000)), rate(Extent(611, 5, 5))

@@ -39,9 +39,9 @@ from weft.sql.view_definitions import with_definitions
 PARAMETERS: Final = "_p"
 """The range variable of the parameter table.  Aliases of users never start with an underscore."""
 MOST_SOURCES: Final = 1_000
-"""The largest number of tables in all branches of a plan, including subqueries.
+"""The branches of a plan read at most this number of tables in total, including subqueries.
 
-The limit bounds the SQL to about 400 kB.  The compiler checks the limit before the derivation, which could otherwise
+The limit keeps the SQL below about 400 kB.  The compiler checks the limit before the derivation, which could otherwise
 take too long.  The compiler checks the limit again afterwards, because the rewriting for Spark
 (``derivation.localize``) adds tables.
 """
@@ -171,9 +171,9 @@ def planned(query: Query, *, from_now: bool = False, definitions: tuple[TableSch
 def bind_standing(text: str, tables: Mapping[str, TableSchema]) -> tuple[Query, tuple[TableSchema, ...]]:
     """Bind a standing query, and replace each view that depends on NOW by its definition.
 
-    Return the query and the replaced views.  Raise SqlError for an invalid query, and for a query on the past or on the
-    ends of rows.  While a row is in a table, its end is not yet recorded, so an earlier answer cannot depend on the end
-    (laws 1 and 2).
+    Return the query and the replaced views.  Raise SqlError if the query is invalid, or if it reads the history or the
+    end times of rows.  While a row is in a table, its end is not yet recorded, so an earlier answer cannot depend on
+    the end (laws 1 and 2).
     """
     query = bind(text, tables)
     reasons = Reasons()
@@ -198,9 +198,11 @@ def _of_ends(table: TableSchema, column: str) -> SqlError:
     listed = ", ".join(quoted(each.name) for each in table.columns if each.name not in (table.start, table.end))
     ended = viewed(f"SELECT {listed} FROM {quoted(name)} AS e WHERE PERIOD_END(e) < NOW()")
     return SqlError(
-        f"a standing query cannot use {column}: while a row is in {name}, its end is not known",
-        hint=f"The answer never has rows that have ended. To see them, create a view: {ended}, then weft try "
-        '"SELECT * FROM NAME". A standing query over the view is not supported today.',
+        f"a standing query cannot use {column}: the end of a row is not known while the row is in {name}",
+        hint=(
+            f"The answer never contains rows that have ended. To see those rows, create a view: {ended}, then "
+            'weft try "SELECT * FROM NAME". A standing query over the view is not supported today.'
+        ),
     )
 
 
@@ -208,10 +210,13 @@ def _refuse_history(query: Query) -> None:
     reasons = Reasons()
     for name in sorted({scan.table.name for scan in scans(query) if scan.whole}):
         error = SqlError(
-            f"a standing query cannot read {name} FOR SYSTEM_TIME: Weft evaluates it at every instant, over the rows "
-            "that hold then",
-            hint=f"Run it once with `weft try`, or remove FOR SYSTEM_TIME to receive the rows of {name} as they begin. "
-            "`weft try` over a view with PERIOD_START(e) and PERIOD_LENGTH(e) shows for how long rows held.",
+            f"a standing query cannot read {name} FOR SYSTEM_TIME: Weft evaluates the query at every instant, "
+            "over the rows that are valid at that instant",
+            hint=(
+                f"Run the query once with `weft try`, or remove FOR SYSTEM_TIME to receive the rows of {name} as "
+                "they begin. `weft try` over a view with PERIOD_START(e) and PERIOD_LENGTH(e) shows how long "
+                "rows were valid."
+            ),
         )
         reasons.add(error)
     reasons.check()
@@ -220,9 +225,12 @@ def _refuse_history(query: Query) -> None:
 def _within(sources: int) -> None:
     if sources > MOST_SOURCES:
         raise SqlError(
-            f"the derived query names {sources:,} tables, more than {MOST_SOURCES:,}: each table and comparison with "
-            "NOW() becomes a branch that reads all others, and NOT EXISTS grows with each level of nesting",
-            hint="Split it into several queries; one can read another's answers FROM results.NAME.",
+            f"the SQL that Weft derives from the query names {sources:,} tables, but at most {MOST_SOURCES:,} "
+            "are allowed: each table and each comparison with NOW() adds a branch that reads all other "
+            "tables, and NOT EXISTS adds more with each level of nesting",
+            hint=(
+                "Split the query into several queries; a query can read the answers of another query FROM results.NAME."
+            ),
         )
 
 

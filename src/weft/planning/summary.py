@@ -1,4 +1,4 @@
-"""Summarize a query before it is installed, in at most a dozen lines with the names of the query's text.
+"""Summarize a query before it is installed, in at most a dozen lines with the names from the query's text.
 
 The drivers of the branches are the causes of answers.  The conditions of the query hold at the instant of an answer.
 """
@@ -29,19 +29,18 @@ from weft.planning.time_order import exclude_each_other
 from weft.planning.words import appears, condition_words, instant_words, named, turned
 
 WIDTH: Final = 110
-"""The largest number of characters in a line.  ``cut`` shortens longer lines."""
+"""A line has at most this number of characters.  ``cut`` shortens longer lines."""
 _CLAUSES: Final = 3
-"""The largest number of causes in the summary, and the largest number of conditions."""
 
 
 @dataclass(frozen=True)
-class Summary:
+class CauseSummary:
     """The causes of a query's answers.
 
     - ``when``: the causes of answers, as clauses that the text joins by "or".
     - ``holding``: the conditions that hold at the instant of an answer, as clauses.
     - ``time``: the instants at which time alone makes answers appear.  If ``time`` is empty, time alone makes answers
-      appear only through rows of ``results``.
+      appear only when rows of ``results`` appear.
     - ``arriving``: true if an arriving row can cause an answer.
     - ``beginning``: true if a row that begins in a tracked table can cause an answer.
     - ``ending``: true if a row that ends can cause an answer.
@@ -83,7 +82,7 @@ class Summary:
         return "Time alone makes no answer appear later."
 
 
-def summary(plan: Plan) -> Summary:
+def summary(plan: Plan) -> CauseSummary:
     """Return the summary of a plan with its constants."""
     branches = (with_constants(event, plan.values) for event in plan.branches)
     events = [event for event in branches if not exclude_each_other(conjuncts(condition(event.block)))]
@@ -92,7 +91,7 @@ def summary(plan: Plan) -> Summary:
     timely = [event for event in events if _by_time(event)]
     alone = [event for event in timely if not _as_rows_arrive(event)]
     parts = blocks(plan.query)
-    return Summary(
+    return CauseSummary(
         when=_clauses(events),
         holding=(
             *_demanded(parts, events),
@@ -132,7 +131,7 @@ def _by_time(event: Event) -> bool:
 
 
 def _as_rows_arrive(event: Event) -> bool:
-    """Return whether the conditions require that a row arrives at each instant of the event."""
+    """Return whether the event can occur only at the arrival of a row."""
     before = (Plain(call("<", scan.start, event.instant)) for scan in sources(event.block) if isinstance(scan, Scan))
     return exclude_each_other((*conjuncts(condition(event.block)), *before))
 

@@ -38,7 +38,7 @@ _HINT: Final = "Remove --keep synopsis: Weft then evaluates the query over the t
 class Events:
     """The rows of a predicate: the rows of ``table`` that satisfy all ``conditions``.
 
-    ``columns`` are SQL for the terms of the predicate.  The alias of the table in the SQL is e.  ``reads`` are the
+    ``columns`` contains the SQL of the predicate's terms.  The table has the alias ``e`` in the SQL.  ``reads`` are the
     columns of the table that occur in the SQL.
     """
 
@@ -54,7 +54,7 @@ class FormulaEvents:
     """A formula of a query, with the events of the formula's predicates.
 
     ``values`` is SQL that decodes the formula's answers ``a.c1 … a.ck`` into v1 … vk.  ``outputs`` are the columns of
-    the query's answer.  Each output has a type and SQL over the alias v of the decoded answers.
+    the query's answer.  Each output has a type and SQL over the decoded answers, with the alias ``v``.
     """
 
     formula: algebra.Formula
@@ -100,9 +100,9 @@ def of_atoms(
 
 
 def terms_of(table: TableSchema, *, log: bool) -> tuple[tuple[Column, DataType | None], ...]:
-    """Return the columns of a table's predicate, each with the type of its terms.
+    """Return the columns of a table's predicate, each with the type of its values in a formula.
 
-    The type is None if a formula cannot use the values of the column.  Such values become text, so that rows with
+    If a formula cannot use the values of a column, the type is None.  The values then become text, so that rows with
     different values remain distinct.
     """
     hidden = ("ts", "tp") if log else ("ts",)
@@ -231,7 +231,8 @@ def _require_local(scalar: Scalar) -> None:
     differing = unlike(scalar)
     if differing is not None:
         raise SynopsisError(
-            f"this query has no synopsis: {render.scalar(differing)} might have another value without Spark",
+            f"this query has no synopsis: {render.scalar(differing)} may have a different value when Weft "
+            "computes it without Spark",
             hint=_HINT,
         )
 

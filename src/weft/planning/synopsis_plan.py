@@ -31,7 +31,7 @@ from weft.planning.synopsis_events import FormulaEvents, of_atoms, of_query
 Language = Literal["sql", "monpoly", "mutl", "mutl-minmax", "2fol"]
 """The languages of a synopsis.
 
-``mutl-minmax`` is a variant of µTL.  The count for AND is the smaller of two counts, and the count for OR or EXISTS is
+``mutl-minmax`` is a variant of µTL.  In this variant, AND has the smaller count of its sides, and OR and EXISTS have
 the largest count (Toman 2007, section 5).
 """
 FORMAT: Final = 1
@@ -47,7 +47,7 @@ AT: Final = "at"
 
 @dataclass(frozen=True)
 class FormulaOver:
-    """A formula, with a table for each predicate.  The columns of a table have the order of the predicate's terms.
+    """A formula, with a table for each predicate.  The columns of a table are in the order of the predicate's terms.
 
     ``columns`` are the free variables in the order of the answer's columns.  ``points`` is the table of all states if
     the tables belong to a log.  If ``points`` is None, each instant at which rows arrived is a state.  For a formula of
@@ -112,7 +112,7 @@ class SynopsisPlan:
 
     @cached_property
     def history(self) -> bool:
-        """Whether each tick reads the stored history, because no synopsis exists."""
+        """Whether each tick reads the stored history in place of a synopsis."""
         return any(undated(name) or name == POINTS for name, _ in self.synopsis.predicates)
 
     @property
@@ -138,7 +138,7 @@ class SynopsisPlan:
 
     @property
     def states(self) -> str:
-        """A key of the sequence of states.  Queries with the same key have the same states."""
+        """A key that identifies the sequence of states.  Queries with the same key have the same states."""
         if self.points is not None:
             return f"log:{self.points.id}"
         return "tables:" + ",".join(str(table.id) for table in self.tables)
@@ -180,7 +180,7 @@ class SynopsisPlan:
 
     @cached_property
     def signature(self) -> str:
-        """A hash of ``body``.  Two plans have the same hash exactly if they are the same query over the same tables."""
+        """A hash of ``body``.  Two plans have the same hash exactly if their queries and their tables are the same."""
         return hashlib.sha256(self.body.encode()).hexdigest()[:16]
 
 
@@ -235,13 +235,16 @@ def restored_synopsis(body: str, expected: str, tables: Iterable[TableSchema]) -
     try:
         form = json.loads(body)
         if form.get("synopsis") != FORMAT:
-            raise DerivationError(f"the synopsis has format {form.get('synopsis')}, this Weft reads {FORMAT}")
+            raise DerivationError(
+                f"the synopsis has format {form.get('synopsis')}, but this version of Weft reads {FORMAT}"
+            )
         plan = SynopsisPlan(_source(form, by_key), form.get("discard", False))
     except (DerivationError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise PlanMismatch(f"the stored synopsis {expected} cannot be read: {error}") from error
     if plan.signature != expected:
         raise PlanMismatch(
-            f"the stored synopsis {expected} reads back as {plan.signature}: another version of Weft installed it",
+            f"the stored synopsis {expected} reads back as {plan.signature}, because another version of Weft "
+            "installed the query",
             hint="Remove the query and install it again, or install it under another name.",
         )
     return plan

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from weft.algebra.formula import Atom, Formula, rewritten
 from weft.algebra.schema import DataType
 from weft.derivation.synopsis.construct import COUNT, INSTANT, LAST
-from weft.derivation.synopsis.triple import Change, triple
+from weft.derivation.synopsis.triple import DeltaRule, triple
 from weft.derivation.synopsis.verdict import RelationSize, size_verdict
 from weft.errors import SynopsisError
 from weft.formula.written import written
@@ -23,7 +23,7 @@ from weft.printable import InLines
 
 @dataclass(frozen=True)
 class PredicateRows:
-    """The rows of a predicate: a table, and SQL for the columns and conditions, where e is the alias of the table."""
+    """The rows of a predicate: a table with the alias ``e``, and SQL for the columns and conditions."""
 
     name: str
     table: str
@@ -32,7 +32,7 @@ class PredicateRows:
 
 
 @dataclass(frozen=True)
-class Relation:
+class RelationSummary:
     """A stored relation, with its name in the home, its subformula, its columns, its key, and its bound in words."""
 
     name: str
@@ -60,11 +60,11 @@ class SynopsisExplanation(InLines):
     states: str
     formulas: tuple[str, ...]
     predicates: tuple[PredicateRows, ...]
-    relations: tuple[Relation, ...]
+    relations: tuple[RelationSummary, ...]
     gamma: tuple[str, ...]
     """The formulas for the answers at a state, over the rows of the state and the relations R1, R2 …."""
     delta: tuple[str, ...]
-    """The rules that compute each relation after a state (``R1_now``) from the state and the earlier relations."""
+    """The rules that compute each relation after a state (``R1_now``) from the state and the previous relations."""
     verdict: str
     faults: tuple[MissingBound, ...]
     history: str | None = None
@@ -82,7 +82,7 @@ class SynopsisExplanation(InLines):
         formulas = first(self.formulas, 3, "one of {} other formulas")
         stored = len(self.relations)
         if self.history:
-            keeps = f"Each tick with new rows reads its tables from the beginning, because {self.history}."
+            keeps = f"Each tick with new rows reads the tables of the query from the beginning, because {self.history}."
         else:
             keeps = f"Stored between ticks: {stored or 'no'} relation{'s' * (stored != 1)}; verdict: {self.verdict}."
         faults = [f"WARNING: no known bound for {each.formula}" for each in self.faults]
@@ -143,7 +143,7 @@ def _of_history(plan: SynopsisPlan, names: Mapping[str, str], events: tuple[Even
         *((), (), ()),
         verdict=verdict_on_history(plan.semantics),
         faults=(),
-        history=source.why or "it has no synopsis",
+        history=source.why or "the formula has no synopsis",
     )
 
 
@@ -153,20 +153,26 @@ def require_bounded(plan: SynopsisPlan) -> None:
     if explanation.verdict == NO_BOUND:
         raise SynopsisError(
             f"the state that {explanation.formulas[0]} needs has {NO_BOUND}",
-            hint=f"Without --duplicates it is {NOT_CONSTRUCTED}. With --allow-unbounded Weft reads the stored history.",
+            hint=(
+                f"Without --duplicates the state is {NOT_CONSTRUCTED}. With --allow-unbounded Weft reads the "
+                "stored history."
+            ),
         )
     for fault in explanation.faults:
-        minmax = "--language mutl-minmax bounds it by smallest and greatest counts."
+        minmax = "--language mutl-minmax bounds the relation by the smallest and greatest counts."
         nearest = f"{fault.bounded} has a bound. {minmax} " if fault.bounded else ""
         raise SynopsisError(
             f"the stored relation for {fault.formula} has no bound: {fault.reason}",
-            hint=f"{nearest}--allow-unbounded stores it anyway.",
+            hint=f"{nearest}Add --allow-unbounded to store the relation anyway.",
         )
 
 
 def _states(plan: SynopsisPlan) -> str:
     if plan.points is not None:
-        return f"a state is a row of {plan.points.name}: its number is tp, its time is at"
+        return (
+            f"a state is a row of {plan.points.name}: the column tp has the state's number, and the column at has "
+            "its time"
+        )
     names = " or ".join(table.name for table in plan.tables)
     return f"a state is an instant at which rows arrived in {names}"
 
@@ -189,7 +195,7 @@ def _text(formula: Formula, names: Mapping[str, str]) -> str:
     return written(rewritten(formula, named))
 
 
-def _rule(change: Change, names: Mapping[str, str]) -> str:
+def _rule(change: DeltaRule, names: Mapping[str, str]) -> str:
     interval = change.interval
     seen = f" from {format_interval(interval.low)}" if interval.low else ""
     seen += "" if interval.high is None else f" up to {format_interval(interval.high)}"
@@ -197,9 +203,9 @@ def _rule(change: Change, names: Mapping[str, str]) -> str:
     return f"{written(change.relation)} is {_text(change.formula, names)}{within}"
 
 
-def _relation(plan: SynopsisPlan, part: RelationSize, names: Mapping[str, str]) -> Relation:
+def _relation(plan: SynopsisPlan, part: RelationSize, names: Mapping[str, str]) -> RelationSummary:
     stored = part.stored
     others = {COUNT, LAST} if stored.several else {COUNT, LAST, INSTANT}
     key = tuple(name for name, _ in stored.columns if name not in others)
     bound = f"at most {part.tuples} rows" + (f", counts of {part.counters}" if part.counters else "")
-    return Relation(plan.relation(stored), _text(stored.formula, names), stored.columns, key, bound)
+    return RelationSummary(plan.relation(stored), _text(stored.formula, names), stored.columns, key, bound)

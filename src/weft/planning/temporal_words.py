@@ -91,7 +91,7 @@ class Words:
                 return f"FR_[{self.scalar(since)}, NOW]({inner})"
 
     def scalar(self, scalar: Scalar) -> str:
-        """Return the text of a predicate or value, where AS_OF(r, :refreshed) is the period set of r at the last
+        """Return the text of a predicate or value.  AS_OF(r, :refreshed) is the period set of ``r`` at the last
         refresh.
         """
         known = self.names.get(scalar)
@@ -128,7 +128,7 @@ class Words:
         """Return the text of a term that the derivation dropped, with the reason."""
         why = ", ".join(part if isinstance(part, str) else self.scalar(part) for part in dropped.why)
         so = ": the term is empty" if dropped.whole else ""
-        return f"({dropped.rule}) {dropped.term} never by {self.scalar(dropped.part)}, since {why}{so}"
+        return f"({dropped.rule}) {dropped.term} never by {self.scalar(dropped.part)}, because {why}{so}"
 
 
 def _only_renames(projection: Projection) -> bool:
@@ -144,7 +144,7 @@ def _spelled(scalar: Scalar) -> Scalar:
 
 _WIDE: Final = 64
 _SHORT: Final = 16
-"""The largest length in characters of an unnamed part that occurs more than once.
+"""A part that occurs more than once gets a name if its text has more than this number of characters.
 
 ``_WIDE`` is the limit for a part that occurs once.
 """
@@ -165,7 +165,7 @@ class Naming:
     def lines(self, label: str, relation: Temporal, prefix: str) -> list[str]:
         """Return a line for each new name in the expression, and then the line ``label = expression``.
 
-        The name of a part is ``prefix`` and a number.  The name of a predicate is p and a number.
+        The name of a part is ``prefix`` with a number, and the name of a predicate is ``p`` with a number.
         """
         self._lines = []
         if relation not in self._names:

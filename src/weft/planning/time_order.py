@@ -16,7 +16,7 @@ from weft.algebra.schema import TIMESTAMP
 _Bound: TypeAlias = "tuple[Scalar | None, Scalar | None, int]"
 """A bound on two instants: the first is at most the given number of microseconds after the second.
 
-If an instant is None, it means the beginning of 1970.
+None stands for the beginning of 1970.
 """
 _NEGATED: Final = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
@@ -77,7 +77,7 @@ def _of_comparison(name: str, args: tuple[Scalar, ...]) -> Iterator[_Bound]:
 
 
 def _place(instant: Scalar) -> tuple[Scalar | None, int] | None:
-    """The base None means the beginning of 1970.  The distance is in microseconds."""
+    """Return a base and a distance in microseconds.  None as the base stands for the beginning of 1970."""
     parts = shifted(instant)
     if parts.intervals:
         return None

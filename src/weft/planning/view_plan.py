@@ -31,7 +31,7 @@ from weft.sql.view_definitions import depends_on_now
 class ViewPlan:
     """A temporal view after the resolution of names, with its maintenance.
 
-    If ``auxiliary`` is true, the changes of the only table suffice to maintain the view.
+    If ``auxiliary`` is true, the view reads one table, and the changes of this table suffice to maintain the view.
     """
 
     query: Query

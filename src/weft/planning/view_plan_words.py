@@ -1,7 +1,8 @@
 """Explain the maintenance of a view in the paper's notation (``weft view explain``).
 
-Shared parts get names, because the full expressions would fill pages (``planning.temporal_words``).  E names a part of
-the view's expression.  G names the result of an equation.  D names a computed change, and p names a predicate on time.
+Shared parts get names, because the full expressions would fill pages (``planning.temporal_words``).  Names begin with
+``E`` for parts of the view's expression, ``G`` for results of equations, ``D`` for computed changes, and ``p`` for
+predicates on time.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class EventEffect:
 
 @dataclass(frozen=True, repr=False)
 class ViewExplanation(InLines):
-    """A view as an expression over ``sources``, with its maintenance by event.
+    """A view as an expression over ``sources``, with its maintenance for each kind of event.
 
     Each source has a range variable and a table.
 
@@ -61,11 +62,15 @@ class ViewExplanation(InLines):
     def brief(self) -> tuple[str, ...]:
         """About ten lines of text with the most important facts."""
         read = {self._table(each): None for each in self.changing}
-        changing = f"It can change when a row of {' or '.join(read)} begins or ends." if read else "It never changes."
+        changing = (
+            f"The view can change when a row of {' or '.join(read)} begins or ends."
+            if read
+            else "The view never changes."
+        )
         if not self.timely:
-            time = "Time alone does not change it: a row must begin or end."
+            time = "Time alone does not change the view: a row must begin or end."
         else:
-            time = f"Time alone can change it, too{': ' if self.time else '.'}{' and '.join(self.time)}"
+            time = f"Time alone can change the view, too{': ' if self.time else '.'}{' and '.join(self.time)}"
         warnings = [f"WARNING: {each}" for each in self.whole]
         over = dict.fromkeys(
             table if table == alias else f"{table} (as {alias})"
@@ -73,7 +78,7 @@ class ViewExplanation(InLines):
         )
         return (
             f"Weft stores the rows of {self.name or 'the view'} with the periods in which they held.",
-            cut(f"It reads {', '.join(over)}."),
+            cut(f"The view reads {', '.join(over)}."),
             cut(changing),
             cut(time),
             *(cut(each) for each in first(warnings, 3, "WARNING: {} more with --full")),
@@ -85,7 +90,7 @@ class ViewExplanation(InLines):
         return as_written(alias.removesuffix(_STORED) if name in self.called else alias)
 
     def _table(self, name: str) -> str:
-        """For an auxiliary view, the name is that of its table."""
+        """For an auxiliary view, return the name of its table."""
         return self.called.get(name, name)
 
 

@@ -87,12 +87,13 @@ def _imprecise(plan: Plan) -> list[Note]:
         before = f"before {blocking} could block it"
         age = f"{alias}.{driver.scan.table.start} < NOW() - INTERVAL 2 WEEKS"
         text = (
-            f"NOT EXISTS is evaluated when a row of {named(driver.scan)} arrives, {before}, and Weft does not retract "
-            "answers: if blocking rows come later, as replies do, nearly every row is delivered. Require an age, such "
-            f"as {age}"
+            f"NOT EXISTS is evaluated when a row of {named(driver.scan)} arrives, {before}, and Weft does not "
+            "retract answers: if blocking rows come later, as replies do, nearly every row is delivered. "
+            f"Require a minimum age, such as {age}"
         )
         line = (
-            f"{named(driver.scan)} is tested when it arrives, before {blocking} can exclude it: require an age ({age})"
+            f"{named(driver.scan)} is tested when it arrives, before {blocking} can exclude it: require a "
+            f"minimum age ({age})"
         )
         listed.append(Note("warning" if table in blockers else "note", text, line))
     return list(dict.fromkeys(listed))
@@ -144,7 +145,7 @@ def _of_before(alias: str, known: Collection[str]) -> bool:
 
 
 def _written(alias: str, known: Collection[str]) -> str:
-    """An alias may have underscores that avoid a clash with a column."""
+    """An alias may end with underscores that prevent a clash with a column."""
     while alias not in known and alias.endswith("_"):
         alias = alias[:-1]
     return as_written(alias)
@@ -153,16 +154,16 @@ def _written(alias: str, known: Collection[str]) -> str:
 def _from_now(tables: Sequence[str]) -> list[Note]:
     if not tables:
         return []
-    whole = f"reads {' and '.join(tables)} whole"
+    whole = f"reads all of {' and '.join(tables)}"
     text = (
-        "with --from now, a new row is an answer only if the same row was not an answer just before: to check this, "
-        f"each tick with work {whole}. Without --from now, no tick does"
+        "with --from now, a new row is an answer only if the same row was not an answer just before. To "
+        f"check this, each tick that evaluates the query {whole}. Without --from now, no tick does"
     )
-    return [Note("warning", text, f"each tick with work {whole}, because of --from now")]
+    return [Note("warning", text, f"each tick that evaluates the query {whole}, because of --from now")]
 
 
 def _whole(table: str, aliases: Sequence[str]) -> Note:
-    whole = f"each tick with work reads {table} whole"
+    whole = f"each tick that evaluates the query reads all of {table}"
     named = table if [table] == aliases else f"{table} (as {', '.join(aliases)})"
     text = (
         f"no equality connects new rows to {named}, so {whole}. An equality between columns, as in "
@@ -172,9 +173,10 @@ def _whole(table: str, aliases: Sequence[str]) -> Note:
 
 
 def _awaited(table: str) -> Note:
-    whole = f"each tick with work reads {table} whole"
+    whole = f"each tick that evaluates the query reads all of {table}"
     reason = f"the instant at which a row of {table} becomes due is not a TIMESTAMP column plus a constant"
-    return Note("warning", f"{reason}, so no range of a column selects the due rows: {whole}", f"{whole}: {reason}")
+    line = f"{whole}: the instant at which a row becomes due is not a TIMESTAMP column plus a constant"
+    return Note("warning", f"{reason}, so no range of a column selects the due rows: {whole}", line)
 
 
 REPLACE_WITH_DEFINITION: Final = (
@@ -186,8 +188,8 @@ def reads_periods(names: Sequence[str]) -> str:
     """Return the reason why Weft does not run a stored plan that reads stored periods of the views ``names``."""
     views = f"the view {names[0]}" if len(names) == 1 else f"the views {', '.join(names)}"
     return (
-        f"it reads the stored periods of {views}, whose definition has NOW(), a period function or a moving window, "
-        "so its answers may depend on when it is ticked"
+        f"the query reads the stored periods of {views}, whose definition has NOW(), a period function or a "
+        "moving window, so the answers may depend on the times of the ticks"
     )
 
 
@@ -198,7 +200,7 @@ def view_notes(plan: Plan) -> Iterator[Note]:
             "note",
             f"the view {view.name} depends on NOW(), so the query evaluates its definition at every instant. `weft "
             "try` evaluates the view at one instant, with its whole past",
-            f"the view {view.name} is evaluated at every instant; `weft try` evaluates it at one",
+            f"the view {view.name} is evaluated at every instant; `weft try` evaluates the view at one instant",
         )
     for table in plan.tables:
         if isinstance(table, ViewSchema):

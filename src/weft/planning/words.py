@@ -1,6 +1,6 @@
 """Explain in words why a branch gives an answer: a row arrives, or NOW reaches an instant.
 
-The text describes the query's conditions at one instant, with the names of the query's text.
+The text describes the query's conditions at one instant, with the names from the query's text.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ _SPELLED: Final = re.compile(
     r"|`(\w+)`",
     re.DOTALL,
 )
-"""The parts of rendered SQL that have another spelling in words: numbers, instants and names.
+"""The parts of rendered SQL that texts for users spell differently: numbers, instants and names.
 
 The pattern also matches strings, which remain unchanged.
 """
 
 JUST_AFTER: Final = "just after "
-"""Words before an instant that denote the next microsecond."""
+"""With this prefix, the text of an instant denotes the next microsecond."""
 
 
 def length(micros: int, *, weeks: bool = True) -> str:
@@ -72,7 +72,7 @@ def length(micros: int, *, weeks: bool = True) -> str:
 
 
 def why(event: Event) -> str:
-    """Return a clause that says why the branch gives answers, with the names of the query's text."""
+    """Return a clause that says why the branch gives answers, with the names from the query's text."""
     driver = event.driver
     nested = _nested(driver.inside)
     match driver.kind:
@@ -181,7 +181,7 @@ def _column(base: Scalar) -> Scalar:
 
 
 def scalar_words(scalar: Scalar) -> str:
-    """Return the SQL of an expression with the names of the query's text, without needless quotes and casts.
+    """Return the SQL of an expression with the names from the query's text, without needless quotes and casts.
 
     >>> from decimal import Decimal
     >>> from weft.algebra.scalar import Literal, call

@@ -83,7 +83,7 @@ def _make(java: Java, archive: ClassArchive, rehearse: Callable[[], None]) -> No
             raise ExecutionError(
                 f"Java {java.release} wrote no class-data archive (exit code {code})",
                 where=str(archive.file.parent),
-                hint="Check whether the disk is full. Weft works without it, but commands start more slowly.",
+                hint="Check whether the disk is full. Weft works without the archive, but commands start more slowly.",
             )
         _put(archive.draft, archive.file)
         archive.draft.write_text(archive.sizes())

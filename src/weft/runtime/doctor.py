@@ -80,7 +80,7 @@ def _settings(home: Path | None, channels: Callable[[Path], object] | None) -> s
     if chosen.smtp_password is not None and stat.S_IMODE(file.stat().st_mode) & 0o077:
         raise Refused(
             f"{file} contains a password, and other users of this machine can read it",
-            hint=f"chmod 600 {file}, or put the password into a file of its own and name that file by password_file",
+            hint=f"Run chmod 600 {file}, or put the password into a separate file and name that file in password_file",
         )
     return f"valid, including {file}"
 
@@ -117,9 +117,9 @@ def _class_archive(home: Path | None) -> str:
     if archive is None:
         return "none: it needs Delta's jars and Spark on this machine"
     if archive.there():
-        return f"{archive.file.stat().st_size / 1e6:.0f} MB, {archive.file}"
+        return f"{archive.file.stat().st_size / 1000000.0:.0f} MB, {archive.file}"
     if archive.failure.exists():
-        return f"could not be created, `weft prepare` tries again: {_one_line(archive.failure.read_text())}"
+        return f"could not be created; `weft prepare` tries again: {_one_line(archive.failure.read_text())}"
     return "not created yet; `weft prepare` creates it, or a background process after the first command with Spark"
 
 
@@ -137,19 +137,19 @@ def _access(home: Path) -> str:
     chosen = configuration(home)
     access, mode = chosen.home_access, stat.S_IMODE(home.stat().st_mode)
     if access == "umask":
-        return f"{home} has mode {mode:04o}: home.access leaves it to the umask"
+        return f"{home} has mode {mode:04o}: home.access leaves the permissions to the umask"
     open_paths = [path for path in _own_files(home, chosen) if wider(path, access)]
     if wider(home, access) or open_paths:
         taken, others = ("go", "other users") if access == "owner" else ("o", "users outside its group")
         raise Refused(
-            f"{_open_parts(home, mode, open_paths)} open to {others}, and home.access is {access}",
-            hint=f"chmod -R {taken}-rwx {shlex.quote(str(home))}, or set home.access in {home / FILE}",
+            f"{_open_parts(home, mode, open_paths)} open to {others}, but home.access is {access}",
+            hint=f"Run chmod -R {taken}-rwx {shlex.quote(str(home))}, or set home.access in {home / FILE}",
         )
     if access == "group" and mode & FOLDER_MODES[access] != FOLDER_MODES[access]:
         place = shlex.quote(str(home))
         raise Refused(
-            f"{home} has mode {mode:04o}, and home.access is group: the group cannot use it",
-            hint=f"chmod -R g+rwX {place} && find {place} -type d -exec chmod g+s {{}} +",
+            f"{home} has mode {mode:04o}, so the group cannot use it, but home.access is group",
+            hint=f"Run chmod -R g+rwX {place} && find {place} -type d -exec chmod g+s {{}} +",
         )
     return f"{home} has mode {mode:04o}: only its {'owner' if access == 'owner' else 'group'} can enter it"
 
@@ -206,7 +206,7 @@ def _deliveries(subscribed: Sequence[tuple[Subscription, QueryRecord]]) -> Itera
     parked = [(each, query) for each, query in subscribed if each.state == "parked"]
     for each, query in parked:
         seen = f"{each.channel} of {query.name} is {each.trouble or 'parked'}"
-        yield Check("deliveries", False, seen, f"fix the cause, then `weft resume {query.name}`")
+        yield Check("deliveries", False, seen, f"Correct the cause, then run `weft resume {query.name}`")
     if subscribed and not parked:
         failing = sum(1 for each, _ in subscribed if each.attempts and not each.muted)
         again = f", {failing} waiting for a retry" if failing else ""

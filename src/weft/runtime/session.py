@@ -126,9 +126,11 @@ def require_connector() -> None:
     """Raise ExecutionError if the JVM was started without the Kafka connector."""
     if _running is not None and not _running.kafka:
         raise ExecutionError(
-            "Spark in this process runs without its Kafka connector, which it can load only at its start",
-            hint="Stop that process (for example, `weft serve`), run this command without it, and then start it "
-            "again: Spark starts with the connector if the home has a Kafka source.",
+            "Spark in this process runs without its Kafka connector, which Spark can load only when it starts",
+            hint=(
+                "Stop that process (for example, `weft serve`), run this command without it, and then start the "
+                "process again: Spark starts with the connector if the home has a Kafka source."
+            ),
         )
 
 
@@ -190,7 +192,7 @@ def _start(home: Path | None, master: str, kafka: bool, chosen: Configuration) -
         raise ExecutionError(
             f"Spark did not start with Java {java.release} from {java.origin}: {_last_error(log, written)}",
             where=str(log),
-            hint="run `weft doctor`; the log named above has the details",
+            hint="run `weft doctor`, and read the details in the log named above",
         ) from problem
     except BaseException:  # Ctrl-C during the start must leave no JVM behind
         _close(gateway)
@@ -262,7 +264,7 @@ def _last_error(log: Path, begin: int) -> str:
     """Return the last log line that mentions an error. Ignore the first ``begin`` bytes of the log."""
     lines = [line.strip() for line in log.read_bytes()[begin:].decode(errors="replace").splitlines()[-200:]]
     telling = [line for line in lines if "rror" in line or "Exception" in line]
-    return (telling or lines or ["it wrote no message"])[-1][:300]
+    return (telling or lines or ["the log has no message"])[-1][:300]
 
 
 def _alive(running: _Running) -> bool:

@@ -93,7 +93,7 @@ def _limited(seconds: float) -> Iterator[None]:
     if over:
         raise LimitExceeded(
             f"the query took longer than {seconds:g} s",
-            hint="Narrow it, or raise WEFT_QUERY_SECONDS.",
+            hint="Restrict the query, or raise WEFT_QUERY_SECONDS.",
         ) from None
     if problem is not None:
         if was_cancelled():
@@ -131,10 +131,14 @@ def _ended(jvm: Jvm, written: int) -> JvmEnded:
     """
     seen = None if jvm.process.returncode == -SIGKILL else _sign(jvm, written)
     if seen is None:
-        return JvmEnded("Spark's JVM ended in the middle of the query", where=str(jvm.log), hint="The log may say why.")
+        return JvmEnded(
+            "Spark's JVM ended in the middle of the query", where=str(jvm.log), hint="Look for the cause in the log."
+        )
     words, kind = _CAUSES[seen]
     if kind == "memory":
-        return JvmEnded(f"the query {words}, {jvm.memory}", hint="Narrow it, or raise WEFT_SPARK_MEMORY.", known=True)
+        return JvmEnded(
+            f"the query {words}, {jvm.memory}", hint="Restrict the query, or raise WEFT_SPARK_MEMORY.", known=True
+        )
     return JvmEnded(f"the query {words}", hint="Rewrite the query.", known=True)
 
 

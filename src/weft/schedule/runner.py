@@ -122,7 +122,7 @@ class Runner:
         if self.home.catalog.home().clock != "wall":
             raise Refused(
                 "this home has a replay clock, which only `weft tick --now T` moves",
-                hint="Tick it, or create a home with a wall clock: `weft init`.",
+                hint="Tick the home with `weft tick --now T`, or create a home with a wall clock: `weft init`.",
             )
         over = threading.Event()
         carrier = threading.Thread(target=self._carry, args=(over,), name="weft-deliver", daemon=True)

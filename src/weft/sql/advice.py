@@ -37,18 +37,19 @@ _STEPS: Final = (
     "Write each step as a join: t AS a JOIN t AS b ON b.parent = a.id. An unlimited number of steps is not "
     "supported today."
 )
-_FIRST: Final = "Ask for rows that no other row comes before: NOT EXISTS (SELECT 1 FROM … o WHERE o.ts < t.ts)."
+_FIRST: Final = "Require that no other row comes before the row: NOT EXISTS (SELECT 1 FROM … o WHERE o.ts < t.ts)."
 _NEWEST: Final = (
     "For the newest row of a group, require that no row is newer: "
     "NOT EXISTS (SELECT 1 FROM orders n WHERE n.customer = o.customer AND n.ts > o.ts)."
 )
 _PARTNERLESS: Final = (
-    "For rows with a partner write JOIN … ON. For rows without one write LEFT ANTI JOIN … ON, or NOT EXISTS (SELECT 1 "
-    "FROM b WHERE b.k = a.k). For both, combine the two with UNION, with CAST(NULL AS STRING) for a column of b."
+    "For the rows with a match, write JOIN … ON. For the rows without a match, write LEFT ANTI JOIN … ON, or "
+    "NOT EXISTS (SELECT 1 FROM b WHERE b.k = a.k). For both, combine the two queries with UNION, and write "
+    "CAST(NULL AS STRING) in the second query for each column of b."
 )
 _ONE_ROW: Final = (
-    "Write EXISTS: x > (SELECT y …) becomes EXISTS (SELECT 1 FROM … WHERE x > y). For the greatest value, require NOT "
-    "EXISTS a greater one."
+    "Write EXISTS: x > (SELECT y …) becomes EXISTS (SELECT 1 FROM … WHERE x > y). For the greatest value, "
+    "require with NOT EXISTS that no greater value exists."
 )
 _LEAVE_OUT: Final = "Remove it."
 
@@ -104,7 +105,7 @@ ADVICE: Final[dict[str, str]] = {
     **dict.fromkeys(("unnest", "explode", "generate_series", "flatten", "posexplode", "string_split"),
                     "Load one row for each value into a table, and join with that table."),
     **dict.fromkeys(("group_concat", "string_agg", "listagg", "array_agg", "collect_list", "collect_set"),
-                    "Query the rows themselves; each is an answer."),
+                    "Select the rows themselves; each row is then an answer."),
     **dict.fromkeys(("row_number", "rank", "dense_rank", "first_value", "last_value"), _NEWEST),
     **dict.fromkeys(("lag", "lead"), _FIRST),
     **dict.fromkeys(("count", "sum", "avg", "mean", "min", "max"), _COUNTED),
@@ -114,23 +115,26 @@ ADVICE: Final[dict[str, str]] = {
     "date_sub": "Write t - INTERVAL 1 DAY.",
     "unix_timestamp": _SECONDS,
     "isnull": "Write COALESCE(value, other), or ISNULL(value) to test for NULL.",
-    "LIMIT": "Remove it: Weft delivers every answer once, and `weft results NAME --limit N` shows the first N.",
-    "TOP": "Remove it: Weft delivers every answer once, and `weft results NAME --limit N` shows the first N.",
-    "OFFSET": "Remove it: `weft results NAME --after N` shows the answers after the N-th.",
-    "ORDER BY": "Remove it. ORDER BY at the end of a standing query sorts what `weft try` and `weft results` show.",
+    "LIMIT": "Remove LIMIT: Weft delivers every answer once, and `weft results NAME --limit N` shows the first N.",
+    "TOP": "Remove TOP: Weft delivers every answer once, and `weft results NAME --limit N` shows the first N.",
+    "OFFSET": "Remove OFFSET: `weft results NAME --after N` shows the answers after the N-th.",
+    "ORDER BY": (
+        "Remove this ORDER BY. ORDER BY at the end of a standing query sorts what `weft try` and `weft results` "
+        "show."
+    ),
     "WITH RECURSIVE": _STEPS,
     "a window function": _NEWEST,
     "QUALIFY": _NEWEST,
     "DISTINCT ON": _NEWEST,
     "FILTER (WHERE …)": "Write one query per condition, with the condition in WHERE.",
-    "PIVOT": "This is not supported today. Query the rows themselves; each is an answer.",
+    "PIVOT": "This is not supported today. Select the rows themselves; each row is then an answer.",
     **dict.fromkeys(("LEFT JOIN", "LEFT OUTER JOIN", "RIGHT JOIN", "RIGHT OUTER JOIN", "FULL JOIN", "FULL OUTER JOIN",
                      "OUTER JOIN"), _PARTNERLESS),
     "NATURAL JOIN": "Write JOIN … USING (column, …).",
     "a subquery used as a value": _ONE_ROW,
     "ANY or ALL of a subquery": "Write EXISTS or NOT EXISTS with the comparison inside; write IN for = ANY.",
     "IN with several columns": "Write EXISTS (SELECT 1 FROM b WHERE b.x = a.x AND b.y = a.y).",
-    "LATERAL": "Join with ON.",
+    "LATERAL": "Write JOIN … ON.",
     "LATERAL VIEW": _ELEMENTS,
     "IN without parentheses": _ELEMENTS,
     "EXCEPT in a list": "List the columns.",

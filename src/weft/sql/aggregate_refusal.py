@@ -39,7 +39,7 @@ from weft.sql.rewriting import NOT_TODAY, installed, known, of_alias, same, sing
 from weft.sql.scope import Context
 
 LATER: Final = "standing queries do not support aggregates yet"
-_ROWS: Final = "Query the rows themselves; each is an answer."
+_ROWS: Final = "Select the rows themselves; each row is then an answer."
 
 
 def aggregates_refused(
@@ -94,8 +94,8 @@ def _without_groups(select: exp.Select, *, nested: bool) -> str:
 
 def _instead(select: exp.Select, grouped: relational.Relation | None, context: Context, *, nested: bool) -> str:
     if grouped is None:
-        return "Fix the other errors first; this error then offers an equivalent text, if one exists."
-    prefix = f"{NOT_TODAY} Only its subquery has an equivalent. " if nested else ""
+        return "Correct the other errors first. Then this message shows an equivalent text, if one exists."
+    prefix = f"{NOT_TODAY} Only the subquery has an equivalent. " if nested else ""
     read = tuple(scans(grouped))
     greatest = _greatest(select)
     if greatest is not None:
@@ -105,11 +105,12 @@ def _instead(select: exp.Select, grouped: relational.Relation | None, context: C
     try:
         formula = aggregate_formula(grouped)
     except NoFormula as reason:
-        return f"{NOT_TODAY} A formula cannot express it either: {reason}. {_ROWS}"
+        return f"{NOT_TODAY} No formula can replace the query either, because {reason}. {_ROWS}"
     command = installed(formula, language="monpoly")
     return (
-        f"{prefix}Install it as a formula: {command}. Weft evaluates it whenever rows arrive, and delivers an answer "
-        "each time it holds. Rows that differ only in ts count once, and rows with a NULL in any column do not count."
+        f"{prefix}Install the query as a formula: {command}. Weft evaluates the formula whenever rows arrive, "
+        "and delivers an answer each time the formula holds. Rows that differ only in ts count as one row, "
+        "and rows with a NULL in any column do not count."
     )
 
 
@@ -125,12 +126,12 @@ def _as_view(grouped: relational.Relation, context: Context, *, nested: bool) ->
     if timely or (isinstance(inner, relational.Grouped) and inner.window is not None):
         over = "NOW()" if timely else "a moving window"
         return (
-            f"Create a view and read it when you need it: {viewed(context.text)}, then "
-            'weft try "SELECT * FROM NAME". A standing query over the view is not supported today, because the view '
+            f"Create a view, and read the view when you need its rows: {viewed(context.text)}, then weft try "
+            '"SELECT * FROM NAME". A standing query over the view is not supported today, because the view '
             f"aggregates over {over}."
         )
     reader = installed("SELECT * FROM NAME", name="NAME2")
-    return f"Create a view and install a query over it: {viewed(context.text)}, then {reader}."
+    return f"Create a view, and install a query over the view: {viewed(context.text)}, then {reader}."
 
 
 def _greatest(select: exp.Select) -> str | None:
@@ -162,8 +163,8 @@ def _greatest(select: exp.Select) -> str | None:
         f"(SELECT 1 FROM {table} AS o WHERE {where_of(select, 'o')}{same(groups, 'o', 't')}o.{best} {sign} t.{best})"
     )
     omitted = [each for each in dict.fromkeys((*groups, best)) if each.lower() != "ts"]
-    omission = f" This omits rows with a NULL in {' or '.join(omitted)}." if omitted else ""
-    return f"For the {words[0]} value, ask for the row without a {words[1]} one: {installed(text)}.{omission}"
+    omission = f" This query omits rows with a NULL in {' or '.join(omitted)}." if omitted else ""
+    return f"For the {words[0]} value, require that no row has a {words[1]} value: {installed(text)}.{omission}"
 
 
 def _of_row(part: exp.Expr, measure: exp.Anonymous) -> str:
@@ -233,7 +234,9 @@ def _scan(grouped: relational.Grouped) -> relational.Scan:
         raise NoFormula("a formula can aggregate only one table, without joins or subqueries in FROM")
     table = read[0].table
     if table.source == "results" or not table.append_only:
-        raise NoFormula(f"a formula reads only append-only tables of the home, and {table.name} is not one")
+        raise NoFormula(
+            f"a formula reads only append-only tables of the home, and {table.name} is another kind of table"
+        )
     if not _PREDICATE.fullmatch(table.name) or table.name.isupper():
         raise NoFormula(f"{table.name} is not a valid predicate name")
     return read[0]
@@ -246,7 +249,9 @@ def _names(scan: relational.Scan) -> _Names:
     for number, column in enumerate(columns, 1):
         type = term_type(column.type)
         if type is None:
-            raise NoFormula(f"a formula has integers, doubles and strings, but {column.name} is {column.type}")
+            raise NoFormula(
+                f"a formula can use only integers, doubles and strings, but the column {column.name} is {column.type}"
+            )
         ref = scan.ref(column.name)
         plain = _NAME.fullmatch(column.name) and column.name not in _RESERVED
         variables[ref], types[ref] = column.name if plain else f"x{number}", type

@@ -27,7 +27,10 @@ def comparable(left: Scalar, right: Scalar, node: exp.Expr) -> tuple[Scalar, Sca
         raise SqlError(
             f"values of type {nested.name} cannot be compared",
             where=place(node),
-            hint="Compare a part (doc.field, tags[0], ARRAY_CONTAINS(tags, 'x')) or the text, TO_JSON(doc).",
+            hint=(
+                "Compare a part of the value (doc.field or tags[0]), test an array with ARRAY_CONTAINS(tags, "
+                "'x'), or compare the JSON text, TO_JSON(doc)."
+            ),
         )
     if left.type == right.type or NULL in (left.type, right.type):
         return left, right
@@ -60,7 +63,7 @@ def cast(value: Scalar, node: exp.Cast) -> Scalar:
         raise refuse(node.sql("spark"), node, "an interval cannot be converted", as_number(node.this))
     tried = bool(node.args.get("safe"))
     if not (tryable if tried else castable)(value.type, target):
-        hint = "Write TO_JSON(…) for its text." if value.type.nested and target == STRING else None
+        hint = "Write TO_JSON(…) to get the value as text." if value.type.nested and target == STRING else None
         raise refuse(node.sql("spark"), node, f"{value.type} cannot be converted to {target}", hint)
     return Call("try_cast", (value,), target) if tried else Cast(value, target)
 
@@ -71,11 +74,11 @@ def _type(node: exp.Expr) -> DataType:
         target = DataType.parse("TIMESTAMP" if text.upper() == "TIMESTAMP_LTZ" else text)
     except ValueError:
         hint = "Parse JSON text with FROM_JSON(doc, 'ARRAY<STRING>')." if "<" in text else None
-        raise refuse(f"the type {text}", node, "Weft stores only plain scalar types", hint) from None
+        raise refuse(f"the type {text}", node, "a column has a plain scalar type", hint) from None
     if target == INTERVAL:
-        raise refuse("INTERVAL as a type", node, "nothing can be converted to it")
+        raise refuse("INTERVAL as a type", node, "no value can be converted to this type")
     if target == NULL:
-        raise refuse(f"the type {text}", node, "nothing can be converted to it")
+        raise refuse(f"the type {text}", node, "no value can be converted to this type")
     if target.name == "DECIMAL":
         literals.decimal(target.precision or 0, target.scale or 0, node)
     return target
@@ -84,9 +87,9 @@ def _type(node: exp.Expr) -> DataType:
 def _alike(left: Scalar, right: Scalar, node: exp.Expr) -> str:
     for side, other in ((left, right), (right, left)):
         if side.type == INTERVAL:
-            length = "Compare it with an interval, such as INTERVAL 5 MINUTES"
+            length = "Compare the interval with another interval, such as INTERVAL 5 MINUTES"
             return f"{length}, or compare numbers. {as_number(node)}" if other.type.numeric else f"{length}."
-    return "Convert one of them: CAST(… AS …)."
+    return "Convert one of the two values: CAST(… AS …)."
 
 
 def opened(value: Scalar) -> Scalar:
@@ -107,7 +110,7 @@ def compared_as_text(values: Sequence[Scalar], node: exp.Expr) -> None:
     shape = _WRITTEN.get(next(iter(times)).name, "") if len(times) == 1 else "$^"
     if not all(isinstance(value, Literal) and re.fullmatch(shape, str(value.value)) for value in strings):
         raise SqlError(
-            "IN with strings and times compares them as text",
+            "IN compares a mixture of strings and times as text",
             where=place(node),
             hint="Write TIMESTAMP '1993-04-05 12:00:00' or DATE '1993-04-05', or convert with CAST(… AS …).",
         )

@@ -107,8 +107,8 @@ def _nothing_else(select: exp.Select, join: exp.Join, tests: list[exp.Expr], ali
         raise refuse(
             f"{alias}.{column.name} beside LEFT JOIN … IS NULL",
             column,
-            f"it is NULL in every row that has no partner in {alias}",
-            "Remove it.",
+            f"the column is NULL in every row that has no partner in {alias}",
+            "Remove the column.",
         )
 
 

@@ -96,7 +96,9 @@ def timestamp(text: str, node: exp.Expr) -> Literal:
     instant = read_instant(text)
     if instant is None:
         raise SqlError(
-            f"{text!r} is not a timestamp", where=place(node), hint="Write it like TIMESTAMP '1993-04-05 12:00:00'."
+            f"{text!r} is not a timestamp",
+            where=place(node),
+            hint="Write, for example, TIMESTAMP '1993-04-05 12:00:00'.",
         )
     return Literal(instant, TIMESTAMP)
 
@@ -105,7 +107,7 @@ def day(text: str, node: exp.Expr) -> Literal:
     """Return the DATE literal of a text, in days since 1970-01-01.  As in Spark, the time of day is ignored."""
     days = read_day(re.sub(r"^(\s*\d{4}-\d{2}-\d{2})[ T].*$", r"\1", text, flags=re.DOTALL))
     if days is None:
-        raise SqlError(f"{text!r} is not a date", where=place(node), hint="Write it like DATE '1993-04-05'.")
+        raise SqlError(f"{text!r} is not a date", where=place(node), hint="Write, for example, DATE '1993-04-05'.")
     return Literal(days, DATE)
 
 
@@ -182,7 +184,7 @@ def _calendar_length(count: int, node: exp.Expr) -> Literal:
     if abs(count) > LONGEST_MONTHS:
         longest = f"an INTERVAL is at most {LONGEST_MONTHS:,} months long"
         raise SqlError(
-            longest, where=place(node), hint="Write a shorter one: the calendar has only the years 1 to 9999."
+            longest, where=place(node), hint="Write a shorter interval: the calendar has only the years 1 to 9999."
         )
     return Literal(count, MONTHS)
 
@@ -209,7 +211,7 @@ def within_calendar(micros: float, node: exp.Expr) -> None:
     if not abs(micros) <= LONGEST:
         longest = f"an INTERVAL is at most {LONGEST // FIXED['DAY']:,} days long"
         raise SqlError(
-            longest, where=place(node), hint="Write a shorter one: the calendar has only the years 1 to 9999."
+            longest, where=place(node), hint="Write a shorter interval: the calendar has only the years 1 to 9999."
         )
 
 
@@ -228,7 +230,9 @@ def unit_length(name: str, node: exp.Expr) -> int:
             "Temporal views also accept NOW() - INTERVAL 1 MONTH.",
         )
     if folded not in FIXED:
-        raise SqlError(f"{name!r} is not a unit of time", where=place(node), hint=f"The units are {', '.join(FIXED)}.")
+        raise SqlError(
+            f"{name!r} is not a unit of time", where=place(node), hint=f"Use one of the units {', '.join(FIXED)}."
+        )
     return FIXED[folded]
 
 
@@ -287,9 +291,11 @@ def _span(text: str, span: exp.IntervalSpan, node: exp.Expr) -> int:
     for piece, unit in zip(pieces[1:], wanted[1:], strict=True):
         most = 23 if unit == "HOUR" else 59
         if int(piece.partition(".")[0]) > most:
-            raise SqlError(f"{text!r} has {piece} for {unit}, more than {most}", where=place(node))
+            raise SqlError(
+                f"{text!r} has {piece} for {unit}, but the greatest allowed value is {most}", where=place(node)
+            )
     sign = -1 if text.startswith("-") else 1
     return sign * sum(_amount(piece, unit, node) for piece, unit in zip(pieces, wanted, strict=True))
 
 
-_LIKE: Final = "Write it like INTERVAL 4 WEEKS or INTERVAL '1 12:00:00' DAY TO SECOND."
+_LIKE: Final = "Write, for example, INTERVAL 4 WEEKS or INTERVAL '1 12:00:00' DAY TO SECOND."

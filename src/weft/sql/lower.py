@@ -65,7 +65,7 @@ def _bound(text: str, tables: Mapping[str, TableSchema], *, view: bool) -> relat
         query = lower_query(parse(text), tables, view=view, text=text)
         within_limits(query)
     except RecursionError:
-        raise SqlError("the query is nested too deeply", hint="Split it into several queries.") from None
+        raise SqlError("the query is nested too deeply", hint="Split the query into several queries.") from None
     return query
 
 
@@ -107,7 +107,7 @@ def _refused_otherwise(text: str, tables: Mapping[str, TableSchema], *, view: bo
 def _answerable(output: relational.Output, node: exp.Expr, *, view: bool) -> None:
     if view and output.name.lower() in (VALID_FROM, VALID_TO):
         reason = "views use this name for the periods of their rows"
-        raise refuse(f"the column name {output.name!r}", node, reason, "Name it with AS.")
+        raise refuse(f"the column name {output.name!r}", node, reason, "Rename the column with AS.")
     if output.value.type in (INTERVAL, MONTHS, NULL):
         kind = output.value.type
         hint = "Write CAST(NULL AS STRING), or cast to another type." if kind == NULL else as_number(node)
@@ -255,7 +255,7 @@ def _set_operation(node: exp.SetOperation, scope: Scope, alias: str, columns: Se
             refuse(
                 f"{node.key.upper()} ALL",
                 node,
-                "it counts duplicates, which is not supported yet",
+                "it keeps duplicates, which is not supported yet",
                 f"Write {node.key.upper()}, which returns each row once.",
             )
         )
@@ -299,7 +299,7 @@ def _alike(
             raise SqlError(
                 f"{node.key.upper()}: column {a.column!r} is {a.type} on one side and {b.type} on the other",
                 where=place(node),
-                hint="Convert one of them: CAST(… AS …).",
+                hint="Convert one of the two columns: CAST(… AS …).",
             ) from None
     return _typed(left, types, scope), _typed(right, types, scope)
 
@@ -333,7 +333,9 @@ def _without_duplicate_names(
     for output in outputs:
         if output.name.lower() in names:
             raise SqlError(
-                f"two columns of the answer are named {output.name!r}", where=place(select), hint="Name one with AS."
+                f"two columns of the answer are named {output.name!r}",
+                where=place(select),
+                hint="Rename one of the two columns with AS.",
             )
         names.add(output.name.lower())
     return outputs
@@ -348,20 +350,24 @@ def _output(item: exp.Expr, scope: Scope, position: int) -> relational.Output:
             "NOW() in the select list",
             item,
             "the answer would be a new row every microsecond",
-            "Select the columns that NOW() is compared with. Weft delivers each answer's first instant as _first_at.",
+            "Select the columns that the query compares with NOW(). Weft delivers the first instant of each "
+            "answer as _first_at.",
         )
     if mentions_period(value):
         raise refuse(
             "a period function in the select list",
             item,
             "a view returns the periods of its rows as valid_from and valid_to",
-            "Use it in WHERE.",
+            "Use the period function in WHERE.",
         )
     named = isinstance(value, ColumnRef) and not isinstance(item.unalias(), exp.Anonymous)
     name = item.alias if isinstance(item, exp.Alias) else value.column if named and isinstance(value, ColumnRef) else ""
     if name.startswith("_"):
         raise refuse(
-            f"the column name {name!r}", item, "names that begin with _ are reserved for Weft", "Name it with AS."
+            f"the column name {name!r}",
+            item,
+            "names that begin with _ are reserved for Weft",
+            "Rename the column with AS.",
         )
     return relational.Output(name or field_name(value) or f"col{position + 1}", as_column(value))
 
@@ -401,7 +407,7 @@ MOST_DRIVERS: Final = 64
 
 Each table and each threshold adds a branch and enlarges all other branches.
 """
-_APART: Final = "Split it into several queries. NOT IN counts its subquery up to three times, NOT EXISTS once."
+_APART: Final = "Split the query into several queries. NOT IN counts its subquery up to three times, NOT EXISTS once."
 DEEPEST: Final = 64
 """The maximal depth of nested operators in one expression."""
 LARGEST: Final = 2_000
@@ -415,7 +421,7 @@ def within_limits(query: relational.Query) -> None:
     """Raise SqlError if a query exceeds a limit."""
     constants = sum(1 for part in walk(query) if isinstance(part, relational.Values))
     drivers = constants + sum(1 for _ in scans(query)) + sum(1 for _ in thresholds(query))
-    _at_most(drivers, MOST_DRIVERS, "tables and comparisons with NOW() (=, <> and BETWEEN are two)")
+    _at_most(drivers, MOST_DRIVERS, "tables and comparisons with NOW() (=, <> and BETWEEN count as two)")
     _at_most(max(map(_depth, scalars(query)), default=0), DEEPEST, "nested operators in one expression")
     _at_most(_written_out(query), LARGEST, "operators and columns in one expression after derived tables are expanded")
 
@@ -447,7 +453,7 @@ def _written_out(query: relational.Query) -> int:
 
 def _at_most(count: int, most: int, what: str) -> None:
     if count > most:
-        raise SqlError(f"the query has {count} {what}, more than {most}", hint=_APART)
+        raise SqlError(f"the query has {count} {what}; at most {most} are allowed", hint=_APART)
 
 
 def _depth(scalar: Scalar) -> int:

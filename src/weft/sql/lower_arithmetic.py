@@ -45,7 +45,7 @@ def _instead(operator: str, left: DataType, right: DataType, node: exp.Expr) -> 
         return ADVICE["+ of texts"]
     if operator in "+-" and left in _TIMES and right.numeric:
         return ADVICE["a number of days beside a time"]
-    return "Convert with CAST(… AS …)."
+    return "Convert one of the two values: CAST(… AS …)."
 
 
 def beside_decimal(value: Scalar, other: Scalar, node: exp.Expr) -> Scalar:
@@ -60,7 +60,7 @@ def beside_decimal(value: Scalar, other: Scalar, node: exp.Expr) -> Scalar:
         value.arg, Literal
     ):  # the parser does not distinguish 3L from CAST(3 AS BIGINT)
         raise SqlError(
-            "a constant with an explicit type beside a DECIMAL is ambiguous",
+            "the precision of a constant with an explicit type is ambiguous next to a DECIMAL",
             where=place(node),
             hint="Write the number without a type, or CAST(… AS DECIMAL(p, 0)) with the digits that you need.",
         )

@@ -103,9 +103,13 @@ def part_of_split(args: list[Scalar], number: Scalar, node: exp.Expr) -> Scalar:
     if not fits(text.type, "STRING") or not fits(number.type, "INTEGRAL"):
         raise SqlError("SPLIT takes a STRING, and an integer index in brackets", where=place(node))
     if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
-        raise SqlError("SPLIT takes a constant pattern", where=place(node), hint="Write it like SPLIT(a, ',')[0].")
+        raise SqlError(
+            "SPLIT takes a constant pattern", where=place(node), hint="Write, for example, SPLIT(a, ',')[0]."
+        )
     if any(not isinstance(each, Literal) or not isinstance(each.value, int) for each in limit):
-        raise SqlError("SPLIT takes a constant limit", where=place(node), hint="Write it like SPLIT(a, ',', 2)[1].")
+        raise SqlError(
+            "SPLIT takes a constant limit", where=place(node), hint="Write, for example, SPLIT(a, ',', 2)[1]."
+        )
     check_pattern(pattern.value, node)
     fixed = (replace(each, fixed=True) for each in (pattern, *limit) if isinstance(each, Literal))
     return Call(PART_OF, (text, number, *fixed), STRING)
@@ -147,7 +151,7 @@ def _fitting(name: str, function: Function, args: list[Scalar], node: exp.Expr) 
         _in_range(name, number, arg, family, node)
     if name == "repeat" and (times := _repeated(name, args)) > LONGEST_PADDING:
         message = f"REPEAT within REPEAT repeats {times:,} times, more than {LONGEST_PADDING:,}"
-        raise SqlError(f"{message}: it could turn a short row into one of any size", where=place(node), hint=_SHORTER)
+        raise SqlError(f"{message}; a short row could grow to any size", where=place(node), hint=_SHORTER)
 
 
 def _family(function: Function, number: int) -> str:
@@ -166,14 +170,14 @@ def _converted(arg: Scalar, family: str, number: int, node: exp.Expr) -> str | N
 def _constant(name: str, number: int, arg: Scalar, family: str, node: exp.Expr) -> None:
     if not isinstance(arg, Literal) or arg.value is None or (family == "INDEX" and arg.value == 0):
         wanted = "a constant other than 0" if family == "INDEX" else "a constant"
-        bounded = "the size of a row must be known in advance"
+        bounded = "the greatest size of a row must be known in advance"
         reason = bounded if family == "LENGTH" else "a value from a row could make the query fail"
         hint = "Write the greatest length that you need as a number." if family == "LENGTH" else None
         message = f"{name.upper()} takes {wanted} as argument {number + 1}: {reason}"
         raise SqlError(message, where=place(node), hint=hint)
     if family == "LENGTH" and isinstance(arg.value, int) and arg.value > LONGEST_PADDING:
         message = f"{name.upper()} takes at most {LONGEST_PADDING:,}, not {arg.value:,}"
-        raise SqlError(f"{message}: it could turn a short row into one of any size", where=place(node), hint=_SHORTER)
+        raise SqlError(f"{message}; a short row could grow to any size", where=place(node), hint=_SHORTER)
 
 
 def _in_range(name: str, number: int, arg: Scalar, family: str, node: exp.Expr) -> None:
@@ -184,10 +188,10 @@ def _in_range(name: str, number: int, arg: Scalar, family: str, node: exp.Expr) 
         return
     if name == "round" and abs(arg.value) > MOST_DIGITS:
         message = f"ROUND takes at most {MOST_DIGITS} digits, not {arg.value:,}"
-        raise SqlError(f"{message}: no number has more", where=place(node), hint="Write ROUND(value, 2).")
+        raise SqlError(f"{message}: no number has more digits", where=place(node), hint="Write ROUND(value, 2).")
     if name != "timestamp_micros" and not -(2**31) <= arg.value < 2**31:
         message = f"{name.upper()} takes a number from -2^31 to 2^31 - 1 as argument {number + 1}, not {arg.value:,}"
-        raise SqlError(message, where=place(node), hint="Write a smaller number; no text is longer.")
+        raise SqlError(message, where=place(node), hint="Write a smaller number; no text is longer than that.")
 
 
 def _repeated(name: str, args: Sequence[Scalar]) -> int:
@@ -201,7 +205,9 @@ def unknown_function(name: str, node: exp.Expr, scope: Scope) -> SqlError:
     """Return the error for an unsupported function, with the reason."""
     shown, view = f"{name.upper()}()", scope.context.view
     if view and name in MEASURES:
-        return refuse(f"{shown} here", node, "an aggregate belongs in a select list or in HAVING, not within another")
+        return refuse(
+            f"{shown} here", node, "an aggregate belongs in a select list or in HAVING, not within another aggregate"
+        )
     if view and name == WINDOW:
         return refuse(f"{shown} here", node, "the moving window belongs in GROUP BY")
     if view and name in AGGREGATES:
@@ -216,13 +222,13 @@ def unknown_function(name: str, node: exp.Expr, scope: Scope) -> SqlError:
         return refuse(
             shown,
             node,
-            "it returns another value at every call, so Weft cannot tell which answers are new",
+            "the function returns a different value at every call, so Weft cannot determine which answers are new",
             advice(name),
         )
     if name in REACHING_OUT:
-        return refuse(shown, node, "it can run code outside the query")
+        return refuse(shown, node, "the function can run code outside the query")
     if name in EXPANDING:
-        return refuse(shown, node, "it can turn a short row into one of any size")
+        return refuse(shown, node, "the function can make a short row grow to any size")
     hint = advice(name) or suggestion(name, FUNCTIONS, "functions", 0.75)
     return refuse(shown, node, "Weft does not support this function", hint)
 
@@ -243,7 +249,7 @@ def _regular(name: str, args: list[Scalar], node: exp.Expr) -> None:
             raise SqlError(
                 f"REGEXP_EXTRACT refers to group {wanted!r}, but {constants[0]!r} has {groups}",
                 where=place(node),
-                hint="Group 0 is the whole match; the default is group 1.",
+                hint="Name a group of the pattern: group 0 is the whole match, and group 1 is the default.",
             )
 
 
@@ -267,8 +273,8 @@ def for_views_only(scope: Scope) -> str:
         return other
     if text is not None and other is None:
         return (
-            f'Create a view and read it when you need it: {viewed(text)}, then weft try "SELECT * FROM NAME". '
-            "A standing query over the view is not supported today."
+            f'Create a view, and read the view when you need its rows: {viewed(text)}, then weft try "SELECT '
+            '* FROM NAME". A standing query over the view is not supported today.'
         )
     return f"{NOT_TODAY} Only tracked tables record periods; rows of other tables have only ts."
 
@@ -279,7 +285,7 @@ def period_call(name: str, node: exp.Anonymous, scope: Scope) -> Scalar:
     Raise SqlError outside views, or if an argument is not an alias of FROM.
     """
     if not scope.context.view:
-        reason = "only views have periods; a row in a standing query has one life, which begins at ts"
+        reason = "only the rows of views have several periods; in a standing query, a row is valid from its ts on"
         raise refuse(f"{name.upper()}()", node, reason, for_views_only(scope))
     wanted, type = PERIOD_FUNCTIONS[name]
     if len(node.expressions) != wanted:

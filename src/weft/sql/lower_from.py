@@ -12,6 +12,7 @@ from weft.algebra import relation as relational
 from weft.algebra.scalar import Call, Cast, ColumnRef, Scalar, call, mentions_now
 from weft.algebra.schema import NULL, Column
 from weft.errors import Reasons, SqlError, of_each
+from weft.printable import counted
 from weft.sql.advice import advice
 from weft.sql.conversion import comparable
 from weft.sql.functions import common
@@ -175,8 +176,8 @@ def _table(node: exp.Table, scope: Scope, rows: Rows) -> relational.Source:
     version = node.args.get("version")
     if shared is not None:
         if version is not None:
-            hint = "Write it after the tables within WITH."
-            raise refuse("FOR SYSTEM_TIME after a name of WITH", node, "it applies only to tables", hint)
+            hint = "Write FOR SYSTEM_TIME after the tables within WITH."
+            raise refuse("FOR SYSTEM_TIME after a name of WITH", node, "FOR SYSTEM_TIME applies only to tables", hint)
         variable = scope.variable(_shared(shared, scope, node, rows))
     elif version is not None:
         variable = _at_other_times(version, shown, scope, node)
@@ -283,15 +284,20 @@ def named(columns: Sequence[str], width: int, node: exp.Expr) -> tuple[str, ...]
     Raise SqlError if the number of names is wrong, or if a name is duplicate or reserved.
     """
     if len(columns) != width:
-        raise SqlError(f"{len(columns)} names for {width} columns", where=place(node))
+        raise SqlError(
+            f"the alias gives {counted(len(columns), 'column name')} for {counted(width, 'column')}", where=place(node)
+        )
     seen: set[str] = set()
     for name in columns:
         if name.startswith("_"):
             raise refuse(
-                f"the column name {name!r}", node, "names that begin with _ are reserved for Weft", "Choose another."
+                f"the column name {name!r}",
+                node,
+                "names that begin with _ are reserved for Weft",
+                "Choose another name.",
             )
         if name.lower() in seen:
-            raise SqlError(f"two columns are named {name!r}", where=place(node), hint="Choose another name for one.")
+            raise SqlError(f"two columns are named {name!r}", where=place(node), hint="Rename one of the two columns.")
         seen.add(name.lower())
     return tuple(columns)
 

@@ -120,7 +120,12 @@ def _group(node: exp.Expr, scope: Scope) -> Scalar:
     if isinstance(value, Literal):
         raise refuse("GROUP BY of a constant", node, "it could mean a position in the select list", "Write the column.")
     if mentions_now(value) or mentions_period(value):
-        raise refuse("GROUP BY of the time", node, "groups are formed by column values", "Use NOW() in WHERE.")
+        raise refuse(
+            "GROUP BY of a value that depends on the time",
+            node,
+            "groups are formed by column values",
+            "Use NOW() in WHERE.",
+        )
     return value
 
 
@@ -135,7 +140,7 @@ def _window(node: exp.Anonymous, scope: Scope) -> Scalar:
         raise SqlError(
             "MOVING_WINDOW takes one constant, non-negative INTERVAL of days or shorter units",
             where=place(node),
-            hint="Write it like GROUP BY dept, MOVING_WINDOW(INTERVAL 7 DAYS).",
+            hint="Write, for example, GROUP BY dept, MOVING_WINDOW(INTERVAL 7 DAYS).",
         )
     return length
 
@@ -148,7 +153,8 @@ def _having(node: exp.Having, scope: Scope, grouping: Grouping) -> Predicate:
             "a subquery in HAVING",
             node,
             "HAVING is a condition on one group",
-            "Use the subquery in WHERE over a derived table: FROM (SELECT … GROUP BY …) AS d.",
+            "Put the query with GROUP BY into a derived table, FROM (SELECT … GROUP BY …) AS d, and use the "
+            "subquery in the WHERE around it.",
         )
     return map_scalars(demanded, lambda value: _of_groups(value, grouping, node))
 
@@ -165,7 +171,7 @@ def _of_groups(value: Scalar, grouping: Grouping, node: exp.Expr) -> Scalar:
             loose[0] if loose else "a period function beside GROUP BY",
             node,
             "it is neither in GROUP BY nor in an aggregate, and a group has many rows",
-            "Add it to GROUP BY, or use its MIN or MAX.",
+            "Add the expression to GROUP BY, or select its MIN or MAX.",
         )
         error.consequence = grouping.incomplete
         raise error

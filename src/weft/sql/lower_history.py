@@ -39,9 +39,10 @@ def refuse_in_view(version: exp.Version, table: str) -> SqlError:
     return refuse(
         f"{_CONSTRUCT} in a view",
         version,
-        "a view already covers the whole past: at each instant it has the result over the rows that held then",
-        'Remove it, and read the view with weft try "SELECT … FROM VIEW FOR SYSTEM_TIME AS OF …". '
-        f"In WHERE, PERIOD_START({table}) and PERIOD_END({table}) give the period of a row.",
+        "a view already covers the whole past: at each instant, the view contains the result over the rows "
+        "that are valid at that instant",
+        'Remove FOR SYSTEM_TIME, and read the view with weft try "SELECT … FROM VIEW FOR SYSTEM_TIME AS OF '
+        f'…". In WHERE, PERIOD_START({table}) and PERIOD_END({table}) give the period of a row.',
     )
 
 
@@ -81,14 +82,14 @@ def _instant(node: exp.Expr | None, scope: Scope, version: exp.Version) -> Scala
         raise refuse(
             f"{named.sql('spark')} in {_CONSTRUCT}",
             named,
-            "its instants must be the same for all rows: constants, or NOW() with intervals",
+            f"{_CONSTRUCT} needs instants that are the same for all rows: constants, or NOW() with intervals",
             "For an instant that differs by row, write FOR SYSTEM_TIME ALL and a condition in WHERE: valid_from <= x.",
         )
     value = lower_scalar(node, scope.inner(lateral=False))
     if value.type == STRING:
         value = as_time(value, TIMESTAMP, node)
     if value.type not in (TIMESTAMP, DATE):
-        raise refuse(f"{_CONSTRUCT} with a value of type {value.type}", node, "it takes instants", _WRITE)
+        raise refuse(f"{_CONSTRUCT} with a value of type {value.type}", node, f"{_CONSTRUCT} takes instants", _WRITE)
     return converted(value, TIMESTAMP)
 
 
@@ -113,7 +114,7 @@ def _in_order(operator: str, first: Scalar, last: Scalar, node: exp.Expr) -> Pre
     begin, end = _constant(first), _constant(last)
     if begin is not None and end is not None and (begin > end or (begin == end and operator == "<")):
         target = "itself" if begin == end else "an earlier one"
-        raise refuse(f"{_CONSTRUCT} from an instant to {target}", node, "no instant is between them", _WRITE)
+        raise refuse(f"{_CONSTRUCT} from an instant to {target}", node, "there is no instant between the two", _WRITE)
     return _compared(operator, first, last, node)
 
 

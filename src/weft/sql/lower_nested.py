@@ -118,7 +118,7 @@ def _key(map: DataType, wanted: Scalar, node: exp.Expr) -> Scalar:
     if key is not None and wanted.type.name in INTEGRAL and key.name in INTEGRAL and wider(wanted.type, key) == key:
         return Cast(wanted, key)
     raise SqlError(
-        f"a key of {map} has the type {key}, not {wanted.type}", where=place(node), hint="Convert it with CAST."
+        f"a key of {map} has the type {key}, not {wanted.type}", where=place(node), hint="Convert the key with CAST."
     )
 
 
@@ -169,7 +169,7 @@ def _json_part(call: Call, node: exp.Expr) -> Call:
     text, path = call.args
     assert isinstance(path, Literal)
     if not _PATH.fullmatch(str(path.value)):
-        hint = "Write it like GET_JSON_OBJECT(doc, '$.customer.tags[0]')."
+        hint = "Write, for example, GET_JSON_OBJECT(doc, '$.customer.tags[0]')."
         raise SqlError(f"{path.value!r} is not a path into JSON: {_STEPS}", where=place(node), hint=hint)
     return replace(call, args=(text, replace(path, fixed=True)))
 
@@ -182,7 +182,7 @@ def _read_json(call: Call, node: exp.Expr) -> Call:
     try:
         type = DataType.parse_nested(written if outer else f"STRUCT<{written}>")
     except ValueError as error:
-        hint = "Write it like FROM_JSON(doc, 'a INT, tags ARRAY<STRING>') or FROM_JSON(doc, 'ARRAY<STRING>')."
+        hint = "Write, for example, FROM_JSON(doc, 'a INT, tags ARRAY<STRING>') or FROM_JSON(doc, 'ARRAY<STRING>')."
         raise SqlError(f"FROM_JSON cannot read this type: {error}", where=place(node), hint=hint) from None
     if (problem := type.beyond_json()) is not None:
         raise refuse(f"{problem[0]} in FROM_JSON", node, problem[1])
@@ -192,7 +192,7 @@ def _read_json(call: Call, node: exp.Expr) -> Call:
 def _split(call: Call, node: exp.Expr) -> Call:
     text, pattern, *limit = call.args
     if any(not isinstance(each, Literal) or not isinstance(each.value, int) for each in limit):
-        raise SqlError("SPLIT takes a constant limit", where=place(node), hint="Write it like SPLIT(a, ',', 2).")
+        raise SqlError("SPLIT takes a constant limit", where=place(node), hint="Write, for example, SPLIT(a, ',', 2).")
     assert isinstance(pattern, Literal)
     check_pattern(str(pattern.value), node)
     return replace(
@@ -206,11 +206,11 @@ def _element_at(call: Call, node: exp.Expr) -> Call:
         return replace(call, args=(holder, _key(holder.type, wanted, node)))
     if not isinstance(wanted, Literal) or not isinstance(wanted.value, int) or not wanted.value:
         hint = "For an index from a row write array[n], which counts from 0."
-        reason = "at 0 the query would fail"
+        reason = "with the index 0, the query would fail"
         raise SqlError(f"ELEMENT_AT of an ARRAY takes a constant other than 0: {reason}", where=place(node), hint=hint)
     if abs(wanted.value) > _MOST_PLACES:
         message = f"ELEMENT_AT of an ARRAY takes an index up to {_MOST_PLACES}, not {wanted.value}"
-        raise SqlError(message, where=place(node), hint="No ARRAY is longer.")
+        raise SqlError(message, where=place(node), hint="Write a smaller index; no ARRAY is longer than that.")
     return replace(call, args=(holder, replace(wanted, fixed=True)))
 
 
@@ -223,7 +223,7 @@ def _contains(call: Call, node: exp.Expr) -> Call:
                 raise TypeError
         except TypeError:
             message = f"ARRAY_CONTAINS looks for {kind} in {items.type}, not for {wanted.type}"
-            raise SqlError(message, where=place(node), hint="Convert it with CAST(… AS …).") from None
+            raise SqlError(message, where=place(node), hint="Convert the value with CAST(… AS …).") from None
         wanted = Cast(wanted, kind)
     _comparable_parts(wanted.type, node)
     return replace(call, args=(items, wanted))

@@ -47,7 +47,7 @@ def now_comparison(comparison: Call, positive: bool, node: exp.Expr) -> Predicat
     left, right = comparison.args
     operator = comparison.name
     if mentions_now(left) and mentions_now(right):
-        raise refuse("NOW() on both sides of a comparison", node, "it must be on one side only")
+        raise refuse("NOW() on both sides of a comparison", node, "NOW() must be on one side only")
     if mentions_now(right):
         left, right, operator = right, left, MIRRORED[operator]
     if operator == "<=>":
@@ -88,17 +88,17 @@ def _not_solved(side: Scalar, node: exp.Expr) -> SqlError:
         return refuse(
             "NOW() moved by months or years",
             node,
-            "they have no fixed length, so the condition has no single threshold",
-            "Move the other side: NOW() > DATEADD(MONTH, 1, ts).",
+            "months and years have no fixed length, so Weft cannot compute when the condition becomes true",
+            "Shift the other side of the comparison: NOW() > DATEADD(MONTH, 1, ts).",
         )
     counts_months = isinstance(side, Call) and side.name == "months_between"
     return refuse(
         "NOW() inside this expression",
         node,
         "NOW() can only be compared, rounded to a unit such as a day, or shifted by intervals",
-        "Move the row's instant instead: NOW() > DATEADD(MONTH, 10, ts)."
+        "Shift the row's instant instead: NOW() > DATEADD(MONTH, 10, ts)."
         if counts_months
-        else "Write it like NOW() - INTERVAL 4 WEEKS > m.ts.",
+        else "Write, for example, NOW() - INTERVAL 4 WEEKS > m.ts.",
     )
 
 
@@ -221,14 +221,14 @@ def _midnight(time: Scalar) -> Scalar:
 
 def _by_calendar(unit: str, between: tuple[Scalar, Scalar], operator: str, count: object) -> str:
     if unit not in IN_MONTHS or not isinstance(count, int):
-        return "Write it like NOW() >= ts + INTERVAL 36 HOURS."
+        return "Write, for example, NOW() >= ts + INTERVAL 36 HOURS."
     if mentions_now(between[0]):
         operator, count = MIRRORED[operator], -count
     least = count + 1 if operator in _NEXT_UP else count
     if least <= 0:  # below 0 truncation goes the other way
-        return "Move the row's instant instead: NOW() >= DATEADD(MONTH, 10, ts)."
+        return "Shift the row's instant instead: NOW() >= DATEADD(MONTH, 10, ts)."
     step = ">=" if operator in (">", ">=") else "<"
-    return f"Move the row's instant instead: NOW() {step} DATEADD({unit}, {least}, ts)."
+    return f"Shift the row's instant instead: NOW() {step} DATEADD({unit}, {least}, ts)."
 
 
 def _counted(unit: str, between: tuple[Scalar, Scalar], operator: str, other: Scalar, node: exp.Expr) -> NowComparison:
@@ -236,9 +236,9 @@ def _counted(unit: str, between: tuple[Scalar, Scalar], operator: str, other: Sc
     count = other.value if isinstance(other, Literal) and other.type.name in INTEGRAL else None
     if unit not in FIXED or not isinstance(count, int):
         raise refuse(
-            f"this comparison of a number of {unit}S until NOW()",
+            f"the comparison of a number of {unit}S until NOW()",
             node,
-            "only a constant whole number of weeks or shorter units has a threshold",
+            "compare it with a constant whole number, and use weeks or a shorter unit",
             _by_calendar(unit, between, operator, count),
         )
     start, end = between

@@ -110,7 +110,9 @@ def _in_subquery(node: exp.In, positive: bool, scope: Scope) -> relational.Predi
     if len(columns) != 1:
         raise SqlError("the subquery of IN must have one column", where=place(node.args["query"]))
     if mentions_now(value):
-        raise refuse("NOW() compared by IN (SELECT …)", node, "IN does not support it", "Write EXISTS with = inside.")
+        raise refuse(
+            "NOW() compared by IN (SELECT …)", node, "IN does not support NOW()", "Write EXISTS with = inside."
+        )
     left, right = comparable(value, columns[0], node)
     if positive:
         return relational.Exists(relational.Select(body, relational.Plain(call("=", left, right))))

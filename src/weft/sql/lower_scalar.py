@@ -64,9 +64,9 @@ def lower_scalar(node: exp.Expr, scope: Scope) -> Scalar:
         raise refuse("a window function", node, "window functions are not supported yet")
     if isinstance(node, exp.Concat):
         raise refuse(
-            "one string right after another",
+            "a string directly after another string",
             node,
-            "it could mean a quote or a concatenation",
+            "the two strings could mean a string with a quote, or a concatenation",
             "Write \\' for a quote within a string.",
         )
     raise refuse(_name(node), node, "standing queries do not support it")
@@ -328,7 +328,7 @@ def _measure(name: str, node: exp.Anonymous, scope: Scope, grouping: Grouping) -
         return grouping.measure("count", Call(DISTINCT, (argument,), argument.type))
     if isinstance(parameter, exp.Distinct):
         hint = "Aggregate over a derived table: FROM (SELECT DISTINCT …) AS d."
-        raise refuse(f"{name.upper()}(DISTINCT …)", node, "an aggregate is over the rows of FROM", hint)
+        raise refuse(f"{name.upper()}(DISTINCT …)", node, "an aggregate uses all rows of FROM", hint)
     if isinstance(parameter, exp.Star) and name == "count":
         only(parameter)
         return grouping.measure("count", None)

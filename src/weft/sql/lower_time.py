@@ -88,7 +88,7 @@ def _format(name: str, node: exp.Anonymous, *, read: bool) -> Literal:
     format = node.expressions[1]
     if not isinstance(format, exp.Literal) or not format.is_string:
         raise SqlError(
-            f"{name.upper()} takes a constant format", where=place(node), hint="Write one such as 'yyyy-MM-dd'."
+            f"{name.upper()} takes a constant format", where=place(node), hint="Write a format such as 'yyyy-MM-dd'."
         )
     check_format(format.name, node, read=read)
     return Literal(format.name, STRING, fixed=True)
@@ -128,7 +128,7 @@ def _moved(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
         )
     value, days = _time(name, time, lower), lower(count)
     if days.type.name not in ("TINYINT", "SMALLINT", "INT", "NULL"):
-        hint = "Write CAST(… AS INT)." if days.type.numeric else "Write it like DATE_ADD(day, 7)."
+        hint = "Write CAST(… AS INT)." if days.type.numeric else "Write, for example, DATE_ADD(day, 7)."
         raise SqlError(f"{name.upper()} takes days as an INT, not {days.type}", where=place(node), hint=hint)
     if isinstance(days, Literal) and isinstance(days.value, int):
         literals.length(days.value * FIXED["DAY"], node)
@@ -161,7 +161,7 @@ def _unit(name: str, unit: exp.Expr, node: exp.Expr) -> str:
         raise SqlError(
             f"{name.upper()} with three arguments takes a unit first, not {unit.sql('spark')}",
             where=place(node),
-            hint=f"Write it like {example}; the units are {', '.join(_UNITS)}.",
+            hint=f"Write, for example, {example}; the units are {', '.join(_UNITS)}.",
         )
     return word
 

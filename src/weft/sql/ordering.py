@@ -54,7 +54,7 @@ def _key(ordered: exp.Expr, node: exp.Expr, names: Sequence[str]) -> Key:
     column = _column(value, node, names)
     if column is None:
         shown = value.sql("spark")
-        reason = "it takes columns of the answer, by name or number"
+        reason = "ORDER BY takes columns of the answer, by name or number"
         raise refuse(f"ORDER BY {shown}", value, reason, _added(value, node, names))
     return Key(column, bool(ordered.args.get("desc")), bool(ordered.args.get("nulls_first")))
 
@@ -92,4 +92,4 @@ def _added(value: exp.Expr, node: exp.Expr, names: Sequence[str]) -> str:
         return "Name the expression in the select list with AS, and sort by that name."
     query = node.copy()
     assert isinstance(query, exp.Select)
-    return f"Add it to the select list: {installed(query.select(value.copy()).sql('spark'))}."
+    return f"Add the expression to the select list: {installed(query.select(value.copy()).sql('spark'))}."

@@ -66,13 +66,13 @@ def parse(text: str) -> exp.Select | exp.SetOperation | exp.Values:
     would group the operators differently.
     """
     if len(text) > MAX_TEXT:
-        raise SqlError(f"the query has {len(text):,} characters, more than {MAX_TEXT:,}", hint="Shorten it.")
+        raise SqlError(f"the query has {len(text):,} characters, more than {MAX_TEXT:,}", hint="Shorten the query.")
     try:
         statements = [statement for statement in QueryText().parse(text) if statement is not None]
     except SqlglotError as error:
         raise _not_sql(error, text) from None
     except RecursionError:
-        raise SqlError("the query is nested too deeply", hint="Split it into several queries.") from None
+        raise SqlError("the query is nested too deeply", hint="Split the query into several queries.") from None
     if len(statements) != 1:
         what = "no statement" if not statements else f"{len(statements)} statements"
         hint = "Install each query under its own name." if statements else "Write SELECT … FROM …"

@@ -191,7 +191,7 @@ def check_replacement(text: str, groups: int, node: exp.Expr) -> None:
     for sign, digit in re.findall(r"(\\|\$)(.?)", re.sub(r"\\.", "", text, flags=re.DOTALL), re.DOTALL):
         if sign == "\\" or not re.fullmatch("[0-9]", digit) or int(digit) > groups:
             raise SqlError(
-                f"{text!r} is not a valid replacement: {sign}{digit} is none of the {groups} groups of the pattern",
+                f"{text!r} is not a valid replacement: {sign}{digit} does not name a group of the pattern",
                 where=place(node),
                 hint="$1 is the first group; write \\\\$ for a literal $.",
             )

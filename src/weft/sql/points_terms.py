@@ -78,7 +78,7 @@ def _group(test: Matches, number: int, column: Callable[[Variable], str], dialec
     """Raise ExecutionError for Spark, which does not distinguish an empty group from a group outside the match."""
     if not dialect.groups:
         raise ExecutionError(
-            "Spark cannot tell a group that matched the empty text from a group that took no part in the match",
+            "Spark cannot distinguish a group that matched the empty text from a group that matched nothing",
             hint="Remove the groups of MATCHES, or evaluate the formula with `weft monitor`.",
         )
     return f"REGEXP_EXTRACT_ALL({term(test.text, column, dialect)}, {_text(test.pattern)}, {number})[1]"

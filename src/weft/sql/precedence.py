@@ -96,7 +96,7 @@ def _one_interval(node: exp.Expr) -> bool:
 
 def _ambiguous(node: exp.Expr, operand: exp.Expr) -> SqlError:
     return SqlError(
-        f"{_sign(operand)} beside {_sign(node)} is ambiguous: Spark groups {node.sql('spark')} differently",
+        f"{_sign(operand)} next to {_sign(node)} is ambiguous: Spark groups {node.sql('spark')} differently",
         where=place(operand) or place(node),
         hint=f"Add parentheses, for example ({operand.sql('spark')}).",
     )

@@ -36,9 +36,9 @@ _OPPOSITE: Final[dict[type[exp.Expr], type[exp.Expr]]] = {
 }
 _BESIDE: Final = "write the comparison in WHERE, within AND or OR only, and x <= (SELECT …) for NOT (x > (SELECT …))."
 _CHOSEN: Final = (
-    "For the row that ORDER BY and LIMIT 1 select, ask for the row that no other row comes before: EXISTS (SELECT 1 "
-    "FROM … AS o WHERE x > o.y AND NOT EXISTS (SELECT 1 FROM … AS m WHERE m.ts > o.ts)). Other rows are not "
-    "supported today."
+    "For the row that ORDER BY and LIMIT 1 select, require that no other row comes before the row: EXISTS "
+    "(SELECT 1 FROM … AS o WHERE x > o.y AND NOT EXISTS (SELECT 1 FROM … AS m WHERE m.ts > o.ts)). Other "
+    "rows are not supported today."
 )
 
 
@@ -104,17 +104,21 @@ def without_value(node: exp.Expr) -> str:
     inner, outer = compared
     existence = _existence(inner, outer, kind, function, everything=isinstance(node, exp.All))
     if existence is None:
-        return f"{NOT_TODAY} Only EXISTS and NOT EXISTS take subqueries; {str(function).upper()} is not a value there."
+        return (
+            f"{NOT_TODAY} Only EXISTS and NOT EXISTS take subqueries, and {str(function).upper()} of a subquery "
+            "is not a value."
+        )
     return f"Write EXISTS: {whole(around, existence)}."
 
 
 def _joined(function: str | None) -> str:
     if function is None:
-        return "Join with its table and select the column: JOIN … ON."
+        return "Join with the table of the subquery and select the column: JOIN … ON."
     beyond = ">" if function == "max" else "<"
     return (
-        f"Join with its table, and use the joined column instead of {function.upper()}: FROM … AS t JOIN … AS p ON "
-        f"p.k = t.k WHERE NOT EXISTS (SELECT 1 FROM … AS o WHERE o.k = t.k AND o.y {beyond} p.y)."
+        f"Join with the table of the subquery, and use the joined column instead of {function.upper()}: FROM "
+        "… AS t JOIN … AS p ON p.k = t.k WHERE NOT EXISTS (SELECT 1 FROM … AS o WHERE o.k = t.k AND o.y "
+        f"{beyond} p.y)."
     )
 
 
@@ -252,8 +256,8 @@ def _without_window(window: exp.Window) -> str:
     name = window.this.name.lower() if isinstance(window.this, exp.Anonymous) else ""
     if name in _RANKS:
         return _best_of_group(window) or (
-            "For the first row of each group, require that no row comes before it: NOT EXISTS (SELECT 1 FROM … AS o "
-            "WHERE o.k = t.k AND o.ts > t.ts). Other ranks are not supported today."
+            "For the first row of each group, require that no other row comes before the row: NOT EXISTS "
+            "(SELECT 1 FROM … AS o WHERE o.k = t.k AND o.ts > t.ts). Other ranks are not supported today."
         )
     if name in ("lag", "lead"):
         return _beside(window, name) or (
@@ -262,7 +266,7 @@ def _without_window(window: exp.Window) -> str:
         )
     rewritten = _first_value(window) if name == "first_value" else None
     return rewritten or (
-        f"{NOT_TODAY} Query the rows themselves, or use a view or a formula for COUNT, SUM, MIN, MAX and AVG."
+        f"{NOT_TODAY} Select the rows themselves, or use a view or a formula for COUNT, SUM, MIN, MAX and AVG."
     )
 
 
@@ -340,8 +344,9 @@ def _best_of_group(window: exp.Window) -> str | None:
         f"t.{by})"
     )
     return (
-        f"For the first row of each group, ask for the row that no other row comes before: {installed(text)}. Rows "
-        f"that tie in {by} are all returned{_nulls((*partition, by))}. Other ranks are not supported today."
+        f"For the first row of each group, require that no other row comes before the row: {installed(text)}. "
+        f"The query returns all rows that tie in {by}{_nulls((*partition, by))}. Other ranks are not "
+        "supported today."
     )
 
 
@@ -398,7 +403,7 @@ def _beside(window: exp.Window, name: str) -> str | None:
         f"p.{by} {near} t.{by} WHERE {where_of(select, 't')}NOT EXISTS (SELECT 1 FROM {source} AS m WHERE "
         f"{where_of(select, 'm')}{same(partition, 'm', 't')}m.{by} {far} p.{by} AND m.{by} {near} t.{by})"
     )
-    return f"Join with the adjacent row: {_instead(select, text)}. This omits a row without an adjacent row."
+    return f"Join with the adjacent row: {_instead(select, text)}. The query omits rows without an adjacent row."
 
 
 def _first_value(window: exp.Window) -> str | None:
@@ -414,8 +419,8 @@ def _first_value(window: exp.Window) -> str | None:
         f"{where_of(select, 'o')}{same(partition, 'o', 'p')}o.{by} {'>' if descends else '<'} p.{by})"
     )
     return (
-        f"Join with the first row of the group: {_instead(select, text)}. If several rows are first, the result has "
-        f"each of them{_nulls((*partition, by))}."
+        f"Join with the first row of the group: {_instead(select, text)}. If several rows tie for the first "
+        f"place, the query returns all of them{_nulls((*partition, by))}."
     )
 
 
@@ -428,11 +433,12 @@ def _instead(select: exp.Select, text: str) -> str:
 def _without_limit(node: exp.Expr) -> str:
     root = node.find_ancestor(exp.Select, exp.SetOperation)
     count = node.expression.name if isinstance(node, exp.Limit) and isinstance(node.expression, exp.Literal) else "N"
+    clause = "FETCH" if isinstance(node, exp.Fetch) else "LIMIT"
     shown = f"`weft results NAME --limit {count}` shows the first {count}"
     if root is None or root.parent is not None:
-        return f"Remove it: Weft delivers every answer once, and {shown}."
+        return f"Remove {clause}: Weft delivers every answer once, and {shown}."
     if root.find(exp.Group, exp.Having, exp.Window, exp.Qualify):
-        return f"Remove it: Weft delivers every answer once, and {shown}."
+        return f"Remove {clause}: Weft delivers every answer once, and {shown}."
     unlimited = root.copy()
     unlimited.set("limit", None)
-    return f"Remove it: {installed(unlimited.sql('spark'))}. Weft delivers every answer once, and {shown}."
+    return f"Remove {clause}: {installed(unlimited.sql('spark'))}. Weft delivers every answer once, and {shown}."

@@ -75,7 +75,7 @@ class Names:
         if len(self.taken) >= MOST_RANGE_VARIABLES:
             raise TooLarge(
                 f"the query has more than {MOST_RANGE_VARIABLES} tables and derived tables after CTEs are expanded",
-                hint="Split it into several queries.",
+                hint="Split the query into several queries.",
             )
         if wanted.startswith("_"):  # reserved for the rewriting
             wanted = f"t{wanted}"
@@ -265,14 +265,20 @@ class Scope:
             if table.args.get("db"):
                 plain = next((key for key in tables if key.lower() == table.name.lower()), None)
                 other = f"Write FROM {plain}." if plain else "`weft queries` lists the queries."
-                raise SqlError(f"there is no query {table.name!r}, so no {name}", where=place(table), hint=other)
+                raise SqlError(
+                    f"{name} does not exist, because there is no query {table.name!r}", where=place(table), hint=other
+                )
             known = [*tables, *(shared for scope in self._chain() for shared in scope.shared)]
             raise SqlError(f"there is no table {name!r}", where=place(table), hint=suggestion(name, known, "tables"))
         if self.context.view and (schema.start, schema.end) != (VALID_FROM, VALID_TO):
             hint = self.context.other()
             if hint is None and self.context.text is not None:
-                hint = f"Install it as a query: {installed(self.context.text)}."
-            raise SqlError(f"{name!r} is append-only: its rows have no periods", where=place(table), hint=hint)
+                hint = f"Install the statement as a query: {installed(self.context.text)}."
+            raise SqlError(
+                f"a view cannot read {name!r}: the table is append-only, so its rows have no periods",
+                where=place(table),
+                hint=hint,
+            )
         return Scan(schema, self.fresh(table.alias or table.name))
 
     def variable(self, relation: Source) -> Variable:
@@ -299,7 +305,9 @@ class Scope:
     def add(self, alias: str, variable: Variable, node: exp.Expr) -> None:
         """Add a range variable of FROM.  Raise SqlError if FROM already has the alias."""
         if alias.lower() in self.variables:
-            raise SqlError(f"{alias!r} names two tables of one FROM", where=place(node), hint="Give each an alias.")
+            raise SqlError(
+                f"{alias!r} names two tables of one FROM", where=place(node), hint="Give each table its own alias."
+            )
         self.variables[alias.lower()] = variable
 
     def resolve(self, column: exp.Column) -> ColumnRef:
@@ -316,7 +324,8 @@ class Scope:
         if self.context.view and column.name.lower() in (VALID_FROM, VALID_TO):
             alias = column.table or next(iter(self.variables), "e")
             hint = (
-                f"Write PERIOD_START({alias}) or PERIOD_END({alias}) in WHERE; a view's tables have no period columns."
+                f"Write PERIOD_START({alias}) or PERIOD_END({alias}) in WHERE; within a view, tables have no "
+                "period columns."
             )
         raise self.consequence(
             SqlError(f"there is no column {shown!r}", where=place(column), hint=hint), column.table.lower()
@@ -375,7 +384,7 @@ class Scope:
         if len(owned) > 1:
             shown = ", ".join(sorted(" with ".join(sorted(aliases)) for aliases in owned))
             raise SqlError(
-                f"{name!r} is ambiguous: it is in {shown}", where=place(node), hint="Qualify it: alias.column."
+                f"{name!r} is ambiguous: it is in {shown}", where=place(node), hint="Qualify the column: alias.column."
             )
         return next(((ref, aliases) for aliases, ref in owned.items()), None)
 

@@ -52,12 +52,12 @@ _GROUPS: Final = (
     "SELECT dept, MAX(at) AS last FROM t GROUP BY dept."
 )
 _BEGINNING: Final = (
-    "A query over the table itself can compare valid_from, the start of a row's present period, with NOW()."
+    "In a query over the table itself, compare NOW() with valid_from, the start of a row's present period."
 )
 _PERIOD_HINTS: Final = {
     "period_start": _BEGINNING,
     "period_length": _BEGINNING,
-    "period_end": "A standing query sees only rows that hold, and none of them has ended.",
+    "period_end": "A standing query reads only rows whose period has not ended.",
 }
 
 
@@ -96,9 +96,12 @@ def _refuse_periods(query: Query) -> None:
         if (ref.scan, ref.column) in starts:
             name = starts[ref.scan, ref.column]
             raise SqlError(
-                f"a standing query cannot use {ref.column} of the view {name}: the view depends on NOW(), so the "
-                "query reads its definition instead of its stored periods",
-                hint="Remove it. Weft delivers each answer with _first_at, the first instant at which it holds.",
+                f"a standing query cannot use {ref.column} of the view {name}: the view depends on NOW(), so "
+                "the query evaluates the view's definition and does not read the stored periods",
+                hint=(
+                    "Remove the column. Weft delivers each answer with _first_at, the first instant at which the "
+                    "answer holds."
+                ),
             )
 
 
@@ -194,7 +197,7 @@ def _refusal(refused: dict[tuple[str, ...], dict[str, str | None]]) -> SqlError:
     hints = dict.fromkeys(hint for reasons in refused.values() for hint in reasons.values() if hint)
     what = "the view" if len(reasons_by_view) == 1 else "the views"
     return SqlError(
-        "a standing query evaluates the definition of a view that depends on NOW() at every instant, and cannot "
-        f"evaluate {what} {'; '.join(reasons_by_view)}",
+        "at every instant, a standing query must evaluate the definition of a view that depends on NOW(); "
+        f"this is not possible for {what} {'; '.join(reasons_by_view)}",
         hint=" ".join((*hints, _TRY)),
     )

@@ -48,13 +48,16 @@ def require_fit(answers: Answers) -> None:
         if not _NO_NAME.isdisjoint(name):
             raise Conflict(
                 f"a Delta table cannot have a column named {name!r}",
-                hint="Give it a name of letters, digits and _ in the query: … AS name.",
+                hint="Rename the column in the query, with letters, digits and _: … AS name.",
             )
         fields = () if kind.shape is None else field_names(kind.shape)
         if (field := next((each for each in fields if not _NO_NAME.isdisjoint(each)), None)) is not None:
             raise Conflict(
-                f"a Delta table cannot have a field named {field!r}, which the column {name} has",
-                hint="Select its parts under other names: … AS name; or its text: TO_JSON(…).",
+                f"a Delta table cannot have a field named {field!r}, but the column {name} has such a field",
+                hint=(
+                    "Select the fields of the column under other names: … AS name; or select the column as text: "
+                    "TO_JSON(…)."
+                ),
             )
 
 
@@ -82,7 +85,7 @@ def require_own(table: Location, answers: Answers) -> None:
     wanted = answers_schema(answers.columns)
     if described.partition_columns or not there.equals(wanted):
         raise Conflict(
-            f"the table has other columns than the query {answers.name}: {_differences(wanted, there)}",
+            f"the table and the query {answers.name} have different columns: {_differences(wanted, there)}",
             where=str(table),
             hint=_HINT,
         )
@@ -167,7 +170,7 @@ def _require_not_skipped(table: Location, answers: Answers, rows: Sequence[Resul
     if gap is not None:
         missing = f"the answers {gap[0]} to {gap[1]}" if gap[0] < gap[1] else f"the answer {gap[0]}"
         raise Conflict(
-            f"the table skipped {missing} of the query {answers.name} and cannot accept them any more",
+            f"the table skipped {missing} of the query {answers.name}, and cannot receive skipped answers later",
             where=str(table),
             hint="Deliver to another path: a new table receives all answers.",
         )
@@ -186,8 +189,8 @@ def _require_same(table: Location, answers: Answers, rows: Sequence[ResultRow]) 
     for ordinal, stored in zip(there.column(ORDINAL).to_pylist(), _texts(there), strict=True):
         if expected.get(ordinal) != stored:
             raise Conflict(
-                f"the answer {ordinal} in the table differs from that of the query {answers.name}: "
-                "another copy of this home has written to the table",
+                f"the answer {ordinal} in the table differs from the answer {ordinal} of the query "
+                f"{answers.name}: another copy of this home has written to the table",
                 where=str(table),
                 hint=_HINT,
             )
@@ -223,8 +226,8 @@ def _without_instants(kind: pa.DataType) -> pa.DataType:
 def _differences(wanted: pa.Schema, there: pa.Schema) -> str:
     ours = [f"{field.name} {field.type}" for field in wanted if field not in there]
     theirs = [f"{field.name} {field.type}" for field in there if field not in wanted]
-    differences = [f"it has {', '.join(theirs)}"] if theirs else []
-    differences += [f"it lacks {', '.join(ours)}"] if ours else []
+    differences = [f"the table also has {', '.join(theirs)}"] if theirs else []
+    differences += [f"the table lacks {', '.join(ours)}"] if ours else []
     return "; ".join(differences) or "the columns are in another order or the table is partitioned"
 
 

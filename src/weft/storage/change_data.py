@@ -87,7 +87,10 @@ def _opened(path: Location) -> Any:
 @contextmanager
 def _reading(path: Location) -> Iterator[None]:
     if not is_delta(path):
-        raise NotFound(f"there is no Delta table in {path}", hint="The source may be temporarily unavailable.")
+        raise NotFound(
+            f"there is no Delta table in {path}",
+            hint="Check the path, or poll again later if the source is temporarily unavailable.",
+        )
     try:
         yield
     except delta_errors() as error:

@@ -92,7 +92,7 @@ def delete(table: Location, files: DeletableFiles, remover: Remover, patience_se
             raise StorageError(
                 f"a file could not be deleted: {error.strerror}",
                 where=str(table),
-                hint="The remaining files are deleted the next time.",
+                hint="Run the maintenance again: it deletes the remaining files.",
             ) from error
     return True
 

@@ -196,7 +196,7 @@ def _unwritten(message: str, table: Location, problem: Exception, hint: str) -> 
         return StorageError(
             f"{message}: the disk is full, with {free:,} bytes free",
             where=str(table),
-            hint="Free some space and run the command again: it continues from what was committed.",
+            hint="Free some space and run the command again; it continues after the last commit.",
         )
     return StorageError(f"{message}: {first_line(problem)}", where=str(table), hint=hint)
 
@@ -280,7 +280,7 @@ def schema_of(opened: Any) -> pa.Schema:
 def _lost(table: Location) -> LeaseLost:
     return LeaseLost(
         f"another writer took this home over and committed first while rows were being stored in {table}",
-        hint="None of these rows was stored; run the command again: it continues from what was committed.",
+        hint="Run the command again; it continues after the last commit. None of these rows was stored.",
     )
 
 

@@ -164,7 +164,7 @@ def _read(group: Sequence[DataFile], schema: pa.Schema, held: int) -> tuple[list
                 return taken, batches
         count = sum(batch.num_rows for batch in own)
         if count != file.rows:
-            problem = f"a data file has {counted(count, 'row')}, but its table's log says {file.rows}"
+            problem = f"a data file has {counted(count, 'row')}, but the table's log says {file.rows}"
             raise StorageError(problem, where=str(file.location), hint=RESTORE_HINT)
         taken.append(file)
         batches += own

@@ -162,7 +162,7 @@ def check_log(table: Location) -> int:
     commits = _numbered(table, _COMMIT)
     checkpoints = _numbered(table, _CHECKPOINT)
     if not commits and not checkpoints:
-        raise StorageError(f"there is no Delta table in {table}: its log is missing", hint=RESTORE_HINT)
+        raise StorageError(f"there is no Delta table in {table}: the log is missing", hint=RESTORE_HINT)
     since = max(checkpoints, default=-1)
     for number in sorted(checkpoints):
         for file in checkpoints[number]:
@@ -192,7 +192,7 @@ def check_data_file(file: DataFile) -> None:
         raise StorageError(f"a data file cannot be read: {error.strerror}", where=str(file.location)) from error
     if size != file.size:
         raise StorageError(
-            f"a data file has {size} bytes, but its table's log says {file.size}",
+            f"a data file has {size} bytes, but the table's log says {file.size}",
             where=str(file.location),
             hint=RESTORE_HINT,
         )

@@ -96,7 +96,7 @@ def spend(table: Location, app_id: str, txn_version: int) -> None:
         _follow_log(table, latest_version(table) or 0)
     except delta_errors() as error:
         raise StorageError(
-            f"the number {txn_version} of a writer that died could not be spent in {table}: {error}",
+            f"the transaction number {txn_version} of a writer that died could not be used up in {table}: {error}",
             hint="run the command again; if it fails again, `weft doctor` reports damage",
         ) from error
 
@@ -118,7 +118,7 @@ def make_durable(table: Location, version: int) -> None:
         try:
             place.force()
         except OSError as error:
-            raise StorageError(f"{place} could not be forced to the disk: {error.strerror}") from error
+            raise StorageError(f"{place} could not be flushed to the disk: {error.strerror}") from error
 
 
 def _follow_log(table: Location, version: int) -> None:

@@ -206,5 +206,5 @@ def _plain(value: Any) -> Any:
     """Convert numpy scalars and arrays to plain Python values, without importing numpy."""
     plain: Callable[[], Any] | None = getattr(value, "tolist", None)
     if plain is None:
-        raise TypeError(f"a {type(value).__name__} is no JSON")
+        raise TypeError(f"a {type(value).__name__} cannot be written as JSON")
     return plain()

@@ -67,7 +67,8 @@ def read_rows(data: Location, query: QueryRecord, after: int = 0, limit: int | N
     ledger = data / layout.LEDGER
     if not has_commits(ledger):
         raise StorageError(
-            f"the ledger in {ledger} is missing, with {query.rows} answers of {query.name}", hint=RESTORE_HINT
+            f"the ledger in {ledger} is missing, but it should have {query.rows} answers of {query.name}",
+            hint=RESTORE_HINT,
         )
     # The lock prevents the deletion of files that the log no longer names.
     with ledger.shared():

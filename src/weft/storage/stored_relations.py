@@ -37,7 +37,7 @@ _MOST_BYTES: Final = 256 * 2**20
 
 
 @dataclass(frozen=True)
-class Change:
+class RelationChange:
     """Rows to write to the table of a relation. If ``replaces`` is true, the new rows replace all old rows."""
 
     rows: pa.Table
@@ -77,7 +77,9 @@ class RelationLog:
             return self.current()
         return _at(self.rows.filter(pc.less_equal(self.rows.column(SINCE), pa.scalar(t, INSTANT))), self.relation)
 
-    def change_to(self, wanted: pa.Table, t: int, needed: Sequence[int], *, always: bool = False) -> Change | None:
+    def change_to(
+        self, wanted: pa.Table, t: int, needed: Sequence[int], *, always: bool = False
+    ) -> RelationChange | None:
         """Return the change that makes the relation equal to ``wanted`` from ``t`` on. Return None if nothing changes.
 
         The relation stays readable as of the instants ``needed``. The table is rewritten if it has many files or about
@@ -92,10 +94,10 @@ class RelationLog:
         if many or total > 2 * wanted.num_rows + _SLACK:
             compacted = pa.concat_tables([_last(self.rows, self.relation, min([*needed, t])), rows])
             if many or 2 * compacted.num_rows < total:
-                return Change(compacted, replaces=True, wanted=wanted)
-        return Change(rows, replaces=False, wanted=wanted)
+                return RelationChange(compacted, replaces=True, wanted=wanted)
+        return RelationChange(rows, replaces=False, wanted=wanted)
 
-    def changed(self, change: Change) -> RelationLog:
+    def changed(self, change: RelationChange) -> RelationLog:
         """Return the log after a change. The ``files`` of the result do not include the new file."""
         rows = change.rows if change.replaces else pa.concat_tables([self.rows, change.rows])
         last = pc.max(change.rows.column(SINCE)).cast(pa.int64()).as_py()
@@ -131,7 +133,7 @@ def read_relation_log(table: Location, relation: pa.Schema) -> RelationLog:
     return log
 
 
-def cache_written(table: Location, version: int, before: RelationLog, change: Change) -> None:
+def cache_written(table: Location, version: int, before: RelationLog, change: RelationChange) -> None:
     """Add a change to the cache after its commit as ``version``."""
     snapshot = delta_snapshot(table, check_files=False)
     if snapshot.version == version:

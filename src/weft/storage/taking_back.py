@@ -24,8 +24,9 @@ def require_own_files(table: Location, versions: Sequence[int]) -> None:
         gone = not commit_file(table, version).exists()
         if gone or not {file.location for file in added_files(table, version)} <= there:
             raise Conflict(
-                "since the last maintenance its rows share files with others and cannot be separated from them",
-                hint="Nothing was changed. A table that nothing uses can be dropped and loaded again.",
+                "since the last maintenance, the rows of the load share files with rows of other loads and "
+                "cannot be separated from them",
+                hint="Nothing was changed. If nothing uses the table, drop the table and load it again.",
             )
 
 

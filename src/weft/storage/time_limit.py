@@ -64,7 +64,7 @@ def require_time() -> None:
     limit = _current.get()
     if limit is not None and limit.over:
         raise LimitExceeded(
-            f"the query took longer than {limit.seconds:g} s", hint="Narrow it, or raise WEFT_QUERY_SECONDS."
+            f"the query took longer than {limit.seconds:g} s", hint="Restrict the query, or raise WEFT_QUERY_SECONDS."
         )
 
 

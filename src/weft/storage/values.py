@@ -32,7 +32,7 @@ def decode(values: Sequence[str | None], types: Sequence[DataType]) -> tuple[Val
     (7, None, Decimal('1.50'))
     """
     if len(values) != len(types):
-        raise StorageError(f"a stored row has {len(values)} values, its query {len(types)} columns")
+        raise StorageError(f"a stored row has {len(values)} values, but the query has {len(types)} columns")
     return tuple(None if text is None else _decode_one(text, type_) for text, type_ in zip(values, types, strict=True))
 
 

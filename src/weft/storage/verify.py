@@ -110,7 +110,8 @@ def _verify_one(data: Location, path: str, stored: StoredVersion, unsettled: boo
         return [
             Finding(
                 path,
-                f"the table is gone: {counted(stored.rows, 'row')} {'was' if stored.rows == 1 else 'were'} recorded",
+                f"the table is missing, but {counted(stored.rows, 'row')} "
+                f"{'was' if stored.rows == 1 else 'were'} recorded",
                 RESTORE_HINT,
             )
         ]
@@ -129,7 +130,7 @@ def _verify_one(data: Location, path: str, stored: StoredVersion, unsettled: boo
             return findings
         rows = counted(snapshot.rows, "row")
         problem = f"the table has {rows} at version {snapshot.version}, but {stored.rows} were recorded"
-        remedy = "Something other than Weft wrote to it, or a backup was restored in part. " + RESTORE_HINT
+        remedy = "Another program wrote to the table, or a backup was restored in part. " + RESTORE_HINT
         findings.append(Finding(path, problem, remedy))
     return findings
 
@@ -159,8 +160,8 @@ def _log_finding(path: str, error: StorageError, table: Location, stored: Stored
     last = last_commit(table)
     if last > stored.version and error.where == str(commit_file(table, last)):
         remedy = (
-            f"This commit was never recorded. Move {error.where} (and a .crc file of the same number) away: "
-            "the load or tick that wrote it is repeated."
+            f"The catalog never recorded this commit. Move {error.where} (and the .crc file with the same "
+            "number) away: Weft then repeats the load or tick that wrote the commit."
         )
         return Finding(path, finding.problem, remedy)
     return finding

@@ -122,7 +122,7 @@ def test_a_byte_of_the_manifest_is_another(built: Built, tmp_path: Path) -> None
     folder = copy_of(built, tmp_path / "state")
     for at in range(0, len(whole), 5):
         (folder / MANIFEST).write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
-        assert Arrangement.open(folder, KEY, SCHEMA).why_rebuilt == "its manifest is damaged"
+        assert Arrangement.open(folder, KEY, SCHEMA).why_rebuilt == "the manifest is damaged"
     require_right(built, folder)
 
 
@@ -158,7 +158,10 @@ def test_state_of_another_format(built: Built, tmp_path: Path) -> None:
     body = json.loads((folder / MANIFEST).read_bytes().splitlines()[0])
     raw = json.dumps({**body, "format": 2, "runs": "of another form"}).encode()
     (folder / MANIFEST).write_bytes(raw + b"\n%08x" % zlib.crc32(raw))
-    assert Arrangement.open(folder, KEY, SCHEMA).why_rebuilt == "its format is 2; this version of Weft writes 1"
+    assert (
+        Arrangement.open(folder, KEY, SCHEMA).why_rebuilt
+        == "the manifest has format 2, but this version of Weft writes 1"
+    )
     require_right(built, folder)
 
 
@@ -186,9 +189,9 @@ def test_a_hash_that_differs_in_one_type_has_another_version(monkeypatch: pytest
 def test_state_of_other_columns_and_another_key(built: Built, tmp_path: Path) -> None:
     folder = copy_of(built, tmp_path / "state")
     other_type = SCHEMA.set(1, pa.field("column 1", pa.int32()))
-    assert Arrangement.open(folder, KEY, other_type).why_rebuilt == "it carries other columns"
-    assert Arrangement.open(folder, KEY, SCHEMA.remove(8)).why_rebuilt == "it carries other columns"
-    assert Arrangement.open(folder, KEY[::-1], SCHEMA).why_rebuilt == "its key is column 0, column 1"
+    assert Arrangement.open(folder, KEY, other_type).why_rebuilt == "the arrangement has other columns"
+    assert Arrangement.open(folder, KEY, SCHEMA.remove(8)).why_rebuilt == "the arrangement has other columns"
+    assert Arrangement.open(folder, KEY[::-1], SCHEMA).why_rebuilt == "the key is column 0, column 1"
     assert by_protocol(folder, KEY[:1], built.table, [(None,)]) == matching(built.table.rows, [0], [(None,)], True)
     require_right(built, folder)
 

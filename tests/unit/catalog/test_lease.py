@@ -62,7 +62,7 @@ def test_one_holder_at_a_time_and_a_token_that_rises(home: Path, opened: Opened)
         assert catalog.lease() == second.lease
         second.release()
         assert catalog.lease() is None
-        with pytest.raises(LeaseLost, match="released already"):
+        with pytest.raises(LeaseLost, match="already released"):
             second.check()
         assert catalog.writer("load", "a", 11, 10).lease.token > second.lease.token
 

@@ -198,7 +198,7 @@ def test_a_format_that_never_was_is_refused_in_words(old_home: Path, number: obj
     with closing(sqlite3.connect(old_home / "catalog.sqlite")) as connection:
         connection.execute(f"UPDATE home SET format = {number}")
         connection.commit()
-    with pytest.raises(CatalogError, match=r"says that its format is .*, which no Weft has written"):
+    with pytest.raises(CatalogError, match=r"is damaged: it gives its format as .*, which no version of Weft writes"):
         open_catalog(old_home, at=0)
     assert glance.table_schemas(old_home) is None
 
@@ -207,7 +207,7 @@ def test_a_format_of_a_later_weft_is_refused_in_words(old_home: Path) -> None:
     with closing(sqlite3.connect(old_home / "catalog.sqlite")) as connection:
         connection.execute("UPDATE home SET format = 1000000")
         connection.commit()
-    with pytest.raises(CatalogError, match="has format 1000000, but this Weft reads only up to"):
+    with pytest.raises(CatalogError, match="has format 1000000, but this version of Weft reads formats up to"):
         open_catalog(old_home, at=0)
 
 

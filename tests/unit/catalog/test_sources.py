@@ -44,7 +44,7 @@ def test_a_source_is_named_by_its_table(catalog: Catalog) -> None:
     assert (source.name, source.kind, source.due_at, source.seen, source.trouble) == ("staff", "csv", 5, {}, None)
     with pytest.raises(NotFound, match="no source 'stav'"):
         catalog.sources.named("stav")
-    with pytest.raises(Conflict, match=r"has a source already: /staff\.csv"):
+    with pytest.raises(Conflict, match=r"already has a source: /staff\.csv"):
         catalog.sources.add(source.table_id, "csv", "/other.csv", {}, "clock", 60, 6)
     catalog.sources.troubled(source.table_id, 100, "away")
     assert (catalog.sources.all()[0].trouble, catalog.sources.all()[0].due_at) == ("away", 160)

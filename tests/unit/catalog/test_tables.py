@@ -51,11 +51,11 @@ def test_a_catalog_that_is_gone_is_not_an_empty_one(tmp_path: Path) -> None:
     for name in ("catalog.sqlite", "catalog.sqlite-wal", "catalog.sqlite-shm"):
         (tmp_path / name).unlink(missing_ok=True)
     for create in (True, False):
-        with pytest.raises(CatalogError, match="missing, but its data exists") as refused:
+        with pytest.raises(CatalogError, match="missing, but the data exists") as refused:
             open_catalog(tmp_path, create=create, at=0)
         assert refused.value.hint
     (tmp_path / "catalog.sqlite").touch()
-    with pytest.raises(CatalogError, match="missing, but its data exists"):
+    with pytest.raises(CatalogError, match="missing, but the data exists"):
         open_catalog(tmp_path, create=True, at=0)
 
 

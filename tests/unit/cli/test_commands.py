@@ -135,14 +135,14 @@ def test_run_with_json_prints_nothing_else(weft: Weft, home: Path, monkeypatch: 
     from weft.errors import LeaseBusy
 
     def run(self: Home, stop: object, *, delivered: Any, troubled: Any, **_: object) -> None:
-        troubled(LeaseBusy("another writer is at work"))
+        troubled(LeaseBusy("another process is writing to this home"))
         delivered([Delivered("q", "file:q.jsonl", 2, 2, None, False)])
 
     monkeypatch.setattr(Home, "run", run)
     assert weft("init").code == 0
     told = weft("run", "--json")
     assert told.json["delivered"] == [{"query": "q", "channel": "file:q.jsonl", "rows": 2, "error": None}]
-    assert "another writer is at work" in told.err
+    assert "another process is writing to this home" in told.err
 
 
 def test_doctor_tells_line_by_line(weft: Weft, made: Path) -> None:

@@ -21,7 +21,7 @@ def test_a_second_demo_leaves_the_first_one_and_says_so(
     monkeypatch.setattr(play, "play", lambda folder, stage: played.append(folder))
     assert weft("demo").out == ""
     Path("demo-home").mkdir()
-    assert "demo-home exists and is left unchanged; this demo makes demo-home-2." in weft("demo").out
+    assert "demo-home exists and is left unchanged; this demo creates demo-home-2." in weft("demo").out
     assert played == [Path("demo-home"), Path("demo-home-2")]
 
 

@@ -315,7 +315,7 @@ def test_a_second_ctrl_c_leaves_the_command_to_the_server(made: Path) -> None:
                 pass
             client.send_signal(signal.SIGINT)
             assert client.stderr is not None
-            assert "is finished first" in client.stderr.readline()
+            assert "first finishes its running step" in client.stderr.readline()
             client.send_signal(signal.SIGINT)
             assert "finishes the running step" in client.communicate(timeout=20)[1]
             assert client.returncode == 130
@@ -428,7 +428,7 @@ def test_a_server_that_lacks_a_variable_is_told_of_and_takes_it_over(
     assert re.fullmatch(
         r"note: this command runs in process \d+, not on the server. `weft serve` of this home "
         rf"\(process {reloadable.pid}\) has other settings than this terminal: WEFT_QUERY_ROWS is set here only; "
-        r"MAIL_WORD is set here only. `weft serve --reload` restarts the server with those of this terminal.\n",
+        r"MAIL_WORD is set here only. `weft serve --reload` restarts the server with the settings of this terminal.\n",
         err,
     )
     code, out, err = _in_words(made, "serve", "--reload", **given)

@@ -179,7 +179,7 @@ def test_a_foreign_file_where_the_socket_goes_is_refused_and_stays(home: Path, k
         there.symlink_to(foreign)
     with (
         Weft.open(home),
-        pytest.raises(Conflict, match="another file is in the place of the server's socket"),
+        pytest.raises(Conflict, match="another file has the path of the server's socket"),
         listening(home),
     ):
         pass

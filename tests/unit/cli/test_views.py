@@ -44,7 +44,7 @@ def test_a_view_that_fails_says_so_and_stops_no_other(
     staff("view", "add", "devs", "SELECT id FROM staff")
     done = staff("view", "refresh")
     assert done.code == 1 and "devs: 2 periods" in done.out
-    assert "over: sums, which the view reads, could not be refreshed" in done.out
+    assert "over: the view sums, which this view reads, could not be refreshed" in done.out
     assert "cannot be computed" in staff("view", "show", "sums").out
 
 

@@ -252,7 +252,7 @@ def test_the_policy_is_the_subscriptions_then_that_of_the_settings() -> None:
         ({"host": "h", "from": ANN, "user": "w"}, "but no password"),
         (
             {"host": "h", "from": ANN, "user": "w", "password_env": "NOT_THERE"},
-            "the variable NOT_THERE, which smtp.password_env names, is not set",
+            "the variable NOT_THERE, but this variable is not set",
         ),
         ({"host": "h", "from": ANN, "user": "w", "password_file": "none"}, "password_file cannot be read"),
         (

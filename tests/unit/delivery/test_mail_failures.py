@@ -47,16 +47,16 @@ def taken_later(site: Any, at: int = LATER) -> Post:
 
 NOT_YET = [
     ({"greeting": "421 too busy"}, "421 too busy"),
-    ({"greeting": DROP}, "it closed the connection"),
+    ({"greeting": DROP}, "the server closed the connection"),
     ({"greeting": "554 go away"}, "554 go away"),
     ({"EHLO": "421 closing", "HELO": "421 closing"}, "421 closing"),
-    ({"EHLO": DROP}, "it closed the connection"),
+    ({"EHLO": DROP}, "the server closed the connection"),
     ({"MAIL": "451 later"}, "refused the sender weft@example.com: 451 later"),
-    ({"MAIL": DROP}, "it closed the connection"),
+    ({"MAIL": DROP}, "the server closed the connection"),
     ({"RCPT": "450 greylisted"}, f"refused {ANN}: 450 greylisted"),
-    ({"RCPT": DROP}, "it closed the connection"),
+    ({"RCPT": DROP}, "the server closed the connection"),
     ({"DATA": "451 disk full"}, "refused the text: 451 disk full"),
-    ({"DATA": DROP}, "it closed the connection"),
+    ({"DATA": DROP}, "the server closed the connection"),
     ({"text": DROP}, ""),
     ({".": "452 no room"}, "refused the text: 452 no room"),
 ]
@@ -115,7 +115,7 @@ def test_an_answer_that_is_lost_after_the_text_is_unknown_and_goes_again_with_th
     held = subscribed(waiting)
     assert (held.state, held.delivered) == ("active", 0)
     assert "the answers 1 to 3 may have been sent" in (held.last_error or "")
-    assert "sent again under the same id" in (held.last_error or "")
+    assert "sends the answers again under the same id" in (held.last_error or "")
     assert waiting.deliver(held.next_attempt_at - 1) == []  # type: ignore[operator]
     again = taken_later(waiting).letters
     (first,) = script.letters
@@ -128,7 +128,7 @@ def test_an_answer_that_is_lost_is_held_where_the_subscription_says_so(site: Any
         settings(site.home, port)
         (failed,) = site.deliver()
     assert failed.parked
-    assert "`weft resume` sends them again" in (subscribed(site).last_error or "")
+    assert "`weft resume` sends the answers again" in (subscribed(site).last_error or "")
     assert site.deliver(LATER) == []
     site.writer.subscriptions.resume(1)
     assert len(taken_later(site).letters) == 1

@@ -79,7 +79,7 @@ def test_one_that_takes_too_long_is_ended_with_what_it_started(site: Any, progra
     site.tick(site.install("q", channel), 1)
     begun = time.monotonic()
     (failed,) = site.deliver()
-    assert "it took longer than 0.5 s" in (failed.error or "")
+    assert "the command took longer than 0.5 s" in (failed.error or "")
     assert time.monotonic() - begun < 15
     (entry,) = site.catalog.outbox.unsent()
     assert entry.state == "unknown"
@@ -94,7 +94,7 @@ def test_one_that_is_not_there_or_no_longer_allowed_is_told(site: Any, program: 
     site.tick(site.install("q", program(TAKES)), 1)
     (tmp_path / "program").unlink()
     (failed,) = site.deliver()
-    assert "does not start: No such file or directory" in (failed.error or "")
+    assert "did not start: No such file or directory" in (failed.error or "")
     (site.home / "weft.toml").unlink()
     (refused,) = site.deliver(LATER)
     assert "the settings do not allow the command" in (refused.error or "")

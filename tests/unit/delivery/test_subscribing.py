@@ -86,9 +86,9 @@ def test_what_cannot_be_subscribed_is_refused(weft: Weft) -> None:
     _install(weft, "other", "file:taken.jsonl")
     weft.subscribe("q", "file:a.jsonl")
     for name, to, error, told in (
-        ("q", "file:a.jsonl", Conflict, "goes to file:a.jsonl already"),
-        ("q", "file:taken.jsonl", Conflict, "'other' writes to file:taken.jsonl already"),
-        ("q", "cursor", Refused, "every query has it"),
+        ("q", "file:a.jsonl", Conflict, "file:a.jsonl is already a channel of the query"),
+        ("q", "file:taken.jsonl", Conflict, "'other' already writes to file:taken.jsonl"),
+        ("q", "cursor", Refused, "every query has a cursor"),
         ("q", "fil:a.jsonl", Refused, "did you mean file"),
         ("p", "file:b.jsonl", NotFound, "p"),
     ):
@@ -98,7 +98,7 @@ def test_what_cannot_be_subscribed_is_refused(weft: Weft) -> None:
     weft.subscribe("q", "file:taken.jsonl")
     with pytest.raises(NotFound, match="do not go to file:b") as found:
         weft.unsubscribe("q", "file:b.jsonl")
-    assert found.value.hint == "They go to file:a.jsonl, file:taken.jsonl."
+    assert found.value.hint == "The answers go to file:a.jsonl, file:taken.jsonl."
 
 
 def test_a_muted_channel_gets_nothing_and_then_what_waited(weft: Weft) -> None:
@@ -136,7 +136,7 @@ def test_answers_go_again_from_an_ordinal_on_under_new_ids(weft: Weft) -> None:
     for wrong in (0, 4):
         with pytest.raises(Refused, match=f"has no answer number {wrong}") as found:
             weft.redeliver("q", from_ordinal=wrong)
-        assert found.value.hint == "It has the answers 1 to 3."
+        assert found.value.hint == "Choose a number from 1 to 3."
     assert len(weft.redeliver("q")) == 2
     weft.deliver()
     assert _ordinals(weft, "b.jsonl") == [1, 2, 3, 1, 2, 3]
@@ -152,7 +152,7 @@ def test_a_table_takes_what_it_does_not_have_only(weft: Weft) -> None:
     weft.deliver()
     table = DeltaTable(str(weft.home / "delta" / "mine")).to_pyarrow_table()
     assert sorted(table.column("_ordinal").to_pylist()) == [1, 2, 3, 4]
-    assert weft.test_channel("delta:mine")[1].endswith("no test row was added, since the table contains answers only")
+    assert weft.test_channel("delta:mine")[1].endswith("no test row was added, because the table contains answers only")
     with pytest.raises(Refused, match="mine"):
         _install(weft, "other")
         weft.subscribe("other", "delta:mine")
@@ -199,7 +199,7 @@ def test_what_a_person_changes_while_a_message_goes_holds_from_the_next_one_on(
     def ending(channel: FileChannel, message: Any, position: str | None) -> None:
         send(channel, message, position)
         weft.unsubscribe("q", "file:a.jsonl")
-        with pytest.raises(Conflict, match="is under way"):
+        with pytest.raises(Conflict, match="is still being delivered"):
             weft.subscribe("q", "file:a.jsonl")
 
     with monkeypatch.context() as patched:
@@ -239,7 +239,7 @@ def test_a_test_message_says_that_it_is_one(weft: Weft) -> None:
         settings(weft.home, port)
         assert weft.test_channel(f"email:{ANN}") == (
             f"email:{ANN}",
-            f"127.0.0.1:{port} accepted a letter to {ANN}: 250 taken",
+            f"127.0.0.1:{port} accepted a message to {ANN}: 250 taken",
         )
     (found,) = post.letters
     assert found.message["Subject"] == "[weft] test message"
@@ -276,7 +276,7 @@ def test_the_home_tells_how_it_does(weft: Weft, clock: list[int], monkeypatch: p
     assert (found.failed, found.parked) == (0, 1)
     assert found.problems[0].startswith(f"email:{ANN} of q is parked: smtp.host is not set")
     checks = [check for check in weft.doctor() if check.name == "deliveries"]
-    assert [(check.ok, check.fix) for check in checks] == [(False, "fix the cause, then `weft resume q`")]
+    assert [(check.ok, check.fix) for check in checks] == [(False, "Correct the cause, then run `weft resume q`")]
     monkeypatch.setattr(health_module, "free_bytes", lambda _: (5 << 20, 1 << 30))
     assert "has only 5 MiB free" in weft.health().problems[-1]
 
@@ -292,7 +292,7 @@ def test_news_that_no_tick_takes_is_told(tmp_path: Path) -> None:
         now[0] += 600 * SECOND
         assert (weft.health().lag_us, weft.health().problems) == (600 * SECOND, ())
         (problem,) = weft.health(max_lag_us=300 * SECOND).problems
-        assert problem == "news has waited 10m for a tick: is `weft run` running?"
+        assert problem == "new rows have waited 10m for a tick: is `weft run` running?"
 
 
 def test_a_stalled_server_keeps_nobody_from_unsubscribing(weft: Weft) -> None:

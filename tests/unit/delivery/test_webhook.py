@@ -71,11 +71,11 @@ NOT_TAKEN = [
     (
         "302 Found\nLocation: http://127.0.0.1/other",
         "failed",
-        "a redirect to http://127.0.0.1/other, which Weft does not",
+        "a redirect to http://127.0.0.1/other, and Weft follows no redirects",
     ),
     (DROP_BEFORE, "", ""),
-    (DROP_AFTER, "unknown", "it closed the connection"),
-    (HANG, "unknown", "it did not respond in time"),
+    (DROP_AFTER, "unknown", "the server closed the connection"),
+    (HANG, "unknown", "the server did not respond in time"),
     (DRIP, "unknown", ""),
 ]
 

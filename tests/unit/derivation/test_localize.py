@@ -108,7 +108,7 @@ def test_random_queries_are_local() -> None:
         try:
             check(case.text.spark, schemas(case.history), from_now=case.salt % 2 == 0)
         except SqlError as refused:
-            assert "Split it" in str(refused)
+            assert "Split the query" in str(refused)
         else:
             checked += 1
     assert checked > 80

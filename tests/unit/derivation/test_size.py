@@ -48,7 +48,7 @@ def test_the_size_is_known_before_anything_is_derived(text: str) -> None:
 @pytest.mark.parametrize(("depth", "begin"), [(12, ABSENT), (6, NOT_IN), (40, ABSENT), (20, NOT_IN)])
 def test_deep_nesting_is_refused_soon(depth: int, begin: str) -> None:
     began = time.monotonic()
-    with pytest.raises(SqlError, match="Split it"):
+    with pytest.raises(SqlError, match="Split the query"):
         plan(nested(depth, begin), TABLES)
     assert time.monotonic() - began < 10
 

@@ -27,7 +27,7 @@ from weft.execution import compacting, driver_reader, look_ups, maintenance
 from weft.execution.compacting import Cleaned, Compacted
 from weft.execution.driver_reader import ReadBounds
 from weft.execution.look_ups import LookUps
-from weft.execution.outputs import Output, Outputs
+from weft.execution.outputs import Outputs, TickOutput
 from weft.location import Location
 from weft.storage import compaction, verify
 from weft.storage.data_files import file_batches, read_data_files
@@ -80,7 +80,7 @@ def answer(weft: Weft, word: str) -> None:
             schema=ledger_schema(),
         )
         outputs = Outputs(writer, tick.tick_id, again=False)
-        outputs.write(Output("ledger", layout.LEDGER, rows))
+        outputs.write(TickOutput("ledger", layout.LEDGER, rows))
         counts = {q.query_id: Count(2, None, None, t, t - 1) for q, ordinal, _ in found if ordinal % 2}
         writer.ticks.commit(tick.tick_id, counts, outputs.stored.values(), t)
 

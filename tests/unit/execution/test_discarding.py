@@ -80,19 +80,19 @@ def test_a_query_that_is_paused_keeps_the_rows_that_it_has_not_taken_in(weft: We
 def test_nothing_else_is_asked_of_such_a_table(weft: Weft, tmp_path: Path) -> None:
     weft.install("q", BEFORE, keep="synopsis", discard_history=True)
     for asked in (lambda: weft.install("h", "SELECT c FROM s"), lambda: weft.try_query("SELECT c FROM s", now=2)):
-        with pytest.raises(Refused, match="keeps no history"):
+        with pytest.raises(Refused, match="stores no history"):
             asked()
     weft.tick(now=20)
     with pytest.raises(Refused, match="rows of r were discarded"):
         weft.install("late", BEFORE, keep="synopsis")
     weft.remove("q")
-    with pytest.raises(Refused, match="keeps no history"):
+    with pytest.raises(Refused, match="stores no history"):
         weft.install("h", "SELECT c FROM s")
 
 
 def test_a_table_whose_history_is_asked_keeps_it(weft: Weft, tmp_path: Path) -> None:
     weft.install("h", "SELECT c FROM s")
-    with pytest.raises(Conflict, match="s is read by h"):
+    with pytest.raises(Conflict, match="h reads the history of s"):
         weft.install("q", BEFORE, keep="synopsis", discard_history=True)
     with pytest.raises(Refused, match="applies to synopses"):
         weft.install("q", BEFORE, discard_history=True)
@@ -150,5 +150,5 @@ def test_no_file_with_rows_outlives_the_tick_after_a_crash(point: str, weft: Wef
         assert answers(opened, "q") == {(3, "x"), (9, "y")}
         assert answers(opened, "other") == {(1, 1), (5, 2)}
         for keep in ("history", "synopsis"):
-            with pytest.raises(Refused, match=r"keeps no history|were discarded"):
+            with pytest.raises(Refused, match=r"stores no history|were discarded"):
                 opened.install("late", "SELECT a FROM r", keep=keep)

@@ -115,15 +115,18 @@ def test_what_is_not_few_is_left_to_spark(tmp_path: Path) -> None:
     whole = reader.whole("t", ["k"])
     assert (whole.rows, whole.how) == (
         None,
-        "the whole table, 60 rows, more than the 59 that the driver reads",
+        "the whole table, 60 rows, but the driver reads at most 59",
     )
     assert reader.news("t", [Slice("ts", 0, 20 * ms)], ["k"]).how == "20 rows from 1 file with 30 rows"
-    for low, high, why in ((0, 21, "the result exceeds 20 rows"), (25, 35, "2 files with 60 rows, more than the 40")):
+    for low, high, why in (
+        (0, 21, "the result exceeds 20 rows"),
+        (25, 35, "2 files with 60 rows, but the driver reads at most 40"),
+    ):
         news = reader.news("t", [Slice("ts", low * ms, high * ms)], ["k"])
         assert (news.rows, news.by) == (None, "Spark")
         assert news.how.startswith(why)
     three = reader.lookup("t", {"k": [pa.chunked_array([pa.array([1, 2, 3])])]}, [])
-    assert (three.rows, three.how) == (None, "3 keys, more than the 2 that the driver reads")
+    assert (three.rows, three.how) == (None, "3 keys, but the driver reads at most 2")
     assert len(read_keys(reader.lookup("t", {"k": [pa.chunked_array([pa.array([1, 2])])]}, []))) == 24
 
 

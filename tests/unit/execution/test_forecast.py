@@ -57,7 +57,7 @@ def test_small_tables_are_read_whole_and_keys_are_counted(weft: Weft) -> None:
     assert (found.way, found.quiet) == ("rows", None)
     read = {each.view: each for each in found.relations}
     news = read["posts__news"]
-    assert (news.what, news.by, news.how) == ("news of posts by ts", "driver", "7 rows from 2 files with 7 rows")
+    assert (news.what, news.by, news.how) == ("new rows of posts by ts", "driver", "7 rows from 2 files with 7 rows")
     parents = read["posts__by_id"]
     assert parents.what == "look-up of posts by id"
     assert parents.how.startswith("14 keys looked up in the whole table, 8 rows: 8 found")
@@ -90,9 +90,9 @@ def _caught_up(weft: Weft) -> None:
     ("bounds", "view", "why"),
     [
         (ReadBounds(news=6), "posts__news", "the result exceeds 6 rows or 64 MB"),
-        (ReadBounds(scanned=6), "posts__news", "2 files with 7 rows, more than the 6 that the driver reads"),
-        (ReadBounds(keys=13), "posts__by_id", "14 keys, more than the 13 that the driver reads"),
-        (ReadBounds(news=6), "posts__by_id", "its keys come from posts__news, which Spark reads"),
+        (ReadBounds(scanned=6), "posts__news", "2 files with 7 rows, but the driver reads at most 6"),
+        (ReadBounds(keys=13), "posts__by_id", "14 keys, but the driver reads at most 13"),
+        (ReadBounds(news=6), "posts__by_id", "the keys come from posts__news, which Spark reads"),
     ],
 )
 def test_what_is_beyond_a_bound_is_sparks(

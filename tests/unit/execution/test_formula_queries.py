@@ -211,7 +211,7 @@ def test_a_log_that_goes_on_with_another_state_is_told(weft: Weft, tmp_path: Pat
     load(weft, tmp_path, log, 9, 12)
     (report,) = weft.tick(now=_text(log.at[12] + 10 * SECOND)).reports
     assert report.outcomes[0].query.state == "failed"
-    assert "continues with time point 9, but the last one was 7" in str(report.outcomes[0].reason)
+    assert "continues with time point 9, but the last time point was 7" in str(report.outcomes[0].reason)
 
 
 def test_a_formula_always_is_a_synopsis(weft: Weft, tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_what_has_no_bound_is_refused_until_it_is_allowed(weft: Weft, tmp_path: 
     load(weft, tmp_path, log, 0, 3)
     with pytest.raises(SynopsisError, match=r"has no bound.*Theorem 3\.4") as refused:
         weft.install("twice", TWICE, language="mutl")
-    assert "--language mutl-minmax bounds it" in str(refused.value.hint)
+    assert "--language mutl-minmax bounds the relation" in str(refused.value.hint)
     weft.install("greatest", TWICE, language="mutl-minmax")
     weft.install("twice", TWICE, language="mutl", allow_unbounded=True)
     weft.install("once", "ONCE1 q(x)", language="mutl")

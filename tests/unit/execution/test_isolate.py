@@ -14,7 +14,7 @@ from weft.execution.spark_runner import Limits, SparkRunner, too_many
 from weft.planning.plan import plan
 
 LATE = LimitExceeded("the query took longer than 9 s", hint="Narrow it.")
-ENDED = JvmEnded("Spark's JVM ended", hint="The log may say why.")
+ENDED = JvmEnded("Spark's JVM ended", hint="Look for the cause in the log.")
 SHAPE = plan("SELECT msgid FROM msgs", TABLES)
 
 
@@ -71,10 +71,12 @@ def test_a_jvm_that_ended_once_for_no_known_reason_is_nobodys_fault() -> None:
 
 
 def test_a_reason_says_what_to_do() -> None:
-    assert reason("slow", LATE) == "the query took longer than 9 s. Narrow it. `weft resume slow` resumes it."
+    assert (
+        reason("slow", LATE) == "the query took longer than 9 s. Narrow it. To run the query again: weft resume slow."
+    )
     assert reason("q", too_many(1_500, 1_000)) == (
-        "the query found 1,500 new rows, but may add only 1,000 in a tick. "
-        "Restrict the query, or raise WEFT_QUERY_ROWS. `weft resume q` resumes it."
+        "the query found 1,500 new rows in one tick, but the limit is 1,000. "
+        "Restrict the query to fewer rows, or raise WEFT_QUERY_ROWS. To run the query again: weft resume q."
     )
     assert (
         reason("q", ExecutionError("a sum is beyond 64 bits", hint="Use i2f.")) == "a sum is beyond 64 bits. Use i2f."

@@ -19,7 +19,7 @@ from weft.catalog import layout
 from weft.catalog.records import Choice
 from weft.errors import LeaseLost, StorageError
 from weft.execution import outputs
-from weft.execution.outputs import Output, Outputs
+from weft.execution.outputs import Outputs, TickOutput
 from weft.execution.staging import stage, staged, unstage_all
 from weft.location import Location
 from weft.schedule.clock import now_us
@@ -151,5 +151,5 @@ def test_a_stale_writer_leaves_the_files_that_spark_writes_for_a_later_one(
     monkeypatch.setattr(outputs, "require_ledger", asleep)
     tick = stale.ticks.plan(now_us(), Choice(), 0)
     with pytest.raises(OSError, match="zstd"):
-        Outputs(stale, tick.tick_id, again=False).write(Output("ledger", layout.LEDGER, Written([])))  # type: ignore[arg-type]
+        Outputs(stale, tick.tick_id, again=False).write(TickOutput("ledger", layout.LEDGER, Written([])))  # type: ignore[arg-type]
     assert [each.name for each in writing.iterdir()] == [str(stale.lease.token + 1)]

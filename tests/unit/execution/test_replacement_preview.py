@@ -102,8 +102,8 @@ def ticked(weft: Weft, t: int, next_due: int | None = None) -> None:
         ("SELECT n, s FROM gone", {}, SqlError, "gone"),
         (NEW, {"to": ["file:b.jsonl"]}, Refused, "does not change its channels"),
         (NEW, {"digest": "hourly"}, Refused, "does not change its channels"),
-        (NEW, {"keep": "synopsis"}, Refused, "SQL that is answered from its tables' history"),
-        ("t(n, s)", {"language": "monpoly"}, Refused, "SQL that is answered from its tables' history"),
+        (NEW, {"keep": "synopsis"}, Refused, "SQL query that is answered from the history of its tables"),
+        ("t(n, s)", {"language": "monpoly"}, Refused, "SQL query that is answered from the history of its tables"),
         (NEW, {"every": "soon"}, Refused, "soon"),
     ],
 )

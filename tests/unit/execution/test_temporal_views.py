@@ -141,7 +141,7 @@ def test_nothing_comes_before_what_is_final(weft: Weft, file: Path) -> None:
         weft.poll_source("staff", now=400)
     weft.add_view("names", "SELECT name FROM staff")
     weft.refresh_views("names", now=500)  # several views share an instant
-    with pytest.raises(ClockError, match=r"names was refreshed at .* is earlier"):
+    with pytest.raises(ClockError, match=r"names was already refreshed at .* is later"):
         weft.refresh_views("names", now=499)
     weft.add_view("late", "SELECT id FROM staff")
     with pytest.raises(ClockError, match="the watermark of this home is"):

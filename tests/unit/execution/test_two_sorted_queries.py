@@ -104,14 +104,14 @@ def test_what_has_no_bound_is_refused_with_the_theorem(loaded: Weft) -> None:
 
 
 def test_a_history_that_is_asked_is_not_discarded(loaded: Weft) -> None:
-    with pytest.raises(Refused, match="evaluated over the kept history"):
+    with pytest.raises(Refused, match="evaluates the formula over the stored history"):
         loaded.install("always", ALWAYS, language="2fol", discard_history=True)
     loaded.install("always", ALWAYS, language="2fol")
-    with pytest.raises(Conflict, match="is read by always"):
+    with pytest.raises(Conflict, match="always reads the history"):
         loaded.install("first", FIRST, language="2fol", discard_history=True)
     loaded.remove("always")
     loaded.install("first", FIRST, language="2fol", discard_history=True)
-    with pytest.raises(Refused, match="keeps no history"):
+    with pytest.raises(Refused, match="stores no history"):
         loaded.install("always", ALWAYS, language="2fol")
 
 

@@ -181,7 +181,7 @@ def test_a_load_that_ended_in_the_middle_is_told_and_can_be_taken_back(
         with pytest.raises(Killed):
             weft.ingest_file(tmp_path / "a.csv", "t", ts_from="at", progress=kill)
         assert states(weft) == {1: "ended in the middle"}
-        with pytest.raises(Conflict, match="an unfinished load into t") as refused:
+        with pytest.raises(Conflict, match="into t is unfinished") as refused:
             weft.ingest_file([tmp_path / "a.csv", tmp_path / "b.csv"], "t", ts_from="at")
         assert "weft loads undo 1" in (refused.value.hint or "")
         assert weft.undo_load(1).load.rows == 1
@@ -210,7 +210,7 @@ def test_a_table_that_something_stands_on_keeps_its_name_and_stays(weft: Weft, t
         weft.drop_table("staff")
     for name in ("seen", "kept"):
         weft.remove(name)
-    for new, words in (("staff", "is a table 'staff' already"), ("a b", "cannot be a table's name")):
+    for new, words in (("staff", "is already a table 'staff'"), ("a b", "is not a valid name of a table")):
         with pytest.raises(Refused, match=words):
             weft.rename_table("t", new)
     assert weft.rename_table("t", "T").name == "T"

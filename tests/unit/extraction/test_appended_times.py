@@ -56,11 +56,11 @@ def test_rows_get_the_times_that_they_have(weft: Weft, form: Callable[[Any], Any
 @pytest.mark.parametrize(
     ("rows", "ts_from", "told"),
     [
-        ({"id": 1, "ts": dt.datetime(2020, 1, 1)}, None, "To take it from rows"),
+        ({"id": 1, "ts": dt.datetime(2020, 1, 1)}, None, "To take that instant from the rows"),
         (pd.DataFrame({"id": [1], "ts": [pd.Timestamp("2020-01-01")]}), None, "ts_from='ts' or --ts-from ts"),
         ([{"id": 1, "ts": dt.datetime(2020, 1, 1)}, {"id": 2}], "ts", "these rows, row 2"),
         ({"id": 1, "ts": "2020-01-01"}, "ts", "not of type TIMESTAMP"),
-        ({"id": 1}, "id", "'id' is INT, not an instant"),
+        ({"id": 1}, "id", "'id' is of type INT"),
         ({"id": 1}, "when", "the table has no column 'when'"),
         ({"id": 1}, "_by", "the table has no column '_by'"),
     ],

@@ -320,7 +320,7 @@ BOMBS: dict[str, tuple[str, str, Callable[[int], bytes], str]] = {
         "mail",
         "x.tar.gz",
         _tar(tarfile.REGTYPE, b"a", pack=_zip),
-        "decompresses to more",
+        "the decompressed archive is larger than",
     ),
     "a log without lines": ("log", "x.log.gz", _stream(b"a"), "MiB of text"),
     "a row to append": ("append", "x.jsonl", _row, LONG),

@@ -24,7 +24,7 @@ from weft.api.weft import Weft
 from weft.catalog import open_catalog
 from weft.errors import WeftError
 from weft.execution.home import OpenHome
-from weft.extraction.batches import DEFAULT_TIMING, Rejected, Timing
+from weft.extraction.batches import DEFAULT_TIMING, RejectedRecord, Timing
 from weft.extraction.byte_streams import PushBack
 from weft.extraction.files import bulk, csv_pieces, text_records, workers
 from weft.extraction.files.source import FileSource, open_file
@@ -78,7 +78,7 @@ class Read:
     """What a file gave: rows with their own time and place, rejected records by position, how many records."""
 
     rows: list[dict[str, Any]]
-    rejected: list[Rejected]
+    rejected: list[RejectedRecord]
     read: int
 
 

@@ -66,7 +66,9 @@ def test_a_correction_over_several_rows_of_a_key_makes_one_of_those_that_agree(w
 
 
 def test_where_no_row_held_all_columns_say_that_one_did(weft: Weft) -> None:
-    with pytest.raises(Refused, match=r"has no row with that key from 1970-01-03 00:00:00 UTC .*missing columns: name"):
+    with pytest.raises(
+        Refused, match=r"has no row with that key from 1970-01-03 00:00:00 UTC .*gives no value for: name"
+    ):
         weft.correct_source("staff", {"id": 3}, 2 * DAY, 4 * DAY, {"dept": "S"}, now=12 * DAY)
     weft.correct_source("staff", {"id": 3}, 2 * DAY, 11 * DAY, {"dept": "S", "name": "Coy"}, now=12 * DAY)
     assert told(weft)[-1] == (3, "Coy", "S", 2, None)

@@ -208,7 +208,9 @@ def test_nested_columns_keep_their_values_whole_and_have_types(tmp_path: Path) -
     assert declared == ["BIGINT", "STRUCT<a: ARRAY<STRING>>", "ARRAY<STRING>", "STRING"]
     assert [row["who"] for row in rows(source)] == ['{"a":[1.50,"é"]}', None]
     (note,) = source.notes
-    assert note == "nested values have types, which `weft describe` shows; read their parts as who.a, tags[0]"
+    assert (
+        note == "nested values have types, which `weft describe` shows; to read a part of a value, write who.a, tags[0]"
+    )
     lists = pa.array([[("k", [1, None])], None], pa.map_(pa.string(), pa.list_(pa.int32())))
     digits = pa.array([[Decimal("12345678901234567890.12")], []], pa.list_(pa.decimal128(38, 2)))
     pq.write_table(pa.table({"m": lists, "s": [{"a": 1}, None], "d": digits}), tmp_path / "x.parquet")
@@ -217,13 +219,15 @@ def test_nested_columns_keep_their_values_whole_and_have_types(tmp_path: Path) -
     assert found == [('{"k":[1,null]}', '{"a":1}', "[12345678901234567890.12]"), (None, None, "[]")]
     declared = [kind.declared for _, kind in source.columns]
     assert declared == ["MAP<STRING, ARRAY<BIGINT>>", "STRUCT<a: BIGINT>", "ARRAY<DECIMAL(38,2)>"]
-    assert source.notes[0].endswith("as m['…'], s.a, d[0]")
+    assert source.notes[0].endswith("write m['…'], s.a, d[0]")
 
 
 def test_nested_values_of_other_names_and_kinds_are_told_as_they_are_stored(tmp_path: Path) -> None:
     text = '{"a b":[1],"m":{"x":1},"n":[]}\n{"a b":[2.5],"m":3,"n":{"y":2}}\n'
     source = opened(tmp_path / "x.jsonl", text)
-    assert "nested values have types, which `weft describe` shows; read their parts as a_b[0]" in source.notes
+    assert (
+        "nested values have types, which `weft describe` shows; to read a part of a value, write a_b[0]" in source.notes
+    )
     assert any(
         "without a common type are stored as JSON text: m, n; read a part with GET_JSON_OBJECT(m, '$…')" in note
         for note in source.notes

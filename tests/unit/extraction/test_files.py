@@ -14,7 +14,7 @@ import pytest
 
 from weft.algebra.schema import Column, DataType, TableSchema
 from weft.errors import ExtractionError, NotFound, Refused
-from weft.extraction.batches import DEFAULT_TIMING, MAX_LINE, Batch, Rejected, Timing, arrow_type
+from weft.extraction.batches import DEFAULT_TIMING, MAX_LINE, Batch, RejectedRecord, Timing, arrow_type
 from weft.extraction.files.source import FileSource, digest, open_file
 from weft.instants import DAY_US
 
@@ -36,7 +36,7 @@ def types_of(source: FileSource) -> dict[str, str]:
 
 def read(
     source: FileSource, timing: Timing = DEFAULT_TIMING, latest: int | None = None
-) -> tuple[list[dict[str, object]], list[Rejected]]:
+) -> tuple[list[dict[str, object]], list[RejectedRecord]]:
     batches: list[Batch] = list(source.batches(timing, latest))
     rows = [row for batch in batches for row in batch.rows.to_pylist()]
     assert [row.pop("_seq") for row in rows] == list(range(len(rows)))
@@ -163,7 +163,7 @@ def test_no_record_of_a_bad_csv_is_lost(tmp_path: Path) -> None:
     assert [row["a"] for row in rows] == [1, 5, 9]
     assert {each.position: each.raw for each in rejected} == {f"line {n + 1}": lines[n] for n in (2, 3, 4, 6, 7, 8)}
     reasons = {each.position: each.reason for each in rejected}
-    assert reasons["line 3"] == "1 cell instead of 2"
+    assert reasons["line 3"] == "1 cell, but the header has 2"
     assert reasons["line 7"] == "not of the column's type: a"
     assert "UTF-8" in reasons["line 8"]
     assert "NUL" in reasons["line 9"]

@@ -90,7 +90,7 @@ def test_a_level_of_the_index_that_a_column_equals_is_that_column() -> None:
 
 
 def test_rows_without_columns_are_refused() -> None:
-    assert refusal(pd.DataFrame(index=[1, 2]), i="INT").message == "2 rows have no columns"
+    assert refusal(pd.DataFrame(index=[1, 2]), i="INT").message == "the DataFrame has 2 rows, but no columns"
     assert read(pd.DataFrame(), i="INT") == []
 
 

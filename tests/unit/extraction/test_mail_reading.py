@@ -16,7 +16,7 @@ import pytest
 
 from letters import AT, letter, spool
 from weft.errors import ExtractionError, NotFound, Refused
-from weft.extraction.batches import MAX_LINE, Rejected, Row, Timing, TsOrder
+from weft.extraction.batches import MAX_LINE, RejectedRecord, Row, Timing, TsOrder
 from weft.extraction.mail.arrival_order import read_mail
 from weft.instants import DAY_US
 
@@ -47,15 +47,15 @@ def packed(files: dict[str, bytes], mode: str = "w") -> bytes:
 
 def loaded(
     *paths: Path, ts_from: str | None = None, ts_order: TsOrder = "own", newsgroup: str | None = None
-) -> list[Row | Rejected]:
+) -> list[Row | RejectedRecord]:
     return list(read_mail(paths, newsgroup=newsgroup, timing=Timing(ts_from, ts_order), at=AT))
 
 
-def ids(items: Iterable[Row | Rejected]) -> list[str]:
+def ids(items: Iterable[Row | RejectedRecord]) -> list[str]:
     return [str(item.values["msgid"]) if isinstance(item, Row) else f"!{item.position}" for item in items]
 
 
-def day(item: Row | Rejected) -> int | None:
+def day(item: Row | RejectedRecord) -> int | None:
     assert isinstance(item, Row)
     return None if item.own_time is None else time.gmtime(item.own_time // 1_000_000).tm_mday
 
@@ -90,7 +90,7 @@ def test_how_far_ahead_a_date_may_lie(tmp_path: Path) -> None:
     )
     first, second = loaded(tmp_path)
     assert isinstance(first, Row)
-    assert isinstance(second, Rejected)
+    assert isinstance(second, RejectedRecord)
     assert second.reason.endswith("more than 1d ahead of the clock")
     timing = Timing(future_us=2 * DAY_US)
     assert all(isinstance(item, Row) for item in read_mail([tmp_path], newsgroup=None, timing=timing, at=AT))
@@ -110,7 +110,7 @@ def test_what_is_rejected_keeps_its_place_and_its_bytes(tmp_path: Path) -> None:
     spool(tmp_path, files)
     found = loaded(tmp_path, ts_from="date")
     assert ids(found) == ["!7", "m9", "m10", "!12", "z"]
-    rejected = [item for item in found if isinstance(item, Rejected)]
+    rejected = [item for item in found if isinstance(item, RejectedRecord)]
     assert [item.raw for item in rejected] == [b"\0", files["12"]]
     assert {item.source for item in rejected} == {str(tmp_path)}
 
@@ -168,13 +168,13 @@ def test_a_line_of_many_megabytes_is_rejected_and_the_next_message_read(tmp_path
     long = letter("x" * (3 * MAX_LINE) + "\nend\n")
     (tmp_path / "box").write_bytes(mbox([long, letter(Message_ID="<2@x>")]))
     rejected, after = loaded(tmp_path / "box")
-    assert isinstance(rejected, Rejected)
+    assert isinstance(rejected, RejectedRecord)
     assert "a line of more than 1 MiB" in rejected.reason
     assert rejected.raw == ENVELOPE + long + b"\n"
     assert ids([after]) == ["2@x"]
     spool(tmp_path / "d", {"1": long})
     [rejected] = loaded(tmp_path / "d")
-    assert isinstance(rejected, Rejected)
+    assert isinstance(rejected, RejectedRecord)
     assert rejected.raw == long
 
 
@@ -185,7 +185,7 @@ def test_a_record_too_large_to_hold_comes_in_pieces(tmp_path: Path, monkeypatch:
     (tmp_path / "box").write_bytes(mbox([large, letter(Message_ID="<2@x>")]))
     spool(tmp_path / "d", {"1": large})
     for path, whole in ((tmp_path / "box", ENVELOPE + large + b"\n"), (tmp_path / "d", large)):
-        pieces = [item for item in loaded(path) if isinstance(item, Rejected)]
+        pieces = [item for item in loaded(path) if isinstance(item, RejectedRecord)]
         assert len(pieces) > 3
         assert b"".join(piece.raw for piece in pieces) == whole
         assert len({piece.position for piece in pieces}) == len(pieces)
@@ -216,7 +216,7 @@ def test_a_tar_damaged_in_the_middle_tells(tmp_path: Path) -> None:
     (tmp_path / "t.tar").write_bytes(raw)
     found = loaded(tmp_path / "t.tar")
     assert ids(found)[:2] == ["1@x", "2@x"]
-    [rest] = [item for item in found if isinstance(item, Rejected)]
+    [rest] = [item for item in found if isinstance(item, RejectedRecord)]
     assert b"<5@x>" in rest.raw
 
 
@@ -233,7 +233,7 @@ def test_links_in_a_tar_are_the_article_and_nothing_outside(tmp_path: Path) -> N
     (tmp_path / "t.tar").write_bytes(out.getvalue())
     found = loaded(tmp_path / "t.tar")
     assert [item.values["newsgroup"] for item in found if isinstance(item, Row)] == ["a", "b"]
-    [rejected] = [item for item in found if isinstance(item, Rejected)]
+    [rejected] = [item for item in found if isinstance(item, RejectedRecord)]
     assert rejected.raw == b"/etc/passwd"
 
 

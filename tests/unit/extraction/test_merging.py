@@ -15,7 +15,7 @@ import pytest
 from weft.api import Weft
 from weft.errors import NotFound, Refused
 from weft.execution.append_rows import OWN_TIME, SEQ
-from weft.extraction.batches import Batch, Rejected
+from weft.extraction.batches import Batch, RejectedRecord
 from weft.extraction.files.given_files import input_files
 from weft.extraction.merging import BEFORE_ALL, Timed, merged
 from weft.storage.data_files import read_data_files
@@ -54,9 +54,9 @@ def _timed(source: list[tuple[str, int | None]], draw: random.Random) -> Timed:
         while left:
             count = draw.randrange(len(left)) + 1
             rows = pa.table([[n for n, _ in left[:count]], [t for _, t in left[:count]], range(count)], schema=SCHEMA)
-            yield Batch(rows, (), count, tuple(Rejected("s", name, "", b"") for name, _ in left[:count]))
+            yield Batch(rows, (), count, tuple(RejectedRecord("s", name, "", b"") for name, _ in left[:count]))
             left = left[count:]
-        yield Batch(SCHEMA.empty_table(), (Rejected("s", "end", "bad", b"x"),), 1)
+        yield Batch(SCHEMA.empty_table(), (RejectedRecord("s", "end", "bad", b"x"),), 1)
 
     first = source[0][1] if source else None
     return Timed(BEFORE_ALL if first is None else first, batches)

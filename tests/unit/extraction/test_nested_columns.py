@@ -190,7 +190,7 @@ def test_files_give_types_keep_to_them_and_add_fields_with_evolve(home: Weft, tm
         assert record.reason == "not of the column's type: who"
         third = _lines(tmp_path / "3.jsonl", {"id": 5, "who": {"name": "cy", "age": 4}})
         load = home.ingest_file(third, "t")
-        assert any("add them with --evolve" in note for note in load.notes) and load.stored == 1
+        assert any("add the fields with --evolve" in note for note in load.notes) and load.stored == 1
         fourth = _lines(tmp_path / "4.jsonl", {"id": 6, "who": {"name": "di", "age": 5}, "tags": []})
         load = home.ingest_file(fourth, "t", evolve=True)
         assert not any("--evolve" in note for note in load.notes)
@@ -264,4 +264,4 @@ def test_a_text_that_replaces_another_gives_nested_columns_of_its_types(home: We
         for text in ("SELECT m AS c, who FROM t", "SELECT TO_JSON(tags) AS c, who FROM t"):
             with pytest.raises(Conflict, match="ARRAY<STRING>") as caught:
                 home.install("q", text, replace=True)
-            assert "nested ones: TO_JSON, FROM_JSON" in str(caught.value.hint)
+            assert "for nested columns with TO_JSON and FROM_JSON" in str(caught.value.hint)

@@ -69,8 +69,8 @@ def test_what_a_folder_has_besides_files_is_told_and_not_read(weft: Weft, tmp_pa
     done = ingest(weft, folder)
     assert done.stored == 1
     if load == "file":
-        assert done.notes[0].startswith("skipped, since links and devices in a folder are not followed: ")
-        assert f"{folder}/below" in done.notes[0] and "and 1 more; to load them, name them" in done.notes[0]
+        assert done.notes[0].startswith("skipped, because Weft does not follow links and devices in a folder: ")
+        assert f"{folder}/below" in done.notes[0] and "and 1 more. To load them, name them" in done.notes[0]
     else:
         told = {each.position for each in weft.quarantined()}
         assert told == {"below", "link.csv", "pipe.csv", "socket.csv", "device.csv", "dangling.csv"}

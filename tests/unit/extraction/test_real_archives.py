@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from letters import AT
-from weft.extraction.batches import Rejected, Row, Timing
+from weft.extraction.batches import RejectedRecord, Row, Timing
 from weft.extraction.mail.arrival_order import read_mail
 
 pytestmark = pytest.mark.data
 
-Items = list[Row | Rejected]
+Items = list[Row | RejectedRecord]
 
 
 def _rows(items: Items) -> list[Row]:
@@ -40,7 +40,7 @@ def _unbracketed(written: str) -> str:
 
 
 def test_every_article_is_a_row_a_group_or_has_an_impossible_date(news: Items, index: list[dict[str, str]]) -> None:
-    rejected = [item for item in news if isinstance(item, Rejected)]
+    rejected = [item for item in news if isinstance(item, RejectedRecord)]
     assert sorted(item.position for item in rejected) == ["sci.crypt/16027", "sci.electronics/53718"]
     assert all("+1700': an offset beyond 14 hours" in item.reason for item in rejected)
     lost = {"<1993Apr25.154207.2359@lub001.lamar.edu>", "<1993Apr17.220904.2330@lub001.lamar.edu>"}

@@ -93,11 +93,11 @@ def test_what_has_not_changed_is_no_change(weft: Weft, file: Path) -> None:
     ("lines", "why"),
     [
         ([HEAD], "is empty, but had 2 rows"),
-        ([HEAD, ANN, "2,Ben"], "2 cells instead of 3"),
+        ([HEAD, ANN, "2,Ben"], "2 cells, but the header has 3"),
         ([HEAD, ANN, "two,Ben,"], "not of the column's type: id"),
         ([HEAD, ANN, "1,Ben,"], r"several rows with the same key \(id\): 1: 2 rows"),
         (["id,name", "1,Ann"], "no longer has the column dept"),
-        ([HEAD + ",pay", ANN + ",7"], "it also has pay"),
+        ([HEAD + ",pay", ANN + ",7"], "the file also has pay"),
         ([], "is empty, but had 2 rows"),
     ],
 )

@@ -78,7 +78,10 @@ def test_a_new_partition_begins_at_its_earliest_record() -> None:
     ("seen", "why"),
     [
         ({"topic_id": "T", "offsets": {"0": 3}}, "has deleted unread records of partition 0: offsets 3 to 4"),
-        ({"topic_id": "T", "offsets": {"1": 8}}, "partition 1 of the topic ends at offset 7"),
+        (
+            {"topic_id": "T", "offsets": {"1": 8}},
+            "partition 1 of the topic no longer exists: the partition now ends at offset 7",
+        ),
         ({"topic_id": "S", "offsets": {"0": 6}}, "the topic was deleted and created again"),
         ({"topic_id": "T", "offsets": {"3": 0}}, "the topic was deleted and created again"),
     ],

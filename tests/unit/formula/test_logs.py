@@ -58,9 +58,9 @@ def test_every_form_of_a_log_is_read_whatever_the_chunks(chunk: int, monkeypatch
         ("@1\nZ(1)", "Z is not a predicate of the signature", 2),
         ("@1 P(a)", "(a) is not a row of P, whose columns are BIGINT", 1),
         ("@1 P(9223372036854775808)", "is not a row of P", 1),
-        ("@1 P(1,2)", "P has 1 columns, and here are 2 values", 1),
+        ("@1 P(1,2)", "P has 1 column, but this row has 2 values", 1),
         ("@1 P(1 2)", "values are separated by ','", 1),
-        ("@2 P(1)\n\n@1 P(1)", "time point 1 is at 1, before the preceding one at 2", 3),
+        ("@2 P(1)\n\n@1 P(1)", "time point 1 is at 1, which is earlier than the preceding time point at 2", 3),
         ("@x", "'x' is not a time", 1),
         ("@0.0000001", "is not a time", 1),
         ('@1 R(1, "a', "is not allowed in a log", 1),
@@ -107,11 +107,11 @@ def test_events_of_dejavu_are_time_points() -> None:
 @pytest.mark.parametrize(
     ("lines", "timed", "message"),
     [
-        (["open,a,b"], False, "open has 1 columns in the specification"),
-        (["bid,a,b"], False, "compared by order but is not a number"),
+        (["open,a,b"], False, "open has 1 column in the specification"),
+        (["bid,a,b"], False, "compares a value by order, but the value is not a number"),
         (["go,x"], True, "'x' is not a time"),
         (["go,-2"], True, "the time -2 is negative"),
-        (["go,1", "2"], True, "the line has a time and no event"),
+        (["go,1", "2"], True, "the line has a time but no event"),
     ],
 )
 def test_what_is_no_event_is_refused(lines: list[str], timed: bool, message: str) -> None:

@@ -64,13 +64,13 @@ def test_operators_bind_as_in_monpoly(text: str, expected: algebra.Formula) -> N
     [
         ("A() AND", "a formula or a term is expected here; the text ends"),
         ("A() AND\n  Z(1)", "Z is not a predicate of the signature"),
-        ("P(1, 2)", "P has 1 columns, and 2 terms are given"),
-        ('P("a")', "types clash: column 1 of P is an integer, but this is a text"),
+        ("P(1, 2)", "P has 1 column, but 2 terms are given"),
+        ('P("a")', "types clash: column 1 of P is an integer, but this term is a text"),
         ("P(x) AND W(x)", "types clash"),
         ("P(x) AND x = 1.5", "types clash"),
-        ("x <- SUM y W(y)", "types clash: SUM of y is a number, but this is a text"),
+        ("x <- SUM y W(y)", "types clash: SUM of y is a number, but this term is a text"),
         ("x <- SUM z P(y)", "z is aggregated but is not free"),
-        ("x <- SUM y; z P(y)", "z is grouped by but is not free"),
+        ("x <- SUM y; z P(y)", "z is a grouping variable but is not free"),
         ("NEXT A()", "NEXT looks into the future"),
         ("A() UNTIL B()", "UNTIL looks into the future"),
         ("(P(x) AND EVENTUALLY[0,3] P(x))", "EVENTUALLY looks into the future"),
@@ -79,14 +79,14 @@ def test_operators_bind_as_in_monpoly(text: str, expected: algebra.Formula) -> N
         ("ONCE(1,1] A()", "the interval is negative or empty"),
         ("ONCE[1y,2] A()", "a unit of time is one of"),
         ("ONCE[1 A()", "',' and the upper end"),
-        ("LET Z(x) = R(x, y) IN Z(1)", "its parameters are (x), the free variables of its formula are (x, y)"),
+        ("LET Z(x) = R(x, y) IN Z(1)", "the parameters are (x), but the free variables of the formula are (x, y)"),
         ("A() $ B()", "'$', which is not allowed here"),
-        ('W(x) AND x MATCHES r"\\(a\\)\\1"', "has a back reference"),
-        ('W(x) AND x MATCHES r"a" (y)', "1 groups are named, but the expression has 0"),
-        ("P(x) AND x = 1 / 0", "it divides by zero"),
+        ('W(x) AND x MATCHES r"\\(a\\)\\1"', "do not support back references"),
+        ('W(x) AND x MATCHES r"a" (y)', "names 1 group, but the regular expression has 0"),
+        ("P(x) AND x = 1 / 0", "the divisor is zero"),
         ("P(x) AND x = 9223372036854775808", "9223372036854775808 does not fit into 64 bits"),
         ("P(-9223372036854775809)", "-9223372036854775809 does not fit into 64 bits"),
-        ("P(x) P(x)", "nothing, or an operator, may follow"),
+        ("P(x) P(x)", "an operator or the end is expected here"),
         ("(" * 200 + "A()" + ")" * 200, "nested more than"),
         (" AND ".join(["A()"] * 3_000), "a chain of more than 150 formulas"),
         ("P(x) AND x < " + " + ".join(["1"] * 500), "a chain of more than 150 terms"),
@@ -120,7 +120,7 @@ def test_a_recursive_let_is_a_fixpoint_that_speaks_of_earlier_time_points() -> N
     body = "(R(x, y) OR (EXISTS z. (PREVIOUS X(x, z)) AND R(z, y)))"
     found = reading(f"LETPAST X(x, y) = {body} IN X(u, v) AND P(u)", KNOWN).formula
     assert found == counted_reading(f"MU X(x, y) = {body} IN X(u, v) AND P(u)", KNOWN).formula
-    with pytest.raises(FormulaError, match="put PREVIOUS before it"):
+    with pytest.raises(FormulaError, match="put PREVIOUS before X"):
         reading("LETPAST X(x) = P(x) OR X(x) IN X(x)", KNOWN)
 
 
@@ -131,7 +131,7 @@ def test_a_recursive_let_is_a_fixpoint_that_speaks_of_earlier_time_points() -> N
         ("P(x) AND ⧫[0,5] Q(x)", "⧫ is not supported", "Write ONCE,"),
         ("P(x) AND x ≠ 3", "≠ is not supported", "Write NOT … = …,"),
         ("◊ P(x)", "◊ is not supported", "with ONCE."),
-        ("P({a: 1})", "records are not supported", "a column of its own"),
+        ("P({a: 1})", "records are not supported", "one column for each field"),
         ("MU X. P(x) OR PREVIOUS X", "MU is a word of µTL", "--language mutl"),
         ("P(x) AND DISTINCT Q(x)", "DISTINCT is a word of µTL", "--language mutl"),
     ],

@@ -108,8 +108,8 @@ def test_warnings() -> None:
         return [note.text for note in found.notes if note.level == "warning"]
 
     assert warnings("Q1") == warnings("Q3") == warnings("Q4") == warnings("Q5") == []
-    assert "reads msgs whole" in warnings("pairs")[0]
-    assert "Require an age" in warnings("unreplied")[0]
+    assert "reads all of msgs" in warnings("pairs")[0]
+    assert "Require a minimum age" in warnings("unreplied")[0]
 
 
 def test_what_from_now_on_costs_is_told_in_the_names_of_the_text() -> None:
@@ -117,7 +117,7 @@ def test_what_from_now_on_costs_is_told_in_the_names_of_the_text() -> None:
     for text in ("SELECT sender FROM msgs WHERE newsgroup = 'a'", pairs):
         found = explain(plan(text, TABLES, from_now=True))
         (told,) = [note.text for note in found.notes if note.level == "warning"]
-        assert "--from now" in told and "reads msgs whole" in told and "_before" not in told
+        assert "--from now" in told and "reads all of msgs" in told and "_before" not in told
 
 
 def test_the_assumed_table_is_the_one_of_mail() -> None:

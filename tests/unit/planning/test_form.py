@@ -85,7 +85,7 @@ def test_a_new_column_changes_nothing() -> None:
 def test_another_format_is_not_read() -> None:
     form = stored_form(plan(TEXT, TABLES))
     body = json.dumps({**json.loads(form.body), "format": 99})
-    with pytest.raises(PlanMismatch, match="the plan has format 99, this Weft reads 1"):
+    with pytest.raises(PlanMismatch, match="the plan has format 99, but this version of Weft reads 1"):
         restored_plan(body, form.signature, TABLES.values())
 
 
@@ -103,7 +103,9 @@ def test_a_plan_over_a_table_that_is_gone_is_not_read() -> None:
 
 def test_a_plan_that_is_not_the_one_expected_is_not_run() -> None:
     form = stored_form(plan(TEXT, TABLES))
-    with pytest.raises(PlanMismatch, match=f"the stored plan abc reads back as {form.signature}: it is another query"):
+    with pytest.raises(
+        PlanMismatch, match=f"the stored plan abc reads back as the plan {form.signature} of another query"
+    ):
         restored_plan(form.body, "abc", TABLES.values())
 
 

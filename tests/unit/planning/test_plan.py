@@ -83,10 +83,13 @@ def test_what_comes_to_too_much_is_refused_with_its_number(monkeypatch: pytest.M
     with pytest.raises(SqlError) as refused:
         plan(text, TABLES)
     assert refused.value.message == (
-        "the derived query names 4 tables, more than 3: each table and comparison with NOW() becomes a branch that "
-        "reads all others, and NOT EXISTS grows with each level of nesting"
+        "the SQL that Weft derives from the query names 4 tables, but at most 3 are allowed: each table and each "
+        "comparison with NOW() adds a branch that reads all other tables, and NOT EXISTS adds more with each level of "
+        "nesting"
     )
-    assert refused.value.hint == "Split it into several queries; one can read another's answers FROM results.NAME."
+    assert refused.value.hint == (
+        "Split the query into several queries; a query can read the answers of another query FROM results.NAME."
+    )
 
 
 def test_the_news_of_many_queries_are_found_by_their_parameters() -> None:

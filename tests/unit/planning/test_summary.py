@@ -8,15 +8,15 @@ from netnews import TABLES
 from weft.algebra.schema import STRING
 from weft.catalog.records import results_schema
 from weft.planning.explain import explain
-from weft.planning.how_many import Extent, how_many
+from weft.planning.how_many import TableExtent, how_many
 from weft.planning.plan import plan
-from weft.planning.summary import WIDTH, Summary, summary
+from weft.planning.summary import WIDTH, CauseSummary, summary
 
 DAY = 86_400_000_000
 BLOCKED = "NOT EXISTS (SELECT 1 FROM msgs r WHERE r.inreplyto = m.msgid)"
 
 
-def told(text: str, *, from_now: bool = False) -> Summary:
+def told(text: str, *, from_now: bool = False) -> CauseSummary:
     return summary(plan(text, TABLES, from_now=from_now))
 
 
@@ -110,7 +110,7 @@ def test_constant_rows_and_queries_that_never_answer() -> None:
     )
     never = explain(plan("SELECT msgid FROM msgs WHERE NOW() < ts", TABLES))
     assert never.brief[0] == "No answer can ever appear." and "contradict each other" in never.brief[1]
-    assert how_many(never.summary, {"msgs": Extent(5)}) is None
+    assert how_many(never.summary, {"msgs": TableExtent(5)}) is None
 
 
 def test_from_now_on_what_was_an_answer_is_none() -> None:
@@ -149,23 +149,23 @@ def test_from_now_on_what_was_an_answer_is_none() -> None:
     ],
 )
 def test_how_many_there_may_be(text: str, said: str | None) -> None:
-    sizes = {"msgs": Extent(800, 0, 40 * DAY), "users": Extent(0), "staff": Extent(1, 7, 7)}
+    sizes = {"msgs": TableExtent(800, 0, 40 * DAY), "users": TableExtent(0), "staff": TableExtent(1, 7, 7)}
     assert how_many(told(text), sizes) == said
 
 
 def test_from_now_on_the_past_is_not_counted() -> None:
     found = told("SELECT sender FROM msgs", from_now=True)
-    assert how_many(found, {"msgs": Extent(2, 0, 1)}, from_now=True) == (
+    assert how_many(found, {"msgs": TableExtent(2, 0, 1)}, from_now=True) == (
         "How many: at most one for each row of msgs; rows now: 2."
     )
 
 
 def test_from_now_on_each_select_counts_and_a_view_bounds_nothing() -> None:
     found = told("SELECT sender FROM msgs UNION SELECT msgid FROM msgs", from_now=True)
-    assert how_many(found, {"msgs": Extent(2, 0, 1)}, from_now=True) == (
+    assert how_many(found, {"msgs": TableExtent(2, 0, 1)}, from_now=True) == (
         "How many: at most two for each row of msgs; rows now: 2."
     )
-    assert how_many(told("SELECT name FROM staff"), {"staff": Extent(3, 0, 1, view=True)}) == (
+    assert how_many(told("SELECT name FROM staff"), {"staff": TableExtent(3, 0, 1, view=True)}) == (
         "How many: `weft try` counts the present answers (staff has 3 recorded changes)."
     )
 

@@ -33,7 +33,7 @@ def test_one_whose_relations_had_other_columns_is_not_read() -> None:
     signature = hashlib.sha256(body.encode()).hexdigest()[:16]
     now = formula_synopsis("ONCE[1m,2m] p(x)", "monpoly", {"p": P})
     assert json.loads(now.body) | {"relations": []} == json.loads(body) | {"relations": []}
-    with pytest.raises(PlanMismatch, match="another version of Weft installed it") as refused:
+    with pytest.raises(PlanMismatch, match="another version of Weft installed the query") as refused:
         restored_synopsis(body, signature, [P])
     assert refused.value.hint is not None
     assert "install it again" in refused.value.hint

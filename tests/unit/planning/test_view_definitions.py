@@ -124,7 +124,7 @@ def test_now_over_the_kept_periods_of_groups(tables: dict[str, TableSchema]) -> 
 def test_explain_says_what_time_does(tables: dict[str, TableSchema]) -> None:
     told = "\n".join(explain(standing_plan("SELECT id FROM due", tables)).brief)
     assert "Time alone makes answers appear, too: NOW passes s.due" in told
-    assert "the view due is evaluated at every instant; `weft try` evaluates it at one" in told
+    assert "the view due is evaluated at every instant; `weft try` evaluates the view at one instant" in told
 
 
 def test_what_is_asked_once_reads_the_kept_periods(tables: dict[str, TableSchema]) -> None:
@@ -132,7 +132,7 @@ def test_what_is_asked_once_reads_the_kept_periods(tables: dict[str, TableSchema
 
 
 REFUSED = {
-    "ended": ("the view ended: standing queries do not support PERIOD_END()", "none of them has ended"),
+    "ended": ("the view ended: standing queries do not support PERIOD_END()", "whose period has not ended"),
     "long": ("PERIOD_LENGTH(); in YEAR(s.`day`) = YEAR(NOW()): NOW() inside this expression", "valid_from"),
     "quiet": ("the view quiet: standing queries do not support GROUP BY", "Group in a view without NOW()"),
     "over_quiet": (
@@ -141,7 +141,7 @@ REFUSED = {
     ),
     "week": ("the view week: standing queries do not support MOVING_WINDOW", "`weft try` reads"),
     "both": ("NOW() on both sides of a comparison", "`weft try` reads"),
-    "months": ("NOW() moved by months or years", "Move the other side"),
+    "months": ("NOW() moved by months or years", "Shift the other side"),
 }
 
 

@@ -39,7 +39,7 @@ def test_other_pairs_are_refused_with_the_command_that_mends_it(
     with pytest.raises(ExecutionError) as refusal:
         check_pair()
     assert pair[0] in refusal.value.message
-    assert refusal.value.hint == "pip install pyspark==4.1.3 delta-spark==4.4.0"
+    assert refusal.value.hint == "Run pip install pyspark==4.1.3 delta-spark==4.4.0"
 
 
 def test_whole_jars_are_taken_as_they_are() -> None:

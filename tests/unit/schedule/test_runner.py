@@ -127,7 +127,7 @@ def test_a_busy_home_is_waited_for(weft: Weft, clock: Clock, monkeypatch: pytest
     weft.catalog.writer("load", "elsewhere:1:1", clock())
     ticks, troubles = _run(weft, Waiting(clock, 2))
     assert ticks == []
-    assert "another writer is at work" in troubles[0].message
+    assert "another process is writing to this home" in troubles[0].message
 
 
 def test_a_spark_that_dies_is_replaced_and_one_that_never_starts_ends_it(

@@ -73,7 +73,7 @@ REFUSED = (
         "p.note may be NULL in a matching row",
         "p.order_id IS NULL, or write NOT EXISTS (SELECT 1 FROM payments AS p WHERE p.order_id = o.id)",
     ),
-    (f"SELECT o.id, p.amount FROM orders o {ABSENT} WHERE p.order_id IS NULL", "p.amount", "Remove it"),
+    (f"SELECT o.id, p.amount FROM orders o {ABSENT} WHERE p.order_id IS NULL", "p.amount", "Remove the column"),
     (
         f"SELECT * FROM orders o {ABSENT} WHERE p.order_id IS NULL",
         "*",

@@ -163,4 +163,4 @@ def test_the_filter_of_an_aggregate_is_not_the_function_of_arrays() -> None:
 def test_the_hint_of_a_formula_says_that_an_answer_comes_at_each_instant() -> None:
     with pytest.raises(SqlError) as refused:
         standing_plan("SELECT k, COUNT(*) AS n FROM s GROUP BY k", TABLES)
-    assert "delivers an answer each time it holds" in str(refused.value.hint)
+    assert "delivers an answer each time the formula holds" in str(refused.value.hint)

@@ -152,10 +152,10 @@ def test_append_only_tables_can_be_read_as_of_an_instant() -> None:
         ("SELECT id FROM staff FOR VERSION AS OF 3", "name the version"),
         ("SELECT id FROM staff FOR SYSTEM_TIME AS OF valid_from", "the same for all rows"),
         ("SELECT id FROM staff FOR SYSTEM_TIME AS OF (SELECT 1)", "the same for all rows"),
-        ("SELECT id FROM staff FOR SYSTEM_TIME AS OF 5", "it takes instants"),
+        ("SELECT id FROM staff FOR SYSTEM_TIME AS OF 5", "takes instants"),
         ("SELECT id FROM staff FOR SYSTEM_TIME AS OF 'soon'", "soon"),
         (f"SELECT id FROM staff FOR SYSTEM_TIME FROM {at(3)} TO {at(3)}", "from an instant to itself"),
-        ("SELECT id FROM staff FOR SYSTEM_TIME FROM NOW() TO NOW() - INTERVAL 1 DAY", "no instant is between"),
+        ("SELECT id FROM staff FOR SYSTEM_TIME FROM NOW() TO NOW() - INTERVAL 1 DAY", "no instant between the two"),
         (f"SELECT id FROM staff FOR SYSTEM_TIME CONTAINED IN ({at(3)}, {at(4)})", "not part of the language"),
         ("SELECT id FROM staff FOR SYSTEM_TIME AS OF", "names no instant"),
         ("SELECT id FROM staff FOR SYSTEM_TIME FROM NOW() TO", "names no instant"),
@@ -184,7 +184,7 @@ def test_nothing_that_stands_reads_another_instant() -> None:
     text = "SELECT id FROM staff FOR SYSTEM_TIME AS OF '2020-01-01'"
     with pytest.raises(SqlError) as refused:
         standing_plan(text, TRACKED)
-    assert "evaluates it at every instant" in str(refused.value) and "weft try" in str(refused.value.hint)
+    assert "evaluates the query at every instant" in str(refused.value) and "weft try" in str(refused.value.hint)
     with pytest.raises(SqlError) as refused:
         bind_view(text, TRACKED)
     assert "in a view" in str(refused.value) and "PERIOD_START(staff)" in str(refused.value.hint)

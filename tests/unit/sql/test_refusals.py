@@ -33,8 +33,13 @@ OUTSIDE = {
     ),
     "FULL OUTER JOIN": ("SELECT 1 AS x FROM msgs a FULL OUTER JOIN users b ON TRUE", "FULL OUTER JOIN", "inner", None),
     "NATURAL JOIN": ("SELECT 1 AS x FROM msgs NATURAL JOIN users", "NATURAL", "inner", None),
-    "EXCEPT ALL": ("SELECT msgid FROM msgs EXCEPT ALL SELECT name FROM users", "EXCEPT ALL", "counts", None),
-    "INTERSECT ALL": ("SELECT msgid FROM msgs INTERSECT ALL SELECT name FROM users", "INTERSECT ALL", "counts", None),
+    "EXCEPT ALL": ("SELECT msgid FROM msgs EXCEPT ALL SELECT name FROM users", "EXCEPT ALL", "duplicates", None),
+    "INTERSECT ALL": (
+        "SELECT msgid FROM msgs INTERSECT ALL SELECT name FROM users",
+        "INTERSECT ALL",
+        "duplicates",
+        None,
+    ),
     "UNION of other widths": ("SELECT msgid FROM msgs UNION SELECT name, age FROM users", "UNION", "columns", None),
     "UNION of other types": ("SELECT msgid FROM msgs UNION SELECT age FROM users", "UNION", "CAST", None),
     "UNION BY NAME": ("SELECT msgid FROM msgs UNION BY NAME SELECT name AS msgid FROM users", "BY NAME", "order", None),
@@ -69,7 +74,7 @@ OUTSIDE = {
         "f AS (SELECT x.msgid FROM e x, e y), g AS (SELECT x.msgid FROM f x, f y), h AS (SELECT x.msgid FROM g x, g y) "
         "SELECT x.msgid FROM h x, h y",
         "more than",
-        "Split it",
+        "Split the query",
         None,
     ),
     "a row outside seen from a derived table": (
@@ -88,7 +93,12 @@ OUTSIDE = {
     "NOW in VALUES": ("SELECT * FROM VALUES (NOW()) AS v(a)", "NOW() in VALUES", "every microsecond", None),
     "VALUES of unequal rows": ("SELECT * FROM VALUES (1), (1, 2) AS v(a)", "VALUES", "number of columns", None),
     "VALUES of NULLs": ("SELECT * FROM VALUES (NULL) AS v(a)", "NULLs", "CAST", None),
-    "names for other columns": ("SELECT * FROM (SELECT msgid FROM msgs) AS d(a, b)", "2 names for 1 columns", "", None),
+    "names for other columns": (
+        "SELECT * FROM (SELECT msgid FROM msgs) AS d(a, b)",
+        "2 column names for 1 column",
+        "",
+        None,
+    ),
     "no columns": ("SELECT FROM msgs", "SELECT without columns", "SELECT *", None),
     "no columns in EXISTS": (
         "SELECT msgid FROM msgs WHERE EXISTS (SELECT FROM users)",
@@ -106,7 +116,7 @@ OUTSIDE = {
     "one name for two derived columns": (
         "SELECT q.a FROM (SELECT msgid, ts FROM msgs) AS q(a, a)",
         "'a'",
-        "another",
+        "Rename",
         None,
     ),
     "USING beside another owner": (
@@ -214,8 +224,13 @@ OUTSIDE = {
     "a long padding": ("SELECT LPAD(msgid, 5000) AS y FROM msgs", "1,000", "any size", None),
     "a padding of a row": ("SELECT RPAD(name, age) AS y FROM users", "a constant", "known", None),
     "a part of a column": ("SELECT m.subject.a.b AS y FROM msgs m", "two parts", "(m.subject, '$.a.b')", None),
-    "rand": ("SELECT msgid FROM msgs WHERE rand() < 0.5", "RAND()", "another value at every call", "line 1, column 30"),
-    "uuid": ("SELECT uuid() AS u FROM msgs", "UUID()", "another value", None),
+    "rand": (
+        "SELECT msgid FROM msgs WHERE rand() < 0.5",
+        "RAND()",
+        "a different value at every call",
+        "line 1, column 30",
+    ),
+    "uuid": ("SELECT uuid() AS u FROM msgs", "UUID()", "a different value", None),
     "months": (
         "SELECT msgid FROM msgs WHERE NOW() > ts + INTERVAL 1 MONTH",
         "INTERVAL … MONTH",

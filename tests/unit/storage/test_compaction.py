@@ -229,7 +229,7 @@ def test_files_that_do_not_fit_into_memory_stay_apart(table: Location) -> None:
 
 def test_a_file_with_other_rows_than_the_log_says_is_never_rewritten(table: Location) -> None:
     files = filled(table, rows(1), rows(2))
-    with pytest.raises(StorageError, match="1 row, but its table's log says 2"):
+    with pytest.raises(StorageError, match="1 row, but the table's log says 2"):
         rewrite(table, [DataFile(files[0].location, files[0].size, 2, {}, {}), files[1]], ["ts"])
 
 

@@ -57,9 +57,9 @@ def test_a_home_with_nothing_in_it_is_whole(tmp_path: Path) -> None:
 
 T = "tables/1-t"
 DAMAGES: dict[str, tuple[Callable[[Path], object], str, str]] = {
-    "table gone": (lambda h: shutil.rmtree(h / T), T, "gone: 5 rows were recorded"),
-    "log gone": (lambda h: shutil.rmtree(h / T / "_delta_log"), T, "gone"),
-    "ledger gone": (lambda h: shutil.rmtree(h / "ledger"), "ledger", "gone: 1 row was recorded"),
+    "table gone": (lambda h: shutil.rmtree(h / T), T, "missing, but 5 rows were recorded"),
+    "log gone": (lambda h: shutil.rmtree(h / T / "_delta_log"), T, "missing"),
+    "ledger gone": (lambda h: shutil.rmtree(h / "ledger"), "ledger", "missing, but 1 row was recorded"),
     "last commit gone": (lambda h: commit_file(h / T, 1).unlink(), T, "ends at version 0, but version 1"),
     "last commit empty": (lambda h: os.truncate(commit_file(h / T, 1), 0), T, "commit is empty"),
     "last commit torn": (lambda h: os.truncate(commit_file(h / T, 1), 300), T, "truncated"),

@@ -36,7 +36,7 @@ _USER_VARIABLES: Final = ("LOGNAME", "USER", "LNAME", "USERNAME")  # those of ge
 INTERRUPTED: Final = 130
 _STDIN: Final = "stdin"
 _RELOAD: Final = "`weft serve --reload`"
-_RELOADS: Final = f"{_RELOAD} restarts the server with those of this terminal."
+_RELOADS: Final = f"{_RELOAD} restarts the server with the settings of this terminal."
 _RELOAD_SECONDS: Final = 120.0
 _PAUSE_SECONDS: Final = 0.1
 
@@ -92,7 +92,7 @@ def run_on_server(arguments: Sequence[str], pointer: str) -> int | None:
         return None  # the server was killed and left its socket
     name = f"`weft serve` of this home (process {server['pid']})"
     if server["code"] != address.fingerprint():
-        _note(f"{_local_process()} {name} runs another version of Weft. {_RELOAD} restarts it.")
+        _note(f"{_local_process()} {name} runs another version of Weft. {_RELOAD} restarts the server.")
         return None
     differing = _differences(server, os.environ)
     if differing:
@@ -132,11 +132,13 @@ def reload_server(home: str | os.PathLike[str], variables: Mapping[str, str]) ->
     except (OSError, ValueError, KeyError, HTTPException) as error:
         if isinstance(error, TimeoutError):
             raise ExecutionError(
-                "the server of this home does not answer", hint="`weft doctor` shows its state."
+                "the server of this home does not answer", hint="Check the state of the server with `weft doctor`."
             ) from None
-        raise NotFound("this home has no server", where=str(home), hint="`weft serve` starts one.") from None
+        raise NotFound("this home has no server", where=str(home), hint="Start a server with `weft serve`.") from None
     if "instance" not in answer:
-        message = f"the server of this home (process {before['pid']}) runs an older Weft, which cannot reload"
+        message = (
+            f"the server of this home (process {before['pid']}) runs an older version of Weft, which cannot reload"
+        )
         raise ExecutionError(message, hint="Stop that process, then start `weft serve` again.", where=str(home))
     until = time.monotonic() + _RELOAD_SECONDS
     while time.monotonic() < until:
@@ -147,7 +149,7 @@ def reload_server(home: str | os.PathLike[str], variables: Mapping[str, str]) ->
         time.sleep(_PAUSE_SECONDS)
     raise ExecutionError(
         f"the server has not restarted within {_RELOAD_SECONDS:g} s (process {before['pid']})",
-        hint="It finishes its running work first. `weft doctor` shows its state.",
+        hint="Wait: the server finishes the running commands first. `weft doctor` shows the state of the server.",
         where=str(home),
     )
 
@@ -160,9 +162,9 @@ def server_state(home: str | os.PathLike[str]) -> tuple[bool, str, str | None]:
     try:
         _, server = greeting(pointer)
     except TimeoutError:
-        return False, "it does not answer", "check what its process does, or end it"
+        return False, "the server does not answer", "check what the process of the server does, or end the process"
     except (OSError, ValueError, KeyError, HTTPException):
-        return True, "none; a killed server left its socket, which the next one replaces", None
+        return True, "none; a killed server left its socket, and the next server replaces the socket", None
     name = f"process {server['pid']}, {server['commands']} running commands"
     if server["code"] != address.fingerprint():
         return False, f"{name}; it runs another version of Weft", f"{_RELOAD} restarts it"

@@ -67,7 +67,10 @@ def _only_server(folder: Path) -> Iterator[None]:
             raise Conflict(
                 f"this home already has a server: process {file.read().strip() or 'unknown'}",
                 where=str(folder.parent),
-                hint="Commands use it automatically. To start another server, stop that one first.",
+                hint=(
+                    "Let commands use the running server, which they do automatically. To start another server, stop "
+                    "the running server first."
+                ),
             ) from None
         file.truncate(0)
         file.write(f"{os.getpid()}\n")
@@ -80,7 +83,7 @@ def _private(folder: Path) -> Path:
     folder.mkdir(mode=0o700, exist_ok=True)
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
-        raise PermissionError(1, "it belongs to another user, or is not a folder", str(folder))
+        raise PermissionError(1, "the folder belongs to another user, or is not a folder", str(folder))
     folder.chmod(0o700)
     return folder
 
@@ -114,7 +117,7 @@ def _bind(places: list[Path]) -> tuple[Path, socket.socket]:
         return path, listener
     raise ExecutionError(
         f"no folder accepts a socket ({'; '.join(reasons)})",
-        hint="Set XDG_RUNTIME_DIR to a folder of yours with a short path, or use `weft run`, which needs no socket.",
+        hint="Set XDG_RUNTIME_DIR to a folder of your own with a short path, or use `weft run`, which needs no socket.",
     )
 
 
@@ -126,9 +129,9 @@ def _remove_stale(path: Path) -> None:
         return
     if not stat.S_ISSOCK(status.st_mode) or status.st_uid != os.getuid():
         raise Conflict(
-            "another file is in the place of the server's socket",
+            "another file has the path of the server's socket",
             where=str(path),
-            hint="Weft did not make this file: move it away.",
+            hint="Move the file away: Weft did not create it.",
         )
     if _is_listened_to(path):
         raise Conflict(

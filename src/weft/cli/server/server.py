@@ -234,7 +234,10 @@ class LocalServer:
             command.cancel_token.cancel()
             if not noted and time.monotonic() - began > _PATIENCE_SECONDS:
                 noted = True
-                words = "note: the running step is finished first; a second Ctrl-C leaves that to the server.\n"
+                words = (
+                    "note: the command first finishes its running step. After a second Ctrl-C, the server "
+                    "finishes the step alone.\n"
+                )
                 command.print_note(words)
             time.sleep(_INSIST_SECONDS)
         if command.lost_spark and not self._closing:
@@ -370,7 +373,7 @@ async def body_of(request: Request, fields: Mapping[str, Check]) -> dict[str, An
                 raise HTTPException(413, f"the request has more than {_LARGEST:,} bytes")
         body = json.loads(raw)
     except ClientDisconnect:
-        raise HTTPException(400, "the request ended before its body did") from None
+        raise HTTPException(400, "the request ended in the middle of its body") from None
     except (ValueError, RecursionError):
         raise HTTPException(400, "the body is not JSON in UTF-8") from None
     if not isinstance(body, dict):

@@ -52,8 +52,10 @@ def _policy(option: str) -> Policy | None:
     if key != "unknown" or value not in ("again", "hold"):
         raise Refused(
             f"{option!r} is not an option of an email channel",
-            hint="The options are ?unknown=again (a letter that may have been sent is sent again with the same "
-            "Message-ID) and ?unknown=hold (it waits for `weft resume`).",
+            hint=(
+                "Use ?unknown=again (Weft sends a message that may have been sent again, with the same "
+                "Message-ID) or ?unknown=hold (the message waits for `weft resume`)."
+            ),
         )
     return cast(Policy, value)
 
@@ -68,7 +70,7 @@ def _address(name: str, chosen: Configuration) -> str:
         if _ADDRESS.fullmatch(name) is None or len(name) > _LONGEST or ".." in name:
             raise Refused(
                 f"{name!r} is not an email address",
-                hint="Write email:ann@example.com, in ASCII; separate several addresses by commas.",
+                hint="Write email:ann@example.com, in ASCII; commas separate several addresses.",
             )
         return _canonical(name)
     user = chosen.users.get(name)
@@ -83,7 +85,7 @@ def _hint(name: str, chosen: Configuration) -> str:
     if near:
         return f"Did you mean email:{near[0]}?"
     if _NAME.fullmatch(name) is None:
-        return "Write email:ann@example.com; separate several addresses by commas."
+        return "Write email:ann@example.com; commas separate several addresses."
     return f"Write email:ann@example.com, or set email in [users.{name}] of weft.toml."
 
 

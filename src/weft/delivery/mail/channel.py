@@ -69,7 +69,7 @@ class EmailChannel:
 
     def test(self, message: Message) -> str:
         """Send a letter marked as a test."""
-        return f"{self._server} accepted a letter to {', '.join(self._to.addresses)}: {self.send(message, None)}"
+        return f"{self._server} accepted a message to {', '.join(self._to.addresses)}: {self.send(message, None)}"
 
     def recover(self, position: str | None) -> Recovery:
         """Return ``undone`` if the server refused the letter, or if the session failed before the end of the text."""
@@ -111,18 +111,18 @@ def _password(chosen: Configuration) -> str:
         password = os.environ.get(chosen.smtp_password_env)
         if not password:
             raise Refused(
-                f"the variable {chosen.smtp_password_env}, which smtp.password_env names, is not set",
-                hint="Set it in the environment of Weft; a service has an environment of its own.",
+                f"smtp.password_env names the variable {chosen.smtp_password_env}, but this variable is not set",
+                hint="Set the variable in the environment of Weft; a service has an environment of its own.",
             )
         return password
     if chosen.smtp_password_file is not None:
         try:
             return chosen.smtp_password_file.read_text(encoding="utf-8").rstrip("\r\n")
         except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+            reason = error.strerror if isinstance(error, OSError) else "the file is not UTF-8 text"
             raise Refused(
                 f"smtp.password_file cannot be read: {reason}", where=str(chosen.smtp_password_file)
             ) from None
     raise Refused(
-        "smtp.user is set, but no password", hint="Set smtp.password_file, smtp.password_env or smtp.password."
+        "smtp.user is set, but no password is set", hint="Set smtp.password_file, smtp.password_env or smtp.password."
     )

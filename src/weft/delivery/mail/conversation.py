@@ -60,7 +60,7 @@ def submit(server: Server, recipients: Sequence[str], content: bytes) -> str:
             client.send(_stuffed(content))
             failpoint("mail.data")
         except (smtplib.SMTPException, OSError) as error:
-            raise Unreachable(f"the letter was not sent: {_reason(error)}", where=str(server)) from None
+            raise Unreachable(f"the message was not sent: {_reason(error)}", where=str(server)) from None
         try:
             client.send(b".\r\n")
             failpoint("mail.ended")
@@ -88,7 +88,7 @@ def _require(server: Server, what: str, code: int, answer: bytes) -> None:
         return
     message = f"the server refused {what}: {_line(code, answer)}"
     if 500 <= code < 600:
-        raise Rejected(message, where=str(server), hint="Correct the cause, then `weft resume` the query.")
+        raise Rejected(message, where=str(server), hint="Correct the cause, then run `weft resume` for the query.")
     raise DeliveryError(message, where=str(server))
 
 
@@ -193,7 +193,10 @@ def _unreachable(server: Server, error: Exception) -> Unreachable:
         return Unreachable(
             f"the server's certificate is not trusted: {_clean(error.verify_message)}",
             where=where,
-            hint="Check that smtp.host is the name in the certificate. To trust another authority, set smtp.ca_file.",
+            hint=(
+                "Check that the certificate contains the name in smtp.host. To trust another authority, set "
+                "smtp.ca_file."
+            ),
         )
     if isinstance(error, ssl.SSLError):
         return Unreachable(
@@ -205,7 +208,7 @@ def _unreachable(server: Server, error: Exception) -> Unreachable:
         return Unreachable(
             f"the server refused the login: {_reason(error)}",
             where=where,
-            hint="Check smtp.user and its password.",
+            hint="Check smtp.user and the password.",
         )
     if isinstance(error, smtplib.SMTPNotSupportedError):
         return Unreachable(
@@ -215,18 +218,22 @@ def _unreachable(server: Server, error: Exception) -> Unreachable:
 
 
 def _tls_hint(server: Server) -> str:
-    return f'smtp.tls is "{server.tls}": check what the server offers on its ports 587, 465 and 25.'
+    return f'smtp.tls is "{server.tls}": check which encryption the server offers on its ports 587, 465 and 25.'
 
 
 def _reason(error: Exception) -> str:
     """Remove control characters, because they could manipulate a terminal."""
     if isinstance(error, TimeoutError):
-        return "it did not reply in time"
+        return "the server did not reply in time"
     if isinstance(error, smtplib.SMTPResponseException):
         return _line(error.smtp_code, error.smtp_error)
     if isinstance(error, smtplib.SMTPServerDisconnected):
         inner = error.__context__
-        return "it did not reply in time" if isinstance(inner, TimeoutError) else "it closed the connection"
+        return (
+            "the server did not reply in time"
+            if isinstance(inner, TimeoutError)
+            else "the server closed the connection"
+        )
     if isinstance(error, OSError) and error.strerror:
         return _clean(error.strerror)
     return _clean(str(error) or type(error).__name__)

@@ -42,8 +42,10 @@ class WebhookChannel:
         if to.form == "standard" and chosen.webhook_secret is None:
             raise Refused(
                 "webhook.secret is not set, so no message can be signed",
-                hint='Write secret = "whsec_…" (base64) below [webhook] in weft.toml, or set WEFT_WEBHOOK_SECRET; '
-                "Slack and Teams need no secret: append #as=slack or #as=teams to the URL.",
+                hint=(
+                    'Write secret = "whsec_…" (base64) below [webhook] in weft.toml, or set WEFT_WEBHOOK_SECRET. '
+                    "Slack and Teams need no secret: append #as=slack or #as=teams to the URL."
+                ),
             )
         self._may_have_gone = True
         """The value is initially True, because an earlier process may have died while sending a request."""

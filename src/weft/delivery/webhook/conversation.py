@@ -66,7 +66,7 @@ def post(
                 reply = _line(f"{reply} {response.read(_RESPONSE_LENGTH).decode('utf-8', 'replace')}")
             failpoint("webhook.answered")
         except (http.client.HTTPException, OSError) as error:
-            raise Lost(f"the server did not respond to the request: {_reason(error)}", where=to.server) from None
+            raise Lost(f"no response to the request: {_reason(error)}", where=to.server) from None
     _require(to, response, reply, at)
     return reply
 
@@ -77,10 +77,12 @@ def _require(to: Destination, response: http.client.HTTPResponse, reply: str, at
         return
     message = f"the server responded {reply}"
     if status == 410:
-        raise Rejected(message, where=to.server, hint="It wants no more messages; `weft resume` tries again anyway.")
+        raise Rejected(
+            message, where=to.server, hint="Check whether the receiver still wants messages; `weft resume` tries again."
+        )
     if 300 <= status < 400:
         place = _line(response.headers.get("Location", "elsewhere"))
-        raise DeliveryError(f"{message}: a redirect to {place}, which Weft does not follow", where=to.server)
+        raise DeliveryError(f"{message}: a redirect to {place}, and Weft follows no redirects", where=to.server)
     retry_after = response.headers.get("Retry-After")
     if status in (429, 503) and retry_after is not None:
         raise Later(message, where=to.server, wait_us=_retry_after(retry_after, at))
@@ -164,9 +166,9 @@ def _unreachable(to: Destination, error: OSError) -> Unreachable:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, TimeoutError):
-        return "it did not respond in time"
+        return "the server did not respond in time"
     if isinstance(error, http.client.RemoteDisconnected):
-        return "it closed the connection"
+        return "the server closed the connection"
     if isinstance(error, OSError) and error.strerror:
         return _line(error.strerror)
     return _line(str(error) or type(error).__name__)

@@ -51,7 +51,7 @@ def parse_destination(text: str, chosen: Configuration) -> Destination:
     """Parse the text after ``webhook:``.  Raise Refused for an invalid or disallowed URL."""
     url, _, option = text.strip().partition("#")
     if len(url) > _LONGEST or not url.isascii() or not url.isprintable() or " " in url:
-        raise Refused("a webhook's URL is printable ASCII of 2,000 characters at most", hint=_HINT)
+        raise Refused("a webhook's URL must be printable ASCII of at most 2,000 characters", hint=_HINT)
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -62,11 +62,12 @@ def parse_destination(text: str, chosen: Configuration) -> Destination:
         raise Refused(f"{url!r} is not an http or https URL", hint=_HINT)
     if parts.username is not None or parts.password is not None:
         raise Refused(
-            "a webhook's URL must not contain a user or password", hint="Messages are signed: see webhook.secret."
+            "a webhook's URL must not contain a user or password",
+            hint="Omit them: Weft signs each message instead, see webhook.secret.",
         )
     if scheme == "http" and not chosen.webhook_private:
         raise Refused(
-            f"{url!r} is not encrypted: anyone on the way could read the answers",
+            f"{url!r} is not encrypted, so others on the network could read the answers",
             hint="Write https://…, or, in your own network, set private = true in [webhook] of weft.toml.",
         )
     form = _form(option)
@@ -80,9 +81,7 @@ def parse_destination(text: str, chosen: Configuration) -> Destination:
 def _form(option: str) -> Form:
     if option in ("", "as=slack", "as=teams"):
         return cast(Form, option.removeprefix("as=") or "standard")
-    raise Refused(
-        f"{option!r} is not an option of a webhook", hint="The options after the URL are #as=slack and #as=teams."
-    )
+    raise Refused(f"{option!r} is not an option of a webhook", hint="Use #as=slack or #as=teams after the URL.")
 
 
 _REFUSED_IPV4: Final = (ipaddress.IPv4Network("192.0.0.0/24"),)

@@ -1,9 +1,9 @@
 """Define the rules of p ∧ q and p ∨ q.
 
-starts(p ∧ q) = starts(p) ∧ at(q, s) ∪ at(p, s) ∧ starts(q).  The rule of ``ends`` is the same with s⁻ for s.
+starts(p ∧ q) = starts(p) ∧ at(q, s) ∪ at(p, s) ∧ starts(q).  The rule for ``ends`` is the same with s⁻ in place of s.
 
-starts(p ∨ q) = starts(p) ∪ starts(q), and ends(p ∨ q) = ends(p) ∪ ends(q).  If q still holds when p ends, the row stays
-in the answer.  The rule of ``ends`` is still correct, because an event need not be an exit.
+starts(p ∨ q) = starts(p) ∪ starts(q), and ends(p ∨ q) = ends(p) ∪ ends(q).  If q holds when p ends, ``ends`` contains
+this event, although the row stays in the answer.
 
 >>> from weft.algebra.relation import NowBefore, NowFrom
 >>> from shown import M, show_events

@@ -1,6 +1,7 @@
 """Define the rules of δ A.  The relation δ A has each row of A once.
 
-starts(δ A) = starts(A) and ends(δ A) = ends(A).  An event says only that one witness of a row begins or ends.
+starts(δ A) = starts(A) and ends(δ A) = ends(A).  At an event, an input row begins or ends, but another input row with
+the same values may remain.
 
 >>> from shown import M, show_events
 >>> show_events(starts(Distinct(M)))
@@ -21,7 +22,7 @@ def at_distinct(distinct: Distinct, instant: Instant) -> Distinct:
 
 
 def starts_of_distinct(distinct: Distinct) -> tuple[Event, ...]:
-    """Return the events at which input rows begin.  The ledger removes repetitions by other witnesses."""
+    """Return the events at which input rows begin.  The ledger removes repeated rows."""
     return starts(distinct.input)
 
 

@@ -30,12 +30,12 @@ def starts_of_exists(exists: Exists) -> tuple[Event, ...]:
 
 
 def ends_of_exists(exists: Exists) -> tuple[Event, ...]:
-    """Return the events at which rows of the body end.  EXISTS may remain true through another row."""
+    """Return the events at which rows of the body end.  EXISTS may remain true because of another row."""
     return tuple(inside(event, "EXISTS") for event in ends(exists.body))
 
 
 def inside(event: Event, name: str) -> Event:
-    """Move the driver of the event into a subquery.  ``name`` is the operator of the subquery."""
+    """Record that the driver of the event is inside a subquery with the operator ``name``."""
     return replace(event, driver=replace(event.driver, inside=(name, *event.driver.inside)))
 
 

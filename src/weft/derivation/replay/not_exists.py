@@ -55,9 +55,9 @@ def _unblocked(absent: NotExists, turns: Callable[[Relation], tuple[Event, ...]]
 def witness(body: Relation) -> Relation:
     """Copy a subquery's body with renamed range variables.
 
-    The rule uses the body B twice: once for the row that drives the event, and once to check that no other row blocks.
-    With the same names, the second B would capture the names of the first.  Each copy adds another suffix, so nested
-    copies do not clash.
+    The rule uses the body B twice: once for the row that drives the event, and once to check that the body has no other
+    row.  With the same names, the second B would capture the names of the first.  Each copy adds another suffix, so
+    nested copies do not clash.
     """
     return rename(body, {alias: alias + "_was" for alias in range_variables(body)})
 

@@ -33,7 +33,7 @@ def starts_of_project(project: Project) -> tuple[Event, ...]:
 
 
 def ends_of_project(project: Project) -> tuple[Event, ...]:
-    """Return the events at which input rows end.  A projected row may remain through another input row."""
+    """Return the events at which input rows end.  A projected row may remain because of another input row."""
     return projected(ends(project.input), project.alias, project.outputs)
 
 

@@ -1,7 +1,7 @@
 """Define the rules of NOW >= c and NOW < d, two conditions that change as time passes (paper section 4.2).
 
-NOW >= c starts at c and never ends.  NOW < d is true from the beginning of time and ends at d.  NOW never reaches a
-NULL threshold, because τ <= NULL is not true.
+``NOW >= c`` becomes true at c and remains true.  ``NOW < d`` is true from the beginning of time until d.  NOW never
+reaches a NULL threshold, because τ <= NULL is not true.
 
 >>> from shown import M, show_events
 >>> show_events(starts(NowFrom(M.ref("due"))))

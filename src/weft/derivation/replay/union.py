@@ -1,6 +1,6 @@
 """Define the rules of A ∪ B.
 
-A row that begins in an input begins in the union.  A row that ends in one input may remain in the union through the
+A row that begins in an input begins in the union.  A row that ends in one input may remain in the union because of the
 other input.
 
 starts(A ∪ B) = starts(A) ∪ starts(B) and ends(A ∪ B) = ends(A) ∪ ends(B), with the column names of the union.

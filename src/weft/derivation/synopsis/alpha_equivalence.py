@@ -27,7 +27,7 @@ def alpha_canonical(formula: algebra.Formula) -> algebra.Formula:
 
 
 def substituted(formula: algebra.Formula, names: Scope) -> algebra.Formula:
-    """Rename the free variables of a formula by ``names``, and give new names to all bound variables.
+    """Rename the free variables of a formula as in ``names``, and give new names to all bound variables.
 
     No bound variable captures a new free variable.  The relations of fixpoints keep their names, which are unique in
     the enclosing formula.

@@ -1,14 +1,14 @@
 """Translate SQL over past and present rows to formulas, as nests of ◇ (Toman 2007, section 4.2).
 
-    ∃t1 … tk, ȳ. S(t1, x̄1) ∧ … ∧ S(tk, x̄k) ∧ φ ∧ ψ  =  ⋁ over the linear orders of ψ:  G1 ∧ ▽◇(G2 ∧ ▽◇(G3 ∧ …))
+    ∃t1 … tk, ȳ. S(t1, x̄1) ∧ … ∧ S(tk, x̄k) ∧ φ ∧ ψ  =  ⋁ over the weak orders of ψ:  G1 ∧ ▽◇(G2 ∧ ▽◇(G3 ∧ …))
 
 Here S(t, x̄) is a row x̄ that a table has at the instant t.  φ is the condition on values, and ψ is the condition on
-instants.  A linear order divides the rows into groups of equal instants.  G1 is the conjunction of the latest group, G2
-is that of the next earlier group, and so on.  The paper's nest has ◇ without ▽, so two different instants could
-coincide.  This translation omits the outermost ◇, because Weft delivers an answer at the instant of its latest row.
+instants.  A weak order divides the rows into groups of equal instants.  G1, G2 … are the conjunctions of the groups,
+beginning with the latest group.  The paper's nest has ◇ without ▽, so it allows G1 and G2 at the same instant.  This
+translation omits the outermost ◇, because Weft delivers an answer at the instant of its latest row.
 
 If two neighbours in the order must lie within an interval, the ◇ between them has that interval.  This ◇ needs no ▽,
-because an interval from one microsecond on excludes the present.  A state is an instant at which rows arrived.
+because its interval excludes the present.  A state is an instant at which rows arrived.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from weft.derivation.synopsis.distances import LATER, Distance, Distances, Order
 from weft.errors import SynopsisError
 
 MOST_TABLES: Final = 5
-"""The largest number of tables in one SELECT.  Five tables have 541 linear orders, and six tables have 4,683."""
+"""One SELECT has at most this number of tables.  Five tables have 541 weak orders, and six tables have 4,683."""
 ANSWER: Final = "answer"
 """The range variable for the outputs of a ``Nest``."""
 
@@ -70,7 +70,7 @@ class Nest:
 
     ``inputs`` has one relation for each predicate of the formula.  Each relation returns the rows that one table adds
     in a state.  ``outputs`` are the columns of the answer, as scalars over ``ColumnRef(ANSWER, variable)``.  ``orders``
-    are the linear orders of the SELECT's tables.
+    are the weak orders of the SELECT's tables.
     """
 
     inputs: tuple[Project, ...]
@@ -83,8 +83,8 @@ def nests(query: Query) -> tuple[Nest, ...]:
     """Return one nest for each SELECT of a query.
 
     The query's answer is the set of distinct rows of all nests.  Raise SynopsisError if the query is not a union of
-    conjunctive queries.  Raise SynopsisError also for a limit on the distance of two instants if rows of another table
-    may lie in between.
+    conjunctive queries.  Raise SynopsisError also if the query limits the distance of two instants, and rows of another
+    table may lie between them.
     """
     return tuple(_nest(*select) for select in _selects(query.input, query.outputs))
 
@@ -128,24 +128,27 @@ def _nest(relation: Relation, outputs: tuple[Output, ...]) -> Nest:
     scans: list[Scan] = []
     for source in sources(relation):
         if not isinstance(source, Scan) or source.whole:
-            raise _refused("it reads relations other than tables")
+            raise _refused("the query reads relations other than tables")
         scans.append(source)
     if not scans:
-        raise _refused("it reads no table")
+        raise _refused("the query reads no table")
     if len(scans) > MOST_TABLES:
-        raise _refused(f"it joins {len(scans)} tables, more than {MOST_TABLES}: their rows have too many orders")
+        raise _refused(
+            f"the query joins {len(scans)} tables, but at most {MOST_TABLES} are allowed: the rows of more tables have "
+            "too many possible orders"
+        )
     conditions = _Conditions({scan.alias: scan for scan in scans})
     for scalar in _scalars(condition(relation)):
         conditions.add(scalar)
     for output in outputs:
         if any(conditions.is_start(ref) for ref in columns(output.value)):
             raise _refused(
-                f"its column {output.name} shows when a row arrived, so it has as many answers as instants",
-                "Leave ts out of SELECT: the first instant of an answer is delivered with it anyway.",
+                f"the column {output.name} shows when a row arrived, so the query has as many answers as instants",
+                "Omit ts in SELECT: Weft delivers the first instant of each answer anyway.",
             )
     allowed = allowed_orders(list(conditions.scans), conditions.distances)
     if not allowed:
-        raise _refused("no order of its rows satisfies its conditions on ts, so it never has an answer")
+        raise _refused("no order of its rows satisfies its conditions on ts, so the query never has an answer")
     return _Writing(conditions, outputs, allowed).nest()
 
 
@@ -155,11 +158,11 @@ def _scalars(predicate: Predicate) -> Iterator[Scalar]:
             case Plain(condition=scalar):
                 yield from _conjuncts(scalar)
             case NowFrom() | NowBefore():
-                raise _refused("it uses NOW", "Write an interval between the ts of two tables instead.")
+                raise _refused("the query uses NOW", "Write an interval between the ts of two tables instead.")
             case rows.Exists() | NotExists():
-                raise _refused("it has a subquery", "Join the table instead of EXISTS.")
+                raise _refused("the query has a subquery", "Join the table instead of EXISTS.")
             case rows.And() | rows.Or():
-                raise _refused("it has an OR over several tables", "Write UNION of two SELECTs.")
+                raise _refused("the query has an OR over several tables", "Write UNION of two SELECTs.")
 
 
 def _conjuncts(scalar: Scalar) -> Iterator[Scalar]:
@@ -171,7 +174,7 @@ def _conjuncts(scalar: Scalar) -> Iterator[Scalar]:
 
 
 def _refused(
-    why: str, hint: str = "Omit --keep synopsis; the query is then answered from the tables' history."
+    why: str, hint: str = "Omit --keep synopsis; Weft then evaluates the query over the history of its tables."
 ) -> SynopsisError:
     return SynopsisError(f"this query cannot have a synopsis: {why}", hint=hint)
 
@@ -197,7 +200,7 @@ class _Conditions:
             # The first table gets the conditions without columns.
             self.own.setdefault(next(iter(named), next(iter(self.scans))), []).append(scalar)
         elif not isinstance(scalar, Call) or scalar.name not in _MIRRORED:
-            raise _refused("it has a condition over several tables that is not a comparison")
+            raise _refused("the query has a condition over several tables that is not a comparison")
         elif any(self.is_start(ref) for ref in columns(scalar)):
             self._of_instants(scalar)
         else:
@@ -206,9 +209,9 @@ class _Conditions:
     def _of_values(self, scalar: Call) -> None:
         left, right = scalar.args
         if not isinstance(left, ColumnRef) or not isinstance(right, ColumnRef):
-            raise _refused("it compares computed values of several tables", "Compare plain columns.")
+            raise _refused("the query compares computed values of several tables", "Compare plain columns.")
         if left.type != right.type:
-            raise _refused(f"it compares {left.column}, a {left.type}, with {right.column}, a {right.type}")
+            raise _refused(f"the query compares {left.column}, a {left.type}, with {right.column}, a {right.type}")
         if scalar.name == "=":
             first, second = self.known_as(left), self.known_as(right)
             if first != second:
@@ -217,7 +220,7 @@ class _Conditions:
             self.compared.append(scalar)
 
     def _of_instants(self, scalar: Call) -> None:
-        """Examples are ``r.ts < s.ts``, ``s.ts <= r.ts + INTERVAL …`` and ``s.ts - r.ts < INTERVAL …``."""
+        """Examples of ``scalar`` are ``s.ts <= r.ts + INTERVAL …`` and ``s.ts - r.ts < INTERVAL …``."""
         left, right = scalar.args
         name = scalar.name
         if left.type == INTERVAL and isinstance(left, Literal):
@@ -230,7 +233,7 @@ class _Conditions:
         starts = [base for base in bases if isinstance(base, ColumnRef) and self.is_start(base)]
         if len(starts) != 2 or one.intervals or other.intervals:
             raise _refused(
-                "it compares the ts of a table with a value other than the ts of another table plus an interval"
+                "the query compares the ts of a table with a value other than the ts of another table plus an interval"
             )
         # left + a ≤ right + b means that left − right is at most b − a.
         most = other.micros - one.micros
@@ -245,7 +248,7 @@ class _Conditions:
             case _ if most == 0:
                 self.distances.apart.add(frozenset((later, earlier)))
             case _:
-                raise _refused("it excludes a distance between two rows", "Write two comparisons and UNION.")
+                raise _refused("the query excludes a distance between two rows", "Write two comparisons and UNION.")
 
     def known_as(self, ref: ColumnRef) -> ColumnRef:
         while ref in self.equal:
@@ -315,8 +318,8 @@ class _Writing:
         for place in range(number + 2, len(order)):
             if not self.conditions.distances.implied(order, number, place):
                 raise _refused(
-                    f"{', '.join(order[number])} and {', '.join(order[place])} must lie within an interval, but in "
-                    "a possible order rows of another table lie between them",
+                    f"the query limits the interval between {', '.join(order[number])} and "
+                    f"{', '.join(order[place])}, but rows of another table may lie between the two",
                     "Limit the interval between consecutive rows, or omit --keep synopsis.",
                 )
         bound = self.conditions.distances.of_groups(order[number], order[number + 1])

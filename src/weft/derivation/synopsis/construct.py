@@ -79,7 +79,7 @@ class Stored:
 
     @property
     def runs(self) -> bool:
-        """Whether the relation stores runs.  A run has consecutive anchors with adjacent periods of visibility."""
+        """Whether the relation stores runs, that is, sequences of anchors with adjacent periods of visibility."""
         return self.several and not self.counted
 
     @property
@@ -93,7 +93,9 @@ class Stored:
 
     @property
     def stepped(self) -> bool:
-        """Whether the relation is computed state by state, with unbounded counts as hexadecimal digits."""
+        """Whether the relation is computed state by state.  If so, its unbounded counts are stored as hexadecimal
+        digits.
+        """
         return stepped(self.formula)
 
     @property
@@ -143,12 +145,12 @@ def shared(formulas: Sequence[Formula], semantics: Semantics) -> Synopsis:
 
 
 def temporal(formula: Formula) -> bool:
-    """Return whether a formula is ▽, ◇ or ``since``.  Only such formulas have a stored relation."""
+    """Return whether a formula is ▽, ◇ or ``since``.  No other formula has a stored relation."""
     return isinstance(formula, (Previous, Once, Since))
 
 
 def read_from(formula: Formula) -> Once | Since | None:
-    """Return the formula under the ▽ of ▽◇Q or ▽(Q1 since Q2), otherwise None.
+    """Return ◇Q for ▽◇Q, ``Q1 since Q2`` for ▽(Q1 since Q2), and None for any other formula.
 
     The stored relation of ◇ or ``since`` already has the answers of the previous state.  Therefore ▽ needs no stored
     relation of its own.  Return None also if ▽ has an interval or the formula contains a fixpoint.

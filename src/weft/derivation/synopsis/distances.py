@@ -1,4 +1,4 @@
-"""Find the linear orders of instants that satisfy conditions on the distances (Toman 2007, lemma 4.10).
+"""Find the weak orders of instants that satisfy conditions on their distances (Toman 2007, lemma 4.10).
 
 ``nested`` translates an order to the nest G1 ∧ ▽◇(G2 ∧ ▽◇(G3 ∧ …)), where G1 is the latest group (lemma 4.11).
 """
@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from weft.algebra.formula import And, Exists, Formula, Variable, free_variables
 
 Order: TypeAlias = "tuple[tuple[str, ...], ...]"
-"""A linear order of named instants.  The order is a tuple of groups of equal instants, with the latest group first."""
+"""A weak order of named instants: a tuple of groups of equal instants, with the latest group first."""
 MICROSECOND: Final = 1
 """The least distance between two different instants, in microseconds."""
 
@@ -67,7 +67,7 @@ class Distances:
         return self.bounds.get((later, earlier), Distance())
 
     def of_groups(self, later: Sequence[str], earlier: Sequence[str], least: Distance = LATER) -> Distance:
-        """Return the required distance between two groups of equal instants, within the range ``least``."""
+        """Return the allowed distances between two groups of equal instants, limited to the range ``least``."""
         distance = least
         for one in later:
             for other in earlier:
@@ -77,7 +77,7 @@ class Distances:
     def implied(self, order: Order, number: int, place: int, least: Distance = LATER) -> bool:
         """Return whether the distances between neighbours imply the distance between groups ``number`` and ``place``.
 
-        The range ``least`` holds for any two groups.
+        The distance between any two groups lies in the range ``least``.
         """
         bound = self.of_groups(order[number], order[place], least)
         steps = [self.of_groups(order[at], order[at + 1], least) for at in range(number, place)]
@@ -97,9 +97,9 @@ class Distances:
 
 
 def orders(names: Sequence[str]) -> Iterator[Order]:
-    """Yield every linear order of the instants, including orders with equal instants.
+    """Yield every order of the instants, with and without equal instants.
 
-    One to five names have 1, 3, 13, 75 and 541 orders.
+    For one to five names, there are 1, 3, 13, 75 and 541 orders.
 
     >>> [order for order in orders(["r", "s"])]
     [(('r', 's'),), (('r',), ('s',)), (('s',), ('r',))]

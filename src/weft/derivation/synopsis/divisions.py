@@ -1,7 +1,7 @@
 """Find integer divisions whose divisor may be 0, and the conjuncts that exclude the divisor 0.
 
 A conjunction applies its tests with a division (``dividing``) after all other conjuncts.  A conjunct that excludes the
-divisor 0 therefore prevents the division.  Without such a conjunct, a divisor of 0 raises an error.
+divisor 0 therefore prevents a division by 0.  If no conjunct excludes the divisor 0, a divisor of 0 raises an error.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def divisions(term: Term) -> Iterator[Computed]:
 
 
 def dividing(formula: Formula) -> tuple[Computed, ...]:
-    """Return the divisions in a comparison or in NOT of a comparison.  Any other formula has none."""
+    """Return the divisions in a comparison or in NOT of a comparison.  For any other formula, the result is empty."""
     match formula:
         case Not(formula=Comparison() as test) | (Comparison() as test):
             return (*divisions(test.left), *divisions(test.right))

@@ -38,7 +38,7 @@ from weft.errors import Refused
 
 
 def stepped(formula: Formula) -> bool:
-    """Return whether a formula has or uses a fixpoint, and must therefore be evaluated state by state."""
+    """Return whether a formula contains or refers to a fixpoint, and must therefore be evaluated state by state."""
     return any(isinstance(part, (Fixpoint, Defined)) for part in subformulas(formula))
 
 

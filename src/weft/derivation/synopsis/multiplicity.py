@@ -1,13 +1,13 @@
 """Decide how often a fixpoint uses its previous count (Toman 2007, section 4, with one correction).
 
-The paper allows the relation X of a fixpoint anywhere in a disjunction.  In a conjunction, the paper allows X beside
-parts without duplicates.  The paper therefore allows µX.εq ∨ ▽X ∨ ▽X.  But the count of this fixpoint doubles at every
-time point (the query of theorem 3.4).
+The paper allows the relation X of a fixpoint anywhere in a disjunction.  In a conjunction, the paper allows X if the
+other conjuncts have no duplicates.  The paper therefore allows µX.εq ∨ ▽X ∨ ▽X.  But the count of this fixpoint doubles
+at every time point (the query of theorem 3.4).
 
 Therefore this module computes the *coefficient* of X.  ∨ adds the coefficients of its sides.  If one side of ∧ has no
 duplicates, ∧ has the coefficient of the other side.  ε has the coefficient 0.  The module refuses ∃ and ◇1 over X,
-because both sum many counts of X.  With a coefficient of at most 1, a count grows by at most a constant at each time
-point (definition 4.5).
+because these operators add many counts of X.  With a coefficient of at most 1, a count grows by at most a constant at
+each time point (definition 4.5).
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def _added(formula: Or, names: Names) -> int | Multiplied:
     if isinstance(left, Multiplied) or isinstance(right, Multiplied):
         return left if isinstance(left, Multiplied) else right
     if left + right > 1:
-        return Multiplied(formula, "OR adds the counts of its sides, and both contain the defined relation")
+        return Multiplied(formula, "OR adds the counts of its sides, and both sides contain the defined relation")
     return left + right
 
 
@@ -151,12 +151,14 @@ def _product(formula: And, names: Names) -> int | Multiplied:
         return right
     for own, other in ((left, formula.right), (right, formula.left)):
         if own and not duplicate_free(other):
-            return Multiplied(formula, "AND multiplies the count of the defined relation by one that may exceed 1")
+            return Multiplied(
+                formula, "AND multiplies the count of the defined relation by another count that may exceed 1"
+            )
     return max(left, right)
 
 
 def _over_time(formula: Once | Since, names: Names) -> int | Multiplied:
-    """◇ and ``since`` sum the counts of one operand over all time points."""
+    """◇ and ``since`` add the counts of one operand over all time points."""
     match formula:
         case Once(counting="first", formula=counted) | Since(counting="first", right=counted):
             below = _coefficient(counted, names)
@@ -166,4 +168,4 @@ def _over_time(formula: Once | Since, names: Names) -> int | Multiplied:
             return 0
     if below == 0 or isinstance(below, Multiplied):
         return below
-    return Multiplied(formula, "it adds the counts of the defined relation at all time points")
+    return Multiplied(formula, "the formula adds the counts of the defined relation at all time points")

@@ -14,7 +14,7 @@ Semantics: TypeAlias = OneOf["set", "bag", "minmax"]
 With "minmax", ∧ has the smallest count of the operands, and ∨ and ∃ have the largest (section 5 of the paper).
 """
 LONGEST: Final = 2**61
-"""A length of time in microseconds that exceeds any log.  Instants are at most about 2^60 away from 1970."""
+"""A length of time, in microseconds, that no log reaches.  Instants are at most about 2^60 microseconds from 1970."""
 
 
 def prepared(formula: algebra.Formula, semantics: Semantics) -> algebra.Formula:
@@ -53,7 +53,7 @@ def _prepared(formula: algebra.Formula, semantics: Semantics) -> algebra.Formula
 
 
 def _both(left: algebra.Formula, right: algebra.Formula, semantics: Semantics) -> algebra.Formula:
-    """Return Q2 ∧ Q1 with each answer of Q2 once, because ¬Q1 must remove an answer and not one of its duplicates."""
+    """Return Q2 ∧ Q1 with each answer of Q2 once, because ¬Q1 must remove all duplicates of an answer."""
     return algebra.And(right if semantics == "set" else algebra.Distinct(right), left)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from weft.algebra import formula as algebra
 from weft.errors import Refused
 
-_BIND = "Bind it by a predicate, or by = to a term of variables that are bound."
+_BIND = "Bind each variable by a predicate, or by = to a term of bound variables."
 
 
 def check(formula: algebra.Formula) -> None:
@@ -18,8 +18,8 @@ def check(formula: algebra.Formula) -> None:
         case algebra.Not(formula=inner):
             if variables := algebra.free_variables(formula):
                 raise Refused(
-                    f"NOT of a formula in which {_names(variables)} is free has infinitely many answers",
-                    hint="Write it on the right of an AND whose left side binds its variables.",
+                    f"NOT of a formula in which {_names(variables)} {_are(variables)} free has infinitely many answers",
+                    hint="Write the NOT on the right of an AND whose left side binds the variables.",
                 )
             check(inner)
         case algebra.Comparison() | algebra.Matches():
@@ -33,8 +33,8 @@ def check(formula: algebra.Formula) -> None:
             unbound = set(algebra.free_variables(left)) - set(algebra.free_variables(right))
             if unbound:
                 raise Refused(
-                    f"SINCE: {_names(unbound)} is free on the left, and nothing on the right binds it",
-                    hint="Bind it by a positive part of the formula on the right.",
+                    f"SINCE: nothing on the right binds {_names(unbound)}, which {_are(unbound)} free on the left",
+                    hint="Bind the variable by a positive part of the formula on the right.",
                 )
         case _:
             _others(formula)
@@ -48,8 +48,8 @@ def _others(formula: algebra.Formula) -> None:
             differing = set(algebra.free_variables(left)) ^ set(algebra.free_variables(right))
             if differing:
                 raise Refused(
-                    f"OR: {_names(differing)} is free on one side only",
-                    hint="Both sides must have the same free variables.",
+                    f"OR: {_names(differing)} {_are(differing)} free on one side only",
+                    hint="Write both sides with the same free variables.",
                 )
         case algebra.Exists(variables=bound, formula=inner):
             _none_left("EXISTS cannot be answered", set(bound) - set(algebra.free_variables(inner)))
@@ -85,9 +85,9 @@ def _conjunction(formula: algebra.And) -> None:
 
 
 def conjuncts(formula: algebra.Formula, *, counts: bool = False) -> Iterator[algebra.Formula]:
-    """Yield the parts of a conjunction that may be evaluated in any order.
+    """Yield the conjuncts of a formula that may be evaluated in any order.
 
-    A difference is one part.  If ``counts`` is true, duplicates matter, and AND NOT of a test is a difference too.
+    A difference is one conjunct.  If ``counts`` is true, duplicates matter, and AND NOT of a test is a difference too.
     """
     if isinstance(formula, algebra.And) and not _takes_away(formula.right, counts=counts):
         yield from conjuncts(formula.left, counts=counts)
@@ -159,14 +159,19 @@ def _taken(known: set[algebra.Variable], part: algebra.Formula) -> None:
     unbound = set(algebra.free_variables(part)) - known
     if unbound:
         raise Refused(
-            f"AND NOT: {_names(unbound)} is free in the negated formula, but nothing on its left binds it",
-            hint="Bind it by a positive part of the formula, or put it under EXISTS.",
+            f"nothing to the left of AND NOT binds {_names(unbound)}, which {_are(unbound)} free in the negated "
+            "formula",
+            hint="Bind the variable by a positive part of the formula, or put the negated formula under EXISTS.",
         )
 
 
 def _none_left(what: str, unbound: set[algebra.Variable]) -> None:
     if unbound:
         raise Refused(f"{what}: nothing binds {_names(unbound)}", hint=_BIND)
+
+
+def _are(variables: Collection[algebra.Variable]) -> str:
+    return "is" if len(variables) == 1 else "are"
 
 
 def _names(variables: Iterable[algebra.Variable]) -> str:

@@ -37,7 +37,7 @@ NOW = "_now"
 
 
 @dataclass(frozen=True)
-class Change:
+class DeltaRule:
     """A rule of Δ.  The new stored relation has those answers of ``formula`` with an instant in ``interval``."""
 
     relation: Atom
@@ -54,7 +54,7 @@ class Triple:
     """
 
     gamma: tuple[Formula, ...]
-    delta: tuple[Change, ...]
+    delta: tuple[DeltaRule, ...]
 
 
 def triple(synopsis: Synopsis, names: Mapping[Stored, str]) -> Triple:
@@ -78,19 +78,19 @@ class _Unfolding:
             return formula if unfolded is None else self.read(unfolded)
         return with_parts(formula, tuple(self.read(part) for part in parts(formula)))
 
-    def change(self, stored: Stored) -> Change:
+    def change(self, stored: Stored) -> DeltaRule:
         formula, before = stored.formula, Atom(self.names[stored], stored.variables)
         after = Atom(before.predicate + NOW, stored.variables)
         match formula:
             case Previous(interval=interval, formula=inner):
-                return Change(after, self.read(inner), interval)
+                return DeltaRule(after, self.read(inner), interval)
             case Once(interval=interval, formula=inner, counting=counting):
-                return Change(after, self._since(Truth(True), self.read(inner), before, counting), interval)
+                return DeltaRule(after, self._since(Truth(True), self.read(inner), before, counting), interval)
             case Since(interval=interval, left=left, right=right, counting=counting):
-                return Change(after, self._since(self.read(left), self.read(right), before, counting), interval)
+                return DeltaRule(after, self._since(self.read(left), self.read(right), before, counting), interval)
 
     def _since(self, left: Formula, right: Formula, before: Formula, counting: str) -> Formula:
-        """The formula is that of section 4.1, with the previous stored relation ``before`` in place of ▽X."""
+        """Return the formula of section 4.1, with the previous stored relation ``before`` in place of ▽X."""
         if counting == "second":
             again, still = And(Distinct(before), Not(right)), And(Distinct(left), Not(right))
             return Or(Or(And(left, Distinct(right)), And(left, again)), And(before, still))

@@ -1,14 +1,14 @@
 """Translate unions of two-sorted conjunctive queries to µTL (Toman 2007, section 4.2).
 
-    ∃t1 … tk, ȳ. P1(x̄1) AT t1 ∧ … ∧ φ ∧ ψ  =  ⋁ over the linear orders of ψ:  ◇1(G1 ∧ ▽◇1(G2 ∧ …))
+    ∃t1 … tk, ȳ. P1(x̄1) AT t1 ∧ … ∧ φ ∧ ψ  =  ⋁ over the weak orders of ψ:  ◇1(G1 ∧ ▽◇1(G2 ∧ …))
 
-Here φ is the condition on values, and ψ is the condition on time points.  G1 is the conjunction of the atoms at the
-latest time points, G2 is that of the next earlier time points, and so on.  A linear order arranges the numbers of time
-points.  Two time points with different numbers may have the same time.
+Here φ is the condition on values, and ψ is the condition on time points.  A weak order divides the time points into
+groups with equal numbers.  G1, G2 … are the conjunctions of the atoms in each group, beginning with the latest group.
+Two time points with different numbers may have the same time.
 
-Suppose a group Q must lie within a length of time b before another group, without a least distance.  Then Q has either
-an earlier time, or the same time and a smaller number: ◇1[1us,b] Q ∨ ▽[0,0] ◇1[0,0] Q.  If the query mentions NOW, NOW
-is in the latest group.  The nest then starts with that group, without a ◇1.
+Suppose a group Q must lie at most the time b before another group.  Then Q has either an earlier time, or the same time
+and a smaller number: ◇1[1us,b] Q ∨ ▽[0,0] ◇1[0,0] Q.  If the query mentions NOW, the latest group contains NOW, and the
+nest starts with this group, without a ◇1.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from weft.errors import SynopsisError
 _MOST_QUERIES: Final = 16
 _Leaf = TypeVar("_Leaf", bound="algebra.Atom | algebra.Comparison | algebra.Matches")
 _AGO: Final = Distance(0, None)
-"""The range for the distance from an earlier time point to a later one."""
 _OPPOSITE: Final[Mapping[str, OneOf["=", "<>", "<", "<="]]] = {"=": "<>", "<>": "=", "<": "<=", "<=": "<"}
 
 
@@ -47,7 +46,7 @@ class _Query:
 def nest(formula: algebra.Formula, *, counts: bool) -> algebra.Formula:
     """Return a formula of µTL that is equivalent to a two-sorted formula.
 
-    If ``counts`` is true, duplicates count.  Otherwise NOT of a comparison becomes the opposite comparison.  Raise
+    If ``counts`` is false, duplicates do not matter, and NOT of a comparison becomes the opposite comparison.  Raise
     SynopsisError with the reason if the formula is not a union of conjunctive queries.
     """
     if isinstance(formula, algebra.Distinct):
@@ -57,12 +56,12 @@ def nest(formula: algebra.Formula, *, counts: bool) -> algebra.Formula:
     queries = _Taking(names, counts).queries(formula, {})
     formulas = [each for query in queries for each in _Nest(query, set(wanted)).formulas()]
     if not formulas:
-        raise _refused("no order of its time points satisfies its conditions, so it is never true")
+        raise _refused("no order of its time points satisfies its conditions, so the formula is never true")
     return reduce(algebra.Or, formulas)
 
 
 def _refused(why: str) -> SynopsisError:
-    return SynopsisError(f"no synopsis is constructed of this formula: {why}")
+    return SynopsisError(f"Weft does not construct a synopsis of this formula: {why}")
 
 
 @dataclass
@@ -110,13 +109,13 @@ class _Taking:
 
     def _few(self, queries: list[_Query]) -> list[_Query]:
         if len(queries) > _MOST_QUERIES:
-            raise _refused(f"it is a union of more than {_MOST_QUERIES} conjunctive queries")
+            raise _refused(f"the formula is a union of more than {_MOST_QUERIES} conjunctive queries")
         return queries
 
 
 _WHAT: Final[Mapping[type, str]] = {
     algebra.Not: "NOT",
-    algebra.Distinct: "DISTINCT within it",
+    algebra.Distinct: "DISTINCT within the formula",
     algebra.Aggregate: "an aggregation",
 }
 
@@ -151,7 +150,9 @@ class _Nest:
 
     def formulas(self) -> list[algebra.Formula]:
         if len(self.names) > MOST_TABLES:
-            raise _refused(f"it uses {len(self.names)} time points together, more than {MOST_TABLES}")
+            raise _refused(
+                f"the formula uses {len(self.names)} time points together, but at most {MOST_TABLES} are allowed"
+            )
         orders = allowed_orders(self.names, self.sequence)
         return [self._of_order(each) for each in orders if self._allowed(each)]
 
@@ -185,7 +186,7 @@ class _Nest:
             case "=":
                 bound = Distance(length, length)
             case _:
-                raise _refused("it compares the time between two time points with <>")
+                raise _refused("the formula compares the time between two time points with <>")
         self.lengths.demand(later.name, earlier.name, bound)
 
     def _ago(self, later: Sequence[str], earlier: Sequence[str]) -> Distance:
@@ -222,8 +223,8 @@ class _Nest:
         for place in range(number + 2, len(order)):
             if not self.lengths.implied(order, number, place, _AGO):
                 raise _refused(
-                    f"{', '.join(order[number])} and {', '.join(order[place])} must lie within a length of time, "
-                    "but another of its time points may lie between them"
+                    f"the formula limits the time between {', '.join(order[number])} and {', '.join(order[place])}, "
+                    "but another time point may lie between the two"
                 )
         ago = self._ago(order[number], order[number + 1])
         assert ago.low is not None

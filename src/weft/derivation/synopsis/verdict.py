@@ -17,7 +17,7 @@ from weft.derivation.synopsis.value_invention import endless, origins
 Kind: TypeAlias = OneOf["bounded", "log-bounded", "unbounded"]
 _WORST: Final[tuple[Kind, ...]] = ("bounded", "log-bounded", "unbounded")
 _MANY: Final = 1_000
-"""From this number of runs on, the verdict says "w".  No row has more runs than states."""
+"""For this number of runs or more, the verdict says "w".  No row has more runs than states."""
 DOUBLING: Final = (
     "its counts can grow by a factor at each time point, so they need as many bits as there are time points: "
     "Ω(|T|), Theorem 3.4"
@@ -134,7 +134,7 @@ def _counters(formula: algebra.Formula, power: int | None) -> tuple[str, Kind]:
 
 
 def _power(formula: algebra.Formula, stored: Stored) -> int:
-    """Return the power of |T| with which the greatest count of the formula grows."""
+    """Return the exponent p such that the greatest count of the formula grows as |T|^p."""
     if stored.semantics != "bag":
         return 0
     match formula:

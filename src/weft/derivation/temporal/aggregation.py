@@ -1,14 +1,13 @@
 """Define the rules of Π_{A',w}(R): aggregates at an instant (w = 0) and over a moving window.
 
-The aggregate over a moving window is Π_{A',0} over EX_w (section 5).  With J = ⋈_{$1.GB = $2.GB}(Π(∇R), Π(R)), or ΔR in
-place of ∇R:
+The aggregate over a moving window is Π_{A',0} over EX_w (section 5).  Let J be ⋈_{$1.GB = $2.GB}(Π(∇R), Π(R)), or the
+same with ΔR in place of ∇R.  Then:
 
     (c.17) Π(R − ∇R) = Π(R) − π_{$2.A}(J) ∪ π_g(σ_{$2.count > $1.count}(J))
     (c.18) Π(R ∪ ΔR) = Π(R) − π_{$2.A}(J) ∪ π_f(J) ∪ (Π(ΔR) − π_{$1.A}(J))
     (c.19), (c.20)   the same for Π_w(R), with ∇R' = EX_w(∇R) − EX_w(R − ∇R) and ΔR' = EX_w(ΔR) − EX_w(R)
 
-Without groups, the aggregate has a row at every instant, even with count 0.  The equations then omit σ and the last
-term.
+Without groups, the aggregate has a row at every instant, even with count 0, and the equations omit σ and the last term.
 
 If f or g is undefined (``measures``), the rules recompute each touched group at the touched instants.  The
 recomputation is correct because Π is τ-reducible.  With J = ⋈_{GB}(π_GB(∇R), Π(R)) and J' = ⋈_{GB}(π_GB(∇R), Π(R −
@@ -19,8 +18,8 @@ As time passes:
     (r.8) Π_0(ψ(E)) = ψ(Π_0(E))
     (r.9) Π_w(ψ(E)) = ψ(Π_w(E)) − FR_[t+1, NOW](σ_{NOW ∈ T}(ψ(Π_w(E)))) ∪ FR_[t+1, NOW](Π_w(FR_[t+1−w, NOW](ψ(E))))
 
-(r.9) ends and recomputes every group that holds now.  A group changes only if it lost a row after t.  This module
-therefore uses a smaller, equivalent delta: (c.17) with ∇R' = FR_[t+1, NOW](ψ(EX_w(E))) − EX_w(E).
+Equation (r.9) ends and recomputes every group that holds now.  A group changes only if it lost a row after t.  This
+module therefore uses a smaller, equivalent delta: (c.17) with ∇R' = FR_[t+1, NOW](ψ(EX_w(E))) − EX_w(E).
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from weft.derivation.temporal.measures import combined, incremental, row_count
 from weft.derivation.temporal.rules import DerivationTrace, propagate, refresh, stepwise
 
 _ALL = Output("_all", Literal(1, BIGINT, fixed=True))
-"""The single group of an aggregate without groups.  A term with this group has a row only while the input has rows."""
+"""One group for all rows.  With this group, an aggregate without groups has no row if its input has none."""
 
 
 def c17(node: Aggregation, deleted: Temporal, current: Temporal) -> Delta:
@@ -71,21 +70,21 @@ def c18(node: Aggregation, inserted: Temporal, current: Temporal) -> Delta:
 
 
 def c19(node: Aggregation, deleted: Temporal, current: Temporal) -> Delta:
-    """Return the delta of (c.19): (c.17) for the rows that leave the window."""
+    """Return (c.19), which is (c.17) for the rows that leave the window."""
     lost = extension_deleted(_window(node), deleted).deleted
     assert lost is not None
     return c17(node, lost, current)
 
 
 def c20(node: Aggregation, inserted: Temporal, current: Temporal) -> Delta:
-    """Return the delta of (c.20): (c.18) for the rows that enter the window."""
+    """Return (c.20), which is (c.18) for the rows that enter the window."""
     gained = extension_inserted(_window(node), inserted).inserted
     assert gained is not None
     return c18(node, gained, current)
 
 
 def r9(node: Aggregation) -> Delta:
-    """Return (c.17) for the rows that ended after t, over the window as of t.  The delta is equivalent to (r.9)."""
+    """Return (c.17) for the rows that ended after t, with the window as of t.  This delta is equivalent to (r.9)."""
     window = _window(node)
     old = replace(node, input=replace(window, at=REFRESHED))
     return c17(old, expired(window), old)
@@ -121,7 +120,7 @@ def _change(node: Aggregation) -> str:
 
 
 def _of_change(node: Aggregation, part: Temporal) -> Aggregation:
-    """Without groups, the result has its row only while the change has rows."""
+    """Without groups, the result has a row only while the change has rows."""
     alias = _change(node)
     measures = tuple(replace(each, output=replace(each.output, scan=alias)) for each in node.measures)
     return Aggregation(part, alias, node.groups or (_ALL,), measures)

@@ -2,17 +2,19 @@
 
 An auxiliary view of R is π_B(σ_f(R)).  The auxiliary view contains the part of R that the view needs.  The filter f has
 those conditions on R alone that every used row must satisfy.  B has the columns that the view uses, and the key of R.
-Rows that agree in the columns B become one row.  If the loss of columns would change the view, B has all columns:
+Rows that agree in the columns B become one row.  In two cases, B has all columns, because the loss of columns would
+change the view:
 
-- below a difference, a union, or an aggregate directly over R, because these operators compare or count full rows;
-- in a range variable whose period set occurs in a predicate, because rows with fewer columns have longer periods.
+- R is below a difference, a union or an aggregate, without a projection in between.  These operators compare or count
+  full rows.
+- A predicate mentions the period set of R.  Rows with fewer columns have longer periods.
 
 Because B contains the key, each row of the auxiliary view comes from one row of R at any instant.  The maintenance of
 the auxiliary view therefore needs only the changes of R: ∇A = π_B(σ_f(∇R)) and ΔA = π_B(σ_f(ΔR))
 (``AuxiliaryMaintenance``).
 
 A view has at most one auxiliary view per table.  If the view reads the table twice, the auxiliary view has all columns
-that a use needs, but only the conditions that both uses require.
+that either use needs, but only the conditions that both uses require.
 """
 
 from __future__ import annotations
@@ -84,7 +86,7 @@ class Auxiliary:
 
 
 def auxiliary_views(expression: temporal.Temporal, keys: Keys) -> tuple[Auxiliary, ...]:
-    """Return auxiliary views with which a view can be maintained without its sources, at most one per table."""
+    """Return auxiliary views that suffice to maintain a view without its sources, at most one per table."""
     plan = maintenance(expression)
     derived = [plan.refresh, plan.change(plan.tables), *(plan.change((table,)) for table in plan.tables)]
     read = {base.table for each in derived for base in each.reads}
@@ -95,8 +97,8 @@ def auxiliary_views(expression: temporal.Temporal, keys: Keys) -> tuple[Auxiliar
 class AuxiliaryMaintenance(Maintenance):
     """The maintenance of an auxiliary view.  The view changes only when its table changes.
 
-    Law: the result equals that of the general equations.  The reason is that each row of the view comes from one row of
-    the table at any instant.
+    Law: the general equations give the same result, because each row of the view comes from one row of the table at any
+    instant.
     """
 
     auxiliary: Auxiliary

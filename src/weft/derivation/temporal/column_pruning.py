@@ -2,15 +2,15 @@
 
 In the following example, the rest of the query names only e.id.
 
-    FROM employees AS e … WHERE e.dept = 'Development'
+    FROM employees AS e … WHERE e.dept = 'Development'   becomes
     FROM (SELECT id FROM employees WHERE dept = 'Development') AS e
 
 Rows that agree in the remaining columns become one row with the instants of all these rows.  The view stays the same,
 because SELECT, EXISTS and a difference of full rows depend only on the set of projected rows at each instant.
 
 A table keeps all its columns if the query asks for its periods.  A table directly under GROUP BY also keeps all
-columns, because GROUP BY counts rows.  A condition on NOW moves with the other conditions, because it applies to one
-row at a time.
+columns, because GROUP BY counts rows.  A condition on NOW moves into the derived table like other conditions, because
+it applies to one row at a time.
 """
 
 from __future__ import annotations

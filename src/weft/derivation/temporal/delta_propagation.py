@@ -32,9 +32,8 @@ def change_delta(
 ) -> Delta:
     """Return ∇E and ΔE for a change of these tables at one instant.
 
-    The expressions read the state before the change.  Without "deletions" in ``kinds``, every ∇R is empty.  Without
-    "insertions" in ``kinds``, every ΔR is empty.  Raise DerivationError for an operator without a rule, such as ⋉ or
-    FR.
+    The expressions read the state before the change.  If ``kinds`` lacks "deletions", every ∇R is empty.  If ``kinds``
+    lacks "insertions", every ΔR is empty.  Raise DerivationError for an operator without a rule, such as ⋉ or FR.
     """
     if isinstance(relation, Base) and relation.table in tables:
         return Delta(

@@ -6,8 +6,8 @@ An instant is neither deleted nor inserted if another period of the same row cov
     EX_w(R ∪ ΔR) = EX_w(R) ∪ (EX_w(ΔR) − EX_w(R))
 
 As time passes, extended periods end.  A period with the end e has an extension with the end e + w.  If e + w is after
-t, the extended period is open at t but may end before t_now.  With EX_w as of t (``Extension.at``) for ψ_t of the old
-state:
+t, the extended period is open at t but may end before t_now.  Let the EX_w under ψ be evaluated as of t
+(``Extension.at``).  Then:
 
     EX_w(ψ(E)) = ψ(EX_w(E)) − (FR_[t+1, NOW](ψ(EX_w(E))) − EX_w(E))
 

@@ -4,11 +4,11 @@
     (c.12), (c.16) ⋈_p(…, Ri ∪ ΔRi, …) = ⋈_p(…, Ri, …) ∪ ⋈_p(…, ΔRi, …)
 
 If p mentions NOW or a period set, (c.15) and (c.16) require pure deltas and return pure deltas.  (c.11) and (c.12)
-return pure deltas if the deltas of all inputs are pure.  As time passes, for E1 … En as of t:
+return pure deltas if the deltas of all inputs are pure.  As time passes, the following holds for E1 … En as of t:
 
     (r.7) ⋈_p(ψ(E1), …) = ψ(⋈_p(E1, …)) − ⋈_{[p]_t ∧ [¬p]_now}(E1, …) ∪ ⋈_{[p]_now ∧ [¬p]_t}(E1, …)
 
-(r.7) has the rewritten form of section 4.3.2.
+Section 4.3.2 rewrites (r.7) in this form.
 
 >>> from weft.algebra.temporal import Inserted
 >>> from shown_temporal import PAIRED, R, S, words

@@ -1,8 +1,8 @@
 """Evaluate an expression or a predicate at the last refresh t in place of t_now: [E]_t and [p]_t (section 4.3).
 
-Period sets are stored with open ends, so ψ_t is the identity: the state that was recorded at t *is* its ψ_t.  Only
-three terms depend on the instant of evaluation: NOW, the end of an open period, and the instants that EX_w adds.
-``PERIOD_START`` depends on none of these three.
+Period sets are stored with open ends, so ψ_t does not change the state that was recorded at t.  Only three terms depend
+on the instant of evaluation: NOW, the end of an open period, and the instants that EX_w adds.  ``PERIOD_START`` depends
+on none of these three.
 
 CONTAINS and OVERLAPS have the same result at t and at t_now.  A period set contains t if and only if it contains the
 instants after t.  If two sets differ or overlap after t, they therefore differ or overlap at t.

@@ -9,8 +9,8 @@ To bring a view from its last refresh t to t_now, a runtime takes the following 
    result.
 3. Apply ∇R and ΔR to the tables themselves.
 
-``stored`` has pairs of an expression and a table.  The table replaces the expression.  An expression is the view
-itself, or an aggregate in the view (``states``).  In a refresh, the table has the state at t.
+``stored`` has pairs (expression, table), and the table replaces the expression.  An expression is the view itself, or
+an aggregate in the view (``states``).  In a refresh, the table has the state at t.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Derived:
     def reads_whole(self) -> tuple[Base, ...]:
         """The recorded relations that an expression reads without a look-up of keys and without a window of instants.
 
-        The expressions may still limit the read to rows that hold at the beginning of the change or later (FR).
+        The operator FR may limit the read to rows that hold at the beginning of the change or later.
         """
         return tuple(dict.fromkeys(chain.from_iterable(map(_read_whole, self._parts))))
 
@@ -121,15 +121,15 @@ class Maintenance:
 
 @lru_cache(maxsize=1_000)
 def maintenance(expression: Temporal, stored: Kept = ()) -> Maintenance:
-    """Return the maintenance of a view.  ``stored`` has pairs of an expression and its table.
+    """Return the maintenance of a view.  ``stored`` has pairs (expression, table).
 
     Raise DerivationError if a stored table lacks the columns or the range variable of its expression.
     """
     for part, base in stored:
         if attributes(part) != attributes(base):
             raise DerivationError(
-                f"{base.table.name} cannot store the expression: it has the columns "
-                f"{_named(base)}, the expression has {_named(part)}",
+                f"{base.table.name} cannot store the expression: the table has the columns {_named(base)}, "
+                f"but the expression has {_named(part)}",
                 hint="Store the expression under one range variable, with a column for each of its attributes.",
             )
     return Maintenance(maintainable_form(expression), stored)
@@ -138,8 +138,8 @@ def maintenance(expression: Temporal, stored: Kept = ()) -> Maintenance:
 def states(expression: Temporal) -> tuple[Aggregation, ...]:
     """Return the aggregates of a view in ``maintainable_form``, outer aggregates first.
 
-    If the aggregates are stored, their maintenance after a change reads no base relation.  The exceptions are
-    floating-point sums, and MIN and MAX under deletion.  These measures read a base relation for the touched groups.
+    If the aggregates are stored, their maintenance after a change reads no base relation.  Only floating-point sums,
+    and MIN and MAX under deletion, read a base relation for the touched groups.
     """
     aggregates = (part for part in each(maintainable_form(expression)) if isinstance(part, Aggregation))
     return tuple(dict.fromkeys(aggregates))

@@ -44,7 +44,7 @@ def exact(type: DataType) -> bool:
 
 
 def incremental(measure: Measure, *, deleting: bool) -> bool:
-    """Return whether the function f is defined for a measure, or the function g if ``deleting`` is true."""
+    """Return whether f is defined for a measure, or whether g is defined if ``deleting`` is true."""
     match measure.function:
         case "count":
             return True
@@ -130,8 +130,8 @@ def _fitting(total: ColumnRef) -> Scalar:
 def combined(node: Aggregation, measure: Measure, old: str, change: str, *, deleting: bool) -> Scalar:
     """Return f($2.a, $1.a), the new value of a measure, or g($2.a, $1.a) if ``deleting`` is true.
 
-    ``old`` is the range variable of $2, the old aggregation.  ``change`` is the range variable of $1, the aggregation
-    of the change.
+    ``old`` is the range variable of $2, the aggregation before the change.  ``change`` is the range variable of $1, the
+    aggregation over the changed rows.
     """
     two, one = _of(measure.output, old), _of(measure.output, change)
     sign = "-" if deleting else "+"

@@ -1,4 +1,4 @@
-"""Write a predicate as alternatives: a disjunction of conjunctions of atoms, each with a judgement.
+"""Write a predicate as alternatives: a disjunction of conjunctions of atoms.  Each atom has a judgement.
 
 SQL's logic has three values, so there are four judgements: true, false, not true (false or unknown), and not false.  De
 Morgan's laws are valid in Kleene's logic, and resolve NOT, AND and OR:
@@ -18,7 +18,7 @@ from typing import Literal as OneOf
 from weft.algebra.scalar import Call, Literal, Scalar, call
 
 MOST: Final = 512
-"""The largest number of alternatives for a predicate."""
+"""A predicate has at most this number of alternatives."""
 OPPOSITE: Final = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 Judgement: TypeAlias = 'OneOf["true", "false", "not true", "not false"]'
 _OF_NOT: Final[dict[Judgement, Judgement]] = {

@@ -1,6 +1,6 @@
 """Define the rules of π_A(R).
 
-Several tuples may give the same row.  The row begins with the first of these tuples and ends with the last:
+Several tuples may give the same row.  The row begins with the first of its tuples and ends with the last:
 
     (c.7) π(R − ∇R) = π(R) − (π(R) − π(R − ∇R))
     (c.8) π(R ∪ ΔR) = π(R) ∪ (π(ΔR) − π(R))

@@ -1,8 +1,8 @@
 """Derive the terms of a refresh: the tuples that change as time passes from t to t_now.
 
 For a predicate p, a refresh deletes the tuples with [p]_t ∧ [¬p]_now and inserts the tuples with [p]_now ∧ [¬p]_t
-(section 4.3.2).  A conjunct of p cannot change if it depends neither on NOW nor on the open end of a period.  The
-conjunction s of these conjuncts has the same truth value at both instants.  The other conjuncts are v1 to vn.  Then:
+(section 4.3.2).  A conjunct of p cannot change if it depends neither on NOW nor on the open end of a period.  Let s be
+the conjunction of the conjuncts that cannot change, and let v1 to vn be the other conjuncts.  Then:
 
     p = s ∧ v1 ∧ … ∧ vn        [p]_t ∧ [¬p]_now = s ∧ [v]_t ∧ ([¬v1]_now ∨ … ∨ [¬vn]_now)
 
@@ -204,9 +204,9 @@ def _instant(name: str, scan: str) -> Scalar:
 
 
 def expiring(window: temporal.Extension) -> PeriodCondition:
-    """Return the condition that a tuple was in EX_w at t because of the extension and may have ended by t_now.
+    """Return the condition that EX_w contained a tuple at t because of the extension, but may not contain it at t_now.
 
-    The last instant of such a tuple is from t − w to t_now − w.
+    The last instant of the tuple is between t − w and t_now − w.
     """
     return _between(END, minus(REFRESHED, window.window), minus(Now(), window.window))
 
@@ -216,8 +216,8 @@ def candidates(
 ) -> tuple[temporal.Temporal, frozenset[temporal.Temporal]] | None:
     """Return a relation with all rows whose period sets satisfy ``bound``, possibly with other rows.
 
-    The second part of the result has those selections of base tuples that the relation reads.  Return None if the
-    relation has operators other than π, σ, ⋉ and ∪ over base relations.
+    Also return the selections of base tuples that the relation reads.  Return None if the relation has operators other
+    than π, σ, ⋉ and ∪ over base relations.
     """
     match relation:
         case temporal.Base(alias=alias):
@@ -253,7 +253,7 @@ def _periods(scalar: Scalar) -> Iterator[PeriodOf]:
 def refresh_predicates(
     rule: str, operator: temporal.Temporal, predicate: Scalar, trace: DerivationTrace
 ) -> tuple[Scalar | None, Scalar | None]:
-    """Return the predicates of the deleted and of the inserted tuples.  None means that the term is dropped."""
+    """Return the predicates of the deleted and of the inserted tuples.  A predicate is None if the term is dropped."""
     return (
         _refresh_predicate(rule, operator, predicate, trace, leaving=True),
         _refresh_predicate(rule, operator, predicate, trace, leaving=False),

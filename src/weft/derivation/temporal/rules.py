@@ -95,7 +95,7 @@ def stepwise(
 ) -> Delta:
     """Apply the rules to the deletions and the insertions of each input in turn.
 
-    ``rules`` has two pairs of number and rule, for ∇ and for Δ.  If ``pure`` is true, the rules return pure deltas.
+    ``rules`` has a pair (number, rule) for ∇, and a pair for Δ.  If ``pure`` is true, the rules return pure deltas.
     """
     total, now = NOTHING, operator
     for position, delta in enumerate(deltas):
@@ -113,13 +113,13 @@ def stepwise(
 
 
 def _named(number: str, position: int) -> str:
-    """In "left|right", each side of the operator has its own number."""
+    """If ``number`` has the form "left|right", each input of the operator has its own number."""
     sides = number.split("|")
     return sides[min(position, len(sides) - 1)]
 
 
 def operands(operator: Temporal) -> tuple[Temporal, ...]:
-    """Return the operator's inputs.  For a moving window, the operator is Π_w, with the input of EX_w."""
+    """Return the operator's inputs.  For an aggregate over a moving window, return the input of EX_w."""
     if isinstance(operator, Aggregation) and isinstance(operator.input, Extension):
         return (operator.input.input,)
     return inputs(operator)

@@ -33,7 +33,7 @@ _MOST_TUPLES: Final = 5
 _ZERO: Final = "0"
 Reason: TypeAlias = "Scalar | str"
 Term: TypeAlias = "tuple[Scalar | str, int]"
-"""A term and the number added to it.  A plain number has the term ``_ZERO``."""
+"""A pair (term, number that is added to the term).  The term of a plain number is ``_ZERO``."""
 NOW: Final = Now()
 
 

@@ -1,10 +1,10 @@
-"""Limit a maintenance expression to touched keys: read only base tuples with keys in a delta.
+"""Limit a maintenance expression to touched keys: read only base tuples whose keys occur in a delta.
 
 A relation is *small* if it is computed from deltas or constants.  If one input D of an operator is small, the other
 input X must be correct only for the rows that can match D:
 
     D − X = D − (X ⋉ D)                              on all columns, by position
-    ⋈_p(D, X) = ⋈_p(D, X ⋉ D)                        on the columns that p makes equal; then a third input by those
+    ⋈_p(D, X) = ⋈_p(D, X ⋉ D)                        on the columns that p makes equal, and so on for other inputs
     X ∩ D = X − (X − D) = D − (D − (X ⋉ D))
     π(X) − π(X − D) = π(X ∩ D) − (π(X − D) ⋉ π(X ∩ D))
 
@@ -12,11 +12,11 @@ In a refresh, the module limits X to the tuples that can have changed (``refresh
 
 ``limited`` pushes ⋉ down through every operator to the base relations:
 
-    law: among the rows that agree with a row of D in ``on``, limited(X, D, on) has exactly those of X.
+    law: among the rows that agree with a row of D in ``on``, limited(X, D, on) has exactly the rows of X.
 
-The result of ``limited`` may have other rows too, so each use above also tests the equality.  Each row has its full
-period set, so predicates over periods have the same result.  Each base relation becomes Semijoin(Base, …), and storage
-computes the semijoin by a look-up.
+The result of ``limited`` may have other rows too, so each use above also tests the equality.  Each row keeps its full
+period set, so the limitation does not change predicates over periods.  Each base relation becomes Semijoin(Base, …),
+and storage computes the semijoin by a look-up.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class _Reduction:
         return None
 
     def _expired(self, relation: Difference) -> Temporal | None:
-        """Limit FR(ψ(EX_w(X))) − EX_w(X) to the rows of X that can have expired.  Return None for another form."""
+        """Limit FR(ψ(EX_w(X))) − EX_w(X) to the rows of X that can have expired.  Return None otherwise."""
         match relation:
             case Difference(
                 left=Fragment(input=Extension(input=whole, at=Param())) as old, right=Extension(at=None) as new
@@ -169,7 +169,7 @@ class _Reduction:
         return None
 
     def _crossed(self, relation: Selection | TemporalJoin) -> Temporal | None:
-        """Limit a term of a refresh to the tuples that can have changed.  Return None for another relation."""
+        """Limit a term of a refresh to the tuples that can have changed.  Return None if no rule applies."""
         if relation not in self._crossings:
             self._crossings[relation] = None
             self._crossings[relation] = self._cross(relation)
@@ -193,7 +193,7 @@ class _Reduction:
         return made
 
     def _due(self, relation: Temporal, row: Scalar) -> Temporal:
-        """The selection counts as small, because it returns few tuples although it reads the full relation."""
+        """Treat the selection as small, because it returns few tuples although it reads the full relation."""
         due = Selection(self.narrowed(relation), row)
         self._small[due], self._narrowed[due] = True, due
         return due
@@ -224,7 +224,7 @@ class _Reduction:
         )
 
     def limited(self, relation: Temporal, given: Temporal, on: On) -> Temporal:
-        """Limit a relation to the rows that match ``given`` in the columns ``on``, possibly with other rows."""
+        """Return the rows of a relation that match ``given`` in the columns ``on``, and possibly other rows."""
         if self.small(relation) or not on:
             return self.narrowed(relation)
         match relation:
@@ -285,7 +285,7 @@ def keys(relation: Temporal) -> Temporal:
 
 
 def _stretched(relation: Temporal) -> bool:
-    """Return whether ``keys`` removes an EX_w.  The rows from ``keys`` may then end before the rows of ``relation``."""
+    """Return whether ``keys`` removes an EX_w.  Without EX_w, rows may end earlier."""
     match relation:
         case Extension():
             return True
@@ -322,7 +322,7 @@ def _pairs(join: TemporalJoin, number: int, via: int) -> On:
 
 
 def _reached(join: TemporalJoin, met: set[int]) -> dict[int, int | None]:
-    """Inputs in ``met`` need no look-up and have the value None."""
+    """Map each input that look-ups can reach to the input that gives the keys, or to None for an input in ``met``."""
     lookups: dict[int, int | None] = dict.fromkeys(sorted(met))
     more = True
     while more:

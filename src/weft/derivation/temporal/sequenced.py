@@ -1,8 +1,8 @@
 """Translate a bound query to its sequenced meaning, as temporal algebra.
 
 At each instant t, the view has the answer of the query over the rows that hold at t.  A condition on NOW or on periods
-is evaluated at t_now, over the original rows of the items in FROM.  A stands for the items of FROM, and p and q stand
-for conditions:
+is evaluated at t_now, over the original rows of the items in FROM.  In the table, ``A`` stands for the items of FROM,
+and ``p`` and ``q`` stand for conditions:
 
     FROM and WHERE      ⋈_p(A1 … An)            with conditions on one item below the join, as σ
     EXISTS (B)          π_A(A ⋈_c B)            where c is B's WHERE, which names A
@@ -17,9 +17,9 @@ The body of an EXISTS becomes a join of its own items with the outer items.  The
 and periods of the outer items.
 
 After an EXISTS, rows have fewer instants.  A later condition on the periods of an item therefore applies to the
-original items.  The two results are then intersected (∩ is ⋈ with every column null-safe equal).  The translation of OR
-works in the same way.  NOT EXISTS computes the rows to remove from the original items.  No part is written more than
-twice.
+original items.  Its result is intersected with the rows after the EXISTS (∩ is ⋈ with every column null-safe equal).
+The translation of OR works in the same way.  For NOT EXISTS, the original items give the rows to remove.  No part
+occurs more than twice in the translation.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ class _Reading:
         return replace(held, relation=Difference(held.relation, partnered) if negated else partnered)
 
     def same_rows(self, held: _Held, body: Relation) -> Temporal | None:
-        """The only condition of an EXCEPT is that all columns are null-safe equal."""
+        """Return None unless the only condition of ``body`` is that all columns are null-safe equal, as for EXCEPT."""
         own = [ref for item in held.items for ref in attributes(item)]
         parts = sources(body)
         if len(parts) != 1 or len(columns_of(parts[0])) != len(own):
@@ -246,7 +246,8 @@ def _one_source(relation: Relation) -> Source:
 def _opened(body: Relation) -> tuple[Relation, ...] | None:
     """Inline the first derived table that names outer columns, or return None if no table names outer columns.
 
-    Such derived tables come from ``x IN (SELECT …)``.  Inlining is correct because EXISTS asks for any row.
+    A derived table that names outer columns comes from ``x IN (SELECT …)``.  Inlining is correct because EXISTS only
+    tests whether a row exists.
     """
     parts, demanded = sources(body), condition(body)
     for place, part in enumerate(parts):
@@ -262,7 +263,7 @@ def _opened(body: Relation) -> tuple[Relation, ...] | None:
             instead = arm.input if isinstance(arm, Project) else arm
             if isinstance(instead, Grouped) or (not isinstance(arm, Project) and arm == part):
                 raise SqlError(
-                    "a subquery with GROUP BY that names a column of the query around it",
+                    "a subquery with GROUP BY cannot name a column of the query around the subquery",
                     hint="Join with a derived table (SELECT … GROUP BY …) instead.",
                 )
             meaning = dict(zip(columns_of(inner), values, strict=True))
@@ -320,7 +321,6 @@ def _scalar(demanded: Predicate) -> Scalar | None:
 
 
 def _joined(items: tuple[Temporal, ...], conditions: tuple[Scalar, ...]) -> Temporal:
-    """A condition on one item becomes a selection of that item."""
     own: list[list[Scalar]] = [[] for _ in items]
     shared = []
     for each in conditions:

@@ -2,7 +2,8 @@
 
 If one input of an operator has no row before an instant s, the operator needs the other inputs only from s on.
 
-Theorem.  Let D have no instant before s, let op be τ-reducible, and let FR_s(X) have the rows of X from s on.  Then
+Theorem.  Let D have no instant before s, let op be τ-reducible, and let FR_s(X) be X without the instants before s.
+Then
 
     D − X = D − FR_s(X)          ⋈_p(D, X) = ⋈_p(D, FR_s(X))
     FR_s(op(X1, …)) = FR_s(op(FR_s(X1), …))          FR_s(EX_w(X)) = FR_s(EX_w(FR_{s−w}(X)))

@@ -1,6 +1,6 @@
 """Define the rules of R ∪ S.
 
-While the other input has a row, the row stays in the union.  ∪ is symmetric, so the same rules apply to changes of S:
+A row stays in the union while the other input has the row.  ∪ is symmetric, so the same rules apply to changes of S:
 
     (c.5) (R − ∇R) ∪ S = (R ∪ S) − (∇R − S)
     (c.6) (R ∪ ΔR) ∪ S = (R ∪ S) ∪ (ΔR − S)

@@ -22,13 +22,13 @@ def arrow_type(type: DataType) -> pa.DataType:
     """Return the Arrow type for a variable. Raise ExecutionError if formulas do not support ``type``."""
     if type.name not in VARIABLE_TYPES:
         raise ExecutionError(
-            f"a formula's variable cannot be of type {type}", hint="Cast it to BIGINT, DOUBLE or STRING."
+            f"a formula's variable cannot be of type {type}", hint="Cast the variable to BIGINT, DOUBLE or STRING."
         )
     return columns.arrow_type(type)
 
 
 @dataclass(frozen=True)
-class Batch:
+class StateBatch:
     """Consecutive states of a log.
 
     ``points`` has one row for each time point, with two BIGINT columns. ``tp`` is consecutive and ascending, and ``at``
@@ -67,7 +67,7 @@ def stored_schema(stored: Stored) -> pa.Schema:
     return pa.schema([pa.field(name, arrow_type(type)) for name, type in stored.columns])
 
 
-def check(synopsis: Synopsis, state: State, batch: Batch) -> None:
+def check(synopsis: Synopsis, state: State, batch: StateBatch) -> None:
     """Raise ExecutionError if the batch does not follow the state or if the events of a predicate lack columns."""
     tps, ats = batch.points.column("tp"), batch.points.column("at")
     rows = batch.points.num_rows
@@ -75,13 +75,15 @@ def check(synopsis: Synopsis, state: State, batch: Batch) -> None:
         return
     first = tps[0].as_py()
     if not tps.equals(pa.chunked_array([pa.array(range(first, first + rows), pa.int64())])):
-        raise ExecutionError("the time points of a batch are not consecutive", hint="Number them consecutively.")
+        raise ExecutionError(
+            "the time points of a batch are not consecutive", hint="Number the time points consecutively."
+        )
     if state.tp is not None and first != state.tp + 1:
-        raise ExecutionError(f"a batch begins at time point {first}, but the previous one ended at {state.tp}")
+        raise ExecutionError(f"a batch begins at time point {first}, but the previous batch ended at {state.tp}")
     steps = pc.min(pc.pairwise_diff(ats.combine_chunks())).as_py() if rows > 1 else 0
     if steps < 0 or (state.at is not None and ats[0].as_py() < state.at):
         raise ExecutionError(
-            "the time of a time point is earlier than that of the previous one", hint="Order the states by time."
+            "a time point has an earlier time than the previous time point", hint="Order the states by time."
         )
     for predicate, arity in synopsis.predicates:
         rows_of_predicate = batch.events.get(predicate)
@@ -90,7 +92,7 @@ def check(synopsis: Synopsis, state: State, batch: Batch) -> None:
             raise ExecutionError(f"the events of {predicate} do not have the columns {', '.join(sorted(wanted))}")
 
 
-def with_dates(synopsis: Synopsis, batch: Batch) -> Batch:
+def with_dates(synopsis: Synopsis, batch: StateBatch) -> StateBatch:
     """Add the events of dated predicates and of time points to a batch."""
     events = dict(batch.events)
     for predicate, arity in synopsis.predicates:
@@ -100,4 +102,4 @@ def with_dates(synopsis: Synopsis, batch: Batch) -> Batch:
         elif (plain := undated(predicate)) in events and plain is not None:
             rows = events[plain]
             events[predicate] = rows.append_column(f"c{arity}", rows.column("tp"))
-    return Batch(batch.points, events)
+    return StateBatch(batch.points, events)

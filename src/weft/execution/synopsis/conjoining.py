@@ -1,9 +1,8 @@
 """Evaluate conjunctions.
 
-Parts that share variables are joined first. A test is applied as soon as its variables are bound. A test ``x = t``
-binds ``x`` if no part has bound ``x`` before. A test with a division is applied last, because other parts of the
-conjunction may remove the rows with divisor 0. A remaining division by 0 rejects the whole batch. The error names the
-term.
+Conjuncts that share variables are joined first. A test is applied as soon as its variables are bound. A test ``x = t``
+binds ``x`` if no conjunct has bound ``x`` before. A test with a division is applied last, because other conjuncts may
+remove the rows with divisor 0. A remaining division by 0 rejects the whole batch. The error names the term.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ from weft.sql.sweeping import listed
 def conjoined(operations: Operations, formula: Formula, value: Callable[[Formula], Value]) -> Value:
     """Return the value of Q1 ∧ Q2, Q1 ∧ ¬Q2 or a single test.
 
-    ``value`` returns the value of a part. The check ``derivation.synopsis.range_restriction`` ensures finitely many
-    answers.
+    ``value`` returns the value of a subformula. The check ``derivation.synopsis.range_restriction`` ensures that the
+    number of answers is finite.
     """
     if isinstance(formula, And) and _negates(formula.right):
         return operations.without(value(formula.left), value(_negated(formula.right)))
@@ -73,7 +72,7 @@ def _lessened(operations: Operations, left: Value, test: Formula) -> Value:
 
 
 def _parts(formula: Formula, *, counts: bool) -> Iterator[Formula]:
-    """Yield a difference Q1 ∧ ¬Q2 as one part."""
+    """Yield the conjuncts of the formula. A difference Q1 ∧ ¬Q2 is one conjunct."""
     if isinstance(formula, And) and not (isinstance(formula.right, Not) if counts else _negates(formula.right)):
         yield from _parts(formula.left, counts=counts)
         yield from _parts(formula.right, counts=counts)

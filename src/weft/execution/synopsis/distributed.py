@@ -34,7 +34,7 @@ class SparkEngine:
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     def register(self, name: str, rows: pa.Table) -> None:
-        """Register ``rows`` as the table ``name``."""
+        """Register ``rows`` as a table with this name."""
         local_frame(self.session, rows).createOrReplaceTempView(name)
 
     def create_table(self, sql: str) -> str | None:

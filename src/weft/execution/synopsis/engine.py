@@ -24,10 +24,12 @@ class Engine(Protocol):
         """The SQL dialect of the engine."""
 
     def register(self, name: str, rows: pa.Table) -> None:
-        """Register ``rows`` as the table ``name``."""
+        """Register ``rows`` as a table with this name."""
 
     def create_table(self, sql: str) -> str | None:
-        """Create a table with the rows of a query. Return its name, or None if the query is known to have no rows."""
+        """Create a table with the rows of a query. Return the table's name, or None if the query certainly has no
+        rows.
+        """
 
     def rows(self, sql: str) -> pa.Table:
         """Return the rows of a query."""
@@ -38,7 +40,7 @@ def hint_for(message: str) -> str | None:
     large = re.search("overflow|out of range|failed to cast decimal", message, re.IGNORECASE)
     if not large:
         return None
-    return "A number exceeds BIGINT: exclude large values, count DISTINCT answers, or use i2f."
+    return "A number exceeds BIGINT. Exclude large values, count DISTINCT answers, or use i2f."
 
 
 @dataclass
@@ -50,11 +52,11 @@ class DuckdbEngine:
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     def register(self, name: str, rows: pa.Table) -> None:
-        """Register ``rows`` as the table ``name``."""
+        """Register ``rows`` as a table with this name."""
         self.sql.given(name, rows)
 
     def create_table(self, sql: str) -> str | None:
-        """Create a table with the rows of a query. Return its name, or None if the query has no rows."""
+        """Create a table with the rows of a query. Return the table's name, or None if the query has no rows."""
         name = f"step_{next(self.numbers)}"
         with _plain_errors():
             return name if self.sql.table(name, sql) else None

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from weft.derivation.synopsis.construct import Stored, Synopsis
 from weft.derivation.synopsis.fixpoints import stepped
-from weft.execution.synopsis.batch import EMPTY, Batch, State, arrow_type, check, stored_schema, with_dates
+from weft.execution.synopsis.batch import EMPTY, State, StateBatch, arrow_type, check, stored_schema, with_dates
 from weft.execution.synopsis.conjoining import DivisionByZero
 from weft.execution.synopsis.engine import Engine, duckdb_engine
 from weft.execution.synopsis.past import PastOperators
@@ -19,29 +19,31 @@ from weft.sql.points import Extent, spread
 from weft.sql.points_past import TIME_POINTS
 from weft.sql.sweeping import listed
 
-__all__ = ["EMPTY", "Batch", "State", "evaluate", "evaluate_shared"]
+__all__ = ["EMPTY", "State", "StateBatch", "evaluate", "evaluate_shared"]
 
 
-def evaluate(synopsis: Synopsis, state: State, batch: Batch) -> tuple[State, pa.Table]:
+def evaluate(synopsis: Synopsis, state: State, batch: StateBatch) -> tuple[State, pa.Table]:
     """Evaluate a synopsis with one formula over a batch. Return the next state and the answers at each time point.
 
     The answers have the columns ``tp, c1 … ck [, n]`` and are sorted by all columns. The columns ``c1 … ck`` are the
-    free variables of the formula, in order. The count ``n`` is a BIGINT. If the formula has a fixpoint, ``n`` is a text
-    of decimal digits. Raise ExecutionError if the batch does not follow the state or if a count exceeds BIGINT. Raise
-    DivisionByZero if a test divides by 0.
+    free variables of the formula, in order. The count ``n`` is a BIGINT. If the formula has a fixpoint, ``n`` is a
+    string of decimal digits. Raise ExecutionError if the batch does not follow the state or if a count exceeds BIGINT.
+    Raise DivisionByZero if a test divides by 0.
     """
     after, (answers,) = evaluate_shared(synopsis, state, batch)
     return after, answers
 
 
-def evaluate_shared(synopsis: Synopsis, state: State, batch: Batch) -> tuple[State, tuple[pa.Table, ...]]:
-    """Evaluate a synopsis with any number of formulas on DuckDB. The results are those of ``evaluate``."""
+def evaluate_shared(synopsis: Synopsis, state: State, batch: StateBatch) -> tuple[State, tuple[pa.Table, ...]]:
+    """Evaluate a synopsis on DuckDB. Return the next state and one table of answers per formula."""
     with duckdb_engine() as engine:
         return evaluate_on(synopsis, state, batch, engine)
 
 
-def evaluate_on(synopsis: Synopsis, state: State, batch: Batch, engine: Engine) -> tuple[State, tuple[pa.Table, ...]]:
-    """Evaluate a synopsis with any number of formulas on an engine. The results are those of ``evaluate``."""
+def evaluate_on(
+    synopsis: Synopsis, state: State, batch: StateBatch, engine: Engine
+) -> tuple[State, tuple[pa.Table, ...]]:
+    """Evaluate a synopsis on an engine. Return the next state and one table of answers per formula."""
     batch = with_dates(synopsis, batch)
     check(synopsis, state, batch)
     step = _Step(synopsis, state, batch, engine)
@@ -57,7 +59,7 @@ def evaluate_on(synopsis: Synopsis, state: State, batch: Batch, engine: Engine) 
 class _Step:
     synopsis: Synopsis
     state: State
-    batch: Batch
+    batch: StateBatch
     engine: Engine
 
     def taken(self) -> tuple[State, tuple[pa.Table, ...]]:
@@ -99,7 +101,7 @@ class _Step:
         return self.engine.rows(f"{rows} ORDER BY {order}").cast(self._schema(number))
 
     def no_answers(self, number: int) -> pa.Table:
-        """Return an empty table with the answer columns of formula ``number``."""
+        """Return an empty table with the answer columns of the formula with this number."""
         return self._schema(number).empty_table()
 
     def _schema(self, number: int) -> pa.Schema:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from weft.catalog.records import TS, TableRecord
 from weft.errors import ExecutionError
-from weft.execution.synopsis.batch import Batch
+from weft.execution.synopsis.batch import StateBatch
 from weft.execution.windows import Slice, may_hold
 from weft.location import Location
 from weft.planning.synopsis_events import EVENT, Events
@@ -27,7 +27,7 @@ from weft.storage.delta_log import DataFile, delta_snapshot, has_commits
 from weft.storage.temporal_sql import temporal_sql
 
 AT_ONCE: Final = 100_000
-"""The maximum number of rows in one batch, over all tables. A state with more rows forms a batch alone."""
+"""The maximum number of rows in one batch, over all tables. A state with more rows forms a separate batch."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,8 @@ class News:
             log_states = log_states.append_column(TP, pa.array(range(first, first + log_states.num_rows), pa.int64()))
         elif last is not None and log_states.column(TP)[0].as_py() != last + 1:
             raise ExecutionError(
-                f"{self.log.name} continues with time point {log_states.column(TP)[0]}, but the last one was {last}",
+                f"{self.log.name} continues with time point {log_states.column(TP)[0]}, but the last time "
+                f"point was {last}",
                 hint="Number the states consecutively, and load the log in order.",
             )
         begin, size = 0, 0
@@ -65,8 +66,8 @@ class News:
             size += rows
         yield log_states.slice(begin).select([TP, AT, TS])
 
-    def batch(self, points: pa.Table, wanted: Iterable[Events]) -> Batch:
-        """Return the states ``points`` as a batch with the events ``wanted``."""
+    def batch(self, points: pa.Table, wanted: Iterable[Events]) -> StateBatch:
+        """Return the states in ``points`` as a batch. The batch contains the events in ``wanted``."""
         by_id = {table.table_id: table for table in self.tables}
         numbered = points.select([TP, AT])
         events: dict[str, pa.Table] = {}
@@ -81,7 +82,7 @@ class News:
                     read[table.table_id] = f"news_{table.table_id}"
                     sql.given(read[table.table_id], self._rows(table, names, points))
                 events[each.predicate] = sql.rows(self._select(each, read[table.table_id]))
-        return Batch(numbered, events)
+        return StateBatch(numbered, events)
 
     def _select(self, events: Events, source: str) -> str:
         key = TS if self.log is None else TP
@@ -93,7 +94,7 @@ class News:
         )
 
     def _rows(self, table: TableRecord, names: Iterable[str], points: pa.Table) -> pa.Table:
-        """Return a superset of the rows that belong to the states ``points``."""
+        """Return all rows that belong to the states in ``points``, and possibly further rows."""
         column = table.schema.start if self.log is None else TP
         bounds = pc.min_max(points.column(TS if self.log is None else TP))
         schema = stored_schema(table.schema, {*names, column})

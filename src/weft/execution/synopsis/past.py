@@ -77,10 +77,10 @@ class PastOperators:
         return self._looked_back(formula, None, right, negated=True)
 
     def since(self, formula: Since, left: Value, right: Value, *, negated: bool) -> Value:
-        """Return the value of Q1 since Q2.
+        """Return the value of the formula Q1 since Q2.
 
-        ``left`` is the value of Q1. If ``negated`` is true, Q1 is a negation, and ``left`` is the value of the negated
-        formula.
+        ``left`` is the value of the first operand. If the first operand is a negation, ``negated`` is true and ``left``
+        is the value of the formula below the negation.
         """
         if formula.counting != "any":
             right = self._where(right, left, negated=negated)

@@ -54,7 +54,7 @@ class Operations:
     def merged(self, values: list[Value], variables: tuple[Variable, ...]) -> Value:
         """Return the value of ∨ or ∃: the union of ``values``, projected to ``variables``.
 
-        The count of a row is the sum of the counts in all values. Under minmax, the count is the maximum.
+        The count of a row is the sum of the counts in all values, or the maximum with the semantics ``minmax``.
         """
         there = [value for value in values if value is not None]
         if not there or (len(there) == 1 and set(there[0].variables) == set(variables)):

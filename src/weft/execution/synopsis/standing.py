@@ -26,7 +26,7 @@ from weft.execution.groups import Member
 from weft.execution.isolate import isolated
 from weft.execution.look_ups import ANSWER, LookUps
 from weft.execution.new_answers import answer_files, known_answers
-from weft.execution.outputs import Output, Outputs
+from weft.execution.outputs import Outputs, TickOutput
 from weft.execution.phases import TAKING_IN, phase
 from weft.execution.spark_runner import limits, too_many
 from weft.execution.synopsis.answers import LEDGER_COLUMNS, ledger_rows
@@ -39,14 +39,14 @@ from weft.storage.commit import require_table
 from weft.storage.data_files import file_batches
 from weft.storage.delta_log import DataFile, delta_snapshot, has_commits
 from weft.storage.ledger import Added, added_by_query, ledger_schema
-from weft.storage.stored_relations import Change, RelationLog, cache_written, read_relation_log, table_schema
+from weft.storage.stored_relations import RelationChange, RelationLog, cache_written, read_relation_log, table_schema
 from weft.storage.time_limit import time_limit
 
 STATES: Final = pa.schema([("states", pa.string()), ("tp", pa.int64()), ("at", pa.int64())])
 """The schema of the last processed states.
 
-``states`` names a sequence of states. ``tp`` and ``at`` are the number and the time (µs UTC) of its last processed
-state.
+``states`` identifies a sequence of states. ``tp`` is the number of the last processed state in this sequence, and
+``at`` is the time of this state (µs UTC).
 """
 GONE_THROUGH: Final = "synopses"
 """The name of the output with the last processed states."""
@@ -82,7 +82,7 @@ class _Results:
     """The results of some queries. ``relations`` has the changes of stored relations by name."""
 
     answers: list[pa.Table] = field(default_factory=list)
-    relations: dict[str, tuple[RelationLog, Change]] = field(default_factory=dict)
+    relations: dict[str, tuple[RelationLog, RelationChange]] = field(default_factory=dict)
     states: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
@@ -90,9 +90,9 @@ class _Results:
 class _Written:
     """An output to write. If the output changes a relation log, ``log`` and ``change`` are set."""
 
-    output: Output
+    output: TickOutput
     log: RelationLog | None = None
-    change: Change | None = None
+    change: RelationChange | None = None
 
 
 @dataclass
@@ -127,7 +127,7 @@ class TickSynopses:
         rows = self._numbered(results, members) if version is None else None
         self._write_states(results)
         # A repeated tick checks each output, so the order of the outputs is irrelevant.
-        answers = [_Written(Output(ANSWERS, layout.LEDGER, rows))] if rows is not None and rows.num_rows else []
+        answers = [_Written(TickOutput(ANSWERS, layout.LEDGER, rows))] if rows is not None and rows.num_rows else []
         changed = (self._written(*_output(name), *change) for name, change in sorted(results.relations.items()))
         self._commit([*answers, *changed])
         if version is not None:
@@ -165,7 +165,7 @@ class TickSynopses:
         return any(last is not None and (one.member.tau is None or last >= one.member.tau) for last in lasts)
 
     def _take_in(self, some: Sequence[SynopsisMember]) -> _Results:
-        """Evaluate queries that process the same states. Ignore old answers of queries over the full history."""
+        """Evaluate queries that process the same states. Drop the old answers of queries over the full history."""
         plan, member = some[0].plan, some[0].member
         synopsis = shared([part.formula for each in some for part in each.plan.parts], plan.semantics)
         events = dict.fromkeys(each for one in some for part in one.plan.parts for each in part.events)
@@ -193,7 +193,7 @@ class TickSynopses:
                 results.relations |= self._changed(relation, stored_rows)
         return results
 
-    def _changed(self, relation: str, rows: pa.Table) -> dict[str, tuple[RelationLog, Change]]:
+    def _changed(self, relation: str, rows: pa.Table) -> dict[str, tuple[RelationLog, RelationChange]]:
         log = read_relation_log(self.writer.data / path_of(relation), rows.schema)
         change = log.change_to(rows, self.tick.t, self._needed)
         return {} if change is None else {relation: (log, change)}
@@ -220,10 +220,10 @@ class TickSynopses:
         assert change is not None
         self._commit([self._written(GONE_THROUGH, _STATES_PATH, log, change)])
 
-    def _written(self, name: str, path: str, log: RelationLog, change: Change) -> _Written:
+    def _written(self, name: str, path: str, log: RelationLog, change: RelationChange) -> _Written:
         if not has_commits(self.writer.data / path):
             require_table(self.writer.data / path, table_schema(log.relation), {})
-        return _Written(Output(name, path, change.rows, self.at if change.replaces else None), log, change)
+        return _Written(TickOutput(name, path, change.rows, self.at if change.replaces else None), log, change)
 
     def _commit(self, written: Sequence[_Written]) -> None:
         versions = self.outputs.write_all([each.output for each in written])
@@ -288,7 +288,7 @@ def _after(answers: pa.Table, last: int) -> pa.Table:
 
 
 def last_state(data: Location, plan: SynopsisPlan, tau: int | None) -> tuple[int, int] | None:
-    """Return number and time (µs UTC) of the last state before ``tau`` that the plan's queries processed, or None."""
+    """Return the number and the time (µs UTC) of the last processed state before ``tau``, or None."""
     if tau is None:
         return None
     last = read_relation_log(data / _STATES_PATH, STATES).as_of(tau)

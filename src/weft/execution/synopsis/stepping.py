@@ -120,7 +120,6 @@ class Stepper:
         return self.operands[formula]
 
     def _looked_at(self, formula: algebra.Formula) -> tuple[object, ...]:
-        """Add the time to the operands only if the operator has an interval."""
         assert isinstance(formula, (algebra.Once, algebra.Since))
         operands = (self.of(part) for part in self._parts(formula))
         return (*operands, True if formula.interval.everything else self.now)
@@ -317,7 +316,7 @@ class _Table:
         return _Table((*self.variables, *added), joined)
 
     def tested(self, test: algebra.Formula, times: Callable[[int, int], int]) -> _Table:
-        """Return the rows that satisfy a test. If the test binds a variable, extend each row by its value."""
+        """Return the rows that satisfy a test. If the test binds a variable, add the variable's value to each row."""
         bound = binding(test, self.variables)
         rows: Rows = {}
         for row, count in self.rows.items():
@@ -334,7 +333,7 @@ class _Table:
     def matched(self, test: algebra.Matches) -> _Table:
         """Return the rows that match the pattern, with the pattern's groups as new columns.
 
-        If a group took no part in the match, the row does not count as a match.
+        If a group of the pattern took no part in the match, the row is left out.
         """
         groups = group_variables(test, self.variables)
         rows: Rows = {}
@@ -347,7 +346,7 @@ class _Table:
         return _Table((*self.variables, *groups), rows)
 
     def ordered(self, variables: tuple[algebra.Variable, ...]) -> _Table:
-        """Return the same rows with the columns ``variables`` in this order."""
+        """Return the same rows, with columns in the order of ``variables``."""
         if variables == self.variables:
             return self
         places = _places(self.variables, variables)
@@ -371,7 +370,7 @@ def _same(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
 
 
 def _maximal(formula: algebra.Formula, *, counts: bool) -> list[algebra.Formula]:
-    """Return the largest parts of the formula that contain no fixpoint and are not tests."""
+    """Return the largest subformulas that contain no fixpoint and are not tests."""
     if not stepped(formula):
         return [formula]
     return [each for part in _operands(formula, counts=counts) for each in _maximal(part, counts=counts)]

@@ -46,7 +46,7 @@ Sums: TypeAlias = Callable[[int, int], int]
 
 @dataclass(frozen=True)
 class CurrentPoint:
-    """A time point. ``at`` is the instant of this time point, and ``earlier`` is that of the previous one or None."""
+    """``at`` is the instant of this time point. ``earlier`` is the instant of the previous time point, or None."""
 
     tp: int
     at: int
@@ -54,7 +54,7 @@ class CurrentPoint:
 
 
 def looked_back(formula: Formula, of: Of, before: Anchors, now: CurrentPoint, *, sums: Sums) -> Rows:
-    """Return the value of a temporal formula at a time point. ``of`` returns the value of a part."""
+    """Return the value of a temporal formula at a time point. ``of`` returns the value of a subformula."""
     if isinstance(formula, Previous):
         if now.earlier is None or not _within(formula.interval, now.at - now.earlier):
             return {}
@@ -70,7 +70,7 @@ def looked_back(formula: Formula, of: Of, before: Anchors, now: CurrentPoint, *,
 
 
 def after(formula: Formula, of: Of, before: Anchors, now: CurrentPoint, *, sums: Sums) -> Anchors:
-    """Return the anchors that a temporal formula stores after a time point. ``of`` returns the value of a part."""
+    """Return the anchors that a temporal formula stores after a time point. ``of`` evaluates a subformula."""
     if isinstance(formula, Previous):
         return {(row, None): count for row, count in of(formula.formula).items()}
     assert isinstance(formula, (Once, Since))
@@ -104,7 +104,6 @@ def _places(formula: Formula, wanted: tuple[Variable, ...]) -> list[int]:
 
 
 def _new(formula: Once | Since, of: Of) -> Rows:
-    """Return the answers of Q2 with the column order of the whole formula."""
     right = formula.formula if isinstance(formula, Once) else formula.right
     variables = free_variables(right)
     places = [variables.index(each) for each in free_variables(formula)]
@@ -215,7 +214,7 @@ def _in_range(number: Any) -> Any:
 
 
 def one_nan(number: Any) -> Any:
-    """Return the number, but one common object for all NaNs. A dictionary then finds rows with NaN."""
+    """Return the number. For any NaN, return the same object, so that dictionaries find rows with NaN."""
     return number if number == number else math.nan
 
 
@@ -283,7 +282,7 @@ def groups_of(test: Matches, row: Given) -> re.Match[str] | None:
         return re.search(test.pattern, value(test.text, row))
     except re.error as error:
         raise ExecutionError(
-            f"the pattern {test.pattern!r} cannot be evaluated beside a fixpoint: {error}",
+            f"the pattern {test.pattern!r} cannot be evaluated in a formula with a fixpoint: {error}",
             hint="Avoid syntax that only RE2 has, or move the pattern out of the fixpoint.",
         ) from error
 
@@ -304,7 +303,7 @@ def _less(one: Any, other: Any) -> bool:
 
 
 def measured(formula: Aggregate, items: Sequence[Any]) -> Any:
-    """Return the value of an aggregate as in SQL. For an empty group, return the value that MonPoly defines."""
+    """Compute an aggregate in the same way as SQL. For an empty group, return the value that MonPoly defines."""
     function, type = formula.function, formula.output.type
     if not items:
         infinite = math.inf if function == "MIN" else -math.inf

@@ -21,7 +21,7 @@ from weft.storage.time_limit import require_time
 
 @dataclass
 class Walk:
-    """Evaluates formulas at the time points ``points``. ``values`` computes the parts without fixpoints."""
+    """Evaluates formulas at the time points ``points``. ``values`` evaluates the subformulas without fixpoints."""
 
     synopsis: Synopsis
     state: State
@@ -67,7 +67,6 @@ class Walk:
         return _table(rows, schema)
 
     def _leaf(self, formula: Formula) -> Callable[[int], Rows]:
-        """Return the rows of a part without fixpoints, as a function of the time point."""
         value, variables = self.values.value(formula), free_variables(formula)
         if value is None:
             return _RowsOverTime({})

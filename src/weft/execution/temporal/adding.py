@@ -1,7 +1,8 @@
 """Add and remove temporal views and their auxiliary views.
 
 An auxiliary view is a stored view with its own log. The refresh of an auxiliary view comes before the refresh of its
-readers, at the same instant. If a process dies between the two commits, recovery is the same as between any two views.
+readers, at the same instant. If a process dies between the refreshes of two views, the recovery does not depend on the
+kind of view.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def add_view(home: OpenHome, name: str, text: str, mode: Mode) -> ViewRecord:
     """Add a view with its table, definition and auxiliary views, but without rows. Return the view's record.
 
     Raise SqlError if the text does not define a view. Raise Refused if the name or a column is invalid, or if this
-    process does not compute an operation of the view. Raise Conflict if the name is in use. Raise LeaseBusy.
+    process cannot compute an operation of the view. Raise Conflict if the name is in use. Raise LeaseBusy.
     """
     with home.writing(f"add the view {name}") as writer:
         bound = bound_view(text, {table.name: table.schema for table in writer.tables.known()})
@@ -52,8 +53,11 @@ def _refused(part: Scalar) -> Refused:
         case Call(name="map"):  # no text contains map(): it comes from a part that is grouped by or selected whole
             return Refused("a view cannot use a part of a nested column", hint=hint)
         case _:
-            message = f"a view cannot use {refusal(part)}: the result might differ from a standing query's"
-            return Refused(message, where=scalar(part), hint="docs/reference/views.md lists what a view can use.")
+            message = (
+                f"a view cannot use {refusal(part)}, because the result might differ from the result of a "
+                "standing query"
+            )
+            return Refused(message, where=scalar(part), hint="See docs/reference/views.md for what a view can use.")
 
 
 def refusal(refused: Scalar) -> str:
@@ -88,7 +92,7 @@ def _clear(writer: Writer, paths: Iterable[str]) -> None:
 def over_auxiliaries(writer: Writer, bound: ViewPlan, at: int) -> ViewPlan:
     """If the view needs only part of a table, replace the table by an auxiliary view. Return the changed plan.
 
-    Missing auxiliary views are added. ``at`` is the wall clock time (µs UTC).
+    The function adds missing auxiliary views. ``at`` is the wall clock time (µs UTC).
     """
     tables = {table.table_id: table for table in writer.tables.all()}
     keys = {key: table.keys for key, table in tables.items() if table.keys}
@@ -101,12 +105,12 @@ def over_auxiliaries(writer: Writer, bound: ViewPlan, at: int) -> ViewPlan:
 
 
 def is_worth_storing(wanted: Auxiliary) -> bool:
-    """Return whether an auxiliary view has a condition that excludes rows. Only such a view is worth storing.
+    """Return whether an auxiliary view has a condition that excludes rows, and is therefore worth storing.
 
-    Without such a condition, the log of the auxiliary view would be nearly as long as the table's log. Each refresh
-    would also need one more commit. In a measurement, the table had 20,000 rows of 12 columns. Each poll made 500
-    changes, and 70 % of the changes concerned columns that the view did not need. With an auxiliary view without
-    conditions, a join took a tenth longer than over the table's own log. A projection took four tenths longer.
+    Without such a condition, the log of the auxiliary view would be nearly as long as the table's log. Each refresh of
+    an auxiliary view also needs one more commit. In a measurement, the table had 20,000 rows of 12 columns. Each poll
+    recorded 500 changes, and 70 % of the changes concerned columns that the view did not need. With an auxiliary view
+    without conditions in place of the table, a join took 10 % longer and a projection took 40 % longer.
     """
     return bool(wanted.conditions)
 
@@ -127,7 +131,7 @@ def _added(writer: Writer, wanted: Auxiliary, at: int) -> TableRecord:
 
 
 def reads_of(bound: ViewPlan) -> dict[int, tuple[int, ...]]:
-    """Map the ID of each table that a view reads to the IDs of the value columns that the view reads."""
+    """Map the ID of each input table to the IDs of the value columns that the view reads."""
     return {
         table.id: tuple(column.id for column in table.columns if column.name not in (VALID_FROM, VALID_TO))
         for table in bound.tables

@@ -96,7 +96,7 @@ class _Refresh:
     reading: RefreshInput
     logs: Logs
     changes: dict[tuple[str, int], Value] = field(default_factory=dict)
-    """Maps each kind of change and table ID to the value of ∇R or ΔR."""
+    """Maps (kind of change, table ID) to the deletions ∇R or the insertions ΔR of the table R."""
     there: set[str] = field(default_factory=set)
     """Names of the DuckDB views whose columns already have the types of the view's columns."""
 
@@ -179,7 +179,6 @@ class _Refresh:
         return None if name is None else self._typed(name)
 
     def _typed(self, name: str) -> str:
-        """Return a DuckDB view of the table ``name`` with the types of the view's columns."""
         types = enumerate((type for _, type in self.view_plan.columns), 1)
         heads = (f"CAST(c{number} AS {render.spelled(type)}) AS c{number}" for number, type in types)
         typed = f"{name}_typed"

@@ -28,7 +28,7 @@ MOST_SINCE: Final = 20_000
 MOST_POOLED: Final = 50_000
 """Greatest number of log rows that one refresh stores for further look-ups by the same columns."""
 GRAIN: Final = 86_400_000_000
-"""Microseconds of a day. A read of a log starts at a multiple of a day and therefore serves many instants."""
+"""A day in microseconds. A read of a log starts at a multiple of a day and therefore serves many instants."""
 
 
 @dataclass
@@ -70,7 +70,7 @@ class Logs:
         return log
 
     def news(self, log: LoggedTable, after: int) -> LoggedTable:
-        """Return the log without the files that contain no record after the instant ``after`` (µs UTC)."""
+        """Return the log, limited to the files that may contain a record after the instant ``after`` (µs UTC)."""
         return self._in(log, Slice(TS, after + 1, LAST_INSTANT))
 
     def within(self, log: LoggedTable, slices: Sequence[Slice]) -> str:
@@ -80,7 +80,6 @@ class Logs:
         return " UNION ".join(dict.fromkeys(texts))
 
     def _in(self, log: LoggedTable, part: Slice) -> LoggedTable:
-        """Return the log without the files that contain no row of the slice."""
         files = self.files[log.stored.id]
         matching = [file for file in files if may_hold(file, part, None)]
         if len(matching) == len(files):
@@ -99,7 +98,7 @@ class Logs:
         return self._look_up(log, among, self.look_ups) or self.whole(log)
 
     def since(self, log: LoggedTable, among: Among, first: int, known: int) -> LoggedTable:
-        """Return the periods since ``first`` of the rows that match ``among``, as known at ``known``.
+        """Return the periods that match ``among`` and hold at ``first`` or later, as recorded up to ``known``.
 
         ``first`` and ``known`` are µs UTC. The result may be the whole log, as in ``near``.
         """
@@ -133,7 +132,7 @@ class Logs:
     def _pooled(self, log: LoggedTable, own: tuple[str, ...], wanted: pa.Table, rows: pa.Table) -> LoggedTable:
         """Add log rows to the pool of earlier look-ups by the same columns, and return the pool as a log.
 
-        A full pool is not extended. In this case, the result combines the pool with the new rows.
+        If the pool is full, the pool stays unchanged, and the result combines the pool with the new rows.
         """
         new, pool = self._name(), self.pools.get((log.stored.id, own))
         self.sql.given(new, rows)
@@ -156,7 +155,6 @@ class Logs:
     def _look_up_rows(
         self, log: LoggedTable, own: Sequence[str], wanted: pa.Table, look_ups: LookUps
     ) -> pa.Table | None:
-        """Return the log rows whose ``own`` columns occur in ``wanted``, or None if no look-up is possible."""
         schema, files = stored_schema(log.stored), self.files[log.stored.id]
         columns = [column.name for name in own if (column := log.stored.column(name)) is not None]
         keys = conformed(wanted.rename_columns(columns), pa.schema([schema.field(name) for name in columns]))
@@ -167,10 +165,10 @@ class Logs:
         return None if result.rows is None else conformed(result.rows, schema)
 
     def _recent(self, log: LoggedTable, first: int, known: int) -> LoggedTable | None:
-        """Return the periods since ``first`` as known at ``known``, and some earlier periods.
+        """Return the periods that hold at ``first`` or later, as recorded up to ``known``, and some earlier periods.
 
-        Return None if the open rows are not cached. The record of an end is never earlier than the end. A period that
-        holds at ``first`` or later is therefore in one of these classes:
+        Return None if the open rows are not cached. The log records the end of a period at that end or later. A period
+        that holds at ``first`` or later is therefore in one of these classes:
 
         - The period was recorded since ``first``.
         - The period was open before ``first`` and still is.
@@ -185,7 +183,7 @@ class Logs:
         return None if name is None else replace(log, log=name, has_periods=True)
 
     def _recent_periods(self, log: LoggedTable, opened: pa.Table, low: int, known: int) -> str:
-        """Create a DuckDB table of periods known at ``known``, and return its name.
+        """Create a DuckDB table of the periods that were known at the instant ``known``, and return the table's name.
 
         The table has the periods recorded in (low, known], the periods of changed rows, and all other open periods.
         """

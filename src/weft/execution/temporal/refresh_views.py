@@ -43,7 +43,7 @@ from weft.storage.fence import make_durable
 class Refreshed(Brief):
     """The result of refreshing the view ``name`` at ``t`` (µs UTC).
 
-    ``changed`` is the number of periods that are new or have another end. ``gone`` is the number of periods that no
+    ``changed`` is the number of periods that are new or have a different end. ``gone`` is the number of periods that no
     longer exist. After a failure, ``trouble`` explains why no change was recorded.
     """
 
@@ -66,7 +66,7 @@ def view_plan_of(view: ViewRecord, tables: Iterable[TableRecord]) -> ViewPlan:
 
 
 def with_read(views: Sequence[ViewRecord], wanted: Iterable[int]) -> tuple[ViewRecord, ...]:
-    """Return the views with the IDs ``wanted`` and the views that they read. Inputs come first."""
+    """Return the views with the given IDs, and the views that these views read. Inputs come first."""
     by_id = {view.table_id: view for view in views}
     ids: set[int] = set()
     for key in sorted(set(wanted) & by_id.keys(), reverse=True):
@@ -99,7 +99,8 @@ def _not_current(views: Iterable[ViewRecord], tables: dict[int, TableRecord], t:
 
 
 def refresh_views(home: OpenHome, wanted: Iterable[int], *, now: int | None = None) -> tuple[Refreshed, ...]:
-    """Refresh the views with the IDs ``wanted`` at one instant, each view after its inputs. Return the results.
+    """Refresh the views with the given IDs at one instant. The inputs of a view are refreshed before the view. Return
+    the results.
 
     If ``now`` is None, the instant is the time of the home's clock, and an up-to-date view is skipped. If a view fails,
     its record states the reason, and the readers of the view are not refreshed. Raise ClockError if ``now`` is past and
@@ -125,11 +126,11 @@ def refresh_views(home: OpenHome, wanted: Iterable[int], *, now: int | None = No
 
 
 def refresh_up_to(home: OpenHome, views: Sequence[ViewRecord], at: int, *, exact: bool) -> int:
-    """Refresh views for reading at ``at`` (µs UTC). Return the instant at which to read the views.
+    """Refresh views before a read at ``at`` (µs UTC). Return the instant at which to read the views.
 
     If ``exact`` is true, return ``at``, otherwise the instant of the last refresh. No view can be refreshed at an
     instant before the watermark F. If ``at`` is before F, the views are refreshed at the time of the home's clock. The
-    periods of the views still contain the past. Raise the error of a failed refresh, LeaseBusy or StorageError.
+    refreshed views still contain earlier periods. Raise the error of a failed refresh, LeaseBusy or StorageError.
     """
     later = exact and at >= home.catalog.home().watermark
     if not exact or later or any(view.tau is None or view.tau < at for view in views):
@@ -155,7 +156,7 @@ def _instant(home: OpenHome, writer: Writer, now: int | None) -> int:
     """Return the instant of a refresh: ``now`` if given, otherwise the time of the home's clock.
 
     On a replay home without ``now``, the instant is at least the instant of the last arrival. If no row has arrived
-    since the last refresh of views, the instant is that of the last refresh.
+    since the last refresh of views, the instant of the last refresh is used again.
     """
     if now is not None:
         return now
@@ -194,7 +195,8 @@ def _because_of(view: ViewRecord, error: WeftError) -> WeftError:
     if view.auxiliary:
         return Refused(f"{error.message} (in the auxiliary view {view.sql})", hint=error.hint)
     return Refused(
-        f"{view.name}, which the view reads, could not be refreshed", hint=f"See: weft view show {view.name}"
+        f"the view {view.name}, which this view reads, could not be refreshed",
+        hint=f"See the cause with `weft view show {view.name}`.",
     )
 
 
@@ -238,7 +240,7 @@ def refresh_view(writer: Writer, view: ViewRecord, t: int, at: int) -> Refreshed
 
 
 def refresh_eager(home: OpenHome, *, now: int | None = None) -> tuple[Refreshed, ...]:
-    """Refresh the eager views whose inputs have changed since the last refresh. All refreshes are at one instant.
+    """Refresh, at one instant, the eager views whose inputs have changed since the last refresh.
 
     The instant is the later of ``now`` (µs UTC) and the last change. If ``now`` is None, the instant is the time of the
     home's clock. If a poll dies before the refresh, the next poll refreshes the views. Raise LeaseBusy, LeaseLost,
@@ -264,9 +266,9 @@ def refresh_queried(home: OpenHome, t: int | None = None) -> tuple[Refreshed, ..
     """Refresh the views that standing queries read, for a tick at ``t`` (µs UTC).
 
     If ``t`` is None, the tick is at the time of the home's clock. The refresh is at the instant before the tick,
-    because the tick must see the new rows of the views. If that instant is past, do nothing. Skip views whose inputs
-    have not changed. Time alone never changes these views: a query inlines the definition of a view that depends on
-    NOW. Raise LeaseBusy or StorageError.
+    because the tick must see the new rows of the views. If the clock does not allow the refresh, do nothing. Skip views
+    whose inputs have not changed. Time alone never changes these views, because queries inline the definitions of views
+    that depend on NOW. Raise LeaseBusy or StorageError.
     """
     catalog = home.catalog
     queried = {view.table_id for view in catalog.views.queried()}

@@ -36,7 +36,7 @@ def storage_counts(catalog: CatalogParts, table: TableRecord) -> tuple[int, int,
 
 @dataclass(frozen=True)
 class ShownAuxiliary:
-    """An auxiliary view: the name, the query, the base table ``of``, and the storage (``storage_counts``).
+    """An auxiliary view, with the results of ``storage_counts``. ``of`` is the name of the base table.
 
     ``recorded`` is the number of log rows. ``shared`` has the names of other views that read the auxiliary view.
     """
@@ -67,7 +67,7 @@ def auxiliaries_of(catalog: CatalogParts, view: ViewRecord) -> tuple[ShownAuxili
 def input_names(
     view: ViewRecord, views: Mapping[int, ViewRecord], tables: Mapping[int, TableRecord]
 ) -> tuple[str, ...]:
-    """Return the names of the tables and views that a view reads. The base table replaces an auxiliary view."""
+    """Return the names of the tables and views that a view reads, with base tables in place of auxiliary views."""
     names: dict[str, None] = {}
     for key in view.reads:
         part = views.get(key)
@@ -79,7 +79,7 @@ def input_names(
 def running_totals(catalog: CatalogParts, view: ViewRecord) -> tuple[str, ...]:
     """Return a warning for each moving window over tables without ended rows. Empty tables give no warning.
 
-    Each warning proposes another query. Raise PlanMismatch or StorageError.
+    Each warning proposes a different query. Raise PlanMismatch or StorageError.
     """
     records = {table.table_id: table for table in catalog.tables.all()}
     parts = {each.table_id: next(iter(each.reads)) for each in catalog.views.all() if each.auxiliary}
@@ -92,7 +92,7 @@ def running_totals(catalog: CatalogParts, view: ViewRecord) -> tuple[str, ...]:
 
 
 def _windows(relation: Temporal) -> Iterator[tuple[int, list[Base]]]:
-    """Yield the length (µs) and the tables of each moving window whose rows end only if a table row ends."""
+    """Yield the length (µs) and the tables of each moving window over rows that end only if a table row ends."""
     for part in subexpressions(relation):
         if isinstance(part, Extension) and isinstance(part.window, Literal) and isinstance(part.window.value, int):
             below = list(subexpressions(part.input))
@@ -115,7 +115,7 @@ def _warning(window: int, table: TableSchema) -> str:
     if at is None:
         recent += f" ({table.name} needs a TIMESTAMP column `at` with the instant of the event)"
     return (
-        f"MOVING_WINDOW({span}) is a running total as long as no row of {table.name} ends, and none has ended yet: "
-        f"each row counts from its start on. For events of the last {length(window, weeks=False)}, omit MOVING_WINDOW "
-        f"and write {recent}: the view then has the events that are recent when it is read"
+        f"MOVING_WINDOW({span}) is a running total as long as no row of {table.name} ends, and no row has "
+        f"ended yet: each row counts from its start on. For events of the last {length(window, weeks=False)}, "
+        f"omit MOVING_WINDOW and write {recent}: the view then has the events that are recent when it is read"
     )

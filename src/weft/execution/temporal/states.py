@@ -1,8 +1,8 @@
 """Query the log of a tracked table: the periods known at an instant, and the change between two instants.
 
-The change consists of ∇R and ΔR, and is limited to the rows with log records between the two instants. Deletions (∇R)
-are the times of rows that are known at the first instant but not at the second. Insertions (ΔR) are the times of rows
-that are known at the second instant but not at the first. All queries are SQL for ``TemporalSql``.
+The change consists of ∇R and ΔR, and is limited to the rows with log records between the two instants. The deletions ∇R
+contain each row with the times that are known only at the first instant. The insertions ΔR contain each row with the
+times that are known only at the second instant. All queries are SQL for ``TemporalSql``.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class LoggedTable:
         return f"SELECT DISTINCT {listed(heads)} FROM {self.log} WHERE {self.recorded(after, until)}"
 
     def recorded(self, after: int | None, until: int) -> str:
-        """Return the SQL condition that a log row was recorded in (after, until]."""
+        """Return the SQL condition for log rows that were recorded in (after, until]."""
         low = "" if after is None else f"{TS} > {render.timestamp(after)} AND "
         return f"{low}{TS} <= {render.timestamp(until)}"
 
@@ -76,8 +76,7 @@ class LoggedTable:
     def known(self, until: int, among: Among | None = None, since: int | None = None) -> str:
         """Return an SQL query for the periods ``c1 … cn, valid_from, valid_to`` known at ``until`` (µs UTC).
 
-        ``among`` limits the query to matching rows. ``since`` cuts off the parts of periods before the instant
-        ``since``.
+        ``among`` limits the query to matching rows. The parts of periods before the instant ``since`` are cut off.
         """
         text = self.periods(until, among)
         heads = (f"{name} AS c{number}" for number, name in enumerate(self.names, 1))
@@ -90,7 +89,7 @@ class LoggedTable:
         return text if len(values_of(self.stored)) == self.width else coalesced_locally(text, self.width)
 
     def periods(self, until: int, among: Among | None = None) -> str:
-        """Return an SQL query for the periods known at ``until``, with the log's own column names."""
+        """Return an SQL query for the periods known at ``until``. The columns have the names from the log."""
         every = [quoted(name) for name in values_of(self.stored)]
         some = f" AND {among.condition}" if among else ""
         if self.has_periods:
@@ -109,7 +108,7 @@ class LoggedTable:
         return Among(relation, tuple((name, f"c{number}") for number, name in enumerate(columns, 1)))
 
     def make_change(self, name: str, touched: str, after: int, until: int) -> tuple[str | None, str | None]:
-        """Create DuckDB tables of ∇R and ΔR between two instants for the rows ``touched``. Return both names.
+        """Create DuckDB tables of ∇R and ΔR between two instants for the rows in ``touched``. Return both names.
 
         The names begin with ``name``. If a table would be empty, the table is not created and its name is None.
         """

@@ -48,9 +48,9 @@ On: TypeAlias = "tuple[tuple[ColumnRef, ColumnRef], ...]"
 
 @dataclass
 class RefreshValues:
-    """A calculator for expressions at ``asked.now`` over the tables as known at ``known`` (µs UTC).
+    """Evaluates expressions at ``asked.now`` over the periods that were known at the instant ``known`` (µs UTC).
 
-    ``changes`` maps each kind of change and table ID to the value of ∇R or ΔR.
+    ``changes`` maps (kind of change, table ID) to the deletions ∇R or the insertions ΔR of the table R.
     """
 
     sql: TemporalSql
@@ -61,7 +61,7 @@ class RefreshValues:
     known: int
     values: dict[Temporal, Value] = field(default_factory=dict)
     texts: dict[object, Value] = field(default_factory=dict)
-    """Maps SQL texts and keys to the tables that they define. Equal expressions with other names share a table."""
+    """Maps SQL texts and keys to the tables that they define. Expressions with the same SQL text share a table."""
     instants: dict[Scalar, int] = field(default_factory=dict)
     """Maps scalars over NOW and parameters to instants (µs UTC)."""
     paired: int = 0
@@ -151,7 +151,7 @@ class RefreshValues:
         return name
 
     def _looked_up(self, base: Base, semijoin: Semijoin, since: Scalar | None) -> Value:
-        """``since`` cuts off the parts of periods before the instant ``since``."""
+        """The parts of periods before the instant ``since`` are cut off."""
         keys, on = semijoin.right, semijoin.on
         while isinstance(keys, Projection) and keys not in self.values and (below := _below(keys, on)) is not None:
             keys, on = keys.input, below  # only the rows of the keys matter, not their periods
@@ -196,7 +196,7 @@ class RefreshValues:
         return Slice(VALID_TO, low + 1, high + 2) if high < self.asked.now else None
 
     def instant(self, scalar: Scalar) -> int:
-        """Return the instant (µs UTC) to which a scalar over NOW and parameters evaluates."""
+        """Evaluate a scalar over NOW and parameters to an instant (µs UTC)."""
         if scalar not in self.instants:
             self.instants[scalar] = int(self.sql.one(f"SELECT UNIX_MICROS({self.chain.text(scalar, {})})"))
         return self.instants[scalar]
@@ -206,7 +206,7 @@ class RefreshValues:
 
 
 def _cheapest_first(relation: Temporal) -> list[Temporal]:
-    """Return the inputs of a relation, changes first. After an empty change, the other inputs are not needed."""
+    """Sort the inputs of a relation, with changes first. An empty change makes the other inputs unnecessary."""
     return sorted(inputs(relation), key=lambda part: not isinstance(part, (Deleted, Inserted)))
 
 

@@ -14,7 +14,7 @@ from typing import Final
 import duckdb
 import pyarrow as pa
 
-from weft.extraction.batches import Batch, Rejected
+from weft.extraction.batches import Batch, RejectedRecord
 from weft.extraction.byte_streams import PushBack
 from weft.extraction.files.csv_pieces import CsvPieces, RecordsAt
 from weft.extraction.files.inference import Inference, Seen
@@ -59,14 +59,14 @@ def csv_batches(stream: io.BufferedReader, dialect: Dialect, caster: Caster, sou
                 done = caster.without_aside(done, (f"line {piece.before + line}" for line in lines))
             rejected = _unreadable(piece.problems, source)
             for reason, (line, raw) in zip(done.reasons, bad, strict=True):
-                rejected.append(Rejected(source, f"line {piece.before + line}", reason, raw))
+                rejected.append(RejectedRecord(source, f"line {piece.before + line}", reason, raw))
             building.add([done], rejected, len(piece.problems))
             yield from building.full()
         yield from building.rest()
 
 
-def _unreadable(records: Iterable[TextRecord], source: str) -> list[Rejected]:
-    return [Rejected(source, f"line {record.line}", record.problem or "", record.raw) for record in records]
+def _unreadable(records: Iterable[TextRecord], source: str) -> list[RejectedRecord]:
+    return [RejectedRecord(source, f"line {record.line}", record.problem or "", record.raw) for record in records]
 
 
 def parquet_batches(pieces: Iterable[pa.Table], caster: Caster, source: str) -> Iterator[Batch]:
@@ -81,7 +81,7 @@ def parquet_batches(pieces: Iterable[pa.Table], caster: Caster, source: str) -> 
     with Workers() as workers:
         for done, records in workers.in_order(pieces, cast):
             bad = zip(done.places, done.reasons, records, strict=True)
-            rejected = [Rejected(source, f"row {before + p + 1}", why, raw) for p, why, raw in bad]
+            rejected = [RejectedRecord(source, f"row {before + p + 1}", why, raw) for p, why, raw in bad]
             if caster.aside:
                 done = caster.without_aside(done, (f"row {before + place + 1}" for place in done.good))
             building.add([done], rejected)
@@ -114,12 +114,12 @@ class _Building:
 
     def _begin(self) -> None:
         self._pieces: list[Converted] = []
-        self._rejected: list[Rejected] = []
+        self._rejected: list[RejectedRecord] = []
         self._unread = 0
         self._rows = 0
         self._bytes = 0
 
-    def add(self, pieces: Sequence[Converted], rejected: Sequence[Rejected], unread: int = 0) -> None:
+    def add(self, pieces: Sequence[Converted], rejected: Sequence[RejectedRecord], unread: int = 0) -> None:
         """Add pieces and their rejected records. The pieces do not include ``unread`` rejected records."""
         self._pieces += pieces
         self._rejected += rejected

@@ -57,18 +57,20 @@ def check_names(names: Sequence[str], where: str) -> None:
             first, other = seen[name.lower()]
             raise Refused(
                 f"columns {first} and {number} have the same name: {other!r} and {name!r}",
-                hint="Rename one of them. Column names are compared without regard to case.",
+                hint="Rename one of the two columns: the comparison of column names ignores case.",
                 where=where,
             )
         seen[name.lower()] = (number, name)
     if len(names) > MAX_COLUMNS:
         raise Refused(
             f"more than {MAX_COLUMNS} columns",
-            hint="Nest some values: a nested value is one column of JSON text.",
+            hint="Combine some columns into nested values: Weft stores a nested value as one column of JSON text.",
             where=where,
         )
     if not names:
-        raise Refused("the file has no columns", hint="No line of the file is a valid record.", where=where)
+        raise Refused(
+            "the file has no columns", hint="Check the file: none of its lines is a valid record.", where=where
+        )
 
 
 def chosen_of(
@@ -106,7 +108,7 @@ def typed(
         if column is not None and column.type.declared != kind.declared:
             raise Refused(
                 f"{column.name} is {kind.declared} in --types, but {column.type.declared} in the table",
-                hint="A column keeps the type of the first load. Leave it out of --types, or choose another table.",
+                hint="A column has the type of its first load. Omit the column in --types, or choose another table.",
                 where=where,
             )
     return [(name, wanted.get(name.lower(), kind)) for name, kind in columns]
@@ -160,8 +162,11 @@ def _own_time(columns: Sequence[tuple[str, DataType]], ts_from: str | None, wher
         if has_ts is not None:
             raise Refused(
                 "the column name ts is reserved for the instant at which a row begins",
-                hint="If the file's ts is that instant, load it with --ts-from ts. Otherwise rename it: "
-                "--rename ts=changed_at. A source can also leave it out: list the other columns with --columns.",
+                hint=(
+                    "If the file's ts is that instant, load the file with --ts-from ts. Otherwise rename the "
+                    "column: --rename ts=changed_at. For a source, you can also omit ts: list the other columns "
+                    "with --columns."
+                ),
                 where=where,
             )
         return None
@@ -169,7 +174,7 @@ def _own_time(columns: Sequence[tuple[str, DataType]], ts_from: str | None, wher
     if named is None:
         near = difflib.get_close_matches(ts_from, names, n=1)
         hint = f"Did you mean {near[0]!r}?" if near else f"The columns are: {', '.join(names)}."
-        raise Refused(f"the file has no column {ts_from!r} to take ts from", hint=hint, where=where)
+        raise Refused(f"the file has no column {ts_from!r} from which ts could be taken", hint=hint, where=where)
     if has_ts is not None and named[0] != has_ts:
         raise Refused(
             "the file has a column ts, but --ts-from names another column",
@@ -179,8 +184,10 @@ def _own_time(columns: Sequence[tuple[str, DataType]], ts_from: str | None, wher
     if form is None and named[1].name not in ("TIMESTAMP", "DATE"):
         raise Refused(
             f"{named[0]!r} is {named[1]}, not an instant",
-            hint="Accepted are ISO 8601, and numbers since 1970 in one unit, from 1973 on. For other "
-            "formats use --ts-format: s, ms, us, ns, or a format such as '%d.%m.%Y %H:%M'.",
+            hint=(
+                "Write instants in ISO 8601, or as numbers since 1970 in one unit, from 1973 on. For other "
+                "formats use --ts-format: s, ms, us, ns, or a format such as '%d.%m.%Y %H:%M'."
+            ),
             where=where,
         )
     return named[0]
@@ -193,7 +200,7 @@ def _refuse_others(table: str, added: list[str], absent: list[str], where: str) 
     if added:
         parts.append(f"also has {', '.join(added)}")
     raise Refused(
-        f"the file's columns do not match the table {table}: it {' and '.join(parts)}",
-        hint="--evolve adds new columns to the table and reads missing ones as NULL.",
+        f"the file's columns do not match the table {table}: the file {' and '.join(parts)}",
+        hint="Add --evolve, which adds new columns to the table and reads missing columns as NULL.",
         where=where,
     )

@@ -39,7 +39,7 @@ def csv_layout(
     with opened() as stream:
         first, _ = CsvRecords(stream, dialect).names()
     if first is None or not isinstance(first.cells, list):
-        hint = "The first line of a CSV file must contain the column names."
+        hint = "Write the column names in the first line of the CSV file."
         raise Refused("the file has no header line", hint=hint, where=where)
     return tuple((name or "").strip() for name in first.cells), dialect
 

@@ -40,7 +40,8 @@ def codec_name(encoding: str) -> str:
         codec.name.encode(codec.name).decode(codec.name)
     except (LookupError, UnicodeError, TypeError, AssertionError):
         raise Refused(
-            f"{encoding!r} is not a text encoding", hint="Use one such as utf-8, utf-16, latin-1 or windows-1251."
+            f"{encoding!r} is not a text encoding",
+            hint="Name an encoding such as utf-8, utf-16, latin-1 or windows-1251.",
         ) from None
     return codec.name
 

@@ -40,7 +40,10 @@ class InputFiles:
         named = ", ".join(printable(str(path)) for path in self.skipped[:_NAMED])
         more = f" and {len(self.skipped) - _NAMED} more" if len(self.skipped) > _NAMED else ""
         return [
-            f"skipped, since links and devices in a folder are not followed: {named}{more}; to load them, name them"
+            (
+                f"skipped, because Weft does not follow links and devices in a folder: {named}{more}. To load "
+                "them, name them"
+            )
         ]
 
 
@@ -100,7 +103,7 @@ def _files(pattern: str, skipped: list[Path]) -> list[Path]:
         if (path / "_delta_log").is_dir():
             raise Refused(
                 f"{printable(str(path))} is a Delta table, whose files also contain deleted rows",
-                hint="Follow it as a source: weft source add NAME --kind changes --at FOLDER --key COLS.",
+                hint="Follow the Delta table as a source: weft source add NAME --kind changes --at FOLDER --key COLS.",
             )
         try:
             paths = [each for each in walked(path, skipped) if format_by_name(each) is not None]

@@ -107,7 +107,7 @@ def check_form(form: str) -> None:
     """Raise Refused unless ``form`` is a unit of time or a strptime format."""
     if form in UNITS:
         return
-    problem = None if _SIGN.search(form) else "it has no format code such as %Y"
+    problem = None if _SIGN.search(form) else "the format has no code such as %Y"
     if problem is None:
         try:
             with connect() as connection:
@@ -117,7 +117,10 @@ def check_form(form: str) -> None:
     if problem is not None:
         raise Refused(
             f"--ts-format {form!r} is not a valid format: {problem}",
-            hint="Use s, ms, us or ns for numbers since 1970, or a format like '%d.%m.%Y %H:%M:%S' (%z: the offset).",
+            hint=(
+                "Use s, ms, us or ns for numbers since 1970, or a format such as '%d.%m.%Y %H:%M:%S' (%z stands "
+                "for the offset)."
+            ),
         )
 
 

@@ -124,7 +124,7 @@ def _ends(batch: pa.RecordBatch, before: int) -> list[int]:
         row = before + pc.index(sizes, largest).as_py() + 1
         raise ExtractionError(
             f"row {row} has {largest >> 20:,} MiB of text; the limit is {MAX_RECORD >> 20} MiB",
-            hint="Remove the row. The rest of the file was not read.",
+            hint="Remove the row. Weft did not read the rest of the file.",
         )
     ends, begun = [], 0
     totals = pc.cumulative_sum(sizes).to_pylist()

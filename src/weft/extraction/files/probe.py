@@ -257,7 +257,8 @@ def typed_columns(empty: pa.Table) -> tuple[Layout, list[tuple[str, DataType]]]:
     except duckdb.Error as error:
         reason = " ".join(str(error).split())[:300]
         raise ExtractionError(
-            f"a column has a type that Weft cannot read: {reason}", hint="Write it with another type, such as text."
+            f"a column has a type that Weft cannot read: {reason}",
+            hint="Write the column with another type, such as text.",
         ) from None
     names = tuple(empty.column_names)
     return Layout("parquet", names, types), [(n, weft_type(t)) for n, t in zip(names, types, strict=True)]

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.algebra.schema import STRING, TIMESTAMP, DataType
-from weft.extraction.batches import MAX_BYTES, MAX_ROWS, Batch, Rejected, arrow_schema
+from weft.extraction.batches import MAX_BYTES, MAX_ROWS, Batch, RejectedRecord, arrow_schema
 from weft.extraction.files.casting import as_text, from_text, from_typed
 from weft.extraction.files.options import in_microseconds
 from weft.extraction.files.text_records import DEFAULT_DIALECT, Dialect, TextRecord
@@ -119,12 +119,14 @@ class Caster:
     def text_batches(self, records: Iterable[TextRecord], connection: duckdb.DuckDBPyConnection) -> Iterator[Batch]:
         """Yield the text records in batches. Records with a problem are rejected."""
         held: list[TextRecord] = []
-        rejected: list[Rejected] = []
+        rejected: list[RejectedRecord] = []
         size = 0
         for record in records:
             size += len(record.raw)
             if record.problem is not None:
-                rejected.append(Rejected(self._source, f"{self._counted} {record.line}", record.problem, record.raw))
+                rejected.append(
+                    RejectedRecord(self._source, f"{self._counted} {record.line}", record.problem, record.raw)
+                )
             else:
                 held.append(record)
             if len(held) + len(rejected) >= MAX_ROWS or size >= MAX_BYTES:
@@ -134,7 +136,7 @@ class Caster:
             yield self._text_batch(held, rejected, connection)
 
     def _text_batch(
-        self, held: list[TextRecord], rejected: list[Rejected], connection: duckdb.DuckDBPyConnection
+        self, held: list[TextRecord], rejected: list[RejectedRecord], connection: duckdb.DuckDBPyConnection
     ) -> Batch:
         batch = self.cast(text_table(held, self.names, self._written), held, connection)
         return Batch(batch.rows, (*rejected, *batch.rejected), batch.read + len(rejected), batch.origins)
@@ -153,7 +155,7 @@ class Caster:
                 done.reasons, self._records_at(done.places, cells, records, connection), strict=True
             )
         )
-        origins: tuple[Rejected, ...] = ()
+        origins: tuple[RejectedRecord, ...] = ()
         if self._origins or self.aside:
             origins = self._records_at(done.good, cells, records, connection)
             done = self.without_aside(done, [origin.position for origin in origins])
@@ -191,7 +193,10 @@ class Caster:
         return cast_rows
 
     def batch(
-        self, pieces: Sequence[Converted], rejected: tuple[Rejected, ...], origins: tuple[Rejected, ...] = ()
+        self,
+        pieces: Sequence[Converted],
+        rejected: tuple[RejectedRecord, ...],
+        origins: tuple[RejectedRecord, ...] = (),
     ) -> Batch:
         """Return the pieces as one batch. ``pieces`` must be the next pieces of the file."""
         read = sum(piece.count for piece in pieces)
@@ -229,12 +234,12 @@ class Caster:
         cells: pa.Table,
         records: Sequence[TextRecord] | None,
         connection: duckdb.DuckDBPyConnection,
-    ) -> tuple[Rejected, ...]:
+    ) -> tuple[RejectedRecord, ...]:
         if records is not None:
             lines = ((f"{self._counted} {records[place].line}", records[place].raw) for place in places)
-            return tuple(Rejected(self._source, line, "", raw) for line, raw in lines)
+            return tuple(RejectedRecord(self._source, line, "", raw) for line, raw in lines)
         return tuple(
-            Rejected(self._source, f"row {self._read + place + 1}", "", raw)
+            RejectedRecord(self._source, f"row {self._read + place + 1}", "", raw)
             for place, raw in zip(places, rows_as_json(cells, places, connection), strict=True)
         )
 

@@ -234,7 +234,9 @@ def _in_common(files: Sequence[FileInspection], evolve: bool) -> list[tuple[str,
             name, other = names[lacking[0]]
             raise Refused(
                 f"the files do not have the same columns: {each.file.name} lacks {name}, which {other.name} has",
-                hint="Load them one after another, or together with --evolve, which reads missing columns as NULL.",
+                hint=(
+                    "Load the files one after another, or together with --evolve, which reads missing columns as NULL."
+                ),
             )
     return [(names[folded][0], _type(kind)) for folded, kind in types.items()]
 
@@ -265,12 +267,12 @@ def _form(
     if ts_from is None or kind is None:
         if options.ts_format is not None and ts_from is None:
             raise Refused(
-                "--ts-format requires --ts-from", hint="Name the column of the rows' own times: --ts-from COL."
+                "--ts-format requires --ts-from", hint="Name the column with the time of each row: --ts-from COL."
             )
         return None
     if options.ts_format is not None:
         if kind.name in ("TIMESTAMP", "DATE") and all(each.layout.format == "parquet" for each in files):
-            raise Refused(f"{ts_from!r} is {kind} in the file and needs no format", hint="Leave --ts-format out.")
+            raise Refused(f"{ts_from!r} is {kind} in the file and needs no format", hint="Omit --ts-format.")
         return options.ts_format
     if not kind.numeric:
         return None
@@ -280,7 +282,7 @@ def _form(
 
 def _require_own_time(file: FileInspection, own_time: str | None) -> None:
     if own_time is not None and own_time.lower() not in {name.lower() for name in file.layout.names}:
-        raise Refused(f"the file has no column {own_time!r} to take ts from", where=file.file.name)
+        raise Refused(f"the file has no column {own_time!r} from which ts could be taken", where=file.file.name)
 
 
 def _notes(file: FileInspection, options: FileOptions, matched: FileColumns, form: str | None) -> tuple[str, ...]:
@@ -304,14 +306,17 @@ def _of_nested(columns: Mapping[str, tuple[DataType, DataType]]) -> list[str]:
     notes = []
     typed = [_part(name, own.shape) for name, (_, own) in columns.items() if own.shape is not None]
     if typed:
-        notes.append(f"nested values have types, which `weft describe` shows; read their parts as {', '.join(typed)}")
+        notes.append(
+            "nested values have types, which `weft describe` shows; to read a part of a value, write "
+            f"{', '.join(typed)}"
+        )
     plain = [name for name, (_, own) in columns.items() if own.shape is None]
     if plain:
         part = f"read a part with GET_JSON_OBJECT({plain[0]}, '$…')"
         notes.append(f"nested values without a common type are stored as JSON text: {', '.join(plain)}; {part}")
     for name, (shape, own) in columns.items():
         if own.shape is not None and own.shape.extended(shape) != own.shape:
-            part = f"read them with GET_JSON_OBJECT({name}, '$…'), or add them with --evolve"
+            part = f"read the fields with GET_JSON_OBJECT({name}, '$…'), or add the fields with --evolve"
             notes.append(f"{name} has fields that its type in the table lacks; {part}")
     return notes
 

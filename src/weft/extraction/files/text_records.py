@@ -198,7 +198,7 @@ class CsvRecords:
                 raise Refused(
                     f"the file has no header line in its first {MAX_RECORD >> 20} MiB; line {before[0].line} cannot be "
                     f"read: {before[0].problem}",
-                    hint="The first line of a CSV file must contain the column names.",
+                    hint="Write the column names in the first line of the CSV file.",
                 )
         return None, before
 
@@ -214,7 +214,7 @@ def _csv_record(reader: Any, lines: _Lines, width: int | None) -> TextRecord | N
     if cells == []:
         return None
     if cells is not None and width is not None and len(cells) != width:
-        problem = f"{counted(len(cells), 'cell')} instead of {width}"
+        problem = f"{counted(len(cells), 'cell')}, but the header has {width}"
     if problem is not None:
         lines.put_back(lines.taken[1:])
         return TextRecord(number, lines.taken[0], None, problem)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from weft.errors import Refused
-from weft.extraction.batches import RawRecord, Rejected, Row, Timing
+from weft.extraction.batches import RawRecord, RejectedRecord, Row, Timing
 from weft.extraction.mail.entries import Source
 from weft.extraction.mail.message import MailOptions, read_message
 from weft.extraction.mail.sources import find_sources
@@ -27,7 +27,7 @@ def read_mail(
     at: int,
     origins: bool = False,
     names: Mapping[Path, str] | None = None,
-) -> Iterator[Row | Rejected]:
+) -> Iterator[Row | RejectedRecord]:
     """Yield every message as rows, one for each newsgroup, or as a rejected record.
 
     If ``timing`` takes ``ts`` from ``date``, the ``own_time`` of a row is its Date. In arrival order, ``own_time`` is
@@ -39,7 +39,7 @@ def read_mail(
     ``timing`` takes ``ts`` from a column other than ``date``.
     """
     if timing.ts_from not in (None, "date"):
-        raise Refused(f"mail has no column {timing.ts_from!r} to take ts from", hint="Use --ts-from date.")
+        raise Refused(f"mail has no column {timing.ts_from!r} from which ts could be taken", hint="Use --ts-from date.")
     sources = find_sources(paths, names)
     options = MailOptions(newsgroup, at, timing.future_us)
     if timing.order == "arrival":
@@ -49,18 +49,18 @@ def read_mail(
     return (item for source in sources for item in _in_order(source, options, timed, origins))
 
 
-def _in_order(source: Source, options: MailOptions, timed: bool, origins: bool) -> Iterator[Row | Rejected]:
+def _in_order(source: Source, options: MailOptions, timed: bool, origins: bool) -> Iterator[Row | RejectedRecord]:
     for record in source.records():
         for item in _items(source, record, options, origins):
             yield Row(item.values, None, item.origin) if isinstance(item, Row) and not timed else item
 
 
-def _items(source: Source, record: RawRecord, options: MailOptions, origins: bool) -> list[Row | Rejected]:
+def _items(source: Source, record: RawRecord, options: MailOptions, origins: bool) -> list[Row | RejectedRecord]:
     read = read_message(record, source.stem, options)
     if isinstance(read, str):
-        return [Rejected(source.path, record.position, read, record.raw, source.stem)]
-    origin = Rejected(source.path, record.position, "", record.raw, source.stem) if origins else None
-    rows: list[Row | Rejected] = []
+        return [RejectedRecord(source.path, record.position, read, record.raw, source.stem)]
+    origin = RejectedRecord(source.path, record.position, "", record.raw, source.stem) if origins else None
+    rows: list[Row | RejectedRecord] = []
     for values in read:
         date = values["date"]
         assert isinstance(date, int)
@@ -70,7 +70,7 @@ def _items(source: Source, record: RawRecord, options: MailOptions, origins: boo
 
 def _arriving(
     source: Source, records: Iterator[RawRecord], options: MailOptions, origins: bool, since: int = _BEFORE_ALL
-) -> Iterator[tuple[int, Row | Rejected]]:
+) -> Iterator[tuple[int, Row | RejectedRecord]]:
     """Yield each item with the running maximum of Date, in microseconds UTC. The maximum starts at ``since``.
 
     A rejected record has no event time and is yielded with the maximum so far.
@@ -85,7 +85,7 @@ def _arriving(
                 yield latest, item
 
 
-def _reopened(source: Source, options: MailOptions, origins: bool) -> Iterator[tuple[int, Row | Rejected]]:
+def _reopened(source: Source, options: MailOptions, origins: bool) -> Iterator[tuple[int, Row | RejectedRecord]]:
     """Yield the items of a source for a merge. Close the source after the first message and reopen it for the second.
 
     A merge needs the first item of every source at once. Without reopening, hundreds of monthly archives would be open

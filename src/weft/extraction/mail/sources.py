@@ -16,7 +16,7 @@ from weft.extraction.mail.entries import Entry, Opening, Records, Source, given,
 from weft.extraction.mail.tar_archive import tar_contents
 from weft.extraction.paths import SKIPPED, copied, descriptor, kind_of_path, opened, walked
 
-_HINT = "Name an mbox file, a directory of articles, or a tar archive of them; they may be compressed."
+_HINT = "Name an mbox file, a folder of articles, or a tar archive of such files; they may be compressed."
 
 
 def find_sources(paths: Sequence[str | os.PathLike[str]], names: Mapping[Path, str] | None = None) -> list[Source]:
@@ -60,7 +60,7 @@ def _check(path: Path) -> None:
             case "stream":
                 pass
     except FileNotFoundError:
-        raise NotFound(f"no such file or directory: {name}", hint=_HINT) from None
+        raise NotFound(f"no such file or folder: {name}", hint=_HINT) from None
     except OSError as error:
         raise ExtractionError(f"cannot be read: {name} ({error.strerror or error})", hint=_HINT) from None
 

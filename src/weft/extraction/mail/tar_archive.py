@@ -109,7 +109,7 @@ def _unpacked(path: Path, damaged: list[RawRecord]) -> BinaryIO:
             file.close()
             raise ExtractionError(
                 f"cannot be read: {printable(str(path))} ({error.strerror})",
-                hint="Unpack the archive and name the folder.",
+                hint="Unpack the archive, and name the folder with the unpacked files.",
             ) from None
         broken = damage(stream)
     if broken is not None:
@@ -125,7 +125,11 @@ def _copy(stream: io.BufferedReader, file: BinaryIO, most: int) -> None:
     while chunk := stream.read(1 << 20):
         copied += len(chunk)
         if copied > most:
-            raise OSError(EFBIG, f"it decompresses to more than {most >> 20:,} MiB, {_MOST_TIMES} times its size")
+            raise OSError(
+                EFBIG,
+                f"the decompressed archive is larger than {most >> 20:,} MiB and {_MOST_TIMES} times the size of "
+                "the compressed archive",
+            )
         file.write(chunk)
     file.flush()
 
@@ -156,7 +160,9 @@ def _place(member: tarfile.TarInfo, places: dict[str, tuple[int, int]], damaged:
         places[_free(name, places)] = (member.offset_data, member.size)
     else:
         target = os.fsencode(member.linkname)
-        damaged.append(RawRecord(name, target, "not a regular file: links and devices of an archive are not followed"))
+        damaged.append(
+            RawRecord(name, target, "not a regular file: Weft does not follow links and devices of an archive")
+        )
 
 
 def _free(name: str, places: dict[str, tuple[int, int]]) -> str:
@@ -181,7 +187,7 @@ def _rest(file: BinaryIO, end: int) -> Iterator[RawRecord]:
         if chunk.count(b"\0") == len(chunk):
             position += len(chunk)
             continue
-        reason = f"damaged archive: no valid member header here, or more than {_MOST_MEMBERS:,} members"
+        reason = f"damaged archive: no valid member header at this position, or more than {_MOST_MEMBERS:,} members"
         yield RawRecord(f"byte {position}", chunk, reason)
         position += len(chunk)
 

@@ -63,7 +63,7 @@ def add_source(
     server = kind == "changes" and location.startswith(SCHEMES)
     if not server and (slot or publication):
         raise Refused(
-            "only a PostgreSQL change feed has a slot and a publication", hint="Leave --slot and --publication out."
+            "only a PostgreSQL change feed has a slot and a publication", hint="Omit --slot and --publication."
         )
     _check_rename(kind, rename)
     table_of, place, columns = _inspect(home, kind, location, table_of, chosen, rename)
@@ -146,12 +146,12 @@ def _check(kind: SourceKind, keys: Sequence[str], every_us: int, stamps: Stamps 
     if kind not in get_args(SourceKind):
         raise Refused(f"{kind!r} is not a kind of source", hint=f"Use one of {', '.join(get_args(SourceKind))}.")
     if not keys:
-        raise Refused("a source needs a key: the columns that identify a row", hint="Name them with --key.")
+        raise Refused("a source needs a key: the columns that identify a row", hint="Name the key columns with --key.")
     if stamps is not None and stamps not in get_args(Stamps):
         raise Refused(f"{stamps!r} is not a valid value of --ts", hint=f"Use one of {', '.join(get_args(Stamps))}.")
     if stamps == "file" and kind == "postgres":
         raise Refused(
-            "--ts file requires a source in a file, and a PostgreSQL database is none", hint="Use --ts clock."
+            "--ts file requires a source in a file, but this source is a PostgreSQL database", hint="Use --ts clock."
         )
     if stamps == "source" and kind != "changes":
         raise Refused(
@@ -164,7 +164,7 @@ def _check(kind: SourceKind, keys: Sequence[str], every_us: int, stamps: Stamps 
 def _check_rename(kind: SourceKind, rename: Renamed) -> None:
     if rename and kind not in FORMATS:
         raise Refused(
-            f"--rename is only for files ({', '.join(FORMATS)}), and the source is of kind {kind}",
+            f"--rename is only for files ({', '.join(FORMATS)}), but the source is of kind {kind}",
             hint="Rename the columns in the source, for example with a view, or choose columns with --columns.",
         )
 
@@ -177,7 +177,7 @@ def _check_keys(keys: Sequence[str], columns: Sequence[str], place: str) -> None
             f"the source has no column {wrong[0]!r} for the key", where=place, hint=f"The columns are: {listed}."
         )
     if len({key.lower() for key in keys}) < len(keys):
-        raise Refused(f"the key names a column twice: {', '.join(keys)}", where=place, hint="Name each once.")
+        raise Refused(f"the key names a column twice: {', '.join(keys)}", where=place, hint="Name each column once.")
 
 
 def _left_alone(home: OpenHome, name: str) -> TableRecord | None:
@@ -202,7 +202,10 @@ def _refuse_other(
     if has != wanted or [key.lower() for key in keys] != [key.lower() for key in table.keys]:
         raise Refused(
             f"{table.name} has a history with other columns or another key",
-            hint=f"Its columns are {', '.join(sorted(has))}, its key {', '.join(table.keys)}. Or choose another name.",
+            hint=(
+                f"Add the source with the columns {', '.join(sorted(has))} and the key {', '.join(table.keys)}, "
+                "or choose another name."
+            ),
         )
     for name, type_ in columns:
         own = types[name.lower()]
@@ -210,7 +213,7 @@ def _refuse_other(
             all_ = ", ".join(f"{each} {types[each.lower()].declared}" for each, _ in columns)
             raise Refused(
                 f"{name} is {type_.declared} at the source, but {own.declared} in the history of {table.name}",
-                hint=f'Choose another name, or keep the old types: --columns "{all_}".',
+                hint=f'Choose another name, or keep the earlier types: --columns "{all_}".',
             )
 
 

@@ -159,7 +159,7 @@ def _refuse_late(instants: Mapping[int | None, int], name: str) -> None:
     late = [own for own, instant in instants.items() if own is not None and instant != own]
     if late:
         raise Refused(
-            f"a change dated {format_instant(min(late))} is too early: the history of {name}, or the home's clock, is "
-            "already later",
-            hint="Nothing was recorded. Load the past before the first poll and the first tick.",
+            f"a change dated {format_instant(min(late))} is too early: the history of {name} or the home's "
+            "clock is already later",
+            hint="Nothing was recorded. Load past changes before the first poll and the first tick.",
         )

@@ -103,10 +103,14 @@ def _table(writer: Writer, name: str) -> TableRecord:
     table = writer.tables.named(name)
     view = next((view for view in writer.views.all() if view.table_id == table.table_id), None)
     if view is not None:
-        raise Refused(f"{table.name} is a view: its rows are derived from other tables", hint="Correct those tables.")
+        raise Refused(
+            f"{table.name} is a view: its rows are derived from other tables",
+            hint="Correct the tables from which the view is derived.",
+        )
     if table.log is None:
         raise Refused(
-            f"{table.name} is not a tracked table", hint="Only the recorded history of a source can be corrected."
+            f"{table.name} is not a tracked table",
+            hint="Name a tracked table: only the recorded history of a source can be corrected.",
         )
     return table
 
@@ -124,7 +128,11 @@ def _check_period(writer: Writer, table: TableRecord, correction: Correction, cl
     t0 = writer.home().t0
     if t0 is None or correction.begin < t0:
         since = "nothing is recorded" if t0 is None else f"it begins at {format_instant(t0)}"
-        raise Refused(f"{begin} is before the recorded history: {since}", where=table.name, hint="Use a later --from.")
+        raise Refused(
+            f"{begin} is before the recorded history: {since}",
+            where=table.name,
+            hint="Choose a later instant for --from.",
+        )
 
 
 def _key(table: TableRecord, values: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -132,7 +140,7 @@ def _key(table: TableRecord, values: Mapping[str, Any]) -> Mapping[str, Any]:
     if set(known) != set(table.keys):
         raise Refused(
             f"the key of {table.name} is {', '.join(table.keys)}, but {', '.join(values) or 'nothing'} is given",
-            hint="Give each key column: " + " ".join(f"--key {name}=…" for name in table.keys),
+            hint="Give a value for each key column: " + " ".join(f"--key {name}=…" for name in table.keys),
         )
     return known
 
@@ -162,7 +170,8 @@ def _changed(table: TableRecord, key: Mapping[str, pa.Scalar], there: Held, corr
     names = values_of(table.stored)
     if not sets and set(names) - set(key):
         raise Refused(
-            "the correction changes nothing", hint="Use --set COLUMN=VALUE, or --delete if the row did not exist."
+            "the correction changes nothing",
+            hint="Change a value with --set COLUMN=VALUE, or write --delete if the row did not exist.",
         )
     values = {name: _scalar(table, name, value) for name, value in sets.items()}
     missing = [name for name in names if name not in values and name not in key]
@@ -170,8 +179,9 @@ def _changed(table: TableRecord, key: Mapping[str, pa.Scalar], there: Held, corr
     if empty and missing:
         first, last = map(format_instant, empty[0])
         raise Refused(
-            f"{table.name} has no row with that key from {first} to {last}; missing columns: {', '.join(missing)}",
-            hint="Give all columns to insert a row, or correct only the period in which the row existed.",
+            f"{table.name} has no row with that key from {first} to {last}, so the correction inserts a row, "
+            f"but it gives no value for: {', '.join(missing)}",
+            hint="Give a value for each column, or correct only the period in which the row existed.",
         )
     rows = [given.slice(place, 1).select(names) for given, place in there.places.values()]
     full = {**key, **values}

@@ -33,7 +33,7 @@ Key: TypeAlias = "tuple[str | None, ...]"
 
 
 @dataclass(frozen=True)
-class Row:
+class TupleData:
     """The cells of a row.
 
     The values of the columns in ``lacking`` are unknown. An unknown value is the value that the row with the key
@@ -59,15 +59,15 @@ class DecodedChanges:
     base_types: Callable[[int], int]
     _records: list[Cells] = field(default_factory=list)
     _operations: list[tuple[str, int, int]] = field(default_factory=list)
-    _lacking: list[tuple[int, Row]] = field(default_factory=list)
-    _rows: dict[Key, Row] = field(default_factory=dict)
+    _lacking: list[tuple[int, TupleData]] = field(default_factory=list)
+    _rows: dict[Key, TupleData] = field(default_factory=dict)
 
     def take(self, transaction: Transaction, own: int, place: int) -> int:
         """Add the changes of a transaction at positions from ``place``. Return the position after the last change.
 
         ``own`` is the event time of the transaction, in microseconds UTC.
         """
-        latest: dict[Key, list[Row]] = {}
+        latest: dict[Key, list[TupleData]] = {}
         for change in transaction.changes:
             if change.relation.oid != self.oid:
                 continue
@@ -84,11 +84,11 @@ class DecodedChanges:
         """Forget the rows read so far, because a snapshot now contains them."""
         self._rows.clear()
 
-    def _follow(self, change: Change, latest: dict[Key, list[Row]], place: int) -> None:
+    def _follow(self, change: ChangeMessage, latest: dict[Key, list[TupleData]], place: int) -> None:
         new = None if change.new is None else self._row(change.relation, change.new)
         old = None if change.old is None else self._row(change.relation, change.old)
         gone = old if old is not None else new if change.op == "U" else None
-        was: Row | None = None
+        was: TupleData | None = None
         if gone is not None:
             key = self._key(gone)
             mine = latest.setdefault(key, [])
@@ -103,7 +103,7 @@ class DecodedChanges:
         if new is not None:
             latest.setdefault(self._key(new), []).append(new)
 
-    def _emit(self, latest: Mapping[Key, list[Row]], own: int, place: int) -> int:
+    def _emit(self, latest: Mapping[Key, list[TupleData]], own: int, place: int) -> int:
         for key, rows in latest.items():
             if rows:
                 self._rows[key] = rows[-1]
@@ -120,7 +120,7 @@ class DecodedChanges:
         self._operations.append((op, own, place))
         return place + 1
 
-    def _row(self, relation: Relation, values: Values) -> Row:
+    def _row(self, relation: RelationMessage, values: Values) -> TupleData:
         cells: Cells = {}
         lacking = set()
         for name, type_, value in zip(relation.names, relation.types, values, strict=True):
@@ -130,9 +130,9 @@ class DecodedChanges:
                     cells[name] = None
                 else:
                     cells[name] = None if value is None else _as_read(value, self.base_types(type_))
-        return Row(cells, frozenset(lacking))
+        return TupleData(cells, frozenset(lacking))
 
-    def _key(self, row: Row) -> Key:
+    def _key(self, row: TupleData) -> Key:
         return tuple(row.cells.get(name) for name in self.keys)
 
     def changes(self, columns: Columns, where: str, progress: Progress | None) -> pa.Table:
@@ -159,7 +159,7 @@ class DecodedChanges:
         return rows.append_column("_columns", pa.array(lists, pa.list_(pa.string())))
 
 
-def _completed(new: Row, was: Row | None, gone: Row, key: Key, place: int) -> Row:
+def _completed(new: TupleData, was: TupleData | None, gone: TupleData, key: Key, place: int) -> TupleData:
     """Return the new row. Unknown cells are taken from the row ``was``, or from the old values ``gone``.
 
     ``was`` is None if the previous row is unknown.
@@ -174,8 +174,8 @@ def _completed(new: Row, was: Row | None, gone: Row, key: Key, place: int) -> Ro
         else:
             lacking.add(name)
     if was is not None and was.lacking:
-        return Row(cells, frozenset(lacking), was.since, was.before)
-    return Row(cells, frozenset(lacking), key, place)
+        return TupleData(cells, frozenset(lacking), was.since, was.before)
+    return TupleData(cells, frozenset(lacking), key, place)
 
 
 def _as_read(value: str, type_: int) -> str:
@@ -208,7 +208,7 @@ Values: TypeAlias = "tuple[str | Unchanged | None, ...]"
 
 
 @dataclass(frozen=True)
-class Relation:
+class RelationMessage:
     """The OID of a table, and the name and type OID of each column."""
 
     oid: int
@@ -217,14 +217,14 @@ class Relation:
 
 
 @dataclass(frozen=True)
-class Change:
+class ChangeMessage:
     """An INSERT (``I``), UPDATE (``U``) or DELETE (``D``) of a row, or a TRUNCATE (``T``) of the table.
 
     ``old`` is set for a DELETE, and for an UPDATE that changes the replica identity. With ``whole``, ``old`` is the
     full row. Without ``whole``, ``old`` has only the columns of the replica identity, and None for the other columns.
     """
 
-    relation: Relation
+    relation: RelationMessage
     op: Op
     old: Values | None = None
     new: Values | None = None
@@ -238,13 +238,13 @@ class Transaction:
     xid: int
     end: int
     committed_at: int
-    changes: tuple[Change, ...]
+    changes: tuple[ChangeMessage, ...]
 
 
 def transactions(messages: Iterable[bytes]) -> Iterator[Transaction]:
     """Yield the transactions in the messages. Raises ExtractionError for an unknown message type."""
-    relations: dict[int, Relation] = {}
-    changes: list[Change] = []
+    relations: dict[int, RelationMessage] = {}
+    changes: list[ChangeMessage] = []
     xid = 0
     for raw in messages:
         message = _Message(raw)
@@ -260,7 +260,7 @@ def transactions(messages: Iterable[bytes]) -> Iterator[Transaction]:
             relations[relation.oid] = relation
         elif kind == "T":
             count, _ = message.numbers("!ib")
-            changes += [Change(relations[oid], "T") for oid in message.numbers(f"!{count}I")]
+            changes += [ChangeMessage(relations[oid], "T") for oid in message.numbers(f"!{count}I")]
         elif kind in _OPS:
             changes.append(message.change(_OPS[kind], relations))
         elif kind not in ("O", "Y", "M"):
@@ -284,7 +284,7 @@ class _Message:
     def _name(self) -> str:
         return self.text(self._raw.index(b"\0", self._at) - self._at)
 
-    def relation(self) -> Relation:
+    def relation(self) -> RelationMessage:
         (oid,) = self.numbers("!I")
         for _ in range(2):  # schema and name, either of which may change
             self._name()
@@ -297,9 +297,9 @@ class _Message:
             self._at += 1
             type_, _ = self.numbers("!Ii")
             types.append(type_)
-        return Relation(oid, tuple(names), tuple(types))
+        return RelationMessage(oid, tuple(names), tuple(types))
 
-    def change(self, op: Op, relations: dict[int, Relation]) -> Change:
+    def change(self, op: Op, relations: dict[int, RelationMessage]) -> ChangeMessage:
         (oid,) = self.numbers("!I")
         old: Values | None = None
         whole = False
@@ -307,7 +307,7 @@ class _Message:
         if marker in ("K", "O"):
             old, whole = self._values(), marker == "O"
             marker = self.text(1) if op == "U" else ""
-        return Change(relations[oid], op, old, self._values() if marker == "N" else None, whole)
+        return ChangeMessage(relations[oid], op, old, self._values() if marker == "N" else None, whole)
 
     def _values(self) -> Values:
         (count,) = self.numbers("!h")

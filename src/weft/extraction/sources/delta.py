@@ -71,7 +71,7 @@ def _telling(path: Location) -> TableState:
         raise Refused(
             "the Delta table has no change data feed",
             where=str(path),
-            hint="Enable it: ALTER TABLE … SET TBLPROPERTIES (delta.enableChangeDataFeed = true).",
+            hint="Enable the change data feed: ALTER TABLE … SET TBLPROPERTIES (delta.enableChangeDataFeed = true).",
         )
     return state
 

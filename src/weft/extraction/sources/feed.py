@@ -28,7 +28,7 @@ import pyarrow as pa
 
 from weft.algebra.schema import BIGINT, STRING, DataType, TableSchema
 from weft.errors import Refused
-from weft.extraction.batches import Batch, Progress, Rejected, printable
+from weft.extraction.batches import Batch, Progress, RejectedRecord, printable
 from weft.extraction.byte_streams import COMPRESSED, plain
 from weft.extraction.files.columns import check_names, chosen_of
 from weft.extraction.files.csv_sniff import infer_json
@@ -85,7 +85,7 @@ class FeedReader:
         if message is None:
             return None
         if not isinstance(message, dict) or "op" not in message:
-            return "not a change: it has no op"
+            return "not a change: the object has no op"
         change = _debezium(message) if "source" in message or "after" in message else _simple(message)
         if isinstance(change, str):
             return change
@@ -95,7 +95,7 @@ class FeedReader:
             return None
         unnamed = _unnamed(self.keys, row)
         if unnamed:
-            return f"not a change of one row: it lacks key columns ({', '.join(unnamed)})"
+            return f"not a change of one row: the key columns {', '.join(unnamed)} are missing"
         if self.skip:
             self.skip -= 1
             return None
@@ -120,7 +120,7 @@ def _simple(change: Mapping[str, Any]) -> Change | str:
     op = _SIMPLE.get(str(change["op"]))
     key, row = change.get("key"), change.get("row") or {}
     if op is None or not isinstance(key, dict) or not isinstance(row, dict):
-        return "not a change: it needs op (I, U or D), key and row"
+        return "not a change: op (I, U or D), key and row are required"
     own = _instant(change.get("time"))
     if isinstance(own, str):
         return own
@@ -133,7 +133,7 @@ def _debezium(change: Mapping[str, Any]) -> Change | str:
     op, source = _DEBEZIUM.get(str(change["op"])), change.get("source") or {}
     row = change.get("before" if op == DELETE else "after")
     if op is None or not isinstance(row, dict) or not isinstance(source, dict):
-        return "not a change: it needs op (c, r, u or d) and the row before or after it"
+        return "not a change: op (c, r, u or d) and the row before or after the change are required"
     own = own_time(change)
     return own if isinstance(own, str) else (source.get("table"), op, own, dict(row))
 
@@ -182,7 +182,7 @@ def columns_of_feed(path: Path, table: str | None, chosen: Chosen) -> tuple[tupl
 
 
 @dataclass(frozen=True)
-class Extent:
+class FeedExtent:
     """The part of a feed that a poll reads, up to byte ``end``. For a compressed file, ``end`` is None.
 
     ``mark`` contains the size and the modification time of the file.
@@ -192,7 +192,7 @@ class Extent:
     end: int | None
 
 
-def extent_of_feed(path: Path, seen: Sequence[Mapping[str, Any]]) -> Extent:
+def extent_of_feed(path: Path, seen: Sequence[Mapping[str, Any]]) -> FeedExtent:
     """Return the part of a feed to read for all of its sources. ``seen`` contains the position of each source.
 
     The last named transaction may be incomplete. This transaction is read only if the file has not grown since the last
@@ -202,15 +202,15 @@ def extent_of_feed(path: Path, seen: Sequence[Mapping[str, Any]]) -> Extent:
     mark = (file_mark.size, file_mark.modified_ns)
     with opened(path) as file:
         if file.read(6).startswith(COMPRESSED):
-            return Extent(mark, None)
+            return FeedExtent(mark, None)
         end = end_of_lines(file)
         quiet = all(each and tuple(each["mark"]) == mark for each in seen)
-        return Extent(mark, end if quiet else end_of_transactions(file, end))
+        return FeedExtent(mark, end if quiet else end_of_transactions(file, end))
 
 
 def read_feed(
     path: Path,
-    extent: Extent,
+    extent: FeedExtent,
     table: str | None,
     schema: TableSchema,
     chosen: Chosen,
@@ -265,13 +265,13 @@ def typed_changes(
     name: str,
     connection: duckdb.DuckDBPyConnection,
     progress: Progress | None,
-) -> tuple[pa.Table, list[Rejected]]:
+) -> tuple[pa.Table, list[RejectedRecord]]:
     """Return the changes in the texts with the types of ``columns``, and the rejected lines."""
     every = (*columns, (OP, STRING), (OWN, BIGINT), (ORDER, BIGINT))
     names = tuple(each for each, _ in every)
     caster = Caster(Layout("json", names, ("VARCHAR",) * len(names)), OwnTimes(), every, name)
     pieces = []
-    rejected: list[Rejected] = []
+    rejected: list[RejectedRecord] = []
     for batch in caster.text_batches(texts, connection):
         rejected += batch.rejected
         pieces.append(batch.rows)
@@ -293,7 +293,7 @@ def refuse_others(names: Mapping[str, None], columns: tuple[tuple[str, DataType]
         raise Refused(
             f"the feed has columns that {table} lacks: {', '.join(others)}",
             where=where,
-            hint=f"Nothing was changed. `weft source poll {table} --evolve` adds them.",
+            hint=f"Nothing was changed. `weft source poll {table} --evolve` adds these columns.",
         )
 
 

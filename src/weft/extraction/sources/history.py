@@ -48,7 +48,7 @@ class PastLoaded(Brief):
 
     def _brief(self) -> str:
         return f"{self.name}: {self.began:,} began, {self.ended:,} ended" + (
-            "; it was loaded before" if self.already else ""
+            "; the file was loaded before" if self.already else ""
         )
 
 
@@ -152,7 +152,7 @@ def _ops(ops: pa.ChunkedArray) -> pa.ChunkedArray:
 def _refuse_empty(rows: pa.Table, path: str | os.PathLike[str]) -> None:
     """Refuse a file without rows, because such a file would end all open rows at an unknown date."""
     if not rows.num_rows:
-        raise Refused("the file has no rows", where=str(path), hint="Nothing was changed.")
+        raise Refused("the file has no rows", where=str(path), hint="Nothing was changed. Name a file with rows.")
 
 
 def _refuse_repeated(rows: pa.Table, table: TableRecord, path: str | os.PathLike[str]) -> None:
@@ -162,5 +162,5 @@ def _refuse_repeated(rows: pa.Table, table: TableRecord, path: str | os.PathLike
         raise Refused(
             f"one state has {count:,} rows with the key {', '.join(map(str, values[:-1]))}",
             where=str(path),
-            hint="A key must identify one row. For a file of changes, use --op.",
+            hint="Choose a key that identifies one row. For a file of changes, use --op.",
         )

@@ -82,10 +82,10 @@ def clock_of(home: OpenHome, now: int | None) -> int:
         return home.now()
     record = home.catalog.home()
     if record.clock == "wall":
-        raise ClockError("this home uses the wall clock, so a poll cannot have another time", hint="Leave --now out.")
+        raise ClockError("this home uses the wall clock, so a poll cannot have another time", hint="Omit --now.")
     if now < record.watermark:
         raise ClockError(
-            f"this home is already at {format_instant(record.watermark)}, and {format_instant(now)} is earlier",
+            f"this home is already at {format_instant(record.watermark)}, which is later than {format_instant(now)}",
             hint="A clock never goes back: poll at a later instant.",
         )
     return now
@@ -145,7 +145,7 @@ def _refuse_repeated(rows: pa.Table, keys: Sequence[str], source: SourceRecord) 
         raise ExtractionError(
             f"{source.name} has several rows with the same key ({', '.join(keys)}): {keys_found}",
             where=source.location,
-            hint="Nothing was changed. A key must identify one row: add the source with more key columns.",
+            hint="Nothing was changed. Add the source again with more key columns, so that the key identifies one row.",
         )
 
 

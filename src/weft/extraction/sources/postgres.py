@@ -55,11 +55,11 @@ _COLUMNS: Final = """
 def check_uri(uri: str) -> str:
     """Return the URI. Raise Refused if ``uri`` is not a PostgreSQL URI or contains a password."""
     if not uri.startswith(SCHEMES):
-        raise Refused("this is not a PostgreSQL URI", hint="Write it like postgresql://anna@db.example/shop.")
+        raise Refused("this is not a PostgreSQL URI", hint="Write, for example, postgresql://anna@db.example/shop.")
     if urlsplit(uri).password is not None or "password" in parse_qs(urlsplit(uri).query):
         raise Refused(
             "the URI contains a password, which the catalog would store",
-            hint="Leave it out, and put it into ~/.pgpass or the environment variable PGPASSWORD.",
+            hint="Omit the password in the URI, and put it into ~/.pgpass or the environment variable PGPASSWORD.",
         )
     return uri
 
@@ -105,7 +105,7 @@ def connected(uri: str) -> Iterator[psycopg.Connection[Any]]:
         import psycopg
     except ImportError:
         raise ExtractionError(
-            "reading PostgreSQL requires psycopg, which is not installed", hint="pip install 'weft[postgres]'"
+            "reading PostgreSQL requires psycopg, which is not installed", hint="Run pip install 'weft[postgres]'."
         ) from None
     try:
         with psycopg.connect(uri, connect_timeout=_PATIENCE_SECONDS, autocommit=True) as connection:
@@ -144,7 +144,7 @@ def columns_in(connection: psycopg.Connection[Any], table: str, uri: str) -> Col
     rows = connection.execute(_COLUMNS, [named]).fetchall()
     if not rows:
         raise NotFound(
-            f"the table {table!r} does not exist", where=uri, hint="Write the name as in PostgreSQL; case matters."
+            f"the table {table!r} does not exist", where=uri, hint="Write the name as in PostgreSQL, in the same case."
         )
     check_names([name for name, *_ in rows], uri)
     return tuple((name, _kind(type_, *digits)) for name, type_, *digits in rows)

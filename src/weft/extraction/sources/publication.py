@@ -38,7 +38,8 @@ def check_publication(connection: psycopg.Connection[Any], publication: str, oid
     ).fetchone()
     if row is None:
         raise NotFound(
-            f"the publication {publication!r} does not exist", hint="Create it: CREATE PUBLICATION … FOR TABLE …"
+            f"the publication {publication!r} does not exist",
+            hint="Create the publication: CREATE PUBLICATION … FOR TABLE …",
         )
     if not row[0]:
         raise Refused(
@@ -48,7 +49,10 @@ def check_publication(connection: psycopg.Connection[Any], publication: str, oid
     if not published:
         raise Refused(
             f"the table is not in the publication {publication!r}",
-            hint=f"Add it: ALTER PUBLICATION {publication} ADD TABLE … Its changes before that are missing.",
+            hint=(
+                f"Add the table: ALTER PUBLICATION {publication} ADD TABLE … The source then lacks all changes "
+                "made before that statement."
+            ),
         )
     if published[0]:
         raise Refused(

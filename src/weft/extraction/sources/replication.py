@@ -34,6 +34,7 @@ from weft.extraction.sources.subscribing import (
     log_place,
     peek,
 )
+from weft.printable import counted
 from weft.storage.changes import fill_missing_cells, without_truncations
 
 if TYPE_CHECKING:
@@ -258,7 +259,8 @@ def _table_feed(each: _Followed, place: int, own: int | None, uri: str, acceptin
         complete, missing = fill_missing_cells(changes, lacking, there, each.table.keys)
         if missing:
             raise ExtractionError(
-                f"{missing:,} changes omit unchanged values of rows of {each.source.name} that are not recorded",
+                f"{counted(missing, 'change')} of {each.source.name} cannot be completed: the server omitted "
+                "unchanged values, and the rows with these values are not recorded",
                 where=uri,
                 hint=AGAIN.format(name=each.source.name),
             )

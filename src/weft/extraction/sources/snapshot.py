@@ -33,7 +33,8 @@ from weft.storage.local_sql import connect
 
 FORMATS: Final[Mapping[SourceKind, Format]] = {"csv": "csv", "jsonl": "json", "parquet": "parquet"}
 _DAMAGED: Final = (
-    "Nothing was changed. If the file is half written, let its writer write a temporary file and rename it."
+    "Nothing was changed. If the file is half written, the program that writes the file should write to a "
+    "temporary name, then rename the file."
 )
 Chosen = Sequence[tuple[str, DataType | None]] | None
 Renamed = Sequence[tuple[str, str]]
@@ -71,7 +72,8 @@ class Mark:
                 stat = os.fstat(file.fileno())
         except FileNotFoundError:
             raise NotFound(
-                f"no such file: {printable(str(path))}", hint="The source may be temporarily unavailable."
+                f"no such file: {printable(str(path))}",
+                hint="Check the path, or poll again later if the source is temporarily unavailable.",
             ) from None
         except OSError as error:
             raise ExtractionError(f"cannot be read: {printable(str(path))} ({error.strerror})") from None
@@ -122,14 +124,17 @@ def read_file(
     ends_line = kind == "parquet" or _ends_line(path, before.size)
     if not ends_line and seen.get("ends_line"):
         raise ExtractionError(
-            "the last line is incomplete, which it was not before: the file seems to be half written",
+            "the last line was complete at the previous read and is incomplete now: the file seems to be half written",
             where=source.name,
-            hint="Nothing was changed. Let its writer write a temporary file and rename it.",
+            hint=(
+                "Nothing was changed. The program that writes the file should write to a temporary name, then "
+                "rename the file."
+            ),
         )
     rows = _rows(source, progress)
     if Mark.of(path) != before or digest(path) != sha256:
         raise ExtractionError(
-            "the file changed while it was read", where=source.name, hint="Nothing was changed; poll it again."
+            "the file changed while it was read", where=source.name, hint="Nothing was changed. Poll the source again."
         )
     read = {"sha256": sha256, "ends_line": ends_line}
     return Snapshot(rows, source.columns, source.matched.added, before.modified_ns // 1_000, read)
@@ -170,7 +175,7 @@ def refuse_lost(lost: Sequence[str], name: str, where: str) -> None:
     if lost:
         raise Refused(
             f"the source of {name} no longer has the column {', '.join(lost)}",
-            hint="Nothing was changed. Track the remaining columns as another table: list them with --columns.",
+            hint="Nothing was changed. Track the remaining columns as another table: list the columns with --columns.",
             where=where,
         )
 
@@ -192,7 +197,7 @@ def _rows(source: FileSource, progress: Progress | None) -> pa.Table:
     return pa.concat_tables([empty, *pieces])
 
 
-_IN_PART: Final = "Nothing was changed: rows missing from a partial read would count as deleted."
+_IN_PART: Final = "Nothing was changed, because rows missing from a partial read would count as deleted."
 
 
 def refuse_rejected(batch: Batch, where: str, hint: str = _IN_PART) -> None:

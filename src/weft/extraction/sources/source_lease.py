@@ -18,7 +18,7 @@ from weft.execution.append_rows import settle
 from weft.execution.driver_reader import count_text
 from weft.execution.history_log import Recorded
 from weft.execution.home import OpenHome, renewing_lease
-from weft.extraction.batches import Rejected
+from weft.extraction.batches import RejectedRecord
 from weft.printable import Brief
 from weft.storage.periods import values_of
 from weft.storage.verify import require_undamaged
@@ -71,7 +71,7 @@ def refuse_emptied(there: pa.Table, count: int, name: str, where: str, *, empty:
         raise Refused(
             f"the source of {name} is empty, but had {count_text(there.num_rows)}",
             where=where,
-            hint=f"Nothing was changed. `weft source poll {name} --allow-empty` records all of them as deleted.",
+            hint=f"Nothing was changed. `weft source poll {name} --allow-empty` records all these rows as deleted.",
         )
 
 
@@ -128,7 +128,7 @@ def _unchanged(writer: Writer, source: SourceRecord) -> TableRecord:
     writer.sources.settle(source.table_id)
     now = writer.sources.named(source.name)
     if (now.table_id, now.polled_at, now.seen) != (source.table_id, source.polled_at, source.seen):
-        raise Conflict(f"another process has polled {source.name} in the meantime", hint="Poll it again.")
+        raise Conflict(f"another process has polled {source.name} in the meantime", hint="Poll the source again.")
     return writer.tables.by_id(source.table_id)
 
 
@@ -166,7 +166,7 @@ class TableFeed:
     added: tuple[tuple[str, DataType], ...]
     seen: Mapping[str, Any]
     once: bool = False
-    rejected: Sequence[Rejected] = ()
+    rejected: Sequence[RejectedRecord] = ()
 
 
 @dataclass(frozen=True)

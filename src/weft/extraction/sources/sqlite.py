@@ -83,7 +83,7 @@ def _table(connection: sqlite3.Connection, wanted: str | None, path: Path) -> st
     if len(matches) != 1:
         shown = ", ".join(names[:12]) or "none"
         problem = f"the database has {len(names)} tables" if wanted is None else f"the table {wanted!r} does not exist"
-        raise Refused(problem, where=printable(str(path)), hint=f"Name one with --table: {shown}.")
+        raise Refused(problem, where=printable(str(path)), hint=f"Name a table with --table: {shown}.")
     return matches[0]
 
 

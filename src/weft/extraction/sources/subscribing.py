@@ -94,7 +94,7 @@ def unsubscribe(source: SourceRecord, others: Sequence[SourceRecord]) -> str | N
             if SLOT in options[MADE] and not others:
                 drop_slot(connection, options[SLOT])
     except WeftError as error:
-        advice = "" if others else f" Then run there: SELECT pg_drop_replication_slot('{options[SLOT]}')."
+        advice = "" if others else f" Then run on the server: SELECT pg_drop_replication_slot('{options[SLOT]}')."
         return f"the server could not be updated ({error.message}) and may retain WAL for the source.{advice}"
     return None
 
@@ -146,7 +146,7 @@ def check_slot(connection: psycopg.Connection[Any], slot: str, name: str, uri: s
             f"the replication slot {slot!r} belongs to {plugin or 'physical replication'}"
             + ("" if here else " in another database"),
             where=uri,
-            hint="Name a pgoutput slot of this database with --slot, or leave --slot out: Weft then creates a slot.",
+            hint="Name a pgoutput slot of this database with --slot, or omit --slot: Weft then creates a slot.",
         )
     if status == "lost":
         raise Refused(
@@ -167,8 +167,8 @@ def check_place(connection: psycopg.Connection[Any], name: str, seen: int, confi
         )
     if seen > log_place(connection, "pg_current_wal_insert_lsn"):
         raise Refused(
-            f"the server's WAL ends before the last recorded change of {name}: this is a different server, or an older "
-            "copy of the server",
+            f"the server's WAL ends before the last recorded change of {name}: the server is another one, or "
+            "an older copy",
             where=uri,
             hint=AGAIN.format(name=name),
         )

@@ -56,7 +56,7 @@ def topic_of(uri: str) -> Topic:
         raise Refused(
             "this is not the URI of a Kafka topic",
             where=uri,
-            hint="Write it like kafka://broker.example:9092/shop.public.staff; separate several brokers by commas.",
+            hint="Write, for example, kafka://broker.example:9092/shop.public.staff; commas separate several brokers.",
         )
     return Topic(match["servers"], match["name"])
 
@@ -125,7 +125,8 @@ def begin_of(seen: Mapping[str, Any], extent: TopicExtent, uri: str, name: str) 
             )
         if offset > extent.latest[each]:
             raise Refused(
-                f"partition {each} of the topic ends at offset {extent.latest[each]:,}, before the last record read",
+                f"the last record that Weft read from partition {each} of the topic no longer exists: the "
+                f"partition now ends at offset {extent.latest[each]:,}",
                 where=uri,
                 hint=_again(name),
             )

@@ -136,7 +136,9 @@ class _Parser(Cursor):
         while self.ahead().kind in _CONNECTIVES[level]:
             links += 1
             if links > _DEEPEST:
-                raise self.refused(f"a chain of more than {_DEEPEST} formulas", hint="Put parts of it in brackets.")
+                raise self.refused(
+                    f"a chain of more than {_DEEPEST} formulas", hint="Put parts of the chain in brackets."
+                )
             token = self.take()
             left = syntax_tree.Joined(_CONNECTIVES[level][token.kind], left, self.formula(level + 1), token.at)
         return left
@@ -199,7 +201,7 @@ class _Parser(Cursor):
         token = self.take()
         inner = self.formula(0)
         if token.kind == "(":
-            self.expect(")", "')' is expected here:")
+            self.expect(")", "')'")
             return inner
         self.expect(",", "',' and the formula that ends the interval")
         end = self.formula(0)

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from weft.algebra.schema import BIGINT, DataType
 from weft.errors import FormulaError
 from weft.formula.signature import Row, TimePoint
+from weft.printable import counted
 
 _SECOND = 1_000_000
 _LARGEST = 2**63
@@ -33,7 +34,9 @@ def events(
             now = _time(fields.pop(), name, place)
             if not fields:
                 raise FormulaError(
-                    f"{name}: the line has a time and no event", where=place, hint="A line is EVENT,VALUE,…,TIME."
+                    f"{name}: the line has a time but no event",
+                    where=place,
+                    hint="Write each line as EVENT,VALUE,…,TIME.",
                 )
             at = now if previous is None else at + max(0, now - previous)
             previous = now
@@ -56,7 +59,7 @@ def _time(text: str, name: str, place: str) -> int:
         at = int(text) * _SECOND
     except ValueError:
         raise FormulaError(
-            f"{name}: {text!r} is not a time; the last value of each line of a timed log must be one", where=place
+            f"{name}: {text!r} is not a time; the last value of each line of a timed log must be a time", where=place
         ) from None
     if not 0 <= at < _LARGEST // 2:
         raise FormulaError(f"{name}: the time {text} is negative or too large", where=place)
@@ -70,14 +73,16 @@ def _rows(fields: list[str], known: Mapping[str, tuple[DataType, ...]], name: st
         return {}
     if len(types) != len(values):
         raise FormulaError(
-            f"{name}: {event} has {len(types)} columns in the specification, and here are {len(values)} values",
+            f"{name}: {event} has {counted(len(types), 'column')} in the specification, but the line has "
+            f"{counted(len(values), 'value')}",
             where=place,
         )
     try:
         row = tuple(int(value) if type == BIGINT else value for value, type in zip(values, types, strict=True))
     except ValueError:
         raise FormulaError(
-            f"{name}: {event}({', '.join(values)}) has a value that is compared by order but is not a number",
+            f"{name}: in {event}({', '.join(values)}), the specification compares a value by order, but the "
+            "value is not a number",
             where=place,
         ) from None
     return {event: [row]}

@@ -11,6 +11,7 @@ from weft.formula.dejavu.dejavu_parser import Macro, Specification, WrittenPrope
 from weft.formula.scoping import below, over
 from weft.formula.syntax_tree import Written, WrittenTerm
 from weft.formula.tokens import refused_at
+from weft.printable import counted
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,9 @@ class _Naming:
         macro = self.macros.get(formula.name)
         expected = self._columns(formula)
         if expected is not None and expected != len(given):
-            raise self.refused(formula.at, f"{formula.name} has {expected} columns, and {len(given)} are given")
+            raise self.refused(
+                formula.at, f"{formula.name} has {counted(expected, 'column')}, but {len(given)} values are given"
+            )
         if macro is None:
             return replace(formula, terms=given)
         if macro.name in self.open:

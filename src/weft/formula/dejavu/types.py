@@ -113,7 +113,7 @@ class _Typing:
             case syntax_tree.Compared():
                 return self._compared(written)
             case _:
-                raise refused_at(self.text, written.at, "DejaVu has no such formula")
+                raise refused_at(self.text, written.at, "DejaVu does not support this kind of formula")
 
     def _joined(self, written: syntax_tree.Joined) -> Formula:
         left, right = self._formula(written.left), self._formula(written.right)

@@ -20,7 +20,10 @@ from weft.formula.syntax_tree import Written
 from weft.formula.twofol.twofol_parser import LENGTH, parsed
 from weft.formula.types import settled
 
-_BIND: Final = "write EXISTS TIME t. … around it, or NOW instead: an answer belongs to the present time point"
+_BIND: Final = (
+    "put EXISTS TIME t. … around the formula, or write NOW for the time point: an answer belongs to the present "
+    "time point"
+)
 
 
 @dataclass(frozen=True)
@@ -57,8 +60,13 @@ class _Lowering(Lowering):
                 return super().formula(written, scope)
 
     def _temporal_operator(self, at: int, name: str) -> Exception:
-        hint = "write it with time points: EXISTS TIME t. t < NOW AND …; or write it in µTL (--language mutl)"
-        return self.refused(at, f"{name} is an operator of temporal logic, but this language names time points", hint)
+        hint = (
+            "write the operator with time points: EXISTS TIME t. t < NOW AND …; or write the formula in µTL "
+            "(--language mutl)"
+        )
+        return self.refused(
+            at, f"{name} is an operator of temporal logic, but formulas of this language name time points", hint
+        )
 
     def bound_type(self, written: syntax_tree.Quantified) -> DataType:
         return TIME if written.time else super().bound_type(written)
@@ -89,7 +97,7 @@ class _Lowering(Lowering):
             if written.operation != "-" or len(arguments) != 2 or not simple:
                 raise self.refused(written.at, "a time point can only be subtracted from another time point")
             for argument, each in zip(written.arguments, arguments, strict=True):
-                self.join(each.type, TIME, argument.at, "what a time point is subtracted from")
+                self.join(each.type, TIME, argument.at, "the left side of a subtraction of time points")
             return algebra.Computed("-", arguments, INTERVAL)
         return super().call(written, scope)
 
@@ -114,7 +122,8 @@ def _require_sorts(tree: Formula, written: Written, lowering: _Lowering) -> None
                     raise lowering.refused(
                         _place(written, output.name),
                         f"{function} of time points is not supported",
-                        "CNT counts them; the last one is NOT EXISTS TIME s. t < s AND …",
+                        "to count time points, write CNT; for the last time point, write NOT EXISTS TIME s. "
+                        "t < s AND …",
                     )
             case _:
                 continue

@@ -33,7 +33,7 @@ def parsed(text: str) -> Written:
     parser = _Parser(text, tokens(text, _SYMBOLS, "the formula"), "the formula")
     formula = parser.formula(0)
     if not parser.at(END):
-        raise parser.unexpected("nothing, or an operator, may follow")
+        raise parser.unexpected("an operator or the end is expected here")
     return formula
 
 

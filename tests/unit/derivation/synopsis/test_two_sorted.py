@@ -51,13 +51,13 @@ def test_nests(text: str, nested: str | None) -> None:
         ("EXISTS TIME t. P(x) AT NOW AND NOT Q(x) AT t", "NOT is not allowed in a conjunctive query"),
         ("n <- CNT t; x P(x) AT t", "an aggregation is not allowed in a conjunctive query"),
         ("EXISTS TIME t. P(x) AT t AND NOT t = NOW", "NOT is not allowed in a conjunctive query"),
-        ("EXISTS TIME t. Q(x) AT NOW AND DISTINCT P(x) AT t", "DISTINCT within it"),
+        ("EXISTS TIME t. Q(x) AT NOW AND DISTINCT P(x) AT t", "DISTINCT within the formula"),
         ("EXISTS TIME t. P(x) AT t AND NOW - t <> 5s", "compares the time between two time points with <>"),
         (
             "EXISTS TIME t, s, u. P(x) AT t AND Q(x) AT s AND P(x) AT u AND t < s AND s < u AND u - t < 5s",
-            "u and t must lie within a length of time",
+            "limits the time between u and t",
         ),
-        ("EXISTS TIME a, b, c, d, e, f. P(x) AT a", "6 time points together, more than 5"),
+        ("EXISTS TIME a, b, c, d, e, f. P(x) AT a", "6 time points together, but at most 5"),
     ],
 )
 def test_what_is_no_union_of_conjunctive_queries(text: str, why: str) -> None:

@@ -62,7 +62,7 @@ def test_what_is_dropped_and_why() -> None:
     assert [(each.term, each.part, each.whole) for each in gone] == [(LEAVING, UNTIL, False)]
     assert [(each.term, each.part, each.whole) for each in young] == [(COMING, SINCE, True), (COMING, UNTIL, True)]
     assert Words().dropped(young[0]) == (
-        "(r.7) [p]_now ∧ [¬p]_t never by PERIOD_START(e) >= ADD_MONTHS(NOW(), (-12)), since "
+        "(r.7) [p]_now ∧ [¬p]_t never by PERIOD_START(e) >= ADD_MONTHS(NOW(), (-12)), because "
         "what rises with NOW() does not fall, PERIOD_START(e) >= ADD_MONTHS(NOW(), (-12)), "
         "PERIOD_START(e) < ADD_MONTHS(:refreshed, (-12)): the term is empty"
     )

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from weft.algebra.formula import ALWAYS, And, Atom, Defined, Definition, Distinct, Fixpoint, Formula, Or, Previous
 from weft.derivation.synopsis.construct import Synopsis, synopsis
-from weft.execution.synopsis.batch import EMPTY, Batch, State
+from weft.execution.synopsis.batch import EMPTY, State, StateBatch
 from weft.execution.synopsis.evaluating import evaluate
 
 STATES = 20_000
@@ -16,13 +16,13 @@ BEFORE = Previous(ALWAYS, Defined("x", ()))
 BINARY = Fixpoint((Definition("x", (), Or(Distinct(Atom("q", ())), Or(BEFORE, BEFORE))),), "x", ())
 
 
-def batch(first: int, end: int, **events: list[int]) -> Batch:
+def batch(first: int, end: int, **events: list[int]) -> StateBatch:
     tps = pa.array(range(first, end), pa.int64())
     rows = {name: pa.table({"tp": pa.array(each, pa.int64())}) for name, each in events.items()}
-    return Batch(pa.table({"tp": tps, "at": tps}), rows)
+    return StateBatch(pa.table({"tp": tps, "at": tps}), rows)
 
 
-def taken(plan: Synopsis, state: State, given: Batch) -> tuple[State, list[str]]:
+def taken(plan: Synopsis, state: State, given: StateBatch) -> tuple[State, list[str]]:
     after, answers = evaluate(plan, state, given)
     return after, answers["n"].to_pylist()
 

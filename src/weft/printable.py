@@ -36,7 +36,7 @@ def require_text(text: str, what: str) -> str:
     >>> require_text("caf\udce9", "the argument")
     Traceback (most recent call last):
     weft.errors.Refused: the argument is not UTF-8 text: caf\xe9
-      Encode it in UTF-8: Weft stores every text in UTF-8.
+      Encode the text in UTF-8: Weft stores every text in UTF-8.
     """
     try:
         text.encode()

@@ -6,9 +6,10 @@ are unique in a query.  ``Scan``, ``Values``, ``Project`` and ``Union`` bind a r
 replay, one input supplies the instant at which other inputs are evaluated.  The relation inside ``Exists`` or
 ``NotExists`` may refer to the columns of the surrounding relations.
 
-A ``Predicate`` is true or not true.  SQL's unknown counts as not true.  Lowering removes three-valued logic.  For
-example, ``NOT (a = b)`` becomes a scalar, and ``NOT IN`` becomes a ``NotExists`` over "is not false".  EXISTS remains a
-predicate with a relation inside.  The SQL of a branch therefore resembles the user's query.
+A ``Predicate`` is true or not true.  The unknown truth value of SQL counts as not true.  Lowering removes three-valued
+logic.  For example, ``NOT (a = b)`` becomes a scalar.  ``NOT IN`` becomes a ``NotExists`` with the condition that the
+equality is not false.  EXISTS remains a predicate with a relation inside.  The SQL of a branch therefore resembles the
+user's query.
 
 A ``Key`` is an ORDER BY key over the columns of an answer.  Keys compare values as Spark does.
 """
@@ -95,7 +96,7 @@ class Output:
 @hashed_once
 @dataclass(frozen=True)
 class Project:
-    """A derived relation that computes ``outputs`` from each row of ``input``, under the range variable ``alias``."""
+    """A derived relation with the range variable ``alias``, which computes ``outputs`` from each row of ``input``."""
 
     input: Relation
     alias: str

@@ -82,7 +82,7 @@ class Selection:
 @hashed_once
 @dataclass(frozen=True)
 class Projection:
-    """π: the rows of ``outputs`` under the range variable ``alias``.
+    """π: a relation with the columns ``outputs`` and the range variable ``alias``.
 
     The instants of a row are the union of the instants of its input tuples.
     """

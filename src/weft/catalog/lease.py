@@ -27,7 +27,7 @@ _POLL_SECONDS: Final = 0.2
 
 
 class Leases:
-    """The operations on the lease ``name`` of a home."""
+    """The operations on one lease of a home."""
 
     def __init__(self, database: Database, name: LeaseName) -> None:
         self._database = database

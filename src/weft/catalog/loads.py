@@ -50,7 +50,7 @@ class Loads:
     ) -> int:
         """Record the start of a load and return the load's ID.
 
-        ``files`` are the (name, digest) of each file if the source has several files.
+        If the source has several files, ``files`` contains (name, digest) for each file.
         """
         values = {"table_id": table_id, "source": source, "kind": kind, "digest": digest, "started_at": at}
         counts = {"stored": 0, "known": 0, "quarantined": 0, "late": 0}

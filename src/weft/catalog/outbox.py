@@ -108,7 +108,7 @@ class Outbox:
             return tuple(_read_entry(connection, key) for key in sorted(keys))
 
     def open(self, subscription: Subscription, last: int, position: str | None, about: str) -> OutboxEntry:
-        """Record, before an attempt, a message with all answers up to ``last``.
+        """Record a message with all answers up to ``last`` before an attempt to send the message.
 
         ``position`` is the start of the message in the channel.  A failed message keeps its ID, answers and content.
         ``about`` applies only to a new message.  Raise Conflict if the subscription has changed since the caller read

@@ -111,7 +111,7 @@ class Sources:
             connection.execute(delete(ddl.sources).where(ddl.sources.c.table_id == table_id))
 
     def intend(self, intents: Sequence[tuple[int, int, Mapping[str, Any]]]) -> None:
-        """Record the states (table_id, reservation_id, seen) that ``settle`` will store, in one transaction."""
+        """In one transaction, record the states (table_id, reservation_id, seen) that ``settle`` will store."""
         sources = ddl.sources
         with self._database.changing_under_lease() as connection:
             for table_id, reservation_id, seen in intents:

@@ -53,7 +53,7 @@ class Subscription(Brief):
 
     @property
     def trouble(self) -> str | None:
-        """The reason, in one line, why new answers are not sent at once.  The value is None without a reason."""
+        """One line with the reason why Weft does not send new answers at once, or None."""
         if self.last_error is None:
             return "muted" if self.muted else None
         why = self.last_error.splitlines()[0]
@@ -133,8 +133,8 @@ class Subscriptions:
     def waiting(self, at: int, now: int | None) -> tuple[tuple[Subscription, QueryRecord], ...]:
         """Return (subscription, query) for each subscription that can send answers now, ordered by subscription ID.
 
-        Pauses end by the wall-clock time ``at``.  Digests are due by ``now``, the time of the home's clock (None: no
-        time yet).  Both times are in microseconds UTC.
+        ``at`` is the wall-clock time, which ends pauses.  ``now`` is the time of the home's clock, at which digests are
+        due (None: no time yet).  Both times are in microseconds UTC.
         """
         subscriptions = ddl.subscriptions.c
         return self._with_queries(
@@ -148,7 +148,7 @@ class Subscriptions:
     def digests_due(self, now: int) -> tuple[tuple[Subscription, QueryRecord], ...]:
         """Return (subscription, query) for each due digest of a live query.
 
-        A digest is due if its due time is unknown, or not after ``now`` on the home's clock.
+        A digest is due if its due time is unknown, or not after ``now``.  ``now`` is the time of the home's clock.
         """
         subscriptions = ddl.subscriptions.c
         return self._with_queries(
@@ -205,7 +205,7 @@ class Subscriptions:
             change_subscription(connection, sub_id, digest_at=digest_at)
 
     def note_failure(self, sub_id: int, error: str, next_attempt_at: int | None) -> Subscription:
-        """Record a failure that has no failed message."""
+        """Record a failure that occurred before a message was recorded."""
         with self._database.changing_under_lease("deliver") as connection:
             return fail_subscription(connection, sub_id, error, next_attempt_at)
 

@@ -19,7 +19,7 @@ _PERIODS = (VALID_FROM, VALID_TO)
 
 
 class Tables:
-    """The tables of a home.  IDs of tables are never reused, nor are IDs of columns within a table."""
+    """The tables of a home.  IDs of tables are never reused.  Within a table, IDs of columns are never reused."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -39,7 +39,7 @@ class Tables:
         Weft adds a column ``ts TIMESTAMP NOT NULL`` if ``columns`` does not contain ``ts``.  An ``authored`` table also
         gets the column ``_by STRING`` for the user who appended the row.  A tracked table also gets the columns
         ``valid_from`` and ``valid_to``.  ``keys`` and ``ts_from`` are case-insensitive column names.  The record
-        contains the exact names without duplicates.
+        contains these names in the spelling of ``columns``, without duplicates.
 
         Raise Conflict if the name is taken.  Raise Refused for invalid names, columns or keys.
         """

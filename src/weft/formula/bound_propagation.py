@@ -15,8 +15,8 @@ def propagate_bounds(formula: Formula) -> Formula:
     """Copy bounds into a formula, from the outermost subformula inwards.  If duplicates do not count, the answers are
     the same.
 
-    Bounds from outside a SINCE are not copied into the SINCE, because the formula would then look ahead.  Instead, the
-    answers of the right side of a SINCE within the interval bound the left side.
+    Bounds from outside a SINCE are not copied into the SINCE, because the formula would then look ahead.  The bounds of
+    the left side come from the answers of the right side within the interval.
     """
     match formula:
         case And(left=left, right=right):

@@ -224,7 +224,7 @@ class Lowering:
                 raise self.refused(written.at, "this is not a formula")
 
     def of_signature(self, written: syntax_tree.Applied, scope: Scope) -> Formula:
-        """Translate an atom.  Raise FormulaError if its predicate is not in the signature."""
+        """Translate an atom.  Raise FormulaError if the signature does not contain the predicate of the atom."""
         predicate = self.signature.get(written.name)
         if predicate is None:
             known = ", ".join(sorted(self.signature)) or "none"

@@ -56,7 +56,7 @@ def monitorable(formula: Formula, *, counts: bool = False, text_of: Callable[[Fo
     """Return an equivalent formula that passes the check.
 
     Raise FormulaError with the reason if no such formula is found.  With ``counts``, duplicates matter, and the
-    function accepts a formula only as written.  ``text_of`` prints the faulty subformula for the error.
+    function does not rewrite a formula that fails the check.  ``text_of`` prints the faulty subformula for the error.
     """
     refused = safe_range_violation(formula)
     if refused is None:
@@ -161,7 +161,7 @@ def compares(formula: Formula) -> bool:
 
 
 def compares_with(given: set[Variable], formula: Formula) -> bool:
-    """Return whether the variables ``given`` are sufficient to evaluate a comparison or to bind its other variable."""
+    """Return whether ``given`` has enough variables to evaluate a comparison or to bind its other variable."""
     match formula:
         case algebra.Comparison(operator="=", left=left, right=right):
             binds = (isinstance(left, Variable) and set(variables_of(right)) <= given) or (

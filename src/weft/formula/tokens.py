@@ -81,7 +81,7 @@ class Cursor:
         self.place = 0
 
     def ahead(self, steps: int = 0) -> Token:
-        """Return the token ``steps`` after the next token.  After the last token, return a token of kind ``END``."""
+        """Return the token that is ``steps`` positions after the next token, or a token of kind ``END``."""
         return self.tokens[min(self.place + steps, len(self.tokens) - 1)]
 
     def at(self, *kinds: str) -> bool:

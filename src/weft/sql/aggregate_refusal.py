@@ -2,7 +2,7 @@
 
 The module tries these equivalents in order.  If no equivalent exists, the hint says so.
 
-- a condition in WHERE and SELECT DISTINCT, if the query has no aggregates
+- SELECT DISTINCT with a condition in WHERE, if the query has no aggregates
 - NOT EXISTS for MIN and MAX
 - a temporal view, if all tables are tracked
 - a formula of past temporal logic
@@ -186,7 +186,7 @@ _UNITS: Final = ((86_400_000_000, "d"), (3_600_000_000, "h"), (60_000_000, "m"),
 
 
 class NoFormula(Exception):
-    """An error for a query without an equivalent formula.  The message is the reason."""
+    """An error for a query without an equivalent formula.  The message of the error contains the reason."""
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ class _Names:
 
 
 def aggregate_formula(relation: relational.Relation) -> str:
-    """Return the formula of a ``Grouped``, which may have a HAVING selection above it.
+    """Return the formula for a ``Grouped``, or for a HAVING selection over a ``Grouped``.
 
     Raise NoFormula if no formula is equivalent.
     """
@@ -274,7 +274,8 @@ def _rows(grouped: relational.Grouped, scan: relational.Scan, names: _Names) -> 
 def _bound(threshold: Scalar, scan: relational.Scan, reached: str, passed: str) -> str:
     """Return one bound of the interval of ONCE.  ``threshold`` is ``ts`` plus a constant interval.
 
-    ``reached`` is the bracket for a threshold in whole seconds.  ``passed`` is the bracket for one microsecond more.
+    If the constant interval is in whole seconds, the bracket of the bound is ``reached``.  If the interval is one
+    microsecond longer, the bracket is ``passed``.
     """
     parts = shifted(threshold)
     beyond = parts.micros % 1_000_000 == 1

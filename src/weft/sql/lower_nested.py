@@ -133,7 +133,7 @@ def lower_element(node: exp.Identifier, scope: Scope) -> Scalar:
 def lower_nested_form(name: str, node: exp.Anonymous, scope: Scope, lower: Lower) -> Scalar:
     """Translate a call of a function of ``NESTED_FORMS``.
 
-    Raise SqlError if Spark would refuse the arguments, either in the query or at a row.
+    Raise SqlError if Spark would refuse the arguments, or fail at some row.
     """
     if name in ("exists", "forall"):
         return _of_elements(name, node, scope, lower)

@@ -164,7 +164,7 @@ def _compared(operator: str, c: Scalar) -> Predicate:
 MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>", "<=>": "<=>"}
 _NEXT_UP: Final = {">": ">=", "<=": "<"}
 _MOST_DAYS: Final = 8_000_000
-"""A number of days longer than the calendar.  A greater number has the same effect."""
+"""A number of days that exceeds the range of the calendar.  Every greater number has the same effect."""
 NowComparison = tuple[Scalar, str, Scalar]
 """A comparison: the side with NOW, the operator, and the other side."""
 

@@ -45,7 +45,7 @@ def aggregated(formula: Aggregate, steps: Steps, extent: Extent, dialect: Dialec
 
 
 def of_nothing(formula: Aggregate) -> str:
-    """Return SQL for MonPoly's result of an aggregation without groups over no answers."""
+    """Return SQL for the value that MonPoly gives to an aggregation without groups if its formula has no answers."""
     function, type = formula.function, formula.output.type
     if function in ("MIN", "MAX") and type == DOUBLE:
         return f"CAST('{'' if function == 'MIN' else '-'}Infinity' AS DOUBLE)"

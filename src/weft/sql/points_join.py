@@ -56,7 +56,7 @@ def _one_to_one(left: Steps, right: Steps, heads: str, dialect: Dialect) -> str:
 def containing(
     left: Steps, right: Steps, at: str, dialect: Dialect, kind: str = "", *, outer: str = "a", inner: str = "b"
 ) -> str:
-    """Return a FROM clause that joins each row of ``left`` with the last period of ``right`` that has started at
+    """Return a FROM clause that joins each row of ``left`` with the latest period of ``right`` that starts at or before
     ``at``.
 
     Every variable of ``right`` must be a variable of ``left``.  The period may have ended, so the caller must check

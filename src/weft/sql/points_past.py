@@ -54,7 +54,7 @@ def _counts(steps: Steps, *, counted: bool) -> list[str]:
 
 
 def near_enough(interval: Interval) -> str:
-    """Return SQL for the time points (``from_tp, to_tp``) whose distance from the previous one is in ``interval``."""
+    """Return SQL for the time points (``from_tp, to_tp``) with a previous time point at a distance in ``interval``."""
     distance = "instant - earlier"
     within = [f"{distance} >= {interval.low}", *([] if interval.high is None else [f"{distance} <= {interval.high}"])]
     rows = f"SELECT tp AS from_tp, tp + 1 AS to_tp FROM {TIME_POINTS} WHERE {conjunction(within)}"
@@ -124,8 +124,8 @@ def lasting(
     """Return SQL that adds the column ``until`` to anchors.
 
     ``until`` is the first time point at which Q1 is false, or the end of the batch.  ``anchored`` is the result of
-    ``anchors``.  ``left`` is Q1.  If ``negated`` is true, Q1 is the negation of ``left``.  ``left`` is None for a
-    formula without answers, or if Q1 is true.
+    ``anchors``.  ``left`` contains the answers of Q1.  If ``negated`` is true, ``left`` contains the answers of ¬Q1.
+    ``left`` is None if it would have no rows, for example if Q1 is true.
     """
     instants = ["a.instant", *(["a.last"] if window.runs else [])]
     heads = [*anchored.values("a"), *(["a.n"] if window.counted else []), *instants, "a.from_tp"]
@@ -171,7 +171,7 @@ def _first_from(distance: int) -> str:
 
 
 def seen(answers: Steps, reached: str | None, window: Window) -> str:
-    """Return SQL for the answers of ◇ or since, with the counts of equal answers added.
+    """Return SQL for the answers of ◇ or since.  The counts of equal answers are added.
 
     ``reached`` is the name of the table that ``reach`` defines, or None.
     """

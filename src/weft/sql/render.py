@@ -3,8 +3,8 @@
 The generated text names only temporary views, never a path (design section 7).  The text of a user never reaches Spark,
 because the generated text contains only elements of the algebra (section 8).
 
-In the generated text, names have backquotes, except plain words that Spark's grammar does not contain.  Spark accepts
-some words of the grammar as names, but only in some positions (``SELECT a except FROM t``) or with some settings.
+Names have backquotes if they are words of Spark's grammar or are not plain words.  Spark accepts some words of the
+grammar as names, but only in some positions (``SELECT a except FROM t``) or with some settings.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ def _constant(value: Scalar) -> object:
 
 
 def _tried(value: Call) -> bool:
-    """Return whether time arithmetic can overflow at a row.  The overflow must then give NULL, not an error."""
+    """Return whether time arithmetic can overflow for some row.  The overflow must then give NULL, not an error."""
     if value.name == "*":
         return value.type == INTERVAL and not is_constant(value)
     timely = value.name in _TRIED and any(arg.type in (INTERVAL, TIMESTAMP) for arg in value.args)
@@ -320,7 +320,7 @@ def _united(operator: str, parts: tuple[relational.Relation, ...], views: Views,
 
 
 def item(output: relational.Output) -> str:
-    """Return the SQL of an output column, with AS unless a column of the same name is selected."""
+    """Return the SQL of an output column.  AS is omitted if the output is a column with the same name."""
     value = output.value
     named = isinstance(value, ColumnRef) and value.column == output.name
     return scalar(value) if named else f"{scalar(value)} AS {quoted(output.name)}"

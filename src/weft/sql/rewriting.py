@@ -290,7 +290,7 @@ def of_alias(node: exp.Expr, alias: str) -> exp.Expr:
 
 
 def where_of(select: exp.Select, alias: str) -> str:
-    """Return the WHERE condition with columns qualified by ``alias``, followed by AND.
+    """Return the WHERE condition and a trailing AND.  All columns are qualified by ``alias``.
 
     The result is empty if the SELECT has no WHERE.
     """
@@ -302,9 +302,9 @@ def where_of(select: exp.Select, alias: str) -> str:
 
 
 def known(columns: Sequence[str], alias: str) -> str:
-    """Return the SQL condition that ``columns`` are not NULL, followed by AND.
+    """Return the SQL condition that ``columns`` are not NULL, and a trailing AND.
 
-    The condition omits ``ts``, because it is never NULL.
+    The condition omits ``ts``, because ``ts`` is never NULL.
     """
     return "".join(f"{alias}.{each} IS NOT NULL AND " for each in dict.fromkeys(columns) if each.lower() != "ts")
 
@@ -320,7 +320,7 @@ def _keys(window: exp.Window) -> tuple[list[str], str, bool] | None:
 
 
 def same(keys: Sequence[str], one: str, other: str) -> str:
-    """Return the SQL condition that two rows are equal in the columns ``keys``, followed by AND.
+    """Return the SQL condition that two rows are equal in all columns ``keys``, and a trailing AND.
 
     ``one`` and ``other`` are the aliases of the rows.
     """

@@ -93,7 +93,7 @@ class Names:
 class Variable:
     """A range variable of FROM: a relation, and the columns that the text can name, in order.
 
-    ``*`` omits the columns ``unlisted`` of a derived relation.
+    If the relation is derived, ``*`` omits the columns in ``unlisted``.
     """
 
     relation: Source
@@ -129,7 +129,7 @@ class Variable:
 class Merged:
     """A column of USING that several range variables share.
 
-    ``ref`` is the column of the first of these range variables.
+    ``ref`` is the column of the first range variable.
     """
 
     ref: ColumnRef
@@ -145,7 +145,7 @@ class Context:
     subquery: Callable[[exp.Expr, Scope], tuple[Relation, tuple[ColumnRef, ...]]]
     """The function that translates a subquery into a relation and its columns."""
     body: Callable[[exp.Expr, Scope], Relation]
-    """The function that translates the subquery of EXISTS, whose columns have no effect."""
+    """The function that translates the subquery of EXISTS.  The columns of the subquery have no effect."""
     view: bool = False
     """Whether the text defines a temporal view.  A view reads tracked tables, and may use periods, NOW anywhere in a
     condition, and GROUP BY.
@@ -166,7 +166,7 @@ class Grouping:
     groups: dict[Scalar, ColumnRef] = field(default_factory=dict)
     measures: list[Measure] = field(default_factory=list)
     incomplete: bool = False
-    """Whether GROUP BY contains a refused item.  A column that is not grouped may then be the refused item."""
+    """Whether GROUP BY contains a refused item.  If so, a column that seems ungrouped may be the refused item."""
 
     def group(self, value: Scalar) -> None:
         """Add a grouping expression."""
@@ -194,7 +194,7 @@ class Grouping:
 class CommonTable:
     """A common table expression: its query, its scope, and its column names if the text contains them.
 
-    ``refused`` is true after a refusal of the expression.  Later uses of the expression then add no reasons.
+    If Weft has refused the expression, ``refused`` is true, and later uses of the expression add no reasons.
     """
 
     query: exp.Expr

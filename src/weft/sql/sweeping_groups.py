@@ -53,7 +53,7 @@ def _summed_as(type: DataType) -> str:
 
 @dataclass(frozen=True)
 class _Groups:
-    """An aggregation over ``rows``, whose columns are c1 … for the groups, x1 … for the arguments, and the period."""
+    """An aggregation over ``rows``, with the columns ``c1 …`` (groups), ``x1 …`` (arguments), and the period."""
 
     count: int
     measures: tuple[Measure, ...]
@@ -68,7 +68,7 @@ class _Groups:
     def running(self) -> str:
         """Return SQL that computes the measures as running sums.
 
-        The sum n counts rows.  The sums n1 … count the arguments that are not NULL, and the sums v1 … add arguments.
+        ``n`` is the number of rows, ``n1 …`` are the numbers of non-NULL arguments, and ``v1 …`` are the sums.
         """
         keys = columns_of(self.count)
         summed = [self._summed(number) for number in range(len(self.arguments))]

@@ -37,7 +37,7 @@ _TERM_TYPES: Final = {
 
 
 def term_type(column: DataType) -> DataType | None:
-    """Return the type (BIGINT, DOUBLE or STRING) of terms for a column of the type ``column``, or None.
+    """Return the type (BIGINT, DOUBLE or STRING) that a term has for a column of the type ``column``, or None.
 
     >>> from weft.algebra.schema import INT, TIMESTAMP
     >>> str(term_type(INT)), term_type(TIMESTAMP)
@@ -111,7 +111,7 @@ class Truth:
 @hashed_once
 @dataclass(frozen=True)
 class Atom:
-    """S(t1, …, tk): the rows of a predicate in the current state that match the terms, with their counts."""
+    """S(t1, …, tk): those rows of a predicate in the current state that match the terms, with their counts."""
 
     predicate: str
     terms: tuple[Term, ...]
@@ -138,8 +138,8 @@ class Matches:
     """A match of a regular expression (RE2 syntax) anywhere in a text, with count 1.
 
     ``groups`` has one term for each capturing group of the first match, in order.  If a term is None, the group may
-    match any text.  A group that did not participate in the match equals no term.  If the left side of the enclosing
-    ``And`` does not contain a variable of ``groups``, the match assigns the group's text to the variable.
+    match any text.  A group that did not participate in the match equals no term.  The match assigns the text of a
+    group to its variable if the left side of the enclosing ``And`` does not contain the variable.
     """
 
     text: Term
@@ -324,7 +324,7 @@ def parts(formula: Formula) -> tuple[Formula, ...]:
 
 
 def with_parts(formula: Formula, below: tuple[Formula, ...]) -> Formula:
-    """Return a copy of ``formula`` with the direct subformulas ``below``, in the order of ``parts``."""
+    """Return a copy of ``formula`` with the items of ``below`` as direct subformulas, in the order of ``parts``."""
     match formula:
         case Truth() | Atom() | Comparison() | Matches() | Defined():
             return formula

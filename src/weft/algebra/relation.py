@@ -29,7 +29,7 @@ from weft.algebra.schema import Column, DataType, TableSchema, hashed_once
 @hashed_once
 @dataclass(frozen=True)
 class Scan:
-    """The rows of a table under the range variable ``alias``.
+    """The rows of a table, with the range variable ``alias``.
 
     If ``whole`` is true, the scan returns all rows of the table's history (``FOR SYSTEM_TIME``).  Otherwise, the scan
     returns the rows that are valid at the instant of the query.
@@ -54,7 +54,7 @@ class Scan:
 @hashed_once
 @dataclass(frozen=True)
 class Values:
-    """Constant rows under the range variable ``alias``.
+    """Constant rows, with the range variable ``alias``.
 
     Each row has one scalar per column.  The scalars do not refer to columns.
     """
@@ -106,7 +106,7 @@ class Project:
 @hashed_once
 @dataclass(frozen=True)
 class Union:
-    """UNION ALL of the ``inputs`` under the range variable ``alias``.
+    """UNION ALL of the ``inputs``, with the range variable ``alias``.
 
     Columns match by position and have the names of the first input.
     """
@@ -139,7 +139,7 @@ class Measure:
 @hashed_once
 @dataclass(frozen=True)
 class Grouped:
-    """GROUP BY of a temporal view: ``groups`` and ``measures`` over ``input``, under the range variable ``alias``.
+    """GROUP BY of a temporal view: ``groups`` and ``measures`` over ``input``, with the range variable ``alias``.
 
     ``window`` is the length of the moving window (an INTERVAL).  If ``window`` is None, the measures aggregate only the
     rows that are valid at the instant (``algebra.temporal.Aggregation``).  A standing query has no window.
@@ -240,9 +240,9 @@ class Query:
 class ViewSchema(TableSchema):
     """The schema of the table that stores the periods of a temporal view.
 
-    If ``depends_on_now`` is true, the stored periods hold only for the instant of the view's last evaluation.  A
-    standing query then reads the ``definition`` of the view (design section 11).  ``definition`` is the view's query
-    after name resolution, or None if the caller did not request it.
+    If ``depends_on_now`` is true, the stored periods hold only for the instant of the view's last evaluation.  Standing
+    queries read the ``definition`` of a view that depends on NOW (design section 11).  ``definition`` is the view's
+    query after name resolution, or None if the caller did not request it.
     """
 
     depends_on_now: bool = False

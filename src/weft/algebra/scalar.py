@@ -176,7 +176,7 @@ def children(scalar: Scalar) -> tuple[Scalar, ...]:
 
 
 def with_children(scalar: Scalar, parts: tuple[Scalar, ...]) -> Scalar:
-    """Return a copy of the expression with the direct subexpressions ``parts``, in the order of ``children``."""
+    """Return a copy of the expression with the items of ``parts`` as subexpressions, in the order of ``children``."""
     match scalar:
         case Call(name=name, type=type):
             return Call(name, parts, type)

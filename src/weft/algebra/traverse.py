@@ -82,7 +82,7 @@ def children(node: Node) -> tuple[Node, ...]:
 
 
 def rebuild(node: N, parts: tuple[Node, ...]) -> N:
-    """Return a copy of the node with the direct parts ``parts``.
+    """Return a copy of the node after replacing its direct parts by ``parts``.
 
     ``parts`` must have the same length and the same kinds of nodes as the result of ``children``.
     """

@@ -93,8 +93,8 @@ class Leases:
         """Release the lease if no other writer has taken it.
 
         Raise CatalogError if the catalog cannot record the release, for example on a full disk.  After a failed
-        release, this process can still acquire the lease again.  Other processes must wait until the lease expires or
-        this process ends.
+        release, this process can acquire the lease again.  Other processes must wait until the lease expires or this
+        process ends.
         """
         given_back = self._database.liveness.given_back
         given_back.add((lease.name, lease.token))

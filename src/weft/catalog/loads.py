@@ -365,8 +365,8 @@ class LoadHistory:
         ``stored`` is the (version, number of rows) of the Delta table, or None without a Delta table.  Quarantined
         records of other loads may have the same digests.
 
-        Some later loads skipped rows because this load had stored them.  The undo deletes the digests of these later
-        loads.  Users can then load the sources again.
+        If a later load skipped rows because this load had stored the same rows, the undo deletes the digest of the
+        later load.  Users can then load its source again.
         """
         with self._database.changing_under_lease() as connection:
             table_id = connection.execute(

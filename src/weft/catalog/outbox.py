@@ -33,8 +33,8 @@ class OutboxEntry(Brief):
 
     ``position`` (JSON) is the start of the message in the channel, for example an offset in a file.  ``attempts``
     counts the attempts that have started.  ``reply`` is the recipient's reply to a delivered message.  ``about`` (JSON)
-    is the content besides the answers (``delivery.channel.About``).  ``about`` is None for a sent or withdrawn message,
-    and for a message from an older Weft.
+    is the content of the message without the answers (``delivery.channel.About``).  ``about`` is None for a sent or
+    withdrawn message, and for a message from an older Weft.
     """
 
     entry_id: int

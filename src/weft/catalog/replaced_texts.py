@@ -26,7 +26,7 @@ from weft.errors import Conflict
 class ReplacedText:
     """An earlier text of a query, which applied from ``since`` to ``until``.
 
-    ``tau`` is the ``tau`` of the query at the replacement (µs UTC), or None if the query had to evaluate all instants.
+    ``tau`` is the query's tau at the replacement (µs UTC).  If the query had to evaluate all instants, ``tau`` is None.
     ``from_instant`` has the same meaning as in ``QueryRecord``.  ``rows`` is the number of answers of this text and all
     earlier texts.
     """
@@ -52,9 +52,9 @@ class Replacements:
         """Replace the text, plan, owner, timeliness and start of the live query that ``query`` names.
 
         The next tick evaluates all instants from the query's start on.  With ``past``, the new text may add answers
-        with earlier start times, so all direct and indirect readers of the query also evaluate all instants.  A failed
-        query becomes active, and a paused query stays paused.  If text, plan and start are the same, only owner and
-        timeliness change.  The caller must ensure that no tick is planned.
+        with earlier start times.  All direct and indirect readers of the query then also evaluate all instants.  A
+        failed query becomes active, and a paused query stays paused.  If text, plan and start are the same, only owner
+        and timeliness change.  The caller must ensure that no tick is planned.
 
         Raise NotFound if the query does not exist.  Raise Conflict if the query would read its own results.  Raise
         ClockError if a load has reserved an instant before the query's start.

@@ -76,8 +76,8 @@ class Subscriptions:
     ) -> Subscription:
         """Subscribe a channel to a query.  The delivery starts with the answer after ``delivered``.
 
-        Raise Conflict if the query already has the channel, or if another query writes to the same file.  Raise
-        Conflict also if an earlier subscription of the query to this channel has a pending message.
+        Raise Conflict if the query already has the channel, or if another query writes to the same file.  Also raise
+        Conflict if an earlier subscription of the query to this channel has a pending message.
         """
         return self.add_all(query_id, [channel], delivered, digest=digest, zone=zone)[0]
 

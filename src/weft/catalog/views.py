@@ -133,8 +133,8 @@ class Views:
     def begin(self, t: int) -> None:
         """Advance the watermark to the instant after ``t``.  Only a refresh at ``t`` can then add rows at ``t``.
 
-        Raise ClockError if ``t`` is before the watermark, or if a load may still add rows at or before ``t``.  Raise
-        ClockError also if a tick has already passed ``t``.
+        Raise ClockError if ``t`` is before the watermark, or if a load may still add rows at or before ``t``.  Also
+        raise ClockError if a tick has already passed ``t``.
         """
         with self._database.changing_under_lease() as connection:
             watermark = effective_watermark(connection)

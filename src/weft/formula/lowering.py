@@ -99,7 +99,7 @@ class Lowering:
         return self.types.new()
 
     def exists(self, bound: Scope, inner: Formula) -> Formula:
-        """Return EXISTS over those bound variables that the body uses, or only the body."""
+        """Return EXISTS over those bound variables that the body uses, or the body alone if it uses none."""
         free = free_variables(inner)
         used = tuple(variable for name, kind in bound.items() if (variable := Variable(name, kind)) in free)
         return algebra.Exists(used, inner) if used else inner

@@ -53,7 +53,7 @@ class Safe:
         self._known: dict[Formula, Formula | None] = {}
 
     def finite(self, formula: Formula) -> Formula | None:
-        """Return an equivalent formula with finite parts.  Return None if Weft finds no such formula.
+        """Return an equivalent formula with finite parts.  Return None if Weft finds no equivalent formula.
 
         A variable that does not affect the answers may be missing in the result.
         """

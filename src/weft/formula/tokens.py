@@ -28,7 +28,7 @@ END = "end"
 
 @dataclass(frozen=True)
 class Symbols:
-    """The regular expressions of a language: one for each kind of token, and one for skipped text."""
+    """The regular expressions of a language: one for each kind of token, and one for the text between tokens."""
 
     words: tuple[tuple[str, re.Pattern[str]], ...]
     skipped: re.Pattern[str]

@@ -85,8 +85,8 @@ def bare_text(term: Term) -> str:
 def interval_text(interval: Interval) -> str:
     """Return the text of an interval.  Each end is printed in the largest unit that divides it.
 
-    The text of the interval without limits is empty.  An end is printed as an open end if it is one microsecond from a
-    whole millisecond.
+    The text of the interval without limits is empty.  An end that is one microsecond from a whole millisecond is
+    printed as an open end.
 
     >>> interval_text(Interval(0, 7 * 86_400_000_000)), interval_text(Interval(60_000_001, None))
     ('[0,7d]', '(1m,*)')

@@ -47,8 +47,8 @@ def aggregates_refused(
 ) -> SqlError:
     """Return the error for a SELECT with GROUP BY, HAVING or aggregates.
 
-    ``grouped`` is the relation of the SELECT, or None if the computation of the relation failed.  ``nested`` is True
-    for a subquery.  The hint then suggests an equivalent for the subquery alone.
+    ``grouped`` is the relation of the SELECT, or None if the computation of the relation failed.  For a subquery,
+    ``nested`` is True, and the hint suggests an equivalent for the subquery alone.
     """
     construct, node = _construct(select)
     if _measures(select) is None:
@@ -116,7 +116,8 @@ def _instead(select: exp.Select, grouped: relational.Relation | None, context: C
 def _as_view(grouped: relational.Relation, context: Context, *, nested: bool) -> str:
     """Return a hint that suggests a view over tracked tables.
 
-    No standing query can read a view that aggregates over NOW() or a moving window.  The hint then names `weft try`.
+    If the view would aggregate over NOW() or a moving window, no standing query can read the view, and the hint names
+    `weft try`.
     """
     if nested or context.text is None or context.other() is not None:
         return f"{NOT_TODAY} {_ROWS}"

@@ -143,9 +143,9 @@ _OF_PARTS: Final = ("NESTED", "COLLECTION", "ARRAY", "MAP", "STRINGS", "PART")
 
 
 def fits(type: DataType, family: str) -> bool:
-    """Return whether an argument of the type ``type`` belongs to the type family ``family``.
+    """Return whether a type belongs to a type family.
 
-    NULL belongs to all families except those of nested types.
+    NULL belongs to all families except the families of nested types.
     """
     if type == NULL:
         return family not in _OF_PARTS

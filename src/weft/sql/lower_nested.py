@@ -74,7 +74,7 @@ def field_of(value: Scalar, name: str, node: exp.Expr) -> Scalar:
 def field_name(value: Scalar) -> str | None:
     """Return the name of the field that ``value`` selects, or None if it does not select a field.
 
-    An output column without an alias has this name.
+    An output column without an alias gets the name of the field.
     """
     match value:
         case Call(name="field of", args=(_, Literal(value=str(name)))) if not name.startswith("_"):

@@ -92,7 +92,7 @@ def parse(text: str) -> exp.Select | exp.SetOperation | exp.Values:
 def first_statement(text: str) -> tuple[str, str | None]:
     """Split a text at the first semicolon outside strings, names and comments.
 
-    If the text contains no semicolon of this kind, or an unclosed string, return the text and None.
+    Return the text and None if no semicolon is found, or if a string is not closed.
     """
     try:
         tokens = QueryText().tokenize(text)

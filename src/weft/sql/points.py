@@ -83,7 +83,7 @@ class Steps:
         return (f"{alias}.n" if alias else "n") if self.counted else "1"
 
     def named(self, variables: tuple[Variable, ...]) -> Steps:
-        """Return the same relation with the variable names ``variables``."""
+        """Return the same relation after renaming its variables to ``variables``."""
         return replace(self, variables=variables)
 
 

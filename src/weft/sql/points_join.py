@@ -72,7 +72,7 @@ def containing(
 def without(left: Steps, right: Steps, extent: Extent, dialect: Dialect) -> str:
     """Return SQL for Q1 ∧ ¬Q2 with the columns of Q1.  Every variable of Q2 must be a variable of Q1.
 
-    If Q1 is not counted, each answer of Q1 has the count 1, and any answer of Q2 removes the answer of Q1.
+    If Q1 is not counted, each answer of Q1 has the count 1, and a matching answer of Q2 removes the answer.
     """
     return _points_without(left, right, dialect) if left.points else _periods_without(left, right, extent)
 

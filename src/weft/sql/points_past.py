@@ -6,10 +6,11 @@ the first time point at which the anchor may be visible.  ``until`` is the first
 The store contains the anchors of earlier batches with their instants.
 
 With a window [a, b], an anchor at the instant i is visible from the instant i + a to the instant i + b.  Instants never
-decrease, so the anchor is visible at consecutive time points.  If a is 0, a period of Q is one anchor, because later
-time points depend only on the end of the period.  If a is not 0, or if answers are counted, each answer is an anchor.
-Anchors without counts are stored as *runs*, from ``instant`` to ``last``.  A run consists of anchors at most b - a + 1
-microseconds apart.  Together, the anchors of a run are visible without a gap.
+decrease, so the anchor is visible at consecutive time points.  If the lower bound a is 0, a period of Q is one anchor,
+because later time points depend only on the end of the period.  If the lower bound a is not 0, or if answers are
+counted, each answer is an anchor. Anchors without counts are stored as *runs*, from ``instant`` to ``last``.
+Consecutive anchors of a run are at most b - a + 1 microseconds apart.  Together, the anchors of a run are visible
+without a gap.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ TIME_POINTS: Final = "time_points"
 
 
 def shifted(steps: Steps | None, extent: Extent, stored: Steps | None, *, counted: bool) -> str:
-    """Return SQL for the answers of Q one time point later, as in ▽Q.
+    """Return SQL for the answers of ▽Q, which are the answers of Q one time point later.
 
     ``steps`` are the answers of Q in the batch.  ``stored`` are the answers of Q at the last time point before the
     batch.  One of ``steps`` and ``stored`` may be None.  If ``counted`` is true, the result always has counts.

@@ -351,7 +351,7 @@ def _nulls(columns: Sequence[str]) -> str:
 
 
 def _listed(select: exp.Select, window: exp.Window, value: str) -> str | None:
-    """Return the select list over ``t`` with the column ``value`` of ``p`` in place of the window function."""
+    """Return the select list over ``t`` after replacing the window function by the column ``value`` of ``p``."""
     listed = []
     for item in select.expressions:
         selected = of_alias(item, "t")
@@ -368,7 +368,7 @@ def _listed(select: exp.Select, window: exp.Window, value: str) -> str | None:
 
 
 def _paired(window: exp.Window) -> tuple[exp.Select, str, str, tuple[list[str], str, bool]] | None:
-    """Return the parts of a query that joins its table ``t`` with itself as ``p``.
+    """Return the parts of a self-join of a table, with the aliases ``t`` and ``p``.
 
     The parts are the SELECT of the window function, the table, the select list, and the result of ``_keys``.
     """

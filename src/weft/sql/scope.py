@@ -334,8 +334,8 @@ class Scope:
     def path(self, column: exp.Column) -> tuple[ColumnRef, list[exp.Expr]]:
         """Split a dotted name into its column and the field names after the column.
 
-        As in Spark, ``a.b`` is the column b of the alias a if this column exists, otherwise the field b of a column a.
-        A column without a nested type has no fields.  Raise SqlError as ``resolve`` does.
+        As in Spark, ``a.b`` is the column ``b`` of the alias ``a``, or else the field ``b`` of a column ``a``.
+        A column without a nested type has no fields.  Raise SqlError in the same cases as ``resolve``.
         """
         first, *behind = column.parts
         if behind:

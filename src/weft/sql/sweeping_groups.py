@@ -26,7 +26,7 @@ def aggregated(
 ) -> str:
     """Return SQL for an aggregation over the query ``name``, which has the alias ``a``.
 
-    The function ``text`` renders a scalar over the query.  ``since`` is SQL for t0.
+    The function ``text`` returns the SQL of a scalar over the query.  ``since`` is SQL for t0.
     """
     arguments = tuple(dict.fromkeys(each.argument for each in relation.measures if each.argument is not None))
     groups = [f"{text(group.value)} AS c{number}" for number, group in enumerate(relation.groups, 1)]

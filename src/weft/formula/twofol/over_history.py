@@ -102,7 +102,7 @@ def _conjunction(time: Variable, left: Formula, right: Formula) -> Formula:
 
 
 def _inside(time: Variable, formula: Formula) -> Formula:
-    """Do not restrict ``time`` in a comparison or a match."""
+    """Return T(t) ∧ Q, but return a comparison or a match unchanged."""
     return formula if compares(formula) or time not in free_variables(formula) else _within(time, formula)
 
 

@@ -54,7 +54,9 @@ N = TypeVar("N", bound="Relation | Predicate | Scalar | Query")
 
 
 def children(node: Node) -> tuple[Node, ...]:
-    """Return the direct parts of a node, in the order of the query text.  A projection's input precedes its outputs."""
+    """Return the direct parts of a node, in the order of the query text.  The input of a projection comes before the
+    outputs.
+    """
     match node:  # the most frequent first
         case ColumnRef() | Literal() | Scan():
             return ()

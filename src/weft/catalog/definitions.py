@@ -47,7 +47,7 @@ class Definitions:
         return replace(table, definition=self._definition(self._views[table_id]))
 
     def _definition(self, view: ViewRecord) -> Query:
-        """Read base tables in place of auxiliary views.  The definition repeats the conditions of these views."""
+        """Read the base tables of auxiliary views, because the definition repeats the conditions of the views."""
         from weft.planning.view_plan import restored_view
 
         bound = restored_view(view.form, self._tables.values(), view.reads).query

@@ -38,7 +38,7 @@ class Leases:
         """Acquire the lease.  The new token is greater than all earlier tokens of the lease.
 
         Raise LeaseBusy if another thread or process holds an unexpired lease.  Ignore the lease of a dead process.
-        Also ignore a lease that this process has released but could not mark as free.
+        Also ignore a lease that this process has released if the catalog could not record the release.
         """
         liveness = self._database.liveness
         try:

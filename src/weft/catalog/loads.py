@@ -366,7 +366,7 @@ class LoadHistory:
         records of other loads may have the same digests.
 
         If a later load skipped rows because this load had stored the same rows, the undo deletes the digest of the
-        later load.  Users can then load its source again.
+        later load.  Users can then load the source again.
         """
         with self._database.changing_under_lease() as connection:
             table_id = connection.execute(

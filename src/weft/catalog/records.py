@@ -276,9 +276,9 @@ class QueryRecord(Brief):
     microseconds (None: the query runs at each tick).
 
     ``reads`` are the IDs of the queries whose results this query reads.  ``stratum`` is one more than the greatest
-    stratum of these queries, or 0 if ``reads`` is empty.  ``last_first_at`` is the latest start time of an answer
-    (None: no answers).  ``replaced_at`` is the time of the last replacement of the text (None: never).  ``definitions``
-    are the IDs of the views in the plan.
+    stratum of a query in ``reads``, or 0 if ``reads`` is empty.  ``last_first_at`` is the latest start time of an
+    answer (None: no answers).  ``replaced_at`` is the time of the last replacement of the text (None: never).
+    ``definitions`` are the IDs of the views in the plan.
     """
 
     query_id: int

@@ -133,8 +133,8 @@ class Subscriptions:
     def waiting(self, at: int, now: int | None) -> tuple[tuple[Subscription, QueryRecord], ...]:
         """Return (subscription, query) for each subscription that can send answers now, ordered by subscription ID.
 
-        ``at`` is the wall-clock time, which ends pauses.  ``now`` is the time of the home's clock, at which digests are
-        due (None: no time yet).  Both times are in microseconds UTC.
+        A pause is over if its end is not after the wall-clock time ``at``.  A digest is due if its due time is not
+        after ``now``, the time of the home's clock (None: no time yet).  Both times are in microseconds UTC.
         """
         subscriptions = ddl.subscriptions.c
         return self._with_queries(

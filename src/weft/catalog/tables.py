@@ -39,7 +39,7 @@ class Tables:
         Weft adds a column ``ts TIMESTAMP NOT NULL`` if ``columns`` does not contain ``ts``.  An ``authored`` table also
         gets the column ``_by STRING`` for the user who appended the row.  A tracked table also gets the columns
         ``valid_from`` and ``valid_to``.  ``keys`` and ``ts_from`` are case-insensitive column names.  The record
-        contains these names in the spelling of ``columns``, without duplicates.
+        contains ``keys`` and ``ts_from`` in the spelling of ``columns``, without duplicates.
 
         Raise Conflict if the name is taken.  Raise Refused for invalid names, columns or keys.
         """
@@ -268,7 +268,7 @@ def _add_columns(connection: Connection, table_id: int, first_id: int, columns: 
 
 
 def _extend(connection: Connection, table: TableRecord, name: str, kind: DataType) -> None:
-    """Keep fields that other writers have added in the meantime."""
+    """Keep the fields that other writers have added since the caller read the table."""
     column = table.stored.column(name)
     if column is not None and column.type.shape is not None and kind.shape is not None:
         extended = DataType.of_json(column.type.shape.extended(kind.shape))

@@ -31,7 +31,7 @@ class Ticks:
         self._database = database
 
     def plan(self, t: int, choice: Choice, at: int) -> TickRecord:
-        """Plan a tick at the instant ``t`` and record the ``tau`` of each query in the tick.
+        """Plan a tick at the instant ``t`` and record the ``tau`` of each of its queries.
 
         The tick runs the chosen queries, and all active queries whose results the chosen queries read.  Raise
         ClockError if ``t`` is before the watermark or after the start of an open reservation.  With a wall clock, also

@@ -46,7 +46,9 @@ FIRST = Not(Previous(ALWAYS, TRUE))
 
 
 class Safe:
-    """Rewrites formulas so that all parts are finite.  ``occurrences`` contains the event atoms of each variable."""
+    """A rewriter that makes all parts of a formula finite.  ``occurrences`` contains the event atoms of each
+    variable.
+    """
 
     def __init__(self, occurrences: Occurrences) -> None:
         self.occurrences = occurrences

@@ -141,7 +141,9 @@ def renamed(formula: Written, names: Renaming, fresh: Callable[[str], str]) -> W
 def _rename_clashing(
     bound: tuple[str, ...], names: Renaming, fresh: Callable[[str], str]
 ) -> tuple[tuple[str, ...], Renaming]:
-    """Rename the bound variables that clash with a new name.  Also return the renaming for their scope."""
+    """Rename the bound variables that clash with a new name.  Also return the renaming that applies below the
+    quantifier.
+    """
     taken = {new for old, new in names.items() if old not in bound}
     variables = {name: fresh(name) if name in taken else name for name in bound}
     return tuple(variables.values()), {**{old: new for old, new in names.items() if old not in bound}, **variables}

@@ -197,7 +197,7 @@ class _Names:
 
 
 def aggregate_formula(relation: relational.Relation) -> str:
-    """Return the formula for a ``Grouped``, or for a HAVING selection over a ``Grouped``.
+    """Return the formula for a grouped relation, or for a HAVING selection over a grouped relation.
 
     Raise NoFormula if no formula is equivalent.
     """

@@ -54,7 +54,7 @@ TypeRule: TypeAlias = Callable[[Sequence[DataType]], DataType]
 class Function:
     """A function that a query may call.
 
-    ``takes`` has the type family of each argument.  The last family applies to all further arguments.  The arguments
+    ``takes`` lists the type family of each argument.  The last family applies to all further arguments.  The arguments
     from position ``constant`` on (counted from 0) must be constants, because a varying value could make the query fail.
     """
 

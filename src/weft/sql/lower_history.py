@@ -48,7 +48,7 @@ def refuse_in_view(version: exp.Version, table: str) -> SqlError:
 def held(version: exp.Version, scan: Scan, scope: Scope) -> Predicate:
     """Return the condition that a row of ``scan`` was valid at the instants of ``version``.
 
-    ``scan`` reads the whole history.  Raise SqlError for other kinds of time travel.  Also raise SqlError for an
+    ``scan`` reads the whole history.  Raise SqlError for other time-travel clauses.  Also raise SqlError for an
     instant that is neither a constant nor derived from NOW().
     """
     if version.name.upper() != "TIMESTAMP":

@@ -144,7 +144,7 @@ def added_up(query: str, width: int) -> str:
 
 
 def greatest(query: str, width: int) -> str:
-    """Return SQL for the greatest count of equal rows at each time point.
+    """Return SQL for the greatest count among equal rows at each time point.
 
     ``query`` returns ``v1 … vk, n, from_tp, to_tp``.  The periods may overlap.  A maximum cannot be updated by
     subtraction, so the SQL computes the maximum for each interval between two bounds.

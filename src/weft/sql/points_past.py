@@ -55,7 +55,9 @@ def _counts(steps: Steps, *, counted: bool) -> list[str]:
 
 
 def near_enough(interval: Interval) -> str:
-    """Return SQL for the time points (``from_tp, to_tp``) with a previous time point at a distance in ``interval``."""
+    """Return SQL for time points (``from_tp, to_tp``) whose distance from the previous time point is in
+    ``interval``.
+    """
     distance = "instant - earlier"
     within = [f"{distance} >= {interval.low}", *([] if interval.high is None else [f"{distance} <= {interval.high}"])]
     rows = f"SELECT tp AS from_tp, tp + 1 AS to_tp FROM {TIME_POINTS} WHERE {conjunction(within)}"

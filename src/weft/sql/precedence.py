@@ -50,7 +50,7 @@ _PREDICATES: Final = (
     exp.NullSafeNEQ,
 )
 _BOUNDS: Final = ("this", "expression", "low", "high")
-"""Those arguments of a predicate that have no brackets around them."""
+"""The unbracketed arguments of a predicate."""
 
 
 def check_precedence(statement: exp.Expr) -> None:

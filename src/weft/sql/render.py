@@ -339,7 +339,7 @@ def _source(source: relational.Source, views: Views, depth: int) -> str:
 
 
 def branch_sql(event: Event, views: Mapping[str, str], leading: tuple[relational.Output, ...] = ()) -> str:
-    """Return the SQL of a branch, which selects ``leading``, the outputs, and the instant as ``_first_at``.
+    """Return the SQL of a branch.  The SQL selects ``leading``, the outputs, and the instant (as ``_first_at``).
 
     ``views`` maps each range variable to the view that it reads.
     """

@@ -290,7 +290,7 @@ def of_alias(node: exp.Expr, alias: str) -> exp.Expr:
 
 
 def where_of(select: exp.Select, alias: str) -> str:
-    """Return the WHERE condition and a trailing AND.  All columns are qualified by ``alias``.
+    """Return the WHERE condition with a trailing AND.  All columns are qualified by ``alias``.
 
     The result is empty if the SELECT has no WHERE.
     """
@@ -302,7 +302,7 @@ def where_of(select: exp.Select, alias: str) -> str:
 
 
 def known(columns: Sequence[str], alias: str) -> str:
-    """Return the SQL condition that ``columns`` are not NULL, and a trailing AND.
+    """Return an SQL condition with a trailing AND: no column of ``columns`` is NULL.
 
     The condition omits ``ts``, because ``ts`` is never NULL.
     """
@@ -320,7 +320,7 @@ def _keys(window: exp.Window) -> tuple[list[str], str, bool] | None:
 
 
 def same(keys: Sequence[str], one: str, other: str) -> str:
-    """Return the SQL condition that two rows are equal in all columns ``keys``, and a trailing AND.
+    """Return an SQL condition with a trailing AND: the rows are equal in all columns of ``keys``.
 
     ``one`` and ``other`` are the aliases of the rows.
     """

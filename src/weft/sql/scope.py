@@ -166,7 +166,7 @@ class Grouping:
     groups: dict[Scalar, ColumnRef] = field(default_factory=dict)
     measures: list[Measure] = field(default_factory=list)
     incomplete: bool = False
-    """Whether GROUP BY contains a refused item.  If so, a column that seems ungrouped may be the refused item."""
+    """Whether GROUP BY contains a refused item.  An apparently ungrouped column may then be the refused item."""
 
     def group(self, value: Scalar) -> None:
         """Add a grouping expression."""
@@ -229,7 +229,7 @@ class Scope:
     grouping: Grouping | None = None
     """The groups if this part of the text allows aggregates, otherwise None."""
     side: str = ""
-    """The suffix for range variables on one side of EXCEPT or INTERSECT."""
+    """The suffix of the range variables on one side of EXCEPT or INTERSECT."""
     refused: set[str] = field(default_factory=set)
     """The aliases of refused items of FROM.  The columns of a refused item are unknown."""
 

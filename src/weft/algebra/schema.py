@@ -173,7 +173,7 @@ class DataType:
     def extended(self, other: DataType) -> DataType:
         """Return the type with the additional fields of ``other``.
 
-        If both types have a field, the type of the field in ``self`` is used.
+        If both types have a field, the result uses the type of the field in ``self``.
 
         >>> read = DataType.parse_nested
         >>> str(read("ARRAY<STRUCT<a: INT>>").extended(read("ARRAY<STRUCT<A: STRING, b: DATE>>")))

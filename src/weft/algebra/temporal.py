@@ -168,7 +168,7 @@ class Aggregation:
 @hashed_once
 @dataclass(frozen=True)
 class Fragment:
-    """FR_[since, NOW]: the tuples without their instants before ``since`` (Theorem 5.3)."""
+    """FR_[since, NOW]: the tuples restricted to the instants from ``since`` on (Theorem 5.3)."""
 
     input: Temporal
     since: Scalar

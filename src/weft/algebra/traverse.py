@@ -210,7 +210,7 @@ def range_variables(node: Node) -> tuple[str, ...]:
 
 
 def free_columns(node: Relation | Predicate) -> frozenset[ColumnRef]:
-    """Return the columns in the node whose range variables are bound outside the node."""
+    """Return those columns in the node whose range variables are bound outside the node."""
     bound = set(range_variables(node))
     return frozenset(ref for ref in mentioned(node) if ref.scan not in bound)
 
@@ -218,7 +218,7 @@ def free_columns(node: Relation | Predicate) -> frozenset[ColumnRef]:
 def substitute(node: N, replacement: Mapping[Any, Any]) -> N:
     """Replace every part of the node that is a key of ``replacement``, outermost first.
 
-    The function does not search the replacements.
+    The function does not look inside the replacements.
     """
     if node in replacement:
         return cast("N", replacement[node])

@@ -18,7 +18,7 @@ def schemas(catalog: CatalogParts, *texts: str) -> dict[str, TableSchema]:
     """Return the schemas of all tables, and of those query results that ``texts`` may name.
 
     If ``texts`` may name a view that depends on NOW, the schema of the view contains the definition.  Raise
-    PlanMismatch if the stored definition of the view cannot be read.
+    PlanMismatch if the stored definition of a view cannot be read.
     """
     tables = catalog.tables.all()
     known = {table.name: table.schema for table in tables if not table.auxiliary}

@@ -305,7 +305,7 @@ class LoadSummary(Brief):
 
 @dataclass(frozen=True)
 class Commits:
-    """The Delta commits of one load that an undo must remove."""
+    """Those Delta commits of one load that an undo must remove."""
 
     load_id: int
     table_id: int

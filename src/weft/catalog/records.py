@@ -338,7 +338,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class DuePlan:
-    """The active queries of one plan that must run at an instant.
+    """Those active queries of one plan that must run at an instant.
 
     The window of a query is the time since its last tick.  ``unbounded`` is the number of queries whose window has no
     start.  ``since`` is the earliest start of a window, or None.  ``undated`` is the number of queries whose window has

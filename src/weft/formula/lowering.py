@@ -182,7 +182,7 @@ class Lowering:
         return within
 
     def _unique(self, name: str) -> str:
-        """Return ``name``, with a number appended if another fixpoint relation has this name."""
+        """Return ``name``.  If another fixpoint relation has this name, append a number."""
         numbered = (f"{name}_{number}" for number in count(2))
         unique = next(each for each in chain((name,), numbered) if each not in self.taken)
         self.taken.add(unique)

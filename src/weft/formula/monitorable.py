@@ -8,7 +8,7 @@ and practice of runtime monitoring, section 5.3).  Bounds are copied only within
 make MonPoly look ahead.
 
 For evaluation, the module rewrites a formula so that each comparison is on the right side of an AND.  On the right side
-of an AND, an equality may bind a variable, and all other comparisons filter (``weft.algebra.formula.And``).
+of an AND, an equality may bind a variable, and all other comparisons filter rows (``weft.algebra.formula.And``).
 """
 
 from __future__ import annotations

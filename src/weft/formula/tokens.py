@@ -23,7 +23,7 @@ class Token:
 
 
 END = "end"
-"""The kind of the token that follows the last token of a text."""
+"""The kind of the token at the end of a text."""
 
 
 @dataclass(frozen=True)

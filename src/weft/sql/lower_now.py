@@ -129,7 +129,7 @@ def _beside_now(side: Scalar) -> list[Scalar]:
 
 
 def _step(side: Scalar, operator: str, other: Scalar) -> tuple[Scalar, str, Scalar] | None:
-    """Move one operand from ``side`` to ``other``.  If this is impossible, return None."""
+    """Move one operand from ``side`` to ``other``.  If no operand can be moved, return None."""
     match side:
         case Call(name="+", args=(a, b)) if mentions_now(a) and not mentions_now(b) and b.type == INTERVAL:
             return a, operator, minus(other, b)

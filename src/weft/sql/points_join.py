@@ -17,7 +17,7 @@ from weft.sql.points import PERIOD, Dialect, Extent, Steps, agreeing, columns_of
 from weft.sql.sweeping import listed, over
 
 Multiplied: TypeAlias = OneOf["times", "least"]
-"""The way to combine two counts in a conjunction: by their product ("times") or their minimum ("least")."""
+"""The way to combine two counts in a conjunction: by the product ("times") or the minimum ("least")."""
 OVERLAP: Final = ("a.from_tp < b.to_tp", "b.from_tp < a.to_tp")
 _SHARED: Final = ("GREATEST(a.from_tp, b.from_tp) AS from_tp", "LEAST(a.to_tp, b.to_tp) AS to_tp")
 

@@ -83,7 +83,7 @@ Views = Mapping[str, str]
 def literal(value: Literal) -> str:
     """Return the SQL of a constant.
 
-    Characters in strings are escaped if Spark would read them as an escape.
+    Characters in strings are escaped if Spark would otherwise read them as an escape sequence.
     """
     raw, type = value.value, value.type.name
     if raw is None:

@@ -198,7 +198,7 @@ def _existence(
 
 
 def _of_all(body: exp.Select, against: exp.Expr, value: exp.Expr, operand: exp.Expr) -> exp.Expr:
-    """Return the condition that no row makes the comparison false or unknown."""
+    """Return the condition that the comparison is true for every row."""
     unknown = [exp.Is(this=each.copy(), expression=exp.Null()) for each in (value, operand)]
     return exp.not_(exp.Exists(this=body.where(exp.or_(against, *unknown))))
 

@@ -360,7 +360,7 @@ class Scope:
         return self.elements.get(name.lower())
 
     def owners(self, name: str, node: exp.Expr) -> tuple[ColumnRef, frozenset[str]] | None:
-        """Return the column of FROM called ``name``, and the aliases of the tables that share the column, or None.
+        """Return the column called ``name`` in FROM and the aliases of the tables that share it, or None.
 
         Raise SqlError if several tables have a column with this name and do not share it.
         """
@@ -380,7 +380,7 @@ class Scope:
         return next(((ref, aliases) for aliases, ref in owned.items()), None)
 
     def starts(self) -> frozenset[ColumnRef]:
-        """Return the visible columns that contain the start time of a row, which is never NULL."""
+        """Return the visible columns that contain start times of rows.  A start time is never NULL."""
         variables = (variable for scope in self._visible() for variable in scope.variables.values())
         scans = (part for variable in variables for part in sources(variable.relation))
         return frozenset(scan.start for scan in scans if isinstance(scan, Scan))

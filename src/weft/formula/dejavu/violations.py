@@ -41,7 +41,7 @@ class Properties:
 
 
 def properties(text: str) -> Properties:
-    """Parse a ``.qtl`` file.  Raise FormulaError for a syntax error, or for an inexpressible property."""
+    """Parse a ``.qtl`` file.  Raise FormulaError for a syntax error, or for a property that cannot be expressed."""
     negated = []
     events: dict[str, tuple[DataType, ...]] = {}
     spec = specification(text)

@@ -300,7 +300,7 @@ class Column:
 @hashed_once
 @dataclass(frozen=True)
 class TableSchema:
-    """The schema of a table as queries read it.
+    """The schema that queries see for a table.
 
     ``start`` and ``end`` name the columns with the start time and the end time of a row.  The end time is NULL if the
     row has not ended.  For an append-only table ``end`` is None.  ``source`` is the kind of object that ``id``

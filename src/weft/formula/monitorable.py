@@ -55,7 +55,7 @@ class SafeRangeViolation:
 def monitorable(formula: Formula, *, counts: bool = False, text_of: Callable[[Formula], str] = written) -> Formula:
     """Return an equivalent formula that passes the check.
 
-    Raise FormulaError with the reason if no such formula is found.  With ``counts``, duplicates matter, and the
+    Raise FormulaError with the reason if no equivalent formula passes.  With ``counts``, duplicates matter, and the
     function does not rewrite a formula that fails the check.  ``text_of`` prints the faulty subformula for the error.
     """
     refused = safe_range_violation(formula)

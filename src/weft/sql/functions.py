@@ -363,7 +363,7 @@ _NESTED: Final = {
     "map_keys": Function(1, 1, lambda types: DataType("ARRAY", element=types[0].key), ("MAP",)),
     "map_values": Function(1, 1, lambda types: DataType("ARRAY", element=types[0].element), ("MAP",)),
 }
-"""The functions of nested values, which do not accept an untyped NULL."""
+"""The functions of nested values.  These functions do not accept an untyped NULL."""
 FUNCTIONS: Final[dict[str, Function]] = {**_TEXT, **_NUMBERS, **_CHOICES, **_TIMES, **_NESTED}
 
 AGGREGATES: Final = frozenset(

@@ -19,7 +19,7 @@ from weft.sql.render import literal, spelled
 from weft.sql.sweeping import listed, over
 
 _WIDE: Final = "DECIMAL(38,0)"
-"""The type for sums of integers, which may exceed a BIGINT."""
+"""The type for sums of integers, because a sum may exceed a BIGINT."""
 
 
 def aggregated(formula: Aggregate, steps: Steps, extent: Extent, dialect: Dialect) -> str:

@@ -49,7 +49,7 @@ _INFIX: Final = frozenset(
 ESCAPED_LIKE: Final = "like escape"
 """The name of a LIKE with an explicit escape character.
 
-The backslash is Spark's default escape character.  Other engines have no default.
+The backslash is Spark's default escape character.  Other engines have no default escape character.
 """
 PART_OF: Final = "split at"
 """The name of the function that splits a text and returns the part with a given number (from 0), or NULL.  The

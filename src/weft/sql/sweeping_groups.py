@@ -18,7 +18,7 @@ from weft.sql.sweeping import BOTH_BOUNDS, BOUND, PORTABLE, Sweeps, columns_of, 
 from weft.sql.wide_sums import high_part, is_wide, low_part, quotient, total
 
 _WIDE: Final = "DECIMAL(20,0)"
-"""The type for sums of BIGINTs, which may exceed a BIGINT."""
+"""The type for sums of BIGINTs, because a sum may exceed a BIGINT."""
 
 
 def aggregated(

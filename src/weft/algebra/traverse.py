@@ -54,9 +54,7 @@ N = TypeVar("N", bound="Relation | Predicate | Scalar | Query")
 
 
 def children(node: Node) -> tuple[Node, ...]:
-    """Return the direct parts of a node, in the order of the query text.  The input of a projection comes before the
-    outputs.
-    """
+    """Return the direct parts of a node, in the order of the query text.  The input of a projection comes first."""
     match node:  # the most frequent first
         case ColumnRef() | Literal() | Scan():
             return ()

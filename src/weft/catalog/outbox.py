@@ -139,9 +139,7 @@ class Outbox:
             return _read_entry(connection, row.entry_id)
 
     def mark_sent(self, entry_id: int, at: int, reply: str | None = None, digest_at: int | None = None) -> None:
-        """Record that a message was sent, and advance the subscription.  ``digest_at`` is the time of the next
-        digest, or None.
-        """
+        """Record that a message was sent, and advance the subscription.  ``digest_at`` is the next digest's time."""
         with self._database.changing_under_lease("deliver") as connection:
             entry = _unsent(connection, entry_id)
             _change_entry(connection, entry_id, state="sent", sent_at=at, last_error=None, reply=reply, about=None)

@@ -513,9 +513,7 @@ def _refuse_twice(names: Iterable[str], message: str, remedy: str) -> None:
 
 
 def stratum_of(connection: Connection, reads: Iterable[int]) -> int:
-    """Return the stratum of a query that reads the results of these queries.  Raise NotFound if one of the queries is
-    missing.
-    """
+    """Return the stratum of a query that reads these queries.  Raise NotFound if one of the queries is missing."""
     queries, stratum = ddl.queries.c, 0
     for query_id in reads:
         row = connection.execute(

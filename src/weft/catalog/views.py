@@ -91,9 +91,8 @@ class Views:
     ) -> ViewRecord:
         """Create the table and the definition of a view.
 
-        ``depends_on_now`` has the same meaning as in ``algebra.relation.ViewSchema``.  For an auxiliary view, ``name``
-        is only the start of the name.  Raise Conflict if the name is taken.  Raise Refused if the name or the columns
-        are invalid.
+        ``depends_on_now`` has the same meaning as in ``ViewSchema``.  For an auxiliary view, ``name`` is only
+        the start of the name.  Raise Conflict if the name is taken.  Raise Refused for an invalid name or column.
         """
         listed = json.dumps({str(key): list(columns) for key, columns in sorted(reads.items())})
         with self._database.changing_under_lease() as connection:
@@ -150,8 +149,7 @@ class Views:
     def present(self, clock: int) -> int:
         """Return the current instant of a home with a replay clock.  ``clock`` is the time of the clock (µs UTC).
 
-        A refresh sets the clock to the instant after the refresh.  Until the next load or tick, the instant of the
-        refresh is the current instant.
+        A refresh sets the clock to the next instant, but the instant of the refresh is current until a load or tick.
         """
         with self._database.reading() as connection:
             last = max((view.tau for view in _read(connection) if view.tau is not None), default=None)

@@ -1,5 +1,4 @@
-"""Copy subformulas from the left side of an AND into the right side, so that the variables of the right side have
-finitely many values.
+"""Copy subformulas from the left side of an AND into the right side to limit the values of the variables there.
 
 A subformula is copied only if the right side needs the bound.  The module also pushes negations inwards past AND and
 OR, and removes double negations.

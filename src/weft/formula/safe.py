@@ -46,9 +46,7 @@ FIRST = Not(Previous(ALWAYS, TRUE))
 
 
 class Safe:
-    """A rewriter that makes all parts of a formula finite.  ``occurrences`` contains the event atoms of each
-    variable.
-    """
+    """A rewriter that makes all parts finite.  ``occurrences`` contains the event atoms of each variable."""
 
     def __init__(self, occurrences: Occurrences) -> None:
         self.occurrences = occurrences

@@ -116,8 +116,7 @@ def _instead(select: exp.Select, grouped: relational.Relation | None, context: C
 def _as_view(grouped: relational.Relation, context: Context, *, nested: bool) -> str:
     """Return a hint that suggests a view over tracked tables.
 
-    If the view would aggregate over NOW() or a moving window, no standing query can read the view, and the hint names
-    `weft try`.
+    For a view over NOW() or a moving window, the hint names `weft try`, because no standing query can read the view.
     """
     if nested or context.text is None or context.other() is not None:
         return f"{NOT_TODAY} {_ROWS}"
@@ -275,8 +274,7 @@ def _rows(grouped: relational.Grouped, scan: relational.Scan, names: _Names) -> 
 def _bound(threshold: Scalar, scan: relational.Scan, reached: str, passed: str) -> str:
     """Return one bound of the interval of ONCE.  ``threshold`` is ``ts`` plus a constant interval.
 
-    If the constant interval is in whole seconds, the bracket of the bound is ``reached``.  If the interval is one
-    microsecond longer, the bracket is ``passed``.
+    ``reached`` is the bracket for an interval in whole seconds, and ``passed`` for an interval one microsecond longer.
     """
     parts = shifted(threshold)
     beyond = parts.micros % 1_000_000 == 1

@@ -8,7 +8,7 @@ The store contains the anchors of earlier batches with their instants.
 With a window [a, b], an anchor at the instant i is visible from the instant i + a to the instant i + b.  Instants never
 decrease, so the anchor is visible at consecutive time points.  If the lower bound a is 0, a period of Q is one anchor,
 because later time points depend only on the end of the period.  If the lower bound a is not 0, or if answers are
-counted, each answer is an anchor. Anchors without counts are stored as *runs*, from ``instant`` to ``last``.
+counted, each answer is an anchor.  Anchors without counts are stored as *runs*, from ``instant`` to ``last``.
 Consecutive anchors of a run are at most b - a + 1 microseconds apart.  Together, the anchors of a run are visible
 without a gap.
 """
@@ -55,9 +55,7 @@ def _counts(steps: Steps, *, counted: bool) -> list[str]:
 
 
 def near_enough(interval: Interval) -> str:
-    """Return SQL for time points (``from_tp, to_tp``) whose distance from the previous time point is in
-    ``interval``.
-    """
+    """Return SQL for time points (``from_tp, to_tp``) at a distance in ``interval`` from their predecessors."""
     distance = "instant - earlier"
     within = [f"{distance} >= {interval.low}", *([] if interval.high is None else [f"{distance} <= {interval.high}"])]
     rows = f"SELECT tp AS from_tp, tp + 1 AS to_tp FROM {TIME_POINTS} WHERE {conjunction(within)}"

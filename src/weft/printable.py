@@ -78,7 +78,7 @@ class Brief:
 
 
 class InLines(Brief):
-    """An object that the lines of ``brief`` describe. A notebook shows all lines. ``repr`` joins the lines into one."""
+    """An object with a description in lines (``brief``). A notebook shows all lines. ``repr`` joins the lines."""
 
     @property
     def brief(self) -> tuple[str, ...]:

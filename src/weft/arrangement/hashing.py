@@ -83,7 +83,7 @@ def row_checksums(batch: pa.RecordBatch) -> pa.Array:
 def distinct_hashes(keys: pa.RecordBatch) -> tuple[pa.Array, pa.Array, pa.Array]:
     """Return the distinct hashes of the keys in ascending order.
 
-    The second array has the index of one key for each hash. The third array has the number of keys with this hash.
+    The second array has the index of one key for each hash. The third array has the number of keys for each hash.
     """
     columns = [_key_form(column) for column in keys.columns]
     table = pa.table(columns, names=[f"k{i}" for i in range(len(columns))])

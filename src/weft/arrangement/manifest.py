@@ -30,7 +30,7 @@ UNFINISHED: Final = "manifest.json.unfinished"
 
 
 class StateRefused(Exception):
-    """Raised if the stored state is damaged or has another format, key, schema or hash. The message says which."""
+    """Raised if the stored state is damaged or has another format, key, schema or hash."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def carried_columns(folder: Path) -> tuple[str, ...]:
 
 
 def parsed(raw: bytes, hash_version: str, key: Sequence[str], schema: pa.Schema) -> Manifest:
-    """Parse a manifest. Raise StateRefused if it is damaged or has another format, hash, key or schema."""
+    """Parse a manifest. Raise StateRefused if the manifest is damaged or has another format, hash, key or schema."""
     body, _, check = raw.rpartition(b"\n")
     if check != _check(body):
         raise StateRefused("its manifest is damaged")

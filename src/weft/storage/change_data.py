@@ -71,8 +71,8 @@ def rows_at(path: Location, version: int) -> pa.Table:
 def changes_between(path: Location, first: int, last: int) -> pa.Table:
     """Return the changes from version ``first`` to ``last``, with the columns of the table and of the feed.
 
-    Raise NotFound if the table does not exist. Raise ExtractionError if a part of the feed is missing. VACUUM or a
-    cleanup of the log may have deleted a part, or the feed was off for a version.
+    Raise NotFound if the table does not exist. Raise ExtractionError if a part of the feed is missing, for example
+    because VACUUM deleted a file or because the feed was off for a version.
     """
     with _reading(path):
         return _plain(pa.table(_opened(path).load_cdf(first, last)))

@@ -69,7 +69,7 @@ LEDGER: Final = Sorting("tick", ("query_id", "ordinal"))
 
 @dataclass(frozen=True)
 class Compaction:
-    """A commit that moved the rows of the files ``removed`` to the files ``added``."""
+    """A commit that moved the rows of the files in ``removed`` to the files in ``added``."""
 
     removed: Sequence[DataFile]
     added: Sequence[DataFile]
@@ -77,7 +77,7 @@ class Compaction:
 
 @dataclass(frozen=True)
 class Rewritten:
-    """An uncommitted file ``added`` with the rows of the files ``removed``, and the statistics of the new file."""
+    """An uncommitted new file (``added``), its statistics, and the old files with the same rows (``removed``)."""
 
     removed: tuple[DataFile, ...]
     added: DataFile
@@ -89,8 +89,8 @@ def compactable(
 ) -> list[tuple[DataFile, ...]]:
     """Return groups of small files to compact. The files of a group are adjacent in the order of ``neighbours``.
 
-    No file is larger than all other files of its group together. Frequent calls therefore do not rewrite a large file
-    for a few new rows.
+    The largest file of a group is at most as large as the other files together. Frequent calls therefore do not rewrite
+    a large file for a few new rows.
     """
     groups: list[tuple[DataFile, ...]] = []
     group: list[DataFile] = []
@@ -232,10 +232,10 @@ def _find(table: Location, file: Location, since: int) -> int | None:
 
 
 def compactions(table: Location, gone: Sequence[str]) -> list[Compaction]:
-    """Return the compactions since the log removed the first of the files ``gone`` (paths), in log order.
+    """Return the compactions in log order, starting with the first that removed a file in ``gone`` (paths).
 
-    Return [] if the log does not reach back to the removal. Return [] also if a commit that changed rows removed one of
-    the files.
+    Return [] if the log no longer contains the removal of a file in ``gone``, or if the commit that removed a file also
+    changed rows.
     """
     wanted, rewrites = set(gone), []
     for version in range(latest_version(table) or 0, -1, -1):

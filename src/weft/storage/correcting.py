@@ -152,7 +152,7 @@ def _comparable(column: pa.ChunkedArray) -> list[Any]:
 def correction_instants(log: pa.Table) -> list[int]:
     """Return the instants of corrections in a history log, ascending (µs UTC).
 
-    The period of an ordinary log row starts or ends at ``ts``. All other log rows belong to corrections.
+    A log row belongs to a correction if its period neither starts nor ends at ``ts``.
     """
     ordinary = pc.or_kleene(
         pc.equal(log.column(VALID_FROM), log.column(TS)),

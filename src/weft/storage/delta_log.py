@@ -34,7 +34,7 @@ RESTORE_HINT: Final = "Restore the entire home from a backup; `weft doctor` list
 class DataFile:
     """A data file of a table. ``size`` is the file size in bytes according to the log.
 
-    ``rows`` is None if the log has no row count. ``least`` and ``greatest`` bound the values of columns with
+    ``rows`` is None if the log has no row count. ``least`` and ``greatest`` contain bounds for the columns with
     statistics. Instants are in microseconds. The bounds may be wider than the values.
     """
 
@@ -98,8 +98,8 @@ def last_commit(table: Location) -> int:
 
 
 def delta_snapshot(table: Location, *, check_files: bool = True) -> DeltaSnapshot:
-    """Return the state of a table at the last commit. With ``check_files``, check the size and the magic bytes of each
-    data file.
+    """Return the state of a table at the last commit. If ``check_files`` is True, check the size and the magic bytes of
+    each data file.
 
     Raise StorageError if the table does not exist, or if one of its files is missing or truncated.
     """

@@ -1,9 +1,9 @@
 """Delete rows and files that no query needs any more, without Spark.
 
 A file without needed rows is removed. Needed rows move to a new file if another row of their file is removed. One
-commit with the removal fence (``storage.removing``) makes both changes. The commit records the tick's number as the
-transaction number of ``DISCARDING``. After a transaction of ``DISCARDING``, ``verify`` accepts fewer rows than the
-catalog records.
+commit with the removal fence (``storage.removing``) removes the old files and adds the new file. The commit records the
+tick's number as the transaction number of the application ID ``DISCARDING``. If a table has a transaction number for
+``DISCARDING``, ``verify`` accepts fewer rows than the catalog records.
 """
 
 from __future__ import annotations
@@ -77,7 +77,6 @@ def has_discarded(table: Location) -> bool:
     """Return whether rows of the table were ever discarded. A table with discarded rows may have fewer rows than the
     catalog records.
 
-    A tick may crash between discarding rows and recording the new row count. The next tick that discards rows records
-    the current count.
+    If a tick crashes after discarding rows, the catalog keeps the old row count until a later tick discards rows.
     """
     return transaction_version(table, DISCARDING) is not None

@@ -1,8 +1,8 @@
 """Fence off a dead writer without Spark: look for its commit, and prevent a late commit.
 
 Each commit carries a ``txnAppId`` and an ascending ``txnVersion``. ``storage/commit.py`` refuses a version that is not
-greater than the last one. Before Weft gives up the reservation of a dead writer, Weft spends the version of the
-reservation. A late commit with this version therefore fails.
+greater than the last one. Before Weft gives up the reservation of a dead writer, Weft commits the reserved version
+without data. A late commit with the reserved version therefore fails.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """Read and write the history log of a tracked table, and compute periods from the log.
 
-The log is append-only. The columns are those of the source, ``valid_from``, ``valid_to`` (NULL: open) and ``ts``, the
-instant of the change. If a source row starts at s, Weft appends (row, s, NULL, ts = s). If the row ends at e, Weft
-appends (row, s, e, ts = e). The current state of each (row, ``valid_from``) is its log row with the greatest ``ts``. A
-period is empty if its ``valid_to`` equals its ``valid_from``. The part of the log up to an instant shows what was known
-at that instant. Weft records the end of a period only after the end has passed. A log row's ``valid_to`` is therefore
-never later than its ``ts``.
+The log is append-only. The log has the columns of the source, plus ``valid_from``, ``valid_to`` (NULL: open) and
+``ts``, the instant of the change. If a source row starts at s, Weft appends (row, s, NULL, ts = s). If the row ends at
+e, Weft appends (row, s, e, ts = e). The current state of each (row, ``valid_from``) is its log row with the greatest
+``ts``. A period is empty if its ``valid_to`` equals its ``valid_from``. The part of the log up to an instant shows what
+was known at that instant. Weft records the end of a period only after the end has passed. A log row's ``valid_to`` is
+therefore never later than its ``ts``.
 
-The log rows of a period differ only in ``valid_to`` and ``ts``. Selecting log rows by other columns therefore yields
-either all log rows of a period or none. Periods can be computed from such a selection.
+The log rows of a period differ only in ``valid_to`` and ``ts``. If log rows are selected by other columns, the
+selection contains either all log rows of a period or none. Periods can therefore be computed from the selection.
 
 Rows are Arrow tables and are compared like Spark's ``<=>``: NULL equals NULL, NaN equals NaN, -0.0 equals 0.0.
 """

@@ -80,8 +80,8 @@ class RelationLog:
     def change_to(self, wanted: pa.Table, t: int, needed: Sequence[int], *, always: bool = False) -> Change | None:
         """Return the change that makes the relation equal to ``wanted`` from ``t`` on. Return None if nothing changes.
 
-        The relation stays readable as of the instants ``needed``. The table is rewritten if it has many files or about
-        twice as many rows as needed. With ``always``, unchanged rows are also written.
+        The relation stays readable as of each instant in ``needed``. The table is rewritten if it has many files or
+        about twice as many rows as needed. If ``always`` is True, unchanged rows are also written.
         """
         come, gone = _differing(wanted, self.current())
         rows = pa.concat_tables([_stamped(wanted if always else come, t, gone=False), _stamped(gone, t, gone=True)])
@@ -113,7 +113,7 @@ _cache_lock: Final = Lock()
 
 
 def read_relation_log(table: Location, relation: pa.Schema) -> RelationLog:
-    """Return the log of a relation, which is empty without a table. Raise StorageError if the table is damaged."""
+    """Return the log of a relation. Without a table, the log is empty. Raise StorageError if the table is damaged."""
     schema = table_schema(relation)
     if not has_commits(table):
         return RelationLog(relation, schema.empty_table())

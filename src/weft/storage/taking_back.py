@@ -1,7 +1,7 @@
 """Remove the rows that some commits added to a table, without Spark.
 
-The table's property ``delta.appendOnly`` is off during the removal, because the log must stay truthful. The files stay
-on disk until cleaning deletes the files.
+The table's property ``delta.appendOnly`` is set to false during the removal, because an append-only table must not lose
+rows. The removed files stay on disk until the next cleaning.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def parquet_file(path: Path) -> pq.ParquetFile:
 
 
 def pieces(file: pq.ParquetFile, rows: int | None) -> Iterator[pa.Table]:
-    """Yield tables of at most ``rows`` rows with decoded text. Without ``rows``, a table has about ``MAX_BYTES``.
+    """Yield tables of at most ``rows`` rows with decoded text. If ``rows`` is None, the size is about ``MAX_BYTES``.
 
     Raise ExtractionError if a row has more than ``MAX_RECORD`` bytes. Errors of pyarrow pass through unchanged.
     """

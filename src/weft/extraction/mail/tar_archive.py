@@ -92,8 +92,8 @@ _MOST_MEMBERS = 500_000
 """Each member of an archive takes about a kilobyte of memory."""
 _LEAST_ROOM = 1 << 30
 _MOST_TIMES = 100
-"""A compressed archive may expand to this many times its size. The limit is at least one GiB. Mail expands four
-times.
+"""A compressed archive may expand to this many times its size. The limit is at least one GiB. Compressed mail
+expands to about four times its size.
 """
 
 

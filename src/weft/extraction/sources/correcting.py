@@ -65,7 +65,7 @@ def correct(home: OpenHome, name: str, correction: Correction, *, now: int | Non
 
     Raises NotFound, ClockError, LeaseBusy and StorageError. Raises Refused for a table without a source, or an unknown
     column. Raises Refused for a period that reaches into the present or before the recorded history. Raises Refused if
-    the correction omits columns where no row is recorded.
+    the correction omits a column and no row is recorded for a part of the period.
     """
     clock = clock_of(home, now)
     with home.writing(f"correct {name}") as writer:
@@ -146,7 +146,7 @@ def _named(table: TableRecord, name: str) -> str:
 
 
 def _changed(table: TableRecord, key: Mapping[str, pa.Scalar], there: Held, correction: Correction) -> pa.Table | None:
-    """Return the corrected version of each recorded row of the key, or None if the correction deletes the row.
+    """Return the corrected version of each recorded row of the key. If the correction deletes the row, return None.
 
     If a part of the period has no recorded row, a row with the values of the correction is added. Raise Refused if the
     added row would not have all columns.

@@ -1,8 +1,8 @@
 """Read change feeds: JSON lines in commit order, each with one change of a row.
 
 A change has one of two forms. A change in the simple form has ``op`` (I, U or D), ``key``, ``row``, ``time`` and
-optionally ``table``. ``row`` has the columns outside the key, and is absent for D. ``time`` is ISO 8601 or a number in
-µs.
+optionally ``table``. ``row`` has the columns outside the key, and is absent for a deletion (D). ``time`` is ISO 8601 or
+a number in µs.
 
 A change may also be a Debezium envelope, bare or as ``payload``. An envelope has ``op`` (c, r, u or d), ``before``,
 ``after`` and ``source``. The time of an envelope is ``ts_us`` or ``ts_ms`` of the source, or ``ts_ms`` of the envelope.
@@ -195,8 +195,8 @@ class Extent:
 def extent_of_feed(path: Path, seen: Sequence[Mapping[str, Any]]) -> Extent:
     """Return the part of a feed to read for all of its sources. ``seen`` contains the position of each source.
 
-    The last named transaction may be incomplete. This transaction is read only if the file has not grown since the last
-    poll. Raises NotFound and ExtractionError.
+    The last named transaction may be incomplete. The last transaction is therefore read only if the file has not grown
+    since the last poll. Raises NotFound and ExtractionError.
     """
     file_mark = Mark.of(path)
     mark = (file_mark.size, file_mark.modified_ns)

@@ -58,7 +58,7 @@ def check_publication(connection: psycopg.Connection[Any], publication: str, oid
 
 
 def _published(connection: psycopg.Connection[Any], publication: str, oid: int) -> tuple[bool] | None:
-    """Return ``(True,)`` if the publication contains only a part of the table, ``(False,)`` if it contains all.
+    """Return ``(True,)`` if the publication contains a part of the table, ``(False,)`` if it contains the whole table.
 
     Return None if the publication does not contain the table.
     """

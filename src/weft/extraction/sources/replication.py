@@ -1,7 +1,7 @@
 """Follow tables of a PostgreSQL server by logical decoding: a snapshot of each table, then the committed transactions.
 
-A snapshot lists the IDs of the transactions that it sees. Weft skips the slot's messages for these transactions. Weft
-can therefore add a table at any time without losing or repeating a change.
+A snapshot lists the IDs of the transactions that it sees. In the slot, Weft skips the transactions that the snapshot
+already contains. Weft can therefore add a table at any time without losing or repeating a change.
 
 Weft needs no exported snapshot, which only the replication protocol offers. The slot is created before the snapshot,
 because transactions between the two would otherwise be missed.

@@ -264,7 +264,7 @@ class TopicPoll:
 
 
 def _after(held: Sequence[Taken], taken: Sequence[Taken], end: Offsets) -> dict[int, int]:
-    """Return the next offset of each partition after the records ``held``.
+    """Return the next offset of each partition. ``held`` contains those records of ``taken`` that the poll uses.
 
     If a partition has no further record in ``taken``, its next offset is the one in ``end``.
     """

@@ -120,7 +120,7 @@ class LimitExceeded(ExecutionError):
 class QueryFault(ExecutionError):
     """The computation of a query failed without reaching a limit or ending the JVM.
 
-    The cause of this error is the original exception. ``defect`` is True if that exception is a defect of Weft.
+    The cause of this error is the original exception. ``defect`` is True if the original exception is a defect of Weft.
     """
 
     def __init__(

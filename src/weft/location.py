@@ -110,7 +110,7 @@ class Location:
         return Path(self.path).read_bytes()
 
     def ends(self, count: int) -> tuple[bytes, bytes]:
-        """Return the first and the last ``count`` bytes of the file. Raise OSError if it has fewer bytes."""
+        """Return the first and the last ``count`` bytes of the file. Raise OSError for a file with fewer bytes."""
         with open(self.path, "rb") as stream:
             head = stream.read(count)
             stream.seek(-count, os.SEEK_END)
@@ -161,7 +161,7 @@ class Location:
             return []
 
     def put(self, raw: bytes) -> None:
-        """Write an immutable file atomically, unless the file exists. Create its folder if necessary.
+        """Write an immutable file atomically, unless the file exists. Create the folder if necessary.
 
         The file is durable only after ``force`` is also called on the folder.
         """

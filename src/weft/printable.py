@@ -67,7 +67,7 @@ def one_line(text: str, longest: int, allowed: str = "") -> str:
 class Brief:
     """An object whose ``repr`` is one line of at most 160 characters, for programs and notebooks.
 
-    Declare a subclass that is a dataclass with ``repr=False``, because a dataclass otherwise generates ``__repr__``.
+    A subclass that is a dataclass needs ``repr=False``, because a dataclass otherwise generates ``__repr__``.
     """
 
     def _brief(self) -> str:
@@ -78,7 +78,7 @@ class Brief:
 
 
 class InLines(Brief):
-    """An object with a description in lines (``brief``). A notebook shows all lines. ``repr`` joins the lines."""
+    """An object described by several lines (``brief``). A notebook shows all lines. ``repr`` joins the lines."""
 
     @property
     def brief(self) -> tuple[str, ...]:

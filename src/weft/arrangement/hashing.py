@@ -128,7 +128,7 @@ def _bytes_of(column: pa.Array) -> pa.Array:
 
 
 def _computed(table: pa.Table, expressions: str) -> Any:
-    """Compute SQL expressions over a table. Registering the table and parsing a statement would take longer."""
+    """Compute SQL expressions over a table. Registering the table first would take longer."""
     return _connection().from_arrow(table).project(expressions).to_arrow_table()
 
 

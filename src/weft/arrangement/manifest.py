@@ -35,7 +35,7 @@ class StateRefused(Exception):
 
 @dataclass(frozen=True)
 class Manifest:
-    """The state of an arrangement. ``files`` has the size in bytes of each covered file, by location."""
+    """The state of an arrangement. ``files`` maps the location of each covered file to its size in bytes."""
 
     hash_version: str
     key: tuple[str, ...]
@@ -81,7 +81,7 @@ def columns_of(schema: pa.Schema) -> tuple[tuple[str, str], ...]:
 
 
 def manifest_bytes(folder: Path) -> bytes | None:
-    """Return the content of the manifest, or None without a manifest. Raise StateRefused if a read fails."""
+    """Return the content of the manifest, or None if the file is missing. Raise StateRefused if a read fails."""
     try:
         return (folder / MANIFEST).read_bytes()
     except (FileNotFoundError, NotADirectoryError):

@@ -1,4 +1,4 @@
-"""Create tables that people append rows to, such as annotations (Tapestry, section 8).
+"""Create tables to which people append rows, such as annotations (Tapestry, section 8).
 
 The column ``_by`` records who appended each row.
 
@@ -49,7 +49,7 @@ def make_table(
 def append_rows(
     to: OpenHome, name: str, read: Reader, user: str, source: str, timing: Timing = DEFAULT_TIMING
 ) -> Summary:
-    """Append the rows that ``read`` returns to a table, with ``user`` as their author.
+    """Append rows to a table. ``read`` returns the rows, and ``user`` is their author.
 
     ``timing.ts_from`` names the column with the event times: a column of the table, or an additional column ``ts``. On
     a wall-clock home, a row too far ahead of the clock is quarantined.

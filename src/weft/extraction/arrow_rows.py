@@ -1,7 +1,7 @@
 """Convert Arrow rows strictly to the columns of a table: no value is rounded, truncated or converted to another kind.
 
-Two conversions are not strict. Nanoseconds are truncated to microseconds, as in Parquet files. DOUBLE is rounded to
-FLOAT.
+Two conversions are not strict. Nanoseconds are truncated to microseconds, as in Parquet files. DOUBLE values are
+rounded to FLOAT.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def printable(name: str) -> str:
 
 @dataclass(frozen=True)
 class Batch:
-    """Accepted rows and rejected records of one part of a load. ``read`` is the total of rows and records.
+    """Accepted rows and rejected records of one part of a load. ``read`` is the total number of rows and records.
 
     If the load may still reject rows, ``origins`` contains the record of each row in order.
     """

@@ -153,8 +153,8 @@ def ingest_file(
     """Load CSV, JSON lines and Parquet files into ``table`` as one load. Create the table if necessary.
 
     ``items`` are files, folders, patterns or byte streams. If ``timing.ts_from`` is set, the rows of several files are
-    merged by their event times. Otherwise, the files are loaded one after another. A file that was loaded before is
-    skipped.
+    merged by their event times. If ``timing.ts_from`` is None, the files are loaded one after another. A file that was
+    loaded before is skipped.
 
     The first load of a table sets its ``keys``. In a table with keys, rows that are already stored are skipped. If
     ``evolve`` is True, new columns of the files are added to the table. On a wall-clock home, a row more than

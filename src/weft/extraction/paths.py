@@ -4,7 +4,7 @@ A path that a user names may be a regular file, a folder, or a link to either. A
 must be a regular file. Links in a folder are not followed, because they may lead out of the folder. Pipes, sockets and
 devices are refused without blocking.
 
-However, Weft may read a stream that this process has already opened. The user names such a stream by its file
+However, Weft may read a stream that this process has already opened. The user names an open stream by its file
 descriptor, ``/dev/stdin`` or ``/dev/fd/N``. For ``<(command)``, a shell passes ``/dev/fd/N``.
 
 All errors are OSErrors. The ``strerror`` of an error describes the problem with the path.

@@ -117,9 +117,9 @@ def unknown(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
     """Return the changes that the history does not contain yet, in the order of the feed.
 
     ``log`` is the history of the changed keys. If several changes of a key have the same source time, only the last one
-    counts. A change is not new if the key already had the resulting state at the source time. The history as it was
-    before a correction is compared, too. A change after the last recorded instant of the key is always new. Reading a
-    feed twice therefore has no effect.
+    counts. A change is not new if the key already had the resulting state at the source time. The changes are also
+    compared with the history before each correction. A change after the last recorded instant of the key is always new.
+    Reading a feed twice therefore has no effect.
     """
     for instant in correction_instants(log):
         changes = _unknown(known_at(log, instant - 1), changes, keys)
@@ -175,7 +175,7 @@ def log_rows(
 ) -> pa.Table:
     """Return the rows that the changes add to the history log.
 
-    ``there`` contains the open periods of the changed keys. Every open period starts before the changes. A change
+    ``there`` contains the open periods of the changed keys. Every open period starts before the first change. A change
     without an effect adds no log row.
     """
     names = values_of(log)

@@ -57,7 +57,7 @@ _DOING: Final = "small files were being compacted"
 
 @dataclass(frozen=True)
 class Sorting:
-    """The order of a compacted table. ``neighbours`` orders the files, and ``within`` orders the rows of a file."""
+    """The order of a compacted table. The files are sorted by ``neighbours``, and the rows of a file by ``within``."""
 
     neighbours: str
     within: tuple[str, ...]

@@ -140,7 +140,7 @@ def transaction_version(table: Location, app_id: str) -> int | None:
 
 
 def latest_version(table: Location) -> int | None:
-    """Return the version of the last commit, or None without a table. Raise StorageError if the log is damaged."""
+    """Return the version of the last commit, or None if there is no table. Raise StorageError if the log is damaged."""
     if not has_commits(table):
         return None
     return _apply_new_entries(table)

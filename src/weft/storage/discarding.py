@@ -27,7 +27,7 @@ _PATIENCE_SECONDS: Final = 2.0
 
 
 def discard(table: Location, gone: pc.Expression, tick_id: int, remover: Remover, at: int) -> tuple[int, int] | None:
-    """Delete the rows that satisfy ``gone``. Return the new version and row count, or None without a table.
+    """Delete the rows that satisfy ``gone``. Return the new version and row count, or None if there is no table.
 
     ``tick_id`` is the tick that made the rows unnecessary. ``remover`` holds the lease. ``at`` is the wall-clock time
     (µs UTC). If another process is reading the table, the old files stay until the next tick. Raise StorageError or

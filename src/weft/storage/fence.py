@@ -72,9 +72,9 @@ def find_commit(table: Location, app_id: str, txn_version: int, ts: str = "ts") 
 def spend(table: Location, app_id: str, txn_version: int) -> None:
     """Commit a transaction number without data, so that no writer can use the number afterwards.
 
-    Do nothing if the number is already spent or used, or if the table does not exist. The original writer may commit
-    just before the number is spent. The caller must therefore look for that commit afterwards. Raise StorageError if
-    the table cannot be written, for example because another writer commits at the same time.
+    Do nothing if the number is already used, or if the table does not exist. The original writer may commit just before
+    this call. After the call, the caller must therefore look for a commit of that writer. Raise StorageError if the
+    table cannot be written, for example because another writer commits at the same time.
     """
     if not has_commits(table):
         return
@@ -104,7 +104,7 @@ def spend(table: Location, app_id: str, txn_version: int) -> None:
 def make_durable(table: Location, version: int) -> None:
     """Force one commit to disk: the data files, the log entry, and the folders of both.
 
-    delta-rs does not force files. A power cut could therefore lose a commit that the catalog has recorded.
+    delta-rs does not force files to disk. A power cut could therefore lose a commit that the catalog has recorded.
     """
     commit = commit_file(table, version)
     files = [file.location for file in added_files(table, version)]

@@ -49,8 +49,8 @@ class Change:
 class RelationLog:
     """The stored log of a relation. ``files`` has the names of the table's files, oldest first.
 
-    ``last`` is the greatest ``since`` (µs UTC), or None without rows. ``now`` is the latest relation, or None before
-    its first use.
+    ``last`` is the greatest ``since`` (µs UTC), or None if there are no rows. ``now`` is the latest relation, or None
+    before its first use.
     """
 
     relation: pa.Schema

@@ -30,7 +30,7 @@ def require_own_files(table: Location, versions: Sequence[int]) -> None:
 
 
 def roll_back(table: Location, versions: Sequence[int], token: int, at: int) -> tuple[int, int] | None:
-    """Remove the remaining files of the commits. Return the new version and row count, or None without a table.
+    """Remove the remaining files of the commits. Return the new version and row count, or None if there is no table.
 
     After a crash, another run completes the work. ``token`` is the token of the caller's lease, and ``at`` is the
     wall-clock time (µs UTC). Raise LeaseLost if the lease is lost, and StorageError if the table cannot be read or

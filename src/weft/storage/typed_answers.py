@@ -24,7 +24,7 @@ Columns: TypeAlias = Sequence[tuple[str, DataType]]
 OWN: Final[Columns] = ((ORDINAL, BIGINT), (FIRST_AT, TIMESTAMP), ("_tick", BIGINT))
 """The columns that precede the columns of the query."""
 _PIECE: Final = 10_000
-"""The number of rows converted at once. The limit saves memory for Python values."""
+"""The number of rows converted at once. The limit bounds the memory use of Python values."""
 
 
 def answers_schema(columns: Columns) -> pa.Schema:

@@ -30,7 +30,7 @@ _OWN: Final = "_own"
 class Layout:
     """The layout of a file: its format, its columns with their DuckDB types, and the CSV dialect.
 
-    ``names`` are the stored column names. If the names in the JSON differ, ``written`` contains them.
+    ``names`` are the stored column names. ``written`` contains the names in the JSON if they differ from ``names``.
     """
 
     format: Format

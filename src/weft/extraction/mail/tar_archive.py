@@ -1,8 +1,8 @@
 """Read the members of a tar archive in any order.
 
 Members are stored in the order of packing, not of arrival. A merge also reads several folders at the same time. A
-compressed archive is therefore decompressed once into a temporary file. The operating system deletes this file when it
-is closed. Members are read from the temporary file by position, never extracted by name.
+compressed archive is therefore decompressed once into a temporary file. The operating system deletes the temporary file
+when it is closed. Members are read from the temporary file by position, never extracted by name.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def add_source(
     - ``slot`` and ``publication`` name an existing replication slot and publication on a PostgreSQL server. If ``slot``
       or ``publication`` is None, Weft creates one.
 
-    Raises Refused for an invalid source, Conflict for a name that is taken, NotFound, and ExtractionError.
+    Raises NotFound and ExtractionError. Raises Refused for an invalid source, and Conflict if the name is taken.
     """
     _check(kind, keys, every_us, stamps)
     server = kind == "changes" and location.startswith(SCHEMES)

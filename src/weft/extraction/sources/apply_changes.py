@@ -85,8 +85,8 @@ def record_feeds(
     A late transaction is recorded at a later time than its event time.
 
     Changes with the same event time form one transaction, even in different tables. Changes without an event time get
-    the time ``clock``. On a wall-clock home, no change is recorded after ``clock``. If a change would be late and
-    ``late_refused`` is True, raise Refused and record nothing.
+    the time ``clock``. On a wall-clock home, no change is recorded at a time after ``clock``. If a change would be late
+    and ``late_refused`` is True, raise Refused and record nothing.
     """
     fresh = [_new(writer, each) for each in incoming]
     coming = [each for each in fresh if each.new.num_rows]

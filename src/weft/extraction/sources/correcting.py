@@ -64,8 +64,8 @@ def correct(home: OpenHome, name: str, correction: Correction, *, now: int | Non
     """Record a correction of a past period. On a replay home, ``now`` (µs UTC) replaces the clock.
 
     Raises NotFound, ClockError, LeaseBusy and StorageError. Raises Refused for a table without a source, or an unknown
-    column. Raises Refused for a period that reaches into the present or before the recorded history. Raises Refused if
-    the correction omits a column and no row is recorded for a part of the period.
+    column. Raises Refused for a period that reaches into the present or starts before the recorded history. Raises
+    Refused if the correction omits a column and no row is recorded for a part of the period.
     """
     clock = clock_of(home, now)
     with home.writing(f"correct {name}") as writer:

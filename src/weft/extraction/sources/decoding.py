@@ -221,7 +221,7 @@ class Change:
     """An INSERT (``I``), UPDATE (``U``) or DELETE (``D``) of a row, or a TRUNCATE (``T``) of the table.
 
     ``old`` is set for a DELETE, and for an UPDATE that changes the replica identity. If ``whole`` is True, ``old`` is
-    the full row. Otherwise, ``old`` has None for each column outside the replica identity.
+    the full row. If ``whole`` is False, ``old`` has None for each column outside the replica identity.
     """
 
     relation: Relation

@@ -141,7 +141,7 @@ def _debezium(change: Mapping[str, Any]) -> Change | str:
 def own_time(change: Mapping[str, Any]) -> int | str | None:
     """Return the time in a change of either form, in microseconds UTC.
 
-    Return None if the change has no time, or a text that describes the problem with the time.
+    If the change has no time, return None. If the time is invalid, return a text that describes the problem.
     """
     source = change.get("source")
     if not isinstance(source, dict):
@@ -193,7 +193,7 @@ class Extent:
 
 
 def extent_of_feed(path: Path, seen: Sequence[Mapping[str, Any]]) -> Extent:
-    """Return the part of a feed to read for all of its sources. ``seen`` contains the position of each source.
+    """Return the part of a feed that a poll of all its sources reads. ``seen`` contains the position of each source.
 
     The last named transaction may be incomplete. The last transaction is therefore read only if the file has not grown
     since the last poll. Raises NotFound and ExtractionError.
@@ -266,7 +266,7 @@ def typed_changes(
     connection: duckdb.DuckDBPyConnection,
     progress: Progress | None,
 ) -> tuple[pa.Table, list[Rejected]]:
-    """Return the changes in the texts with the types of ``columns``, and the rejected lines."""
+    """Return the changes, cast to the types of ``columns``, and the rejected lines."""
     every = (*columns, (OP, STRING), (OWN, BIGINT), (ORDER, BIGINT))
     names = tuple(each for each, _ in every)
     caster = Caster(Layout("json", names, ("VARCHAR",) * len(names)), OwnTimes(), every, name)

@@ -26,8 +26,8 @@ def transaction_of(change: Mapping[str, Any]) -> str | None:
 class TransactionTimes:
     """Assigns to each named transaction the time of its first line. Each time is unique in the feed.
 
-    A clock with milliseconds can give two transactions the same time. In this case, the later transaction gets the next
-    free microsecond. ``last`` contains the last transaction and its time for the next poll.
+    If a clock with milliseconds gives two transactions the same time, the later transaction gets the next free
+    microsecond. ``last`` contains the last transaction and its time for the next poll.
     """
 
     def __init__(self, last: list[Any] | None = None) -> None:

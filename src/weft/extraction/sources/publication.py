@@ -16,7 +16,7 @@ _PATIENCE: Final = "60s"
 def publish(connection: psycopg.Connection[Any], publication: str, table: Any, oid: int) -> None:
     """Add the table to the publication, and create the publication if necessary.
 
-    The lock waits for running writes to the table, because their changes would not be published otherwise.
+    The lock waits for running writes, whose changes would otherwise not be published.
     """
     from psycopg import sql
 

@@ -1,7 +1,7 @@
 """Read the current rows of a source: the first half of the *snapshot* monitor (Yang and Widom 1998, section 4.1).
 
 A source must be read completely. Reading fails if a record does not parse, or if a file changes during the read.
-Reading also fails if a text no longer ends with a line end, or if columns do not match the table.
+Reading also fails if a text file no longer ends with a line end, or if columns do not match the table.
 
 The database monitors also use this module to convert text rows to rows of a tracked table.
 """

@@ -54,7 +54,7 @@ class Polled(Brief):
 class Accepting:
     """Conditions that a poll refuses by default.
 
-    ``evolve`` accepts new columns. ``empty`` accepts an emptied source. ``bad_lines`` quarantines invalid feed lines.
+    ``evolve`` accepts new columns. ``empty`` accepts an empty source. ``bad_lines`` quarantines invalid feed lines.
     """
 
     evolve: bool = False

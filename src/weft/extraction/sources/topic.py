@@ -92,7 +92,7 @@ def inferred(records: pa.Table, table: str | None, where: str) -> tuple[tuple[st
 def bounded(begin: Offsets, latest: Offsets, most: int) -> dict[int, int]:
     """Return the end offset of each partition for a poll of about ``most`` records. No offset exceeds ``latest``.
 
-    The partitions share the ``most`` records in proportion to their waiting records.
+    Each partition gets a share of the ``most`` records in proportion to its waiting records.
 
     >>> bounded({0: 0, 1: 50}, {0: 900, 1: 150}, 100)
     {0: 90, 1: 60}

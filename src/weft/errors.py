@@ -74,7 +74,7 @@ class DerivationError(WeftError):
 
 
 class PlanMismatch(WeftError):
-    """A stored plan cannot be read as the plan of the installed query. Weft never runs such a plan."""
+    """A stored plan cannot be read as the plan of the installed query. Weft never runs an unreadable plan."""
 
 
 class CatalogError(WeftError):

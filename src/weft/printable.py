@@ -11,9 +11,8 @@ from weft.errors import Refused
 _LONGEST: Final = 160
 _SHOWN: Final = 60
 _NOT_UTF_8: Final = re.compile("[\udc80-\udcff]")
-"""The surrogates that Python uses for bytes that are not UTF-8 (PEP 383).
-
-Arguments, environment variables and file names may contain such bytes.
+"""The surrogates that Python uses for bytes that are not UTF-8 (PEP 383). Arguments, environment variables and file
+names may contain surrogates.
 """
 
 

@@ -63,7 +63,7 @@ def is_supported(kind: pa.DataType) -> bool:
 
 
 def key_and_row_hashes(batch: pa.RecordBatch, key: Sequence[int]) -> tuple[pa.Array, pa.Array]:
-    """Return each row's key hash and checksum as UINT64 arrays. ``key`` has the positions of the key columns."""
+    """Return each row's key hash and checksum as UINT64 arrays. ``key`` contains the positions of the key columns."""
     columns = [_bytes_of(column) for column in batch.columns]
     carried = pa.table(columns, names=[f"c{i}" for i in range(len(columns))])
     key_columns = [_key_form(batch.column(position)) for position in key]

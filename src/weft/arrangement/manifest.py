@@ -51,7 +51,7 @@ class Manifest:
     def missing(self, files: Sequence[DataFile], moved: Sequence[Compaction]) -> list[DataFile] | None:
         """Return the ``files`` that are not yet covered. Return None if the arrangement must be built again.
 
-        ``moved`` has the compactions since the last write of the manifest, in log order. If all input files of a
+        ``moved`` contains the compactions since the last write of the manifest, in log order. If all input files of a
         compaction are covered, its output files count as covered. If any other covered file is missing in ``files``,
         the result is None.
         """

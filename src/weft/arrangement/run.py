@@ -183,7 +183,7 @@ HAS_SEARCH_SORTED: Final = hasattr(pc, "search_sorted")
 def insertion_points(values: pa.Array, wanted: pa.Array, side: str) -> pa.Array:
     """Return the insertion point of each wanted value in the ascending ``values``.
 
-    With ``side`` "left", the insertion point is before equal values. With ``side`` "right", the insertion point is
+    If ``side`` is "left", the insertion point is before equal values. If ``side`` is "right", the insertion point is
     after equal values. All arrays are UINT64, and ``wanted`` contains no NULL.
     """
     if HAS_SEARCH_SORTED:
@@ -192,7 +192,7 @@ def insertion_points(values: pa.Array, wanted: pa.Array, side: str) -> pa.Array:
 
 
 def halving(values: pa.Array, wanted: pa.Array, side: str) -> pa.Array:
-    """Do the same as ``insertion_points`` without search_sorted."""
+    """Do the same as ``insertion_points``, but without ``search_sorted``."""
     low = pa.repeat(pa.scalar(0, pa.uint64()), len(wanted))
     high = pa.repeat(pa.scalar(len(values), pa.uint64()), len(wanted))
     lies_before = pc.less if side == "left" else pc.less_equal

@@ -99,7 +99,7 @@ class Batch:
 
 
 def arrow_schema(columns: Sequence[tuple[str, DataType]]) -> pa.Schema:
-    """Return the schema of a batch with these columns."""
+    """Return the schema of a batch with the given columns."""
     fields = [pa.field(name, arrow_type(kind)) for name, kind in columns]
     return pa.schema([*fields, pa.field(OWN_TIME, pa.int64()), pa.field(SEQ, pa.int64())])
 

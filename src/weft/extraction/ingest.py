@@ -216,8 +216,8 @@ def _file_load(
 ) -> Load | None:
     """Register the load and return it.
 
-    Return None if the table, the loads of these files or the watermark have changed in the meantime. The watermark is
-    not checked if ``watermark`` is None.
+    Return None if the table, the loads of the files or the watermark have changed in the meantime. The watermark is not
+    checked if ``watermark`` is None.
     """
     digest_of_all = digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
     files = [(source.name, own) for source, own in zip(sources, digests, strict=True)] if len(digests) > 1 else []

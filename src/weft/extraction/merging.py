@@ -1,7 +1,7 @@
 """Merge the batches of several sources by the event times of the rows.
 
-The sort key of a row is the greatest event time so far in its source. The rows of a source therefore stay in order.
-Rows with the same key follow the order of the sources. Batch boundaries do not influence the result.
+The sort key of a row is the greatest event time in its source up to the row. The rows of a source therefore stay in
+order. Rows with the same key follow the order of the sources. Batch boundaries do not influence the result.
 """
 
 from __future__ import annotations

@@ -174,7 +174,7 @@ def _require_not_skipped(table: Location, answers: Answers, rows: Sequence[Resul
 
 
 def _require_same(table: Location, answers: Answers, rows: Sequence[ResultRow]) -> None:
-    """Raise Conflict if an ordinal in ``rows`` has another answer in the table. Missing ordinals are accepted."""
+    """Raise Conflict if the table has another answer for an ordinal in ``rows``. Missing ordinals are accepted."""
     import pyarrow.compute as pc
 
     first, last = rows[0].ordinal, rows[-1].ordinal

@@ -30,8 +30,8 @@ _PROPERTY: Final = "delta.enableChangeDataFeed"
 class TableState:
     """The state of a Delta table at its last version.
 
-    ``table_id`` identifies the table. ``feeds`` says whether the change data feed is on. ``committed_at`` is the time
-    of the last commit (µs UTC). ``columns`` is an empty Arrow table with the columns of the Delta table.
+    ``table_id`` identifies the table. ``feeds`` is True if the change data feed is on. ``committed_at`` is the time of
+    the last commit (µs UTC). ``columns`` is an empty Arrow table with the columns of the Delta table.
     """
 
     table_id: str
@@ -47,7 +47,7 @@ def is_delta(path: Location) -> bool:
 
 
 def state_of(path: Location) -> TableState:
-    """Return the state of the table. Raise NotFound if the table is missing, ExtractionError if a read fails."""
+    """Return the state of the table. Raise NotFound if the table is missing, and ExtractionError if a read fails."""
     with _reading(path):
         table = _opened(path)
         feeds = str(table.metadata().configuration.get(_PROPERTY)).lower() == "true"

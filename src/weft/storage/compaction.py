@@ -2,7 +2,7 @@
 
 Each load and each tick adds a file, and every file makes reads slower. A compaction writes the new file without a
 lease, because no commit names the file yet. One fenced commit (``storage/removing.py``) then replaces the old files by
-the new one. The commit has ``dataChange`` false, so followers of the table see no change. The old files stay on disk
+the new one. In the commit, ``dataChange`` is false, so followers of the table see no change. The old files stay on disk
 for readers until ``storage/cleaning.py`` deletes the files.
 """
 

@@ -48,11 +48,11 @@ class Held:
 
 
 def corrected(there: Held, within: Period, changed: pa.Table | None, names: Sequence[str]) -> Held:
-    """Return the history with new values in the period ``within``. If ``changed`` is None, no row is valid in this
+    """Return the history with new values in the period ``within``. If ``changed`` is None, no row is valid in the
     period.
 
-    ``changed`` has the new values for each row of ``there``, in the order of ``there.periods``. An additional row of
-    ``changed`` becomes valid in all gaps of the period.
+    ``changed`` contains the new values for each row of ``there``, in the order of ``there.periods``. An additional row
+    of ``changed`` becomes valid in all gaps of the period.
     """
     begin, end = within
     result = Held()

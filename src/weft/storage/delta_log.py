@@ -69,7 +69,7 @@ class _LogPosition:
     """The last log entry that this process has read.
 
     ``version`` is the version of the commit. ``mark`` identifies the commit file and changes if the file is replaced.
-    ``snapshot`` is the table at that version, or None before the first request. ``instants`` are the timestamp columns
+    ``snapshot`` is the table at ``version``, or None before the first request. ``instants`` are the timestamp columns
     of the snapshot.
     """
 

@@ -38,7 +38,7 @@ class OwnCommit:
 
 
 def find_version(table: Location, app_id: str, txn_version: int) -> int | None:
-    """Return the Delta version in which this transaction added files. Return None if the log has no such commit."""
+    """Return the Delta version in which this transaction added files, or None if no version matches."""
     latest = latest_version(table)
     if latest is None:
         return None

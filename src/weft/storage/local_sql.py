@@ -44,7 +44,7 @@ def quoted(name: str) -> str:
 
 
 def columns_equal(names: Sequence[str], left: str, right: str) -> str:
-    """Return an SQL condition for the equality of two rows in these columns. NULL equals NULL."""
+    """Return an SQL condition for the equality of two rows in the given columns. NULL equals NULL."""
     return " AND ".join(f"{left}.{quoted(name)} IS NOT DISTINCT FROM {right}.{quoted(name)}" for name in names)
 
 

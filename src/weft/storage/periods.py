@@ -81,7 +81,7 @@ def repeated_keys(rows: pa.Table, keys: Sequence[str], most: int = 3) -> list[tu
 def difference(there: pa.Table, rows: pa.Table) -> tuple[pa.Table, pa.Table]:
     """Return the open periods whose row is not in ``rows``, and the ``rows`` without an open period.
 
-    ``there`` has the open periods, with the columns of ``rows`` and ``valid_from``.
+    ``there`` contains the open periods, with ``valid_from`` and the columns of ``rows``.
     """
     same = columns_equal(rows.column_names, "a", "b")
     with over(there=there, given=rows) as connection:
@@ -91,7 +91,7 @@ def difference(there: pa.Table, rows: pa.Table) -> tuple[pa.Table, pa.Table]:
 
 
 def change_at(ended: pa.Table, begun: pa.Table, instant: int, log: TableSchema) -> pa.Table:
-    """Return the log rows that end the periods ``ended`` and start the rows ``begun`` at ``instant`` (µs UTC)."""
+    """Return the log rows that end the periods in ``ended`` and start the rows in ``begun`` at ``instant`` (µs UTC)."""
     schema = stored_schema(log)
     ends = _with_instants(ended, {VALID_TO: instant, TS: instant})
     begins = _with_instants(begun, {VALID_FROM: instant, TS: instant})
@@ -106,7 +106,7 @@ def _with_instants(rows: pa.Table, instants: dict[str, int]) -> pa.Table:
 
 @contextmanager
 def over(**tables: pa.Table) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a DuckDB connection with these tables, registered by name."""
+    """Open a DuckDB connection in which the tables are registered under their names."""
     with connect() as connection:
         for name, rows in tables.items():
             connection.register(name, rows)

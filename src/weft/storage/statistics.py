@@ -50,7 +50,7 @@ def columns_with_statistics(properties: Mapping[str, str], schema: pa.Schema) ->
 
 
 def statistics(rows: pa.Table, columns: Sequence[str]) -> str:
-    """Return the statistics of these rows in Delta's JSON: row count, and bounds and NULL count of each column."""
+    """Return the statistics of the rows in Delta's JSON: the row count, and each column's bounds and NULL count."""
     least: dict[str, Any] = {}
     greatest: dict[str, Any] = {}
     nulls: dict[str, int] = {}

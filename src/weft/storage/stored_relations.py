@@ -47,7 +47,7 @@ class Change:
 
 @dataclass
 class RelationLog:
-    """The stored log of a relation. ``files`` has the names of the table's files, oldest first.
+    """The stored log of a relation. ``files`` contains the names of the table's files, oldest first.
 
     ``last`` is the greatest ``since`` (µs UTC), or None if there are no rows. ``now`` is the latest relation, or None
     before its first use.

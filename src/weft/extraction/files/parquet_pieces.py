@@ -178,7 +178,7 @@ def _page_header(file: BinaryIO, at: int) -> tuple[int, int, int] | None:
 
 
 def _read_header(raw: bytes) -> tuple[int, int, int]:
-    """Return the sizes as ``_page_header`` does. Raise IndexError for too few bytes, ValueError for a bad header."""
+    """Return the sizes as ``_page_header`` does. Raise IndexError or ValueError for a bad header."""
     thrift = _Thrift(raw)
     sizes: dict[int, int] = {}
     field = 0

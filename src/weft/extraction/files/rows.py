@@ -1,6 +1,6 @@
 """Cast the columns of a file to the columns of a table, with one DuckDB SELECT for each batch.
 
-A row is rejected if a value does not fit its column's type. The reason names the columns with such values.
+A row is rejected if a value does not fit its column's type. The reason names the columns with invalid values.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ from weft.storage.local_sql import connect
 
 @dataclass(frozen=True)
 class FileSource:
-    """A file whose columns fit the table. The batches have the columns ``columns``, in the table's order.
+    """A file whose columns fit the table. ``columns`` are the columns of the batches, in the table's order.
 
     ``form`` is the format of the event times, or None for timestamps. ``notes`` describe what was changed or inferred.
     """

@@ -33,8 +33,8 @@ from weft.storage.verify import require_undamaged
 class Correction:
     """A statement about the row of ``key`` in the period [``begin``, ``end``), in microseconds UTC.
 
-    In this period, the row had the values ``values``. If ``values`` is None, the row did not exist. The comparison of
-    column names ignores case. Texts are parsed as values of their columns.
+    ``values`` are the values that the row had in the period. If ``values`` is None, the row did not exist. The
+    comparison of column names ignores case. Texts are parsed as values of their columns.
     """
 
     key: Mapping[str, Any]

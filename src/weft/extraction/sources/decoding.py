@@ -145,7 +145,7 @@ class DecodedChanges:
         """Return a table with one row for each change that lacks cells.
 
         The table contains the key ``since``, the change's position (``_order``), and the lacking columns
-        (``_columns``). ``_before`` is the position of the first change that lacked these cells.
+        (``_columns``). ``_before`` is the position of the first change that lacked the cells.
         """
         keys = tuple(each for each in columns if each[0] in self.keys)
         records = (

@@ -62,7 +62,7 @@ class FeedReader:
     """Converts the JSON of a line to the cells of a change.
 
     ``table`` selects the changes of one table. If ``table`` is None, all changes are selected. ``keys`` are the columns
-    that every change must have. ``names`` collects the columns of the changes read so far. ``skip`` is the number of
+    that every change must have. ``names`` contains the columns of all changes read so far. ``skip`` is the number of
     changes still to skip. ``read`` is the number of converted changes. ``place`` is the number of parsed lines.
     """
 
@@ -154,7 +154,7 @@ def own_time(change: Mapping[str, Any]) -> int | str | None:
 
 
 def _instant(time: Any, scale: int = 1) -> int | str | None:
-    """Return a time in microseconds UTC, or a text that describes the problem.
+    """Return a time in microseconds UTC. If the time is invalid, return a text that describes the problem.
 
     ``time`` is ISO 8601, or a number in units of ``scale`` microseconds.
     """

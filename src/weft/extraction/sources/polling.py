@@ -110,7 +110,7 @@ def _polled(
 
 
 def _without_added(snapshot: Snapshot) -> Snapshot:
-    """Return an empty snapshot without its added columns. The poll that reads the first row adds these columns."""
+    """Return an empty snapshot without its added columns. The poll that reads the first row adds the new columns."""
     added = [name for name, _ in snapshot.added]
     columns = tuple(each for each in snapshot.columns if each[0] not in added)
     return replace(snapshot, rows=snapshot.rows.drop_columns(added), columns=columns, added=())

@@ -91,7 +91,7 @@ def unpublish(connection: psycopg.Connection[Any], publication: str, table: Any 
 def identity(connection: psycopg.Connection[Any], oid: int) -> tuple[str, list[str]]:
     """Return the replica identity of a table: ``relreplident``, and the columns of its index or primary key.
 
-    PostgreSQL sends these columns with each UPDATE and DELETE.
+    PostgreSQL sends the columns of the replica identity with each UPDATE and DELETE.
     """
     row = connection.execute("SELECT relreplident FROM pg_class WHERE oid = %s", [oid]).fetchone()
     kind = "n" if row is None else str(row[0])

@@ -106,7 +106,7 @@ def has_seen(snapshot: str, xid: int) -> bool:
 def read_slot(
     sources: Sequence[SourceRecord], tables: Sequence[TableRecord], accepting: Accepting, progress: Progress | None
 ) -> FeedBatch:
-    """Read the slot for the tables of these sources, and take snapshots of new tables.
+    """Read the slot for the tables of the given sources, and take snapshots of new tables.
 
     Raises ExtractionError, NotFound or Refused if a table cannot be read, or if changes would be missed.
     """

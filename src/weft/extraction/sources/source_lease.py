@@ -83,7 +83,7 @@ def source_schema(table: TableRecord) -> TableSchema:
 
 @contextmanager
 def polling(home: OpenHome, source: SourceRecord, added: Added = ()) -> Iterator[tuple[Writer, TableRecord]]:
-    """Take the lease. Yield the writer and the source's table, after adding the columns ``added``.
+    """Take the lease. Yield the writer and the source's table, after adding the columns in ``added``.
 
     See ``polling_together``.
     """

@@ -177,7 +177,7 @@ def _time_and_transaction(value: bytes | None) -> tuple[int | None, str | None]:
 def without_last(taken: Sequence[Taken]) -> list[Taken]:
     """Return the records without the last named transaction, which may be incomplete.
 
-    Later records in the same partitions are left out, too. Return all records if the last one names no transaction.
+    Later records in the same partitions are left out, too. Return all records if the last record names no transaction.
     """
     last = next((each.transaction for each in reversed(taken) if each.value is not None), None)
     if last is None:

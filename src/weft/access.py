@@ -28,7 +28,7 @@ _OF_FILES: Final = 0o666
 def follow_folder(path: str | os.PathLike[str]) -> None:
     """Give a file or folder the permissions of its parent folder.
 
-    Does nothing if other users may enter the parent, or if another user owns the file. Raises OSError.
+    Do nothing if other users may enter the parent, or if another user owns the file. Raises OSError.
     """
     folder = os.stat(os.path.dirname(os.path.abspath(path))).st_mode
     status = os.lstat(path)

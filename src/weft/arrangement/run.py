@@ -42,7 +42,8 @@ class ArrangementDamaged(ArrangementError):
 class RunRecord:
     """The manifest's entry for a run: its file name, row count, size in bytes, and CRC-32.
 
-    ``values`` are the byte ranges (start, length) that the row checksums cover. The CRC-32 covers all other bytes.
+    ``values`` are the byte ranges (start, length) that the row checksums cover. The CRC-32 covers the bytes outside
+    ``values``.
     """
 
     name: str

@@ -3,7 +3,8 @@
 The table's properties (``weft.…``) identify the query. Each commit has the query's transaction ID. The transaction
 version is the last ordinal of the commit. Weft therefore never appends a committed answer again, even if the sender has
 no record of the commit. The table's properties also record skipped ordinals. Weft refuses to append a skipped ordinal
-later. Otherwise, Weft could not distinguish a skipped answer from an answer that the table's owner deleted.
+later. Without the record of skipped ordinals, a skipped answer would look like an answer that the table's owner
+deleted.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ def _decoded(
 
 @dataclass(frozen=True)
 class Added:
-    """The number of answers that one commit added for a query, and the greatest first instant of these answers."""
+    """The number of answers that one commit added for a query, and the greatest first instant of the answers."""
 
     rows: int
     last_first_at: int

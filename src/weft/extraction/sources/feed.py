@@ -4,9 +4,9 @@ A change has one of two forms. A change in the simple form has ``op`` (I, U or D
 optionally ``table``. ``row`` has the columns outside the key, and is absent for a deletion (D). ``time`` is ISO 8601 or
 a number in µs.
 
-A change may also be a Debezium envelope, bare or as ``payload``. An envelope has ``op`` (c, r, u or d), ``before``,
-``after`` and ``source``. The time of an envelope is ``ts_us`` or ``ts_ms`` of the source, or ``ts_ms`` of the envelope.
-Tombstones (null lines) are skipped.
+A change may also be a Debezium envelope, either bare or in the field ``payload``. An envelope has ``op`` (c, r, u or
+d), ``before``, ``after`` and ``source``. The time of an envelope is ``ts_us`` or ``ts_ms`` of the source, or ``ts_ms``
+of the envelope. Tombstones (null lines) are skipped.
 
 A change in either form may name its transaction. The simple form has ``tx``, and an envelope has ``source.txId`` or
 ``transaction.id``. Changes without a named transaction form one transaction if they have the same time.

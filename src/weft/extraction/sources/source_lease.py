@@ -97,8 +97,8 @@ def polling_together(
 ) -> Iterator[tuple[Writer, list[TableRecord]]]:
     """Take the lease, and settle the work of dead writers. Yield the writer and the tables of the sources.
 
-    ``added`` contains the columns to add to each table first. Raises Conflict if a source was polled or removed after
-    ``sources`` were read, because the rows of this poll may be older than the recorded rows.
+    ``added`` contains the columns that are first added to each table. Raises Conflict if a source was polled or removed
+    after ``sources`` were read, because the rows of this poll may be older than the recorded rows.
     """
     purpose = f"poll {', '.join(source.name for source in sources)}"
     with home.catalog.writing(purpose, home.clock, wait_us=LEASE_WAIT_US) as writer, renewing_lease(writer, home.clock):

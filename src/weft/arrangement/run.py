@@ -42,8 +42,7 @@ class ArrangementDamaged(ArrangementError):
 class RunRecord:
     """The manifest's entry for a run: its file name, row count, size in bytes, and CRC-32.
 
-    ``values`` are the byte ranges (start, length) that the row checksums cover. The CRC-32 covers the bytes outside
-    ``values``.
+    The row checksums cover the byte ranges ``values`` (start, length). The CRC-32 covers the bytes outside ``values``.
     """
 
     name: str

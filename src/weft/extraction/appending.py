@@ -122,8 +122,7 @@ def _own_times(piece: pa.Table, ts_from: str, source: str, before: int) -> pa.Ch
 def _batch(to: OpenHome, rows: pa.Table, timing: Timing, source: str) -> Batch:
     """Return the rows as one batch. Rows too far ahead of a wall clock are rejected.
 
-    The source name of a rejected record contains the time of the append. If the append is repeated, the rejected
-    records are therefore new.
+    The source name of a rejected record contains the time of the append. A repeated append adds new records.
     """
     if timing.ts_from is None:
         return Batch(rows, (), rows.num_rows)

@@ -42,8 +42,7 @@ Renamed = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All rows of a source at one time. ``columns`` are the columns of the rows. ``added`` are columns that are not in
-    the table.
+    """All rows of a source at one time. ``added`` are columns that are not in the table.
 
     ``changed_at`` is the time of the last modification of the source in microseconds UTC, or None if unknown. ``seen``
     is JSON-able and identifies the contents. If ``seen`` stays the same, the next poll skips the source.

@@ -32,8 +32,8 @@ MADE: Final = "made"
 def slot_options(home_id: str, uri: str, slot: str | None, publication: str | None) -> Mapping[str, Any]:
     """Return the slot and publication options of a source. None stands for the home's own slot or publication.
 
-    The option ``made`` lists the objects that the home creates. The home drops an object in ``made`` when no source
-    uses the object any more.
+    The option ``made`` lists the objects that the home creates. The home drops an object in ``made`` after its last
+    use.
     """
     home = "".join(each for each in home_id.lower() if each.isalnum())[:12]
     own = f"weft_{home}_{zlib.crc32(uri.encode()):08x}"  # slot names are unique per server, not per database

@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 class CompactionBounds:
     """The limits of a compacted file: rows, bytes in Parquet (total of the input files), and bytes in memory.
 
-    A compaction needs at least ``fewest`` files. An input file has at most half of the maximum rows and bytes.
+    A compaction needs at least ``fewest`` files. An input file has at most half of the maximum number of rows and
+    bytes.
     """
 
     rows: int = 1_000_000
@@ -64,7 +65,7 @@ class Sorting:
 
 
 LEDGER: Final = Sorting("tick", ("query_id", "ordinal"))
-"""The order of the ledger: by tick across files, by query and ordinal within a file."""
+"""The files of the ledger are sorted by tick, and the rows of a file by query and ordinal."""
 
 
 @dataclass(frozen=True)

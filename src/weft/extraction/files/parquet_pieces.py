@@ -40,7 +40,7 @@ def parquet_file(path: Path) -> pq.ParquetFile:
 
 
 def pieces(file: pq.ParquetFile, rows: int | None) -> Iterator[pa.Table]:
-    """Yield tables with decoded text, of at most ``rows`` rows, or of about ``MAX_BYTES`` if ``rows`` is None.
+    """Yield tables with decoded text. Each table has at most ``rows`` rows, or about ``MAX_BYTES`` if ``rows`` is None.
 
     Raise ExtractionError if a row has more than ``MAX_RECORD`` bytes. Errors of pyarrow pass through unchanged.
     """

@@ -36,8 +36,8 @@ Key: TypeAlias = "tuple[str | None, ...]"
 class Row:
     """The cells of a row.
 
-    The values of the columns in ``lacking`` are unknown. Each unknown value equals the value before the change at the
-    position ``before``, in the row with the key ``since``.
+    The values of the columns in ``lacking`` are unknown. To find an unknown value, take the row with the key ``since``
+    before the change at the position ``before``.
     """
 
     cells: Cells

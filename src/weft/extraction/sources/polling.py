@@ -117,7 +117,7 @@ def _without_added(snapshot: Snapshot) -> Snapshot:
 
 
 def _requested_instant(home: OpenHome, source: SourceRecord, snapshot: Snapshot, clock: int) -> int:
-    """Return the file's modification time if the source has ``stamps`` "file", otherwise the time of the clock."""
+    """Return the file's modification time if ``stamps`` is "file", otherwise the time of the clock."""
     wall = home.catalog.home().clock == "wall"
     now = max(clock, home.clock()) if wall else clock
     if source.stamps != "file" or snapshot.changed_at is None:

@@ -95,6 +95,7 @@ def tests(stage: str, *, long: bool, shown: IO[str] | None = None) -> dict[str, 
         report = Path(folder, "report.xml")
         command = [] if shown is None else BESIDE
         command = [*command, sys.executable, "-m", "pytest", "-q", "--durations=5", f"--junitxml={report}"]
+        command += [f"--basetemp={folder}/t"]  # a short one: the path of a socket has at most 107 bytes
         command += [*options, *selection, *there]
         done = subprocess.run(
             command,

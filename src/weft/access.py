@@ -1,8 +1,8 @@
 """Control who may read and write a home's files: each file gets the permissions of its folder.
 
-The mode of the home's folder determines these permissions. In a folder with mode 0700, files get mode 0600. In a folder
-with mode 2770 (shared with a group), files get mode 0660. If other users may enter the folder, the process's umask
-applies.
+The mode of the home's folder determines the permissions of the files. In a folder with mode 0700, files get mode 0600.
+In a folder with mode 2770 (shared with a group), files get mode 0660. If other users may enter the folder, the
+process's umask applies.
 
 Weft never changes the umask. The umask applies to all threads of the process, and other threads also create files.
 """
@@ -28,7 +28,7 @@ _OF_FILES: Final = 0o666
 def follow_folder(path: str | os.PathLike[str]) -> None:
     """Give a file or folder the permissions of its parent folder.
 
-    Does nothing if other users may enter the parent, or if another user owns the file. Raises OSError.
+    Do nothing if other users may enter the parent, or if another user owns the file. Raises OSError.
     """
     folder = os.stat(os.path.dirname(os.path.abspath(path))).st_mode
     status = os.lstat(path)

@@ -22,7 +22,7 @@ class WeftError(Exception):
     - ``where`` is the place: a file, a line and column, or a query's name.
     - ``excerpt`` is the text at that place, on separate lines.
     - ``reasons`` are two or more errors that this error combines. For all other errors, ``reasons`` is empty.
-    - ``consequence`` marks an error that follows from another error. Such an error is not listed next to its cause.
+    - ``consequence`` marks an error that follows from another error and is not listed together with its cause.
     """
 
     exit_code = 1
@@ -55,7 +55,7 @@ class Refused(WeftError):
 
 
 class SqlError(Refused):
-    """The text of a query is refused: it is no query, is outside the supported class, or uses an unknown name."""
+    """Weft refuses a text that is not a query, is outside the supported class, or uses an unknown name."""
 
 
 class SynopsisError(Refused):
@@ -74,7 +74,7 @@ class DerivationError(WeftError):
 
 
 class PlanMismatch(WeftError):
-    """A stored plan cannot be read as the plan of the installed query. Weft never runs such a plan."""
+    """A stored plan cannot be read as the plan of the installed query. Weft never runs an unreadable plan."""
 
 
 class CatalogError(WeftError):
@@ -120,7 +120,7 @@ class LimitExceeded(ExecutionError):
 class QueryFault(ExecutionError):
     """The computation of a query failed without reaching a limit or ending the JVM.
 
-    The cause of this error is the original exception. ``defect`` is True if that exception is a defect of Weft.
+    The cause of this error is the original exception. ``defect`` is True if the original exception is a defect of Weft.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class TooLarge(SqlError):
 
 
 class Reasons:
-    """A collector of refusals from independent parts of one text. ``check`` raises them as one error.
+    """A collector of refusals from independent parts of one text. ``check`` raises all refusals as one error.
 
     reasons = Reasons()
     with reasons.part():

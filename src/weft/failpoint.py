@@ -1,8 +1,8 @@
 """Named points at which a test may kill the process, as a power cut would.
 
-Every durable step of a load, a tick and a delivery passes such a point. ``WEFT_FAILPOINT`` names the point at which the
-process is killed. ``tick.written`` kills the process when it first reaches the point of this name. ``tick.written:3``
-kills the process when it reaches the point for the third time.
+Every durable step of a load, a tick and a delivery passes a named point. ``WEFT_FAILPOINT`` names the point at which
+the process is killed. The value ``tick.written`` kills the process when it first reaches this point. The value
+``tick.written:3`` kills the process when it reaches the point for the third time.
 """
 
 from __future__ import annotations

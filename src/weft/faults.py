@@ -4,8 +4,8 @@ An error belongs to the home if any other query would meet the same error. Examp
 lease, the clock, damaged data, and the operating system (a full disk). An error of the home ends the current operation.
 KeyboardInterrupt, SystemExit and ``interruption.Stopped`` also belong to no query.
 
-Every other error belongs to the query whose computation raised it. ``execution.isolate`` finds the query of an error,
-sets it aside with the reason, and computes the other queries.
+Every other error belongs to the query whose computation raised it. ``execution.isolate`` finds the query that causes an
+error, sets this query aside with the reason, and computes the other queries.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ from weft.printable import require_text
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://?")
 _LOST_SLASH: Final = re.compile(r"^([^:/]+:/)(?!/)")  # Path collapses two slashes into one
 _MISREAD: Final = re.compile(r"[\[\]{}*?\\\x00-\x1f]|%[0-9A-Fa-f]{2}")
-"""The parts of a path that other programs misread. Spark interprets brackets, * and ? as a pattern. The library
-delta-rs decodes %20 and converts backslashes to slashes.
+"""The parts of a path that other programs misread. Spark interprets brackets, * and ? as parts of a pattern. The
+library delta-rs decodes %20 and converts backslashes to slashes.
 """
 
 _POLL_SECONDS: Final = 0.1
@@ -112,7 +112,7 @@ class Location:
         return Path(self.path).read_bytes()
 
     def ends(self, count: int) -> tuple[bytes, bytes]:
-        """Return the first and the last ``count`` bytes of the file. Raise OSError if the file is shorter."""
+        """Return the first and the last ``count`` bytes of the file. Raise OSError for a file with fewer bytes."""
         with open(self.path, "rb") as stream:
             head = stream.read(count)
             stream.seek(-count, os.SEEK_END)
@@ -163,7 +163,7 @@ class Location:
             return []
 
     def put(self, raw: bytes) -> None:
-        """Write an immutable file atomically, unless the file exists. Create its folder if necessary.
+        """Write an immutable file atomically, unless the file exists. Create the folder if necessary.
 
         The file is durable only after ``force`` is also called on the folder.
         """
@@ -172,8 +172,8 @@ class Location:
     def put_all(self, files: Mapping[str, bytes]) -> None:
         """Write several files into the folder, as ``put`` does. ``files`` maps names to contents.
 
-        Many files are written before any is forced to the disk. The file system then forces them together. The drafts
-        of dead writers are removed first.
+        Many files are written before the first is forced to disk, because the file system then forces all of them
+        together. The drafts of dead writers are removed first.
         """
         self.make_and_force()
         self.remove_drafts()
@@ -232,7 +232,7 @@ class Location:
 
     @contextmanager
     def shared(self) -> Iterator[None]:
-        """Hold a shared lock on the folder during the ``with`` block. The lock excludes ``alone``."""
+        """Hold a shared lock on the folder during the ``with`` block, so that ``alone`` cannot lock the folder."""
         with self._opened() as descriptor:
             fcntl.flock(descriptor, fcntl.LOCK_SH)
             yield

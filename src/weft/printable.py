@@ -11,9 +11,8 @@ from weft.errors import Refused
 _LONGEST: Final = 160
 _SHOWN: Final = 60
 _NOT_UTF_8: Final = re.compile("[\udc80-\udcff]")
-"""The surrogates that Python uses for bytes that are not UTF-8 (PEP 383).
-
-Arguments, environment variables and file names may contain such bytes.
+"""The surrogates that Python uses for bytes that are not UTF-8 (PEP 383). Arguments, environment variables and file
+names may contain surrogates.
 """
 
 
@@ -36,7 +35,7 @@ def require_text(text: str, what: str) -> str:
     >>> require_text("caf\udce9", "the argument")
     Traceback (most recent call last):
     weft.errors.Refused: the argument is not UTF-8 text: caf\xe9
-      Encode it in UTF-8: Weft stores every text in UTF-8.
+      Encode the text in UTF-8: Weft stores every text in UTF-8.
     """
     try:
         text.encode()
@@ -67,7 +66,7 @@ def one_line(text: str, longest: int, allowed: str = "") -> str:
 class Brief:
     """An object whose ``repr`` is one line of at most 160 characters, for programs and notebooks.
 
-    Declare a subclass that is a dataclass with ``repr=False``, because a dataclass otherwise generates ``__repr__``.
+    A subclass that is a dataclass needs ``repr=False``, because a dataclass otherwise generates ``__repr__``.
     """
 
     def _brief(self) -> str:
@@ -78,7 +77,7 @@ class Brief:
 
 
 class InLines(Brief):
-    """An object that the lines of ``brief`` describe. A notebook shows all lines. ``repr`` joins the lines into one."""
+    """An object described by several lines (``brief``). A notebook shows all lines. ``repr`` joins the lines."""
 
     @property
     def brief(self) -> tuple[str, ...]:

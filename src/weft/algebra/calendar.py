@@ -90,7 +90,7 @@ def _is_beginning(unit: str, instant: Scalar) -> bool:
 
 
 def within_calendar(value: Scalar, depth: int = 0) -> bool:
-    """Return whether the value is a time near the years 1 to 9999, or the difference of two such times.
+    """Return whether the value is a time near the years 1 to 9999, or a difference of two times near these years.
 
     A sum of a few values in this range fits in 64 bits.
     """

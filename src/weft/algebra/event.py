@@ -29,9 +29,9 @@ class Driver:
     """The cause of an event: a row starts, a row ends, or NOW reaches a threshold.
 
     ``scan`` is the scan whose row starts or ends, or None for a threshold.  ``instant`` is the instant of the event.
-    ``inside`` names the enclosing subqueries (``EXISTS`` or ``NOT EXISTS``), outermost first.  The kind ``beginning``
-    is the start of constant rows at the beginning of time.  The kind ``greatest`` occurs only in the closed form of
-    Q^M.  The instant of a ``greatest`` event is the latest of several start times.
+    ``inside`` names the enclosing subqueries (``EXISTS`` or ``NOT EXISTS``), outermost first.  An event of the kind
+    ``beginning`` is the start of constant rows at the beginning of time.  The kind ``greatest`` occurs only in the
+    closed form of Q^M.  The instant of a ``greatest`` event is the latest of several start times.
     """
 
     kind: DriverKind
@@ -56,7 +56,7 @@ class Event:
         return self.driver.instant
 
     def over(self, relation: Relation) -> Event:
-        """Return a copy of the event with the relation ``relation``."""
+        """Return a copy of the event with another relation."""
         return replace(self, relation=relation)
 
     def where(self, predicate: Predicate) -> Event:

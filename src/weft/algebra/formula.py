@@ -37,7 +37,7 @@ _TERM_TYPES: Final = {
 
 
 def term_type(column: DataType) -> DataType | None:
-    """Return the type (BIGINT, DOUBLE or STRING) of terms for a column of the type ``column``, or None.
+    """Return the type (BIGINT, DOUBLE or STRING) that a term has for a column of the type ``column``, or None.
 
     >>> from weft.algebra.schema import INT, TIMESTAMP
     >>> str(term_type(INT)), term_type(TIMESTAMP)
@@ -111,7 +111,7 @@ class Truth:
 @hashed_once
 @dataclass(frozen=True)
 class Atom:
-    """S(t1, …, tk): the rows of a predicate in the current state that match the terms, with their counts."""
+    """S(t1, …, tk): those rows of a predicate in the current state that match the terms, with their counts."""
 
     predicate: str
     terms: tuple[Term, ...]
@@ -123,8 +123,8 @@ class Comparison:
     """A comparison of two terms, with count 1.  Parsers swap the terms of ``>`` and ``>=`` to get ``<`` and ``<=``.
 
     As in the paper, the operator ``<>`` is not the negation of ``=``.  The formula Q ∧ ¬(x = y) subtracts one from the
-    count of each row with x = y.  The formula Q ∧ x ≠ y removes these rows.  The results differ if Q has duplicates.
-    The operator ``substring`` is true if the right term contains the left term.
+    count of each row with x = y.  The formula Q ∧ x ≠ y removes each row with x = y.  The operator ``substring`` is
+    true if the right term contains the left term.
     """
 
     operator: OneOf["=", "<>", "<", "<=", "substring"]
@@ -138,8 +138,8 @@ class Matches:
     """A match of a regular expression (RE2 syntax) anywhere in a text, with count 1.
 
     ``groups`` has one term for each capturing group of the first match, in order.  If a term is None, the group may
-    have any text.  A group that did not participate in the match equals no term.  If the left side of the enclosing
-    ``And`` does not contain a variable of ``groups``, the match assigns the group's text to the variable.
+    match any text.  A group that did not participate in the match equals no term.  The match assigns the text of a
+    group to its variable if the left side of the enclosing ``And`` does not contain the variable.
     """
 
     text: Term
@@ -150,12 +150,13 @@ class Matches:
 @hashed_once
 @dataclass(frozen=True)
 class And:
-    """Q1 ∧ Q2, which multiplies counts.  If the right side is a ``Not``, Q1 ∧ ¬Q2 subtracts counts (at least 0).
+    """Q1 ∧ Q2.  The count of an answer is the product of its counts in Q1 and Q2.
 
-    A ``Comparison`` or a ``Matches`` occurs only on the right and filters the rows of Q1.  The negation of a
-    ``Comparison`` or a ``Matches`` subtracts one from the count of each row that matches.  Under set semantics, the
-    negation of a test is also a filter.  The equality x = t adds the value of t to each row if Q1 contains all
-    variables of t but not x.  A ``Matches`` adds the texts of its groups to each row.
+    If the right side is a ``Not``, Q1 ∧ ¬Q2 subtracts counts (at least 0).  A ``Comparison`` or a ``Matches`` occurs
+    only on the right and filters the rows of Q1.  The negation of a ``Comparison`` or a ``Matches`` subtracts one from
+    the count of each row that matches.  Under set semantics, the negation of a test is also a filter.  The equality x =
+    t adds the value of t to each row if Q1 contains all variables of t but not x.  A ``Matches`` adds the texts of its
+    groups to each row.
     """
 
     left: Formula
@@ -165,7 +166,7 @@ class And:
 @hashed_once
 @dataclass(frozen=True)
 class Or:
-    """Q1 ∨ Q2, which adds counts."""
+    """Q1 ∨ Q2.  The count of an answer is the sum of its counts in Q1 and Q2."""
 
     left: Formula
     right: Formula
@@ -186,7 +187,7 @@ class Not:
 @hashed_once
 @dataclass(frozen=True)
 class Exists:
-    """∃x.Q, which adds the counts over all values of the variables."""
+    """∃x.Q.  The count of an answer is the sum of its counts in Q over all values of the variables."""
 
     variables: tuple[Variable, ...]
     formula: Formula
@@ -221,9 +222,9 @@ Counting: TypeAlias = OneOf["any", "first", "second"]
 class Since:
     """Q1 since Q2: Q2 held at a time point within the interval, and Q1 has held at every later time point up to now.
 
-    The free variables of Q1 must occur in Q2.  The counting ``first`` is the paper's since1 = µX.(εQ1) ∧ (Q2 ∨ ▽X).  In
-    since1, Q1 must also hold at the time point of Q2.  The counting ``second`` is the paper's since2, without an
-    interval.
+    The free variables of Q1 must occur in Q2.  If ``counting`` is ``first``, the operator is the paper's since1 =
+    µX.(εQ1) ∧ (Q2 ∨ ▽X).  In since1, Q1 must also hold at the time point of Q2.  If ``counting`` is ``second``, the
+    operator is the paper's since2, which has no interval.
     """
 
     interval: Interval
@@ -237,8 +238,8 @@ class Since:
 class Once:
     """◇Q: Q held at a time point within the interval before now.
 
-    The counting ``first`` (◇1) adds the counts of Q over all time points in the interval.  The counting ``second``
-    (◇2 = true since2 Q) is the number of time points since Q last held, counted from 1.
+    If ``counting`` is ``first``, ◇1 adds the counts of Q over all time points in the interval.  If ``counting`` is
+    ``second``, ◇2 = true since2 Q is the number of time points since Q last held, counted from 1.
     """
 
     interval: Interval
@@ -252,7 +253,7 @@ AggregateFunction: TypeAlias = OneOf["CNT", "SUM", "AVG", "MIN", "MAX", "MED"]
 @hashed_once
 @dataclass(frozen=True)
 class Aggregate:
-    """y <- SUM t; g Q: an aggregate of ``item`` over the distinct answers of Q at a time point, for each group.
+    """y <- SUM t; g Q: an aggregate of ``item`` for each group of the distinct answers of Q at a time point.
 
     The free variables of the aggregate are ``groups`` and ``output``.  An aggregate without groups has one row, even if
     Q has no answer.
@@ -281,7 +282,7 @@ class Definition:
 @hashed_once
 @dataclass(frozen=True)
 class Fixpoint:
-    """µ: the relation ``name`` of mutually recursive ``definitions``, applied to ``arguments``.
+    """µ: mutually recursive relations.  The fixpoint applies the relation called ``name`` to ``arguments``.
 
     µX.Q has one definition X.  The parameters of X are the free variables of Q.  Names of definitions are unique in a
     formula.
@@ -323,7 +324,7 @@ def parts(formula: Formula) -> tuple[Formula, ...]:
 
 
 def with_parts(formula: Formula, below: tuple[Formula, ...]) -> Formula:
-    """Return a copy of ``formula`` with the direct subformulas ``below``, in the order of ``parts``."""
+    """Return a copy of ``formula`` with the items of ``below`` as direct subformulas, in the order of ``parts``."""
     match formula:
         case Truth() | Atom() | Comparison() | Matches() | Defined():
             return formula

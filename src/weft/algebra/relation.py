@@ -6,9 +6,10 @@ are unique in a query.  ``Scan``, ``Values``, ``Project`` and ``Union`` bind a r
 replay, one input supplies the instant at which other inputs are evaluated.  The relation inside ``Exists`` or
 ``NotExists`` may refer to the columns of the surrounding relations.
 
-A ``Predicate`` is true or not true.  SQL's unknown counts as not true.  Lowering removes three-valued logic.  For
-example, ``NOT (a = b)`` becomes a scalar, and ``NOT IN`` becomes a ``NotExists`` over "is not false".  EXISTS remains a
-predicate with a relation inside.  The SQL of a branch therefore resembles the user's query.
+A ``Predicate`` is true or not true.  The unknown truth value of SQL counts as not true.  Lowering removes three-valued
+logic.  For example, ``NOT (a = b)`` becomes a scalar.  ``NOT IN`` becomes a ``NotExists`` with the condition that the
+equality is not false.  EXISTS remains a predicate with a relation inside.  The SQL of a branch therefore resembles the
+user's query.
 
 A ``Key`` is an ORDER BY key over the columns of an answer.  Keys compare values as Spark does.
 """
@@ -28,7 +29,7 @@ from weft.algebra.schema import Column, DataType, TableSchema, hashed_once
 @hashed_once
 @dataclass(frozen=True)
 class Scan:
-    """The rows of a table under the range variable ``alias``.
+    """The rows of a table, with the range variable ``alias``.
 
     If ``whole`` is true, the scan returns all rows of the table's history (``FOR SYSTEM_TIME``).  Otherwise, the scan
     returns the rows that are valid at the instant of the query.
@@ -53,7 +54,7 @@ class Scan:
 @hashed_once
 @dataclass(frozen=True)
 class Values:
-    """Constant rows under the range variable ``alias``.
+    """Constant rows, with the range variable ``alias``.
 
     Each row has one scalar per column.  The scalars do not refer to columns.
     """
@@ -95,7 +96,7 @@ class Output:
 @hashed_once
 @dataclass(frozen=True)
 class Project:
-    """A derived relation that computes ``outputs`` from each row of ``input``, under the range variable ``alias``."""
+    """A derived relation with the range variable ``alias``, which computes ``outputs`` from each row of ``input``."""
 
     input: Relation
     alias: str
@@ -105,7 +106,7 @@ class Project:
 @hashed_once
 @dataclass(frozen=True)
 class Union:
-    """UNION ALL of the ``inputs`` under the range variable ``alias``.
+    """UNION ALL of the ``inputs``, with the range variable ``alias``.
 
     Columns match by position and have the names of the first input.
     """
@@ -138,7 +139,7 @@ class Measure:
 @hashed_once
 @dataclass(frozen=True)
 class Grouped:
-    """GROUP BY of a temporal view: ``groups`` and ``measures`` over ``input``, under the range variable ``alias``.
+    """GROUP BY of a temporal view: ``groups`` and ``measures`` over ``input``, with the range variable ``alias``.
 
     ``window`` is the length of the moving window (an INTERVAL).  If ``window`` is None, the measures aggregate only the
     rows that are valid at the instant (``algebra.temporal.Aggregation``).  A standing query has no window.
@@ -239,9 +240,9 @@ class Query:
 class ViewSchema(TableSchema):
     """The schema of the table that stores the periods of a temporal view.
 
-    If ``depends_on_now`` is true, the stored periods hold only for the instant of the view's last evaluation.  A
-    standing query then reads the ``definition`` of the view (design section 11).  ``definition`` is the view's query
-    after name resolution, or None if the caller did not request it.
+    If ``depends_on_now`` is true, the stored periods hold only for the instant of the view's last evaluation.  Standing
+    queries read the ``definition`` of a view that depends on NOW (design section 11).  ``definition`` is the view's
+    query after name resolution, or None if the caller did not request it.
     """
 
     depends_on_now: bool = False

@@ -45,7 +45,7 @@ class Param:
     """A parameter that replaces a literal of a query (design section 5).
 
     ``sign`` is the sign of an interval (-1, 0 or 1), or None if the sign is unknown.  The signature of the plan
-    includes the sign, because simplification depends on it.
+    includes the sign, because simplification depends on the sign.
     """
 
     name: str
@@ -120,9 +120,9 @@ class Case:
 Scalar: TypeAlias = "ColumnRef | Literal | Param | Now | PeriodOf | Element | Call | Cast | Case"
 
 TICK_START = Param("tau", TIMESTAMP)
-"""The start of the window (inclusive), which is the ``t`` of the query's previous tick."""
+"""The start of the window (inclusive): the instant of the query's previous tick."""
 TICK_END = Param("t", TIMESTAMP)
-"""The end of the window (exclusive), which is the ``t`` of this tick."""
+"""The end of the window (exclusive): the instant of this tick."""
 TIME_START = Param("t0", TIMESTAMP)
 """The beginning of time, at which constant rows start (design section 2)."""
 REFRESHED = Param("refreshed", TIMESTAMP)
@@ -176,7 +176,7 @@ def children(scalar: Scalar) -> tuple[Scalar, ...]:
 
 
 def with_children(scalar: Scalar, parts: tuple[Scalar, ...]) -> Scalar:
-    """Return a copy of the expression with the direct subexpressions ``parts``, in the order of ``children``."""
+    """Return a copy of the expression with the items of ``parts`` as subexpressions, in the order of ``children``."""
     match scalar:
         case Call(name=name, type=type):
             return Call(name, parts, type)

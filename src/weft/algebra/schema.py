@@ -173,7 +173,7 @@ class DataType:
     def extended(self, other: DataType) -> DataType:
         """Return the type with the additional fields of ``other``.
 
-        If both types have a field, the type of the field in ``self`` is used.
+        If both types have a field, the result uses the type of the field in ``self``.
 
         >>> read = DataType.parse_nested
         >>> str(read("ARRAY<STRUCT<a: INT>>").extended(read("ARRAY<STRUCT<A: STRING, b: DATE>>")))
@@ -300,7 +300,7 @@ class Column:
 @hashed_once
 @dataclass(frozen=True)
 class TableSchema:
-    """The schema of a table as queries read it.
+    """The schema that queries see for a table.
 
     ``start`` and ``end`` name the columns with the start time and the end time of a row.  The end time is NULL if the
     row has not ended.  For an append-only table ``end`` is None.  ``source`` is the kind of object that ``id``

@@ -23,7 +23,7 @@ _CLASSES: Final[dict[str, Any]] = {
 
 
 def encoded(part: Any) -> Any:
-    """Return a formula, or a part of a formula, as a JSON value.  Equal formulas have equal values.
+    """Return a formula, or a part of a formula, as a JSON value.  Equal formulas have equal JSON values.
 
     >>> encoded(formulas.Once(formulas.ALWAYS, formulas.Truth(True)))
     ['Once', ['Interval', 0, None], ['Truth', True], 'any']

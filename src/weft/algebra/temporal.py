@@ -34,7 +34,7 @@ VALID_TO: Final = "valid_to"
 @hashed_once
 @dataclass(frozen=True)
 class Base:
-    """R: the history of a tracked table, or the stored periods of a view, under the range variable ``alias``.
+    """R: the history of a tracked table, or the stored periods of a view, with the range variable ``alias``.
 
     The attributes of R are all columns of the table except the start column and the end column.  In a maintenance
     expression, R is the state before the change.
@@ -82,7 +82,7 @@ class Selection:
 @hashed_once
 @dataclass(frozen=True)
 class Projection:
-    """π: the rows of ``outputs`` under the range variable ``alias``.
+    """π: a relation with the columns ``outputs`` and the range variable ``alias``.
 
     The instants of a row are the union of the instants of its input tuples.
     """
@@ -168,7 +168,7 @@ class Aggregation:
 @hashed_once
 @dataclass(frozen=True)
 class Fragment:
-    """FR_[since, NOW]: the tuples without their instants before ``since`` (Theorem 5.3)."""
+    """FR_[since, NOW]: the tuples restricted to the instants from ``since`` on (Theorem 5.3)."""
 
     input: Temporal
     since: Scalar
@@ -222,7 +222,7 @@ def inputs(relation: Temporal) -> tuple[Temporal, ...]:
 
 
 def over(relation: Temporal, parts: tuple[Temporal, ...]) -> Temporal:
-    """Return a copy of the operator with the direct inputs ``parts``, in the order of ``inputs``."""
+    """Return a copy of the operator with the items of ``parts`` as direct inputs, in the order of ``inputs``."""
     if all(map(is_, parts, inputs(relation))):
         return relation
     match relation:

@@ -54,7 +54,7 @@ N = TypeVar("N", bound="Relation | Predicate | Scalar | Query")
 
 
 def children(node: Node) -> tuple[Node, ...]:
-    """Return the direct parts of a node, in the order of the query text.  A projection's input precedes its outputs."""
+    """Return the direct parts of a node, in the order of the query text.  The input of a projection comes first."""
     match node:  # the most frequent first
         case ColumnRef() | Literal() | Scan():
             return ()
@@ -82,7 +82,7 @@ def children(node: Node) -> tuple[Node, ...]:
 
 
 def rebuild(node: N, parts: tuple[Node, ...]) -> N:
-    """Return a copy of the node with the direct parts ``parts``.
+    """Return a copy of the node after replacing its direct parts by ``parts``.
 
     ``parts`` must have the same length and the same kinds of nodes as the result of ``children``.
     """
@@ -208,7 +208,7 @@ def range_variables(node: Node) -> tuple[str, ...]:
 
 
 def free_columns(node: Relation | Predicate) -> frozenset[ColumnRef]:
-    """Return the columns in the node whose range variables are bound outside the node."""
+    """Return those columns in the node whose range variables are bound outside the node."""
     bound = set(range_variables(node))
     return frozenset(ref for ref in mentioned(node) if ref.scan not in bound)
 
@@ -216,7 +216,7 @@ def free_columns(node: Relation | Predicate) -> frozenset[ColumnRef]:
 def substitute(node: N, replacement: Mapping[Any, Any]) -> N:
     """Replace every part of the node that is a key of ``replacement``, outermost first.
 
-    The function does not search the replacements.
+    The function does not look inside the replacements.
     """
     if node in replacement:
         return cast("N", replacement[node])

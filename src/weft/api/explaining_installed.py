@@ -84,7 +84,7 @@ def rate(ticks: Sequence[TickQuery]) -> str | None:
     >>> day = 86_400_000_000
     >>> of = lambda t, tau, rows: TickQuery(1, 1, t * day, None if tau is None else tau * day, "committed", rows, None)
     >>> rate([of(9, 8, 3), of(8, 6, 4), of(6, None, 700), of(6, 5, 90)])
-    '7 in 3 days of its last ticks'
+    '7 in the 3 days of the last ticks'
     """
     since = takewhile(lambda tick: tick.tau is not None, ticks)
     ticked = [tick for tick in since if tick.rows is not None]

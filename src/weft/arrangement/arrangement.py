@@ -127,9 +127,9 @@ class Arrangement:
         """Add the rows of new files, and forget missing files. The arrangement then covers exactly the given files.
 
         ``read`` yields the rows of new files as tables. The tables have at least the columns of the schema, in any
-        order. ``moved`` has the compactions that replaced covered files, in log order. If a covered file is missing
-        without a compaction, the arrangement is built again. Raise ArrangementError if a write fails or if ``read``
-        returns another number of rows than the log records.
+        order. ``moved`` contains the compactions that replaced covered files, in log order. If a covered file is
+        missing and no compaction replaced it, the arrangement is built again. Raise ArrangementError if a write fails
+        or if ``read`` returns another number of rows than the log records.
         """
         with self._writing():
             self._load()
@@ -153,10 +153,10 @@ class Arrangement:
     def lookup(self, keys: pa.Table, *, null_safe: bool = False, most: int | None = None) -> pa.Table:
         """Return all rows whose key equals a row of ``keys``, without repetitions and with the columns of the schema.
 
-        The columns of ``keys`` correspond to the key columns by position. NULL equals NULL only with ``null_safe``. If
-        a row occurs twice in ``keys``, the result may contain rows of another key with the same hash. The probability
-        of equal hashes is about rows × keys / 2⁶⁴. Raise ArrangementDamaged if stored rows have changed. Raise
-        ArrangementError if the arrangement has no state or if more than ``most`` rows match.
+        The columns of ``keys`` correspond to the key columns by position. NULL equals NULL only if ``null_safe`` is
+        True. If a row occurs twice in ``keys``, the result may contain rows of another key with the same hash. The
+        probability of equal hashes is about rows × keys / 2⁶⁴. Raise ArrangementDamaged if stored rows have changed.
+        Raise ArrangementError if the arrangement has no state or if more than ``most`` rows match.
         """
         if self._manifest is None:
             raise ArrangementError("the arrangement has no state to look up in", where=str(self.folder), hint=_HINT)
@@ -183,7 +183,7 @@ class Arrangement:
         return pa.Table.from_batches(checked, self.schema)
 
     def merge(self) -> int:
-        """Merge similar runs and return how many runs disappeared. Raise ArrangementError if a write fails."""
+        """Merge similar runs and return the decrease in the number of runs. Raise ArrangementError if a write fails."""
         with self._writing():
             self._load()
             if self._manifest is None:
@@ -275,7 +275,7 @@ class Arrangement:
         failpoint("arrangement.cleaned")
 
     def _clean(self) -> None:
-        """Delete replaced runs and files of killed processes. The manifest does not name such files."""
+        """Delete the files that the manifest does not name: replaced runs, and files of killed processes."""
         named = {record.name for record in self._manifest.runs} if self._manifest else set()
         for path in self.folder.iterdir():
             if path.name == UNFINISHED or (path.suffix == RUN_SUFFIX and path.name not in named):

@@ -63,7 +63,7 @@ def is_supported(kind: pa.DataType) -> bool:
 
 
 def key_and_row_hashes(batch: pa.RecordBatch, key: Sequence[int]) -> tuple[pa.Array, pa.Array]:
-    """Return each row's key hash and checksum as UINT64 arrays. ``key`` has the positions of the key columns."""
+    """Return each row's key hash and checksum as UINT64 arrays. ``key`` contains the positions of the key columns."""
     columns = [_bytes_of(column) for column in batch.columns]
     carried = pa.table(columns, names=[f"c{i}" for i in range(len(columns))])
     key_columns = [_key_form(batch.column(position)) for position in key]
@@ -83,7 +83,7 @@ def row_checksums(batch: pa.RecordBatch) -> pa.Array:
 def distinct_hashes(keys: pa.RecordBatch) -> tuple[pa.Array, pa.Array, pa.Array]:
     """Return the distinct hashes of the keys in ascending order.
 
-    The second array has the index of one key for each hash. The third array has the number of keys with this hash.
+    The second array has the index of one key for each hash. The third array has the number of keys for each hash.
     """
     columns = [_key_form(column) for column in keys.columns]
     table = pa.table(columns, names=[f"k{i}" for i in range(len(columns))])
@@ -128,7 +128,7 @@ def _bytes_of(column: pa.Array) -> pa.Array:
 
 
 def _computed(table: pa.Table, expressions: str) -> Any:
-    """Compute SQL expressions over a table. Registering the table and parsing a statement would take longer."""
+    """Compute SQL expressions over a table. Registering the table first would take longer."""
     return _connection().from_arrow(table).project(expressions).to_arrow_table()
 
 

@@ -30,12 +30,12 @@ UNFINISHED: Final = "manifest.json.unfinished"
 
 
 class StateRefused(Exception):
-    """Raised if the stored state is damaged or has another format, key, schema or hash. The message says which."""
+    """Raised if the stored state is damaged or has another format, key, schema or hash."""
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """The state of an arrangement. ``files`` has the size in bytes of each covered file, by location."""
+    """The state of an arrangement. ``files`` maps the location of each covered file to its size in bytes."""
 
     hash_version: str
     key: tuple[str, ...]
@@ -51,7 +51,7 @@ class Manifest:
     def missing(self, files: Sequence[DataFile], moved: Sequence[Compaction]) -> list[DataFile] | None:
         """Return the ``files`` that are not yet covered. Return None if the arrangement must be built again.
 
-        ``moved`` has the compactions since the last write of the manifest, in log order. If all input files of a
+        ``moved`` contains the compactions since the last write of the manifest, in log order. If all input files of a
         compaction are covered, its output files count as covered. If any other covered file is missing in ``files``,
         the result is None.
         """
@@ -81,7 +81,7 @@ def columns_of(schema: pa.Schema) -> tuple[tuple[str, str], ...]:
 
 
 def manifest_bytes(folder: Path) -> bytes | None:
-    """Return the content of the manifest, or None without a manifest. Raise StateRefused if a read fails."""
+    """Return the content of the manifest, or None if the file is missing. Raise StateRefused if a read fails."""
     try:
         return (folder / MANIFEST).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
@@ -100,7 +100,7 @@ def carried_columns(folder: Path) -> tuple[str, ...]:
 
 
 def parsed(raw: bytes, hash_version: str, key: Sequence[str], schema: pa.Schema) -> Manifest:
-    """Parse a manifest. Raise StateRefused if it is damaged or has another format, hash, key or schema."""
+    """Parse a manifest. Raise StateRefused if the manifest is damaged or has another format, hash, key or schema."""
     body, _, check = raw.rpartition(b"\n")
     if check != _check(body):
         raise StateRefused("the manifest is damaged")

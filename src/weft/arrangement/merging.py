@@ -45,7 +45,7 @@ def full_tier(runs: Sequence[RunRecord], *, any_size: bool) -> list[RunRecord]:
 
 
 def groups_to_merge(runs: Sequence[RunRecord]) -> list[list[RunRecord]]:
-    """Return groups to merge, so that each run has several times as many rows as all smaller runs together."""
+    """Return groups of runs to merge. Each run is then several times as large as all smaller runs together."""
     groups: list[list[RunRecord]] = []
     for run in sorted(runs, key=lambda each: each.rows):
         if groups and run.rows <= FANOUT * sum(each.rows for each in groups[-1]):
@@ -75,7 +75,7 @@ def in_order(runs: Sequence[SortedRun]) -> Iterator[pa.RecordBatch]:
 def _sorted(parts: Sequence[pa.RecordBatch], step: int) -> Iterator[pa.RecordBatch]:
     """Yield the rows sorted by hash, in batches of about ``step`` rows.
 
-    If a hash has far more than ``step`` rows (such as the key NULL), these rows need no sorting.
+    If all rows have the same hash (for example, because their key is NULL), the rows need no sorting.
     """
     if not parts:
         return

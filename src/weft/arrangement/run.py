@@ -42,7 +42,7 @@ class ArrangementDamaged(ArrangementError):
 class RunRecord:
     """The manifest's entry for a run: its file name, row count, size in bytes, and CRC-32.
 
-    ``values`` are the byte ranges (start, length) that the row checksums cover. The CRC-32 covers all other bytes.
+    The row checksums cover the byte ranges ``values`` (start, length). The CRC-32 covers the bytes outside ``values``.
     """
 
     name: str
@@ -187,7 +187,7 @@ HAS_SEARCH_SORTED: Final = hasattr(pc, "search_sorted")
 def insertion_points(values: pa.Array, wanted: pa.Array, side: str) -> pa.Array:
     """Return the insertion point of each wanted value in the ascending ``values``.
 
-    With ``side`` "left", the insertion point is before equal values. With ``side`` "right", the insertion point is
+    If ``side`` is "left", the insertion point is before equal values. If ``side`` is "right", the insertion point is
     after equal values. All arrays are UINT64, and ``wanted`` contains no NULL.
     """
     if HAS_SEARCH_SORTED:
@@ -196,7 +196,7 @@ def insertion_points(values: pa.Array, wanted: pa.Array, side: str) -> pa.Array:
 
 
 def halving(values: pa.Array, wanted: pa.Array, side: str) -> pa.Array:
-    """Do the same as ``insertion_points`` without search_sorted."""
+    """Do the same as ``insertion_points``, but without ``search_sorted``."""
     low = pa.repeat(pa.scalar(0, pa.uint64()), len(wanted))
     high = pa.repeat(pa.scalar(len(values), pa.uint64()), len(wanted))
     lies_before = pc.less if side == "left" else pc.less_equal

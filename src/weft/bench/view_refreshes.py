@@ -250,8 +250,8 @@ def report(cases: Sequence[HistoryTimes]) -> str:
 
     The growth is relative to the shortest history. For some figures, the table also shows the target (``aim``).
 
-    >>> few = History(10, 5, [0.5], [RefreshTimes("v", 3.0, [1.0, 2.0, 9.0], [40.0], 7)])
-    >>> many = History(100, 5, [0.5], [RefreshTimes("v", 9.0, [3.0])])
+    >>> few = HistoryTimes(10, 5, [0.5], [RefreshTimes("v", 3.0, [1.0, 2.0, 9.0], [40.0], 7)])
+    >>> many = HistoryTimes(100, 5, [0.5], [RefreshTimes("v", 9.0, [3.0])])
     >>> print(report([few, many]))
     10 periods: recording 0.50 s
       v: a batch 2.00 s; recomputed 40.00 s, ratio 0.050 (aim 0.1)

@@ -76,7 +76,7 @@ class Writer(CatalogParts):
         self._leases.check(self.lease)
 
     def lost(self) -> LeaseLost | None:
-        """Return the error for a lost lease.  Return None for a held lease or an unreadable catalog."""
+        """Return the error for a lost lease.  Return None if the lease is held, or if the catalog cannot be read."""
         try:
             self.check()
         except LeaseLost as lost:
@@ -98,7 +98,7 @@ class Catalog(CatalogParts):
     """A home's catalog.  Reading needs no lease; most changes need a ``Writer``."""
 
     def lease(self, name: LeaseName = "write") -> Lease | None:
-        """Return the lease ``name``, even if the lease has expired.  Return None if nobody holds the lease."""
+        """Return the lease called ``name``, even if it has expired.  Return None if nobody holds the lease."""
         return Leases(self._database, name).held()
 
     def writer(self, purpose: str, holder: str, at: int, ttl_us: int = LEASE_TTL_US) -> Writer:

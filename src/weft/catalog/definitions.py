@@ -18,7 +18,7 @@ def schemas(catalog: CatalogParts, *texts: str) -> dict[str, TableSchema]:
     """Return the schemas of all tables, and of those query results that ``texts`` may name.
 
     If ``texts`` may name a view that depends on NOW, the schema of the view contains the definition.  Raise
-    PlanMismatch if the stored definition of the view cannot be read.
+    PlanMismatch if the stored definition of a view cannot be read.
     """
     tables = catalog.tables.all()
     known = {table.name: table.schema for table in tables if not table.auxiliary}
@@ -47,7 +47,7 @@ class Definitions:
         return replace(table, definition=self._definition(self._views[table_id]))
 
     def _definition(self, view: ViewRecord) -> Query:
-        """Read base tables in place of auxiliary views.  The definition repeats the conditions of those views."""
+        """Read the base tables of auxiliary views, because the definition repeats the conditions of the views."""
         from weft.planning.view_plan import restored_view
 
         bound = restored_view(view.form, self._tables.values(), view.reads).query

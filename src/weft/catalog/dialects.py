@@ -63,7 +63,7 @@ def to_write(connection: Connection) -> Connection:
 
 
 def upserted(connection: Connection, table: Table, key: Sequence[str], changed: Sequence[str]) -> Any:
-    """Return a statement that inserts a row, or sets the columns ``changed`` of the row with the same ``key``."""
+    """Return a statement that inserts a row, or updates the columns ``changed`` if the ``key`` exists."""
     dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
     statement = dialect.insert(table)
     values = {name: statement.excluded[name] for name in changed}
@@ -80,8 +80,8 @@ def _own_transactions(connection: Any, *pragmas: str) -> None:
 
 
 def _read_only(file: Path) -> Engine:
-    """To read the write-ahead log, SQLite needs an index file.  If SQLite can neither find nor create this file, the
-    engine uses a temporary copy of the database and its log.
+    """To read the write-ahead log, SQLite needs an index file.  If SQLite can neither find nor create the index file,
+    the engine uses a temporary copy of the database and its log.
     """
     log, index = (file.with_name(file.name + suffix) for suffix in ("-wal", "-shm"))
     folder = None

@@ -1,7 +1,7 @@
 """Find the tables whose rows are discarded (``--discard-history``), and refuse queries that need the discarded rows.
 
-The plan of a live synopsis says whether rows are discarded. If the catalog counts fewer present rows than rows ever
-stored, rows were discarded.
+The plan of a live synopsis says whether Weft discards rows.  Rows of a table were discarded if the table now has fewer
+rows than were ever stored.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from weft.planning.synopsis_plan import SynopsisPlan, asks_history, discards, is
 
 
 def discarded_tables(catalog: CatalogParts) -> dict[int, str]:
-    """Return the ids of the tables whose rows are or were discarded, each with the name of a query that discards them.
+    """Return a mapping from table IDs to names of queries that discard rows of the table.
 
-    The name is "" if no live query discards rows of the table.
+    The name is empty if rows were discarded, but no live query discards rows of the table.
     """
     names = dict.fromkeys(_partial(catalog), "")
     for query, plan in catalog.queries.with_plans_like(SynopsisPlan.MARK):
@@ -27,7 +27,7 @@ def discarded_tables(catalog: CatalogParts) -> dict[int, str]:
 
 
 def refuse_discarded(catalog: CatalogParts, read: Iterable[TableSchema]) -> None:
-    """Raise Refused if rows of one of the tables ``read`` are or will be discarded."""
+    """Raise Refused if rows of a table in ``read`` were discarded, or if a live query discards them."""
     discarded = discarded_tables(catalog)
     for table in read:
         if table.source == "table" and table.id in discarded:
@@ -39,7 +39,7 @@ def refuse_discarded(catalog: CatalogParts, read: Iterable[TableSchema]) -> None
 
 
 def require_discardable(catalog: CatalogParts, plan: SynopsisPlan) -> None:
-    """Raise Conflict or Refused if rows of a table that the plan reads cannot be discarded."""
+    """Raise Conflict or Refused if Weft cannot discard the rows of a table that the plan reads."""
     if plan.history:
         raise Refused(
             "the formula is evaluated over the kept history at each tick, so no row can be discarded",
@@ -62,7 +62,7 @@ def require_discardable(catalog: CatalogParts, plan: SynopsisPlan) -> None:
 
 
 def require_whole_history(catalog: CatalogParts, plan: SynopsisPlan) -> None:
-    """Raise Refused if a new query with this plan would need rows that were or will be discarded."""
+    """Raise Refused if a new query with this plan would need rows that Weft has discarded or will discard."""
     if plan.history:
         refuse_discarded(catalog, plan.tables)
     gone = _partial(catalog)
@@ -75,6 +75,6 @@ def require_whole_history(catalog: CatalogParts, plan: SynopsisPlan) -> None:
 
 
 def _partial(catalog: CatalogParts) -> set[int]:
-    """Return the ids of the tables that have fewer rows than were ever stored."""
+    """Return the IDs of the tables that have fewer rows than were ever stored."""
     there = {each.path: each.rows for each in catalog.tables.versions()}
     return {t.table_id for t in catalog.tables.all() if not t.tracked and there.get(t.path, t.rows) < t.rows}

@@ -51,7 +51,7 @@ def table_schemas(
     """Return the schemas of the home's tables and of the results of ``queries``, by name.
 
     Queries that are not installed are omitted.  Return None if the home does not exist, has another format, or is busy.
-    Return None also if one of ``words`` (from ``naming.words``) names a view that needs a definition.
+    Also return None if one of ``words`` (from ``naming.words``) names a view that needs a definition.
     """
     file = layout.catalog_file(home)
     names = sorted(set(map(folded, queries)))

@@ -79,7 +79,7 @@ def open_database(home: Path, url: str | None, *, create: bool, clock: Clock, at
 
 
 def delete_new_home(home: Path, *, folder_existed: bool) -> None:
-    """Delete a new home after its command was refused; do nothing if the home contains more than an empty catalog.
+    """Delete a home that a refused command has created.  Do nothing if the home contains more than an empty catalog.
 
     If the folder existed before the home, the folder and its other files remain.
     """

@@ -27,7 +27,7 @@ _POLL_SECONDS: Final = 0.2
 
 
 class Leases:
-    """The operations on the lease ``name`` of a home."""
+    """The operations on one lease of a home."""
 
     def __init__(self, database: Database, name: LeaseName) -> None:
         self._database = database
@@ -38,7 +38,7 @@ class Leases:
         """Acquire the lease.  The new token is greater than all earlier tokens of the lease.
 
         Raise LeaseBusy if another thread or process holds an unexpired lease.  Ignore the lease of a dead process.
-        Also ignore a lease that this process has released but could not mark as free.
+        Also ignore a lease that this process has released if the catalog could not record the release.
         """
         liveness = self._database.liveness
         try:
@@ -93,8 +93,8 @@ class Leases:
         """Release the lease if no other writer has taken it.
 
         Raise CatalogError if the catalog cannot record the release, for example on a full disk.  After a failed
-        release, this process can still acquire the lease again.  Other processes must wait until the lease expires or
-        this process ends.
+        release, this process can acquire the lease again.  Other processes must wait until the lease expires or this
+        process ends.
         """
         given_back = self._database.liveness.given_back
         given_back.add((lease.name, lease.token))

@@ -50,7 +50,7 @@ class Loads:
     ) -> int:
         """Record the start of a load and return the load's ID.
 
-        ``files`` are the (name, digest) of each file if the source has several files.
+        If the source has several files, ``files`` contains (name, digest) for each file.
         """
         values = {"table_id": table_id, "source": source, "kind": kind, "digest": digest, "started_at": at}
         counts = {"stored": 0, "known": 0, "quarantined": 0, "late": 0}
@@ -305,7 +305,7 @@ class LoadSummary(Brief):
 
 @dataclass(frozen=True)
 class Commits:
-    """The Delta commits of one load that an undo must remove."""
+    """Those Delta commits of one load that an undo must remove."""
 
     load_id: int
     table_id: int
@@ -365,8 +365,8 @@ class LoadHistory:
         ``stored`` is the (version, number of rows) of the Delta table, or None without a Delta table.  Quarantined
         records of other loads may have the same digests.
 
-        Some later loads skipped rows because this load had stored them.  The undo deletes the digests of these later
-        loads.  Users can then load the sources again.
+        If a later load skipped rows because this load had stored the same rows, the undo deletes the digest of the
+        later load.  Users can then load the source again.
         """
         with self._database.changing_under_lease() as connection:
             table_id = connection.execute(

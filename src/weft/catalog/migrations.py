@@ -31,8 +31,8 @@ FIRST_FORMAT: Final = 1
 class Migration:
     """A migration of a home from the previous format to the format ``to``.
 
-    ``statements`` are literal SQL, because the definitions in ``ddl`` change.  ``then`` makes the changes that need
-    Python.
+    ``statements`` are literal SQL, because the definitions in ``ddl`` change.  The function ``then`` makes the changes
+    that need Python.
     """
 
     to: int
@@ -108,7 +108,7 @@ def outbox_of_rounds(connection: Connection) -> None:
 def define_views(connection: Connection) -> None:
     """Mark standing queries as failed if they read the stored periods of a view that depends on NOW.
 
-    Stored periods apply to one instant, so the answers of these queries depended on the times of the ticks.
+    Stored periods apply to one instant, so the answers of the failed queries depended on the times of the ticks.
     """
     columns = {table.id: table.columns for table in _tables(connection).values()}
     views = {row.table_id: row for row in connection.execute(text("SELECT table_id, form, reads, mode FROM views"))}

@@ -82,7 +82,7 @@ def queries_mentioned(text: str) -> frozenset[str]:
 
 
 def words(text: str) -> frozenset[str]:
-    """Return the words of an SQL text in the form of ``folded``.
+    """Return the words of an SQL text in the form for comparisons that ignore case.
 
     >>> sorted(words("SELECT a FROM `T`"))
     ['a', 'from', 'select', 't']

@@ -33,8 +33,8 @@ class OutboxEntry(Brief):
 
     ``position`` (JSON) is the start of the message in the channel, for example an offset in a file.  ``attempts``
     counts the attempts that have started.  ``reply`` is the recipient's reply to a delivered message.  ``about`` (JSON)
-    is the content besides the answers (``delivery.channel.About``).  ``about`` is None for a sent or withdrawn message,
-    and for a message from an older Weft.
+    is the content of the message without the answers (``delivery.channel.About``).  ``about`` is None for a sent or
+    withdrawn message, and for a message from an older Weft.
     """
 
     entry_id: int
@@ -108,7 +108,7 @@ class Outbox:
             return tuple(_read_entry(connection, key) for key in sorted(keys))
 
     def open(self, subscription: Subscription, last: int, position: str | None, about: str) -> OutboxEntry:
-        """Record, before an attempt, a message with all answers up to ``last``.
+        """Record a message with all answers up to ``last`` before an attempt to send the message.
 
         ``position`` is the start of the message in the channel.  A failed message keeps its ID, answers and content.
         ``about`` applies only to a new message.  Raise Conflict if the subscription has changed since the caller read
@@ -141,7 +141,7 @@ class Outbox:
             return _read_entry(connection, row.entry_id)
 
     def mark_sent(self, entry_id: int, at: int, reply: str | None = None, digest_at: int | None = None) -> None:
-        """Record that a message was sent, and advance the subscription.  Set the time of the next digest if given."""
+        """Record that a message was sent, and advance the subscription.  ``digest_at`` is the next digest's time."""
         with self._database.changing_under_lease("deliver") as connection:
             entry = _unsent(connection, entry_id)
             _change_entry(connection, entry_id, state="sent", sent_at=at, last_error=None, reply=reply, about=None)

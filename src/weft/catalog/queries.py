@@ -99,7 +99,7 @@ class Queries:
             return {row[0]: row[1] for row in connection.execute(wanted)}
 
     def waiting_since(self, at: int) -> tuple[int | None, int | None]:
-        """Return two instants: when the first active query became ready to run, and the earliest due instant up to
+        """Return the instant at which the first active query became ready to run, and the earliest due instant up to
         ``at``.
 
         At a due instant, a query gets an answer from the passage of time alone.  A missing instant is None.
@@ -153,7 +153,7 @@ class Queries:
             return _by_ids(connection, ids)
 
     def read_by_plans(self, plan_ids: Collection[int]) -> tuple[QueryRecord, ...]:
-        """Return the queries whose results are read, directly or indirectly, by the live queries of these plans."""
+        """Return the queries whose results the live queries of these plans read, directly or indirectly."""
         with self._database.reading() as connection:
             return read_below(connection, ddl.queries.c.plan_id.in_(list(plan_ids)))
 
@@ -256,9 +256,9 @@ class Queries:
                 record_version(connection, *stored)
 
     def skip_to(self, name: str, instant: int, signature: str, plan_body: str) -> QueryRecord:
-        """Continue the query from ``instant`` with the plan ``signature``.  Create the plan if it does not exist.
+        """Continue the query from ``instant`` with the plan of this signature.  Create the plan if it does not exist.
 
-        This plan must be the query's plan for ``--from now``, which skips earlier answers.  The watermark advances to
+        The plan must be the query's plan for ``--from now``, which skips earlier answers.  The watermark advances to
         ``instant``.  Raise ClockError if ``instant`` is before the query's tau, or if a load has reserved earlier
         instants.
         """
@@ -491,7 +491,7 @@ def _refuse_taken(connection: Connection, queries: Sequence[QueryDefinition]) ->
 def refuse_taken_files(connection: Connection, files: Sequence[str]) -> None:
     """Raise Conflict if a live query writes to one of ``files``.
 
-    After a crash, Weft truncates a file to remove an undone message.  Only one query can therefore write to a file.
+    After a crash, Weft truncates a file to remove an incomplete message.  Only one query can therefore write to a file.
     """
     queries, subscribed = ddl.queries.c, ddl.subscriptions.c
     for some in parts(files):
@@ -511,7 +511,7 @@ def _refuse_twice(names: Iterable[str], message: str, remedy: str) -> None:
 
 
 def stratum_of(connection: Connection, reads: Iterable[int]) -> int:
-    """Return the stratum above the queries ``reads``.  Raise NotFound if one of these queries is missing."""
+    """Return the stratum of a query that reads these queries.  Raise NotFound if one of the queries is missing."""
     queries, stratum = ddl.queries.c, 0
     for query_id in reads:
         row = connection.execute(

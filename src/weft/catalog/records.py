@@ -37,13 +37,13 @@ Parameter = tuple[str, JsonValue]
 class HomeRecord:
     """A home with its clock and its watermark.
 
-    ``watermark`` is the largest t of a tick.  New rows may have any ``ts`` from the watermark on, in any order.
-    ``last_ts`` is the largest ts of a row.  ``now`` is the clock of a replay home.  In a wall home, and before the
-    first tick, ``now`` is None.
+    ``watermark`` is the latest instant of a tick.  New rows may have any ``ts`` from the watermark on, in any order.
+    ``last_ts`` is the largest ``ts`` of a row.  ``now`` is the time of a replay clock.  With a wall clock, and before
+    the first tick, ``now`` is None.
 
-    ``t0`` is the start of relations without a table.  In a wall home, ``t0`` is the creation time of the home.  In a
-    replay home, ``t0`` is the t of the first tick.  Loading a row before the first tick sets ``t0`` to the row's ts if
-    ``t0`` is later or None.
+    ``t0`` is the beginning of time, at which constant rows start.  With a wall clock, ``t0`` is the creation time of
+    the home.  With a replay clock, ``t0`` is the instant of the first tick.  Loading a row before the first tick sets
+    ``t0`` to the ``ts`` of the row if ``t0`` is later or None.
     """
 
     home_id: str
@@ -56,9 +56,9 @@ class HomeRecord:
     t0: int | None
 
     def now_at(self, wall: int) -> int | None:
-        """Return the time of the home's clock.  Return None if a replay home has no time yet.
+        """Return the time of the home's clock.  Return None if a replay clock has no time yet.
 
-        The clock of a wall home is ``wall``.  The clock of a replay home is the last ``--now``, or else the last ts.
+        The time of a wall clock is ``wall``.  The time of a replay clock is ``now``, or ``last_ts`` if ``now`` is None.
         """
         if self.clock == "wall":
             return wall
@@ -71,12 +71,12 @@ class TableRecord(Brief):
     """A table and the last recorded state of its Delta table.
 
     ``path`` is relative to the home.  ``version`` is the version of the Delta table, or -1 before the first rows.
-    ``first_ts`` and ``last_ts`` are None while the table is empty.  ``ts_from`` is the column that provides ts, or
+    ``first_ts`` and ``last_ts`` are None while the table is empty.  ``ts_from`` is the column that provides ``ts``, or
     None.
 
     For a tracked table, ``log`` is the schema of the history log, which has one row per change (``storage.periods``).
     For a tracked table, ``rows`` is the number of log rows, and ``keys`` are the key columns of the source.
-    ``auxiliary`` marks an auxiliary view, which only other views read.
+    ``auxiliary`` is true for an auxiliary view, which only other views read.
     """
 
     schema: TableSchema
@@ -164,7 +164,7 @@ class QuarantineRecord(Brief):
 
 @dataclass(frozen=True)
 class Lease:
-    """The right to write or to deliver.  An expired lease stays valid until another process takes it."""
+    """The right of a process to write or to deliver.  An expired lease stays valid until another process takes it."""
 
     name: LeaseName
     token: int
@@ -209,10 +209,10 @@ class QueryDefinition:
     """A query to install, with its owner, text, plan, constants and channels.
 
     ``signature`` and ``plan_body`` belong to the plan.  ``names`` are the range variables in the order of the plan.
-    ``every_us`` is as in ``QueryRecord``.  ``from_instant`` is the start of the answers with ``--from now``, or None
-    without this option.  ``channels`` exclude the cursor.  ``digest`` and ``zone`` are as in ``Subscription`` and apply
-    to each channel.  ``reads`` are the IDs of the queries whose results this query reads.  ``definitions`` are the IDs
-    of the views in the plan.
+    ``every_us`` has the same meaning as in ``QueryRecord``.  ``from_instant`` is the start of the answers with ``--from
+    now``, or None without this option.  ``channels`` does not contain the cursor.  ``digest`` and ``zone`` have the
+    same meaning as in ``Subscription`` and apply to each channel.  ``reads`` are the IDs of the queries whose results
+    this query reads.  ``definitions`` are the IDs of the views in the plan.
     """
 
     name: str
@@ -254,7 +254,7 @@ def table_schema(
 
 
 def results_schema(query_id: int, name: str, columns: Sequence[tuple[str, DataType]]) -> TableSchema:
-    """Return the schema of a query's results as a table.
+    """Return the schema of the table that contains a query's results.
 
     Besides the columns of the query, a result table has ``_first_at`` (the start time of an answer) and ``_ordinal``.
     Duplicate column names get numbers, as in deliveries.  The comparison of column names ignores case.
@@ -270,13 +270,13 @@ def results_schema(query_id: int, name: str, columns: Sequence[tuple[str, DataTy
 class QueryRecord(Brief):
     """A standing query.
 
-    ``tau`` is the t of the last tick.  If ``tau`` is None, the next tick evaluates all instants.  ``next_ordinal`` is
-    the ordinal of the next answer, and the first ordinal is 1.  ``next_due`` is the next instant at which the passage
-    of time alone can add an answer (None: unknown).  ``every_us`` is the time between two runs in microseconds (None:
-    the query runs at each tick).
+    ``tau`` is the instant of the last tick.  If ``tau`` is None, the next tick evaluates all instants.
+    ``next_ordinal`` is the ordinal of the next answer, and the first ordinal is 1.  ``next_due`` is the next instant at
+    which the passage of time alone can add an answer (None: unknown).  ``every_us`` is the time between two runs in
+    microseconds (None: the query runs at each tick).
 
     ``reads`` are the IDs of the queries whose results this query reads.  ``stratum`` is one more than the greatest
-    stratum of the queries ``reads``, or 0 without such queries.  ``last_first_at`` is the latest start time of an
+    stratum of a query in ``reads``, or 0 if ``reads`` is empty.  ``last_first_at`` is the latest start time of an
     answer (None: no answers).  ``replaced_at`` is the time of the last replacement of the text (None: never).
     ``definitions`` are the IDs of the views in the plan.
     """
@@ -316,7 +316,7 @@ class QueryRecord(Brief):
 
     @property
     def results(self) -> TableSchema:
-        """The schema of the answers as a table."""
+        """The schema of the table that contains the answers."""
         return results_schema(self.query_id, self.name, self.columns)
 
     def _brief(self) -> str:
@@ -338,11 +338,11 @@ class Choice:
 
 @dataclass(frozen=True)
 class DuePlan:
-    """The active queries of one plan that must run at an instant.
+    """Those active queries of one plan that must run at an instant.
 
-    The window of a query is the time since its last tick.  ``unbounded`` counts the queries whose window has no start.
-    ``since`` is the earliest start of the other windows, or None.  ``undated`` counts the queries that have a window
-    start but no known due instant.  ``next_due`` is the first known due instant.
+    The window of a query is the time since its last tick.  ``unbounded`` is the number of queries whose window has no
+    start.  ``since`` is the earliest start of a window, or None.  ``undated`` is the number of queries whose window has
+    a start but whose due instant is unknown.  ``next_due`` is the first known due instant.
     """
 
     plan_id: int
@@ -371,7 +371,7 @@ class TickOutput:
     """A Delta table to which a tick adds rows.
 
     ``path`` is relative to the home, and ``name`` is unique within the tick.  The rows of an ``open`` output may or may
-    not be in Delta.  The commit ``version`` contains the rows of a ``written`` output.
+    not be in Delta.  For a ``written`` output, ``version`` is the version of the commit with the rows.
     """
 
     tick_id: int

@@ -24,10 +24,11 @@ from weft.errors import Conflict
 
 @dataclass(frozen=True)
 class ReplacedText:
-    """The text of a query from ``since`` until ``until``.
+    """An earlier text of a query, which applied from ``since`` to ``until``.
 
-    ``tau`` is the query's tau at the replacement (µs UTC), or None if the query had to evaluate all instants.
-    ``from_instant`` is as in ``QueryRecord``.  ``rows`` is the number of answers of this text and all earlier texts.
+    ``tau`` is the query's tau at the replacement (µs UTC).  If the query had to evaluate all instants, ``tau`` is None.
+    ``from_instant`` has the same meaning as in ``QueryRecord``.  ``rows`` is the number of answers of this text and all
+    earlier texts.
     """
 
     sql: str
@@ -51,12 +52,12 @@ class Replacements:
         """Replace the text, plan, owner, timeliness and start of the live query that ``query`` names.
 
         The next tick evaluates all instants from the query's start on.  With ``past``, the new text may add answers
-        with earlier start times, so all direct and indirect readers of the query also evaluate all instants.  A failed
-        query becomes active, and a paused query stays paused.  If text, plan and start are the same, only owner and
-        timeliness change.  The caller must ensure that no tick is planned.
+        with earlier start times.  All direct and indirect readers of the query then also evaluate all instants.  A
+        failed query becomes active, and a paused query stays paused.  If text, plan and start are the same, only owner
+        and timeliness change.  The caller must ensure that no tick is planned.
 
         Raise NotFound if the query does not exist.  Raise Conflict if the query would read its own results.  Raise
-        ClockError if a load has reserved earlier instants than the query's start.
+        ClockError if a load has reserved an instant before the query's start.
         """
         with self._database.changing_under_lease() as connection:
             old = query_named(connection, query.name)
@@ -130,7 +131,7 @@ def _above(readers: Mapping[int, QueryRecord], query_id: int) -> dict[int, Query
 
 
 def _refuse_circle(connection: Connection, query: QueryDefinition, old: QueryRecord) -> dict[int, QueryRecord]:
-    """Return the query's direct and indirect readers.  Raise Conflict if the query would read itself or a reader."""
+    """Return the query's direct and indirect readers.  Raise Conflict if the query would read its own results."""
     above = _above(live_readers(connection), old.query_id)
     for key in query.reads:
         if key == old.query_id or key in above:

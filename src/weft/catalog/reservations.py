@@ -30,7 +30,7 @@ class Reservations:
     def reserve(self, table_id: int, load_id: int, at_least: int = MIN_INSTANT) -> Reservation:
         """Reserve all instants from ``floor`` on for a batch of rows of one table.
 
-        ``floor`` is the latest of ``at_least``, the watermark, and the t of a planned tick.
+        ``floor`` is the latest of ``at_least``, the watermark, and the instant of a planned tick.
         """
         with self._database.changing_under_lease() as connection:
             floor = max(effective_watermark(connection), at_least)
@@ -101,7 +101,7 @@ class Reservations:
 def earliest_reserved(connection: Connection) -> int | None:
     """Return the smallest ts that a running load may still add.  Return None if no load is running.
 
-    Open reservations and loads that hold the watermark count as running loads.
+    A load is running if it has an open reservation or holds the watermark.
     """
     reservations, active = ddl.reservations.c, ddl.active_loads.c
     floors = union_all(
@@ -196,7 +196,7 @@ class Revisions:
     def earliest(self, table_ids: Collection[int], since: int) -> int | None:
         """Return the earliest instant (µs UTC) that loads changed in these tables.
 
-        Only loads with a ts of at least ``since`` count.  Return None if no such load changed the past.
+        Ignore loads whose latest ``ts`` is before ``since``.  Return None if no other load changed the past.
         """
         reservations, revisions = ddl.reservations, ddl.revisions
         wanted = (

@@ -18,7 +18,7 @@ from weft.printable import Brief, counted
 
 SourceKind = Literal["csv", "jsonl", "parquet", "sqlite", "postgres", "changes"]
 Stamps = Literal["clock", "file", "source"]
-"""The origin of the time of a change: the home's clock, the modification time of the file, or a time in the source."""
+"""Where the time of a change comes from: the home's clock, the file's modification time, or a time in the source."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -28,8 +28,8 @@ class SourceRecord(Brief):
     ``location`` is a path or URI.  ``options`` are the other read options, as JSON.  ``polled_at`` is the time of the
     last poll, and ``changed_at`` is the time of the last recorded change (both in microseconds UTC).  ``trouble`` is
     the reason why the last poll failed (None: it succeeded).  ``open_rows`` is the number of rows in the source at its
-    last change.  ``seen`` identifies the state at the last poll, as JSON.  The next poll skips a source in the state
-    ``seen``.
+    last change.  ``seen`` is a JSON text that identifies the state at the last poll.  The next poll skips a source in
+    the state ``seen``.
     """
 
     table_id: int
@@ -113,7 +113,7 @@ class Sources:
             connection.execute(delete(ddl.sources).where(ddl.sources.c.table_id == table_id))
 
     def intend(self, intents: Sequence[tuple[int, int, Mapping[str, Any]]]) -> None:
-        """Record the states (table_id, reservation_id, seen) that ``settle`` will store, in one transaction."""
+        """In one transaction, record the states (table_id, reservation_id, seen) that ``settle`` will store."""
         sources = ddl.sources
         with self._database.changing_under_lease() as connection:
             for table_id, reservation_id, seen in intents:

@@ -53,7 +53,7 @@ class Subscription(Brief):
 
     @property
     def trouble(self) -> str | None:
-        """The reason, in one line, why new answers are not sent at once.  The value is None without a reason."""
+        """One line with the reason why Weft does not send new answers at once, or None."""
         if self.last_error is None:
             return "muted" if self.muted else None
         why = self.last_error.splitlines()[0]
@@ -76,8 +76,8 @@ class Subscriptions:
     ) -> Subscription:
         """Subscribe a channel to a query.  The delivery starts with the answer after ``delivered``.
 
-        Raise Conflict if the query already has the channel, or if another query writes to the same file.  Raise
-        Conflict also if an earlier subscription of the query to this channel has a pending message.
+        Raise Conflict if the query already has the channel, or if another query writes to the same file.  Also raise
+        Conflict if an earlier subscription of the query to this channel has a pending message.
         """
         return self.add_all(query_id, [channel], delivered, digest=digest, zone=zone)[0]
 
@@ -133,8 +133,8 @@ class Subscriptions:
     def waiting(self, at: int, now: int | None) -> tuple[tuple[Subscription, QueryRecord], ...]:
         """Return (subscription, query) for each subscription that can send answers now, ordered by subscription ID.
 
-        Pauses end by the wall-clock time ``at``.  Digests are due by ``now``, the time of the home's clock (None: no
-        time yet).  Both times are in microseconds UTC.
+        A pause is over if its end is not after the wall-clock time ``at``.  A digest is due if its due time is not
+        after ``now``, the time of the home's clock (None: no time yet).  Both times are in microseconds UTC.
         """
         subscriptions = ddl.subscriptions.c
         return self._with_queries(
@@ -148,7 +148,7 @@ class Subscriptions:
     def digests_due(self, now: int) -> tuple[tuple[Subscription, QueryRecord], ...]:
         """Return (subscription, query) for each due digest of a live query.
 
-        A digest is due if its due time is unknown, or not after ``now`` on the home's clock.
+        A digest is due if its due time is unknown, or not after ``now``.  ``now`` is the time of the home's clock.
         """
         subscriptions = ddl.subscriptions.c
         return self._with_queries(
@@ -205,7 +205,7 @@ class Subscriptions:
             change_subscription(connection, sub_id, digest_at=digest_at)
 
     def note_failure(self, sub_id: int, error: str, next_attempt_at: int | None) -> Subscription:
-        """Record a failure that has no failed message."""
+        """Record a failure that occurred before a message was recorded."""
         with self._database.changing_under_lease("deliver") as connection:
             return fail_subscription(connection, sub_id, error, next_attempt_at)
 

@@ -19,7 +19,7 @@ _PERIODS = (VALID_FROM, VALID_TO)
 
 
 class Tables:
-    """The tables of a home.  IDs of tables are never reused, nor are IDs of columns within a table."""
+    """The tables of a home.  IDs of tables are never reused.  Within a table, IDs of columns are never reused."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -39,7 +39,7 @@ class Tables:
         Weft adds a column ``ts TIMESTAMP NOT NULL`` if ``columns`` does not contain ``ts``.  An ``authored`` table also
         gets the column ``_by STRING`` for the user who appended the row.  A tracked table also gets the columns
         ``valid_from`` and ``valid_to``.  ``keys`` and ``ts_from`` are case-insensitive column names.  The record
-        contains the exact names without duplicates.
+        contains ``keys`` and ``ts_from`` in the spelling of ``columns``, without duplicates.
 
         Raise Conflict if the name is taken.  Raise Refused for invalid names, columns or keys.
         """
@@ -194,7 +194,7 @@ def _named(connection: Connection, name: str) -> TableRecord:
 
 
 def read_tables(connection: Connection, table_id: int | None = None) -> tuple[TableRecord, ...]:
-    """Return all tables, or only the table ``table_id``, in the caller's transaction."""
+    """Return all tables, or only the table with the ID ``table_id``, in the caller's transaction."""
     wanted = select(ddl.tables).order_by(ddl.tables.c.table_id)
     of_columns = select(ddl.columns).order_by(ddl.columns.c.table_id, ddl.columns.c.column_id)
     if table_id is not None:
@@ -271,7 +271,7 @@ def _add_columns(connection: Connection, table_id: int, first_id: int, columns: 
 
 
 def _extend(connection: Connection, table: TableRecord, name: str, kind: DataType) -> None:
-    """Keep fields that other writers have added in the meantime."""
+    """Keep the fields that other writers have added since the caller read the table."""
     column = table.stored.column(name)
     if column is not None and column.type.shape is not None and kind.shape is not None:
         extended = DataType.of_json(column.type.shape.extended(kind.shape))

@@ -2,7 +2,7 @@
 
 Before Weft computes a tick, the catalog records the plan and the clock of the tick.  The commit records the outcome for
 each query.  An interrupted tick runs again with its recorded clock and queries (design section 6).  The second run adds
-the same rows, because new rows have no ts before the tick's t.
+the same rows, because no new row has a ``ts`` before the instant of the tick.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Ticks:
         self._database = database
 
     def plan(self, t: int, choice: Choice, at: int) -> TickRecord:
-        """Plan a tick at ``t`` and record the tau of each query in the tick.
+        """Plan a tick at the instant ``t`` and record the ``tau`` of each of its queries.
 
         The tick runs the chosen queries, and all active queries whose results the chosen queries read.  Raise
-        ClockError if ``t`` is before the watermark or after the start of an open reservation.  In a wall home, also
+        ClockError if ``t`` is before the watermark or after the start of an open reservation.  With a wall clock, also
         raise ClockError if ``t`` is after the wall-clock time ``at``.  Raise Conflict if an earlier tick is unfinished.
         """
         with self._database.changing_under_lease() as connection:
@@ -157,7 +157,7 @@ class Ticks:
                 )
 
     def abandon(self, tick_id: int) -> None:
-        """Abandon a planned tick without written outputs.  Another tick may then run at the same t."""
+        """Abandon a planned tick without written outputs.  Another tick may then run at the same instant."""
         with self._database.changing_under_lease() as connection:
             _require_planned(connection, tick_id)
             connection.execute(update(ddl.ticks).where(ddl.ticks.c.tick_id == tick_id).values(state="abandoned"))
@@ -256,7 +256,7 @@ def _count(connection: Connection, tick: TickRecord, counts: Mapping[int, Count]
 
 
 def _count_together(connection: Connection, tick: TickRecord, counts: Mapping[int, Count], *, everything: bool) -> None:
-    """Record the outcomes of queries whose windows end at the tick's t."""
+    """Record the outcomes of queries whose windows end at the instant of the tick."""
     members, queries = ddl.tick_queries, ddl.queries
     common = Counter((c.rows, c.reason, c.next_due) for c in counts.values()).most_common(1)[0][0]
     rows, reason, due = common
@@ -291,7 +291,7 @@ def _count_together(connection: Connection, tick: TickRecord, counts: Mapping[in
 
 
 def _count_one_by_one(connection: Connection, tick: TickRecord, counts: Mapping[int, Count]) -> None:
-    """Record the outcomes of queries whose windows end before the tick's t."""
+    """Record the outcomes of queries whose windows end before the instant of the tick."""
     members, queries = ddl.tick_queries, ddl.queries
     for query_id, count in counts.items():
         connection.execute(

@@ -1,10 +1,10 @@
 """Store temporal views with their definitions and their last refresh.
 
-Only other views read an *auxiliary* view (``derivation.temporal.auxiliary``).  Weft deletes an auxiliary view together
-with its last reader.
+Only other views read an *auxiliary* view (``derivation.temporal.auxiliary``).  Weft deletes an auxiliary view that no
+view reads any more.
 
-A tracked table with the same name stores the periods of a view (``storage.periods``).  Before a refresh at t, the
-watermark advances to the instant after t, so all later rows have a ts after t.
+A tracked table with the same name stores the periods of a view (``storage.periods``).  Before a refresh, the watermark
+advances to the instant after the refresh.  All later rows therefore have a ``ts`` after the refresh.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Mode = Literal["eager", "batched", "auxiliary"]
 """The time at which a view is refreshed.
 
 An ``eager`` view is refreshed after each poll that changed a table in the view's query.  A ``batched`` view is
-refreshed on each read and on request.  An ``auxiliary`` view is refreshed together with its readers.
+refreshed on each read and on request.  An ``auxiliary`` view is refreshed with the views that read it.
 """
 
 
@@ -91,8 +91,8 @@ class Views:
     ) -> ViewRecord:
         """Create the table and the definition of a view.
 
-        ``depends_on_now`` is as in ``algebra.relation.ViewSchema``.  For an auxiliary view, ``name`` is only the start
-        of the name.  Raise Conflict if the name is taken.  Raise Refused if the name or the columns are invalid.
+        ``depends_on_now`` has the same meaning as in ``ViewSchema``.  For an auxiliary view, ``name`` is only
+        the start of the name.  Raise Conflict if the name is taken.  Raise Refused for an invalid name or column.
         """
         listed = json.dumps({str(key): list(columns) for key, columns in sorted(reads.items())})
         with self._database.changing_under_lease() as connection:
@@ -132,8 +132,8 @@ class Views:
     def begin(self, t: int) -> None:
         """Advance the watermark to the instant after ``t``.  Only a refresh at ``t`` can then add rows at ``t``.
 
-        Raise ClockError if ``t`` is before the watermark, or if a load may still add rows at or before ``t``.  Raise
-        ClockError also if a tick has already passed ``t``.
+        Raise ClockError if ``t`` is before the watermark, or if a load may still add rows at or before ``t``.  Also
+        raise ClockError if a tick has already passed ``t``.
         """
         with self._database.changing_under_lease() as connection:
             watermark = effective_watermark(connection)
@@ -148,9 +148,9 @@ class Views:
                 set_home(connection, t0=t)
 
     def present(self, clock: int) -> int:
-        """Return the current instant of a replay home whose clock is at ``clock`` (µs UTC).
+        """Return the current instant of a home with a replay clock.  ``clock`` is the time of the clock (µs UTC).
 
-        A refresh at t sets the clock to the instant after t.  Until the next load or tick, the current instant is t.
+        A refresh sets the clock to the next instant, but the instant of the refresh is current until a load or tick.
         """
         with self._database.reading() as connection:
             last = max((view.tau for view in _read(connection) if view.tau is not None), default=None)

@@ -1,4 +1,4 @@
-"""Create tables that people append rows to, such as annotations (Tapestry, section 8).
+"""Create tables to which people append rows, such as annotations (Tapestry, section 8).
 
 The column ``_by`` records who appended each row.
 
@@ -49,7 +49,7 @@ def make_table(
 def append_rows(
     to: OpenHome, name: str, read: Reader, user: str, source: str, timing: Timing = DEFAULT_TIMING
 ) -> Summary:
-    """Append the rows that ``read`` returns to a table, with ``user`` as their author.
+    """Append rows to a table. ``read`` returns the rows, and ``user`` is their author.
 
     ``timing.ts_from`` names the column with the event times: a column of the table, or an additional column ``ts``. On
     a wall-clock home, a row too far ahead of the clock is quarantined.
@@ -124,7 +124,7 @@ def _own_times(piece: pa.Table, ts_from: str, source: str, before: int) -> pa.Ch
 def _batch(to: OpenHome, rows: pa.Table, timing: Timing, source: str) -> Batch:
     """Return the rows as one batch. Rows too far ahead of a wall clock are rejected.
 
-    The source name of a rejected record contains the time of the append. A repeated append thus adds new records.
+    The source name of a rejected record contains the time of the append. A repeated append adds new records.
     """
     if timing.ts_from is None:
         return Batch(rows, (), rows.num_rows)

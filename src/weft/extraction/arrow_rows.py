@@ -1,7 +1,7 @@
 """Convert Arrow rows strictly to the columns of a table: no value is rounded, truncated or converted to another kind.
 
-Two conversions are not strict. Nanoseconds are truncated to microseconds, as in Parquet files. DOUBLE is rounded to
-FLOAT.
+Two conversions are not strict. Nanoseconds are truncated to microseconds, as in Parquet files. DOUBLE values are
+rounded to FLOAT.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def from_arrow(
     DECIMAL, FLOAT, DOUBLE and integer columns accept integers in their range. A DECIMAL column accepts a float if the
     shortest decimal form of the float fits. Timestamps may have any unit. Timestamps without a time zone are UTC.
 
-    pandas stores integers with missing values as floats. With ``of_pandas``, integer columns therefore accept integral
-    floats below 2**53. With ``of_pandas``, DATE columns accept timestamps at midnight.
+    pandas stores integers with missing values as floats. If ``of_pandas`` is True, integer columns therefore accept
+    integral floats below 2**53, and DATE columns accept timestamps at midnight.
 
     Raises Refused for any other value. The error names the row (from 1), the column and the value.
     """

@@ -87,7 +87,7 @@ def printable(name: str) -> str:
 
 @dataclass(frozen=True)
 class Batch:
-    """Accepted rows and rejected records of one part of a load. ``read`` is the number of both.
+    """Accepted rows and rejected records of one part of a load. ``read`` is the total number of rows and records.
 
     If the load may still reject rows, ``origins`` contains the record of each row in order.
     """
@@ -99,7 +99,7 @@ class Batch:
 
 
 def arrow_schema(columns: Sequence[tuple[str, DataType]]) -> pa.Schema:
-    """Return the schema of a batch with these columns."""
+    """Return the schema of a batch with the given columns."""
     fields = [pa.field(name, arrow_type(kind)) for name, kind in columns]
     return pa.schema([*fields, pa.field(OWN_TIME, pa.int64()), pa.field(SEQ, pa.int64())])
 
@@ -157,12 +157,13 @@ Late = Literal["stamp", "refuse", "quarantine"]
 class Timing:
     """The options that determine the ``ts`` of each row in a load.
 
-    - ``ts_from`` names the column with the event times of the rows. Without ``ts_from``, rows get the time of the
+    - ``ts_from`` names the column with the event times of the rows. If ``ts_from`` is None, rows get the time of the
       home's clock.
-    - ``order`` is ``own`` or ``arrival``. With ``own``, the event time of a row becomes its ``ts``. With ``arrival``,
+    - ``order`` is ``own`` or ``arrival``. For ``own``, the event time of a row becomes its ``ts``. For ``arrival``,
       ``ts`` is the running maximum of the event times in the source.
-    - ``late`` applies to a row whose event time is before the watermark. With ``stamp``, the row gets the watermark as
-      its ``ts``. With ``refuse``, the load stores nothing. With ``quarantine``, the row goes to quarantine.
+    - ``late`` determines what happens to a row whose event time is before the watermark. For ``stamp``, the row gets
+      the watermark as its ``ts``. For ``refuse``, the load fails and stores nothing. For ``quarantine``, the row goes
+      to quarantine.
     - An event time may be at most ``future_us`` microseconds ahead of the wall clock.
     - ``hold`` stops the watermark until the load is done.
 
@@ -208,7 +209,7 @@ class Timing:
 
     @classmethod
     def of_options(cls, options: dict[str, object]) -> Timing:
-        """Return the timing that ``options`` describes. Loads of older versions stored only ``ts_from``."""
+        """Return the timing that ``options`` describes. Older versions of Weft stored only ``ts_from`` for a load."""
         return cls(**{name: options[name] for name in _KEPT if name in options})  # type: ignore[arg-type]
 
 

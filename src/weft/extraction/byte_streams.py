@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, Final, Literal
 from weft.extraction.batches import MAX_LINE, MAX_RECORD, RawRecord
 
 DAMAGE: Final = (OSError, EOFError, zlib.error, lzma.LZMAError)
-"""The errors that a damaged or truncated file raises. A load continues after such an error."""
+"""The errors that a damaged or truncated file raises. A load continues after an error from a damaged file."""
 
 COMPRESSED: Final = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00")
 """The magic numbers of gzip, bzip2 and xz."""

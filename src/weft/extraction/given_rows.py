@@ -169,7 +169,7 @@ def _pandas(rows: Any, columns: Columns) -> Pieces:
 
 
 def _with_levels(rows: Any, columns: Columns) -> Any:
-    """Return the DataFrame with the named index levels as columns. An index level that equals a column is dropped."""
+    """Return the DataFrame with the named index levels as columns. An index level that repeats a column is dropped."""
     same = [
         place
         for place, name in enumerate(rows.index.names)

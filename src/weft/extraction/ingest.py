@@ -130,7 +130,7 @@ def existing(catalog: CatalogParts, name: str) -> TableRecord | None:
 
 
 def untracked(table_record: TableRecord) -> TableRecord:
-    """Return the table unchanged. Raise Refused for a tracked table, which accepts no loads."""
+    """Raise Refused for a tracked table, which accepts no loads. Return any other table."""
     if table_record.tracked:
         raise Refused(
             f"{table_record.name} is a tracked table, and only its source changes the table",
@@ -153,15 +153,15 @@ def ingest_file(
     """Load CSV, JSON lines and Parquet files into ``table`` as one load. Create the table if necessary.
 
     ``items`` are files, folders, patterns or byte streams. If ``timing.ts_from`` is set, the rows of several files are
-    merged by their event times. Without ``timing.ts_from``, the files are loaded in order. A file that was loaded
-    before is skipped.
+    merged by their event times. If ``timing.ts_from`` is None, the files are loaded one after another. A file that was
+    loaded before is skipped.
 
-    The first load of a table sets its ``keys``. In a table with keys, rows that are already stored are skipped. With
-    ``evolve``, new columns of the files are added to the table. On a wall-clock home, a row more than
+    The first load of a table sets its ``keys``. In a table with keys, rows that are already stored are skipped. If
+    ``evolve`` is True, new columns of the files are added to the table. On a wall-clock home, a row more than
     ``timing.future_us`` ahead of the clock goes to quarantine.
 
     Raises NotFound, ExtractionError, LeaseBusy and StorageError. Raises Refused if the columns or keys do not match the
-    table, or if ``timing`` forbids a row. Raises Conflict while another load of one of the files runs.
+    table, or if ``timing`` forbids a row. Raises Conflict while another load reads one of the files.
     """
     several = [items] if isinstance(items, str | os.PathLike) or not isinstance(items, Sequence) else items
     with input_files(several) as found_here:
@@ -216,8 +216,8 @@ def _file_load(
 ) -> Load | None:
     """Register the load and return it.
 
-    Return None if the table, the loads of these files or the watermark have changed in the meantime. The watermark is
-    not checked if ``watermark`` is None.
+    Return None if the table, the loads of the files or the watermark have changed in the meantime. The watermark is not
+    checked if ``watermark`` is None.
     """
     digest_of_all = digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
     files = [(source.name, own) for source, own in zip(sources, digests, strict=True)] if len(digests) > 1 else []
@@ -242,7 +242,7 @@ def _file_load(
 
 
 def _refuse_half_loaded(table: TableRecord, before: Mapping[str, LoadRecord], digest_of_all: str) -> None:
-    """Raise Conflict if another load of a file died and the table has no keys to recognize its rows."""
+    """Raise Conflict if another load of one of the files is unfinished and the table has no keys."""
     other = next((load for load in before.values() if load.digest != digest_of_all), None)
     if other is not None and not table.keys:
         raise Conflict(

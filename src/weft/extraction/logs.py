@@ -1,7 +1,7 @@
 """Load a log of temporal logic: one table for each predicate, and one for all time points, including empty ones.
 
-The column ``tp`` of a predicate's table is the number of the time point. The numbers continue from one log to the next.
-Time points are stored last. The rows of a time point are therefore stored before a tick reads it.
+The column ``tp`` of a predicate's table is the number of the time point. The numbering of time points continues from
+one log to the next. Time points are stored last. The rows of a time point are therefore stored before a tick reads it.
 
 If a load dies, repeat it before loading another log. The tables identify the log by its digest. The repeated load
 continues where the first load stopped.
@@ -225,7 +225,7 @@ def _require_same(table: TableRecord | None, columns: Columns) -> None:
 class LogRows:
     """The rows of one table, written to the file ``path``. ``rows`` is the number of rows.
 
-    The column named ``number`` contains the numbers of the time points.
+    ``number`` is the name of the column with the numbers of the time points.
     """
 
     path: Path

@@ -1,7 +1,7 @@
 """Merge the batches of several sources by the event times of the rows.
 
-The sort key of a row is the greatest event time so far in its source. The rows of a source therefore stay in order.
-Rows with the same key follow the order of the sources. Batch boundaries do not influence the result.
+The sort key of a row is the greatest event time in its source up to the row. The rows of a source therefore stay in
+order. Rows with the same key follow the order of the sources. Batch boundaries do not influence the result.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BEFORE_ALL: Final = -(2**62)
 
 @dataclass(frozen=True)
 class Timed:
-    """A source of rows with event times from ``begins`` (µs UTC) on. A call of ``batches`` starts reading.
+    """A source of rows. No event time is before ``begins`` (µs UTC). A call of ``batches`` starts reading.
 
     If the files of a merge rarely overlap in time, only a few of them are open at once.
     """
@@ -60,13 +60,13 @@ class _Source:
 
     @property
     def until(self) -> tuple[int, int]:
-        """The sort key of the last waiting row, and the number of the source."""
+        """The sort key of the last waiting row, and the number of the row's source."""
         assert self.places is not None
         return self.places[-1].as_py(), self.number
 
     def take(self, until: int, inclusive: bool) -> tuple[pa.Table, pa.Array, tuple[RejectedRecord, ...]]:
-        """Remove and return the waiting rows with sort keys less than ``until``. With ``inclusive``, also remove the
-        rows with the sort key ``until``.
+        """Remove and return the waiting rows with sort keys less than ``until``. If ``inclusive`` is True, also remove
+        the rows with the sort key ``until``.
         """
         assert self.rows is not None and self.places is not None
         before = pc.less_equal(self.places, until) if inclusive else pc.less(self.places, until)

@@ -37,7 +37,7 @@ _EXACT_DIGITS_OF_FLOAT: Final = 9
 
 
 def is_of(text: str, shape: DataType, *, closed: bool = False) -> bool:
-    """Return whether a JSON text matches the type. With ``closed``, the text may have no fields beyond the type.
+    """Return whether a JSON text matches the type. If ``closed`` is True, the text may have no fields beyond the type.
 
     >>> kind = DataType.parse_nested("STRUCT<a: INT, b: ARRAY<STRING>>")
     >>> is_of('{"a": 1, "b": [null, "x"]}', kind), is_of('{"a": "1"}', kind), is_of("[]", kind)

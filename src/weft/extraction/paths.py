@@ -4,8 +4,8 @@ A path that a user names may be a regular file, a folder, or a link to either. A
 must be a regular file. Links in a folder are not followed, because they may lead out of the folder. Pipes, sockets and
 devices are refused without blocking.
 
-However, a stream that this process already has open may be read. The user names such a stream by its file descriptor,
-``/dev/stdin`` or ``/dev/fd/N``. For ``<(command)``, a shell passes ``/dev/fd/N``.
+However, Weft may read a stream that this process has already opened. The user names an open stream by its file
+descriptor, ``/dev/stdin`` or ``/dev/fd/N``. For ``<(command)``, a shell passes ``/dev/fd/N``.
 
 All errors are OSErrors. The ``strerror`` of an error describes the problem with the path.
 """
@@ -62,7 +62,7 @@ def kind_of_path(path: Path) -> Kind:
 
 
 def opened(path: Path, *, streams: bool = False) -> io.FileIO:
-    """Open a regular file. With ``streams``, also open a file descriptor of this process. Raises OSError.
+    """Open a regular file. If ``streams`` is True, also open a file descriptor of this process. Raises OSError.
 
     Opening a pipe does not block. The kind is checked after opening, because another process may replace the file.
     """

@@ -32,7 +32,8 @@ def quarantine(
 ) -> int:
     """Store the bytes of the records, then add the records to the index. Return the number of new records.
 
-    The bytes are durable before the index refers to them. ``options`` returns the options for a retry. ``at`` is in µs.
+    The bytes are durable before the index refers to them. ``options`` computes the options for a retry. ``at`` is in
+    µs.
     """
     if not rejected:
         return 0

@@ -26,7 +26,11 @@ from weft.storage.local_sql import connect
 
 @dataclass(frozen=True, repr=False)
 class Retried(Brief):
-    """The result of a retry. ``read`` records left the quarantine, ``kept`` records remain, ``stored`` rows are new."""
+    """The result of a retry.
+
+    ``read`` is the number of records that left the quarantine. ``kept`` is the number of records that remain in the
+    quarantine. ``stored`` is the number of new rows.
+    """
 
     read: int = 0
     kept: int = 0
@@ -41,12 +45,12 @@ class Retried(Brief):
 def retry(
     to: OpenHome, ids: Collection[int] | None = None, *, late: Late | None = None, future_us: int | None = None
 ) -> Retried:
-    """Retry the open records of the quarantine with the options of their loads. With ``ids``, retry only these records.
+    """Retry the open records of the quarantine with the options of their loads. ``ids`` selects some of the records.
 
     ``late`` and ``future_us`` override the options of the loads (see :class:`~weft.extraction.batches.Timing`). A late
-    record remains unless ``late`` is ``stamp``. If a record can now be read, its rows are stored. If a record still
-    cannot be read, its reason is updated. A retry that died can be repeated and stores nothing twice. Raises NotFound
-    for an id without an open record. Raises StorageError for missing bytes.
+    record stays in quarantine unless ``late`` is ``stamp``. If a record can now be read, its rows are stored. If a
+    record still cannot be read, its reason is updated. A retry that died can be repeated and stores nothing twice.
+    Raises NotFound for an id without an open record. Raises StorageError for missing bytes.
     """
     open_records = {record.quarantine_id: record for record in to.catalog.quarantine.all()}
     missing = sorted(set(ids or ()) - set(open_records))

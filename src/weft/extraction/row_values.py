@@ -60,7 +60,7 @@ def no_column(name: object, columns: Columns, where: str) -> Refused:
 def wrong_value(name: str, kind: DataType, value: str, where: str, hint: str | None = None) -> Refused:
     """Return the error for a printed ``value`` that does not fit its column's type.
 
-    Without ``hint``, the hint of the error describes the accepted values.
+    If ``hint`` is None, the hint of the error describes the accepted values.
     """
     cut = value if len(value) <= 60 else f"{value[:60]}…"
     return Refused(

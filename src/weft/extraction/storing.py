@@ -36,8 +36,8 @@ LEASE_WAIT_US: Final = 120 * 1_000_000
 class Summary(Brief):
     """The result of a load. All counts are numbers of rows.
 
-    - ``known`` rows were already stored. ``differ`` is the number of known rows whose values differ from the stored
-      row. The stored row does not change.
+    - ``known`` is the number of rows that were already stored. ``differ`` is the number of rows that were already
+      stored with other values. The stored values do not change.
     - ``late`` counts the stored rows whose event time was before the watermark. A late row gets the watermark as its
       ``ts`` (design section 1).
     - ``first_ts`` and ``last_ts`` are the first and the last ``ts`` of the stored rows, or None.
@@ -68,9 +68,9 @@ class Summary(Brief):
 class Load:
     """A load that is registered in the catalog.
 
-    ``options`` are the options for retrying rejected records. ``by_source`` adds options for each source. An earlier
-    run of this load stored ``already`` rows. In a table with keys, ``already`` is None. ``aside`` maps each source to
-    the positions of the records that an earlier run quarantined.
+    ``options`` are the options for retrying rejected records. ``by_source`` adds options for each source. ``already``
+    is the number of rows that an earlier run of this load stored. In a table with keys, ``already`` is None. ``aside``
+    maps each source to the positions of the records that an earlier run quarantined.
     """
 
     to: OpenHome
@@ -144,9 +144,9 @@ def check_row_times(
 ) -> int | None:
     """Check whether the times of a load's rows will be refused. The check runs before the load changes anything.
 
-    Return the watermark used for the check, or None if no check is needed. The caller must not begin the load at
-    another watermark. Raises Refused for late rows if ``timing`` refuses late rows. Raises ClockError for rows without
-    an event time on a replay home whose clock is not set.
+    Return the watermark used for the check, or None if no check is needed. If the watermark changes before the load
+    begins, the caller must repeat the check. Raises Refused for late rows if ``timing`` refuses late rows. Raises
+    ClockError for rows without an event time on a replay home whose clock is not set.
     """
     unset = replay_without_clock(to.catalog.home())
     if timing.ts_from is None and unset:

@@ -39,8 +39,8 @@ def from_json(lines: Iterable[bytes], columns: Columns, source: str) -> Iterator
     """Yield a row for each line that is not blank, as a dict of column values. Missing names become NULL.
 
     Nothing is converted: a number is not a text, and a text is not a number. DATE and TIMESTAMP are ISO 8601 strings. A
-    time without a zone is read as UTC. DECIMAL may be a string. BINARY is a string of hexadecimal digits. Raises
-    Refused for any other value. The error names the line and the column.
+    time without a zone is read as UTC. A DECIMAL value may also be a string. BINARY is a string of hexadecimal digits.
+    Raises Refused for any other value. The error names the line and the column.
     """
     model = _model(tuple(columns))
     nested = any(kind.shape is not None for _, kind in columns)

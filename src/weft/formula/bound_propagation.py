@@ -1,4 +1,4 @@
-"""Copy subformulas from the left side of an AND into the right side, to bound variables there.
+"""Copy subformulas from the left side of an AND into the right side to limit the values of the variables there.
 
 A subformula is copied only if the right side needs the bound.  The module also pushes negations inwards past AND and
 OR, and removes double negations.
@@ -12,11 +12,11 @@ from weft.formula.renaming import without_clashes
 
 
 def propagate_bounds(formula: Formula) -> Formula:
-    """Copy bounds into a formula, from the outermost subformula inwards.  If duplicates do not count, the answers are
-    the same.
+    """Copy bounds into a formula, from the outermost subformula inwards.  Under set semantics, the answers remain the
+    same.
 
-    Bounds from outside a SINCE are not copied into the SINCE, because the formula would then look ahead.  Instead, the
-    answers of the right side of a SINCE within the interval bound the left side.
+    Bounds from outside a SINCE are not copied into the SINCE, because the formula would then look ahead.  The bounds of
+    the left side come from the answers of the right side within the interval.
     """
     match formula:
         case And(left=left, right=right):
@@ -107,7 +107,7 @@ def _of_conjunction(left: Formula, right: Formula) -> set[Variable]:
 
 
 def negations_inwards(formula: Formula) -> Formula:
-    """Push negations inwards past AND and OR.  If duplicates do not count, the answers are the same.
+    """Push negations inwards past AND and OR.  Under set semantics, the answers remain the same.
 
     >>> from weft.formula.written import written
     >>> one, other = algebra.Atom("P", ()), algebra.Atom("Q", ())

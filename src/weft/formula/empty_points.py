@@ -28,7 +28,7 @@ def relevant(formula: Formula) -> Callable[[TimePoint], bool]:
 
 
 def _constants(atoms: Iterable[algebra.Atom]) -> dict[int, set[object]]:
-    """Return the constants of each column that has a constant in all atoms of the predicate."""
+    """For each column with a constant in all atoms of the predicate, return the constants."""
     constants: dict[int, set[object]] = {}
     free: set[int] = set()
     for atom in atoms:

@@ -100,7 +100,7 @@ class Lowering:
         return self.types.new()
 
     def exists(self, bound: Scope, inner: Formula) -> Formula:
-        """Return EXISTS over those bound variables that the body uses, or only the body."""
+        """Return EXISTS over those bound variables that the body uses, or the body alone if it uses none."""
         free = free_variables(inner)
         used = tuple(variable for name, kind in bound.items() if (variable := Variable(name, kind)) in free)
         return algebra.Exists(used, inner) if used else inner
@@ -185,7 +185,7 @@ class Lowering:
         return within
 
     def _unique(self, name: str) -> str:
-        """Return ``name``, with a number appended if another fixpoint relation has this name."""
+        """Return ``name``.  If another fixpoint relation has this name, append a number."""
         numbered = (f"{name}_{number}" for number in count(2))
         unique = next(each for each in chain((name,), numbered) if each not in self.taken)
         self.taken.add(unique)
@@ -227,7 +227,7 @@ class Lowering:
                 raise self.refused(written.at, "this is not a formula")
 
     def of_signature(self, written: syntax_tree.Applied, scope: Scope) -> Formula:
-        """Translate an atom.  Raise FormulaError if its predicate is not in the signature."""
+        """Translate an atom.  Raise FormulaError if the signature does not contain the predicate of the atom."""
         predicate = self.signature.get(written.name)
         if predicate is None:
             known = ", ".join(sorted(self.signature)) or "none"

@@ -8,7 +8,7 @@ and practice of runtime monitoring, section 5.3).  Bounds are copied only within
 make MonPoly look ahead.
 
 For evaluation, the module rewrites a formula so that each comparison is on the right side of an AND.  On the right side
-of an AND, an equality may bind a variable, and all other comparisons filter (``weft.algebra.formula.And``).
+of an AND, an equality may bind a variable, and all other comparisons filter rows (``weft.algebra.formula.And``).
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class SafeRangeViolation:
 def monitorable(formula: Formula, *, counts: bool = False, text_of: Callable[[Formula], str] = written) -> Formula:
     """Return an equivalent formula that passes the check.
 
-    Raise FormulaError with the reason if no such formula is found.  With ``counts``, duplicates matter, and the
-    function accepts a formula only as written.  ``text_of`` prints the faulty subformula for the error.
+    Raise FormulaError with the reason if no equivalent formula passes.  With ``counts``, duplicates matter, and the
+    function does not rewrite a formula that fails the check.  ``text_of`` prints the faulty subformula for the error.
     """
     refused = safe_range_violation(formula)
     if refused is None:
@@ -162,7 +162,7 @@ def compares(formula: Formula) -> bool:
 
 
 def compares_with(given: set[Variable], formula: Formula) -> bool:
-    """Return whether the variables ``given`` are sufficient to evaluate a comparison or to bind its other variable."""
+    """Return whether ``given`` has enough variables to evaluate a comparison or to bind its other variable."""
     match formula:
         case algebra.Comparison(operator="=", left=left, right=right):
             binds = (isinstance(left, Variable) and set(variables_of(right)) <= given) or (

@@ -50,7 +50,7 @@ class _Log:
         self.readers = {name: tuple(map(_reader, predicate.types)) for name, predicate in known.items()}
 
     def _words(self) -> Iterator[tuple[str, str]]:
-        """Yield (kind, text) for each token, and then ``("end", "")`` without end."""
+        """Yield (kind, text) for each token.  After the last token, yield ``("end", "")`` forever."""
         ended = False
         while not ended:
             chunk = self.stream.read(_CHUNK)

@@ -1,6 +1,6 @@
 r"""Translate regular expressions of OCaml's library Str, which MonPoly uses, to RE2.
 
-In Str, ``\( \)`` are groups and ``\|`` is a choice.  Without the backslash, these characters are literal.  ``^`` and
+In Str, ``\( \)`` are groups and ``\|`` is a choice.  Parentheses and ``|`` without a backslash are literal.  ``^`` and
 ``$`` match at the ends of lines.  A character set has no escapes.  RE2 has no back references (``\1``).
 """
 

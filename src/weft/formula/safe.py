@@ -1,12 +1,12 @@
 """Rewrite a formula over an infinite domain so that each of its parts has finitely many answers.
 
 DejaVu quantifies over all values, including values that no event has shown.  A formula is *finite* if it has finitely
-many answers at each time point.  For example, an event is finite.  For each operator, this module writes an equivalent
-formula with finite parts:
+many answers at each time point.  For example, the atom of an event is finite.  For each operator, this module writes an
+equivalent formula with finite parts:
 
 - The module pushes ¬ inwards.  In a conjunction, the finite parts come first, and the other parts filter their answers.
-- ∃x is true if each part with x is the negation of a finite formula.  In this case, some value of x satisfies none of
-  the finite formulas.
+- ∃x is true if each part with x is the negation of a finite formula, because some value of x satisfies none of the
+  finite formulas.
 - A SINCE needs a rewrite if its left side has a variable that its right side does not have.  The new formula states
   that the right side held at some time, and that the left side has held since then.
 - All other formulas are split by x (``unseen_values``).  The value of x has either been seen before, or behaves like
@@ -46,14 +46,14 @@ FIRST = Not(Previous(ALWAYS, TRUE))
 
 
 class Safe:
-    """A rewriter of formulas to finite parts.  ``occurrences`` contains the event atoms of each variable."""
+    """A rewriter that makes all parts finite.  ``occurrences`` contains the event atoms of each variable."""
 
     def __init__(self, occurrences: Occurrences) -> None:
         self.occurrences = occurrences
         self._known: dict[Formula, Formula | None] = {}
 
     def finite(self, formula: Formula) -> Formula | None:
-        """Return an equivalent formula with finite parts.  Return None if Weft finds no such formula.
+        """Return an equivalent formula with finite parts.  Return None if Weft finds no equivalent formula.
 
         A variable that does not affect the answers may be missing in the result.
         """
@@ -177,7 +177,7 @@ class Safe:
         return part, equivalent if chain is None else And(chain, equivalent)
 
     def _is_seen(self, part: Formula) -> bool:
-        """Return whether a part only states that the value of a variable was seen.  Such a part filters nothing."""
+        """Return whether a part only states that the value of a variable was seen, and therefore filters nothing."""
         return any(part == self.occurrences.seen(variable) for variable in free(part))
 
     def _distributed(self, waiting: Sequence[Formula], chain: Formula | None) -> Formula | None:

@@ -34,7 +34,7 @@ def below(formula: Written) -> tuple[Written, ...]:
 
 
 def over(formula: Written, parts: tuple[Written, ...]) -> Written:
-    """Replace the direct subformulas of a formula.  ``parts`` are in the order of ``below``."""
+    """Replace the direct subformulas of a formula.  ``parts`` and the result of ``below`` have the same order."""
     match formula:
         case syntax_tree.Holds() | syntax_tree.Applied() | syntax_tree.Compared() | syntax_tree.Matched():
             return formula
@@ -141,7 +141,7 @@ def renamed(formula: Written, names: Renaming, fresh: Callable[[str], str]) -> W
 def _rename_clashing(
     bound: tuple[str, ...], names: Renaming, fresh: Callable[[str], str]
 ) -> tuple[tuple[str, ...], Renaming]:
-    """Rename the bound variables that clash with a new name.  Return also the renaming for the formula below."""
+    """Rename the bound variables that clash with a new name.  Also return the renaming for the quantified formula."""
     taken = {new for old, new in names.items() if old not in bound}
     variables = {name: fresh(name) if name in taken else name for name in bound}
     return tuple(variables.values()), {**{old: new for old, new in names.items() if old not in bound}, **variables}

@@ -18,8 +18,8 @@ from weft.formula.tokens import END, Cursor, Symbols, tokens
 class Predicate:
     """A predicate with its name, its column types and its column names (``c1``, ``c2``, … by default).
 
-    Formulas cannot use some columns, for example TIMESTAMP columns.  ``unnamed`` maps the positions of such columns to
-    types.  At such a position, a formula must write ``_``, and ``types`` contains STRING.
+    Formulas cannot use some columns, for example TIMESTAMP columns.  ``unnamed`` maps the positions of unusable columns
+    to types.  At the position of an unusable column, a formula must write ``_``, and ``types`` contains STRING.
     """
 
     name: str

@@ -1,6 +1,6 @@
 """Define the syntax tree of a formula before name resolution, type inference and the expansion of shorthands.
 
-The field ``at`` of a node is the node's offset in the text.  Comparisons of nodes ignore this field.
+The field ``at`` of a node is the node's offset in the text.  Comparisons of nodes ignore the field ``at``.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Name:
 class Value:
     """A constant: an integer, a float or a text.
 
-    ``regular`` marks a regular expression.  With ``translated``, the expression is ``re'…'`` in the syntax of RE2.
-    Without ``translated``, the expression is ``r"…"`` in the syntax of OCaml's Str.
+    ``regular`` is true for a regular expression.  With ``translated``, the expression is ``re'…'`` in the syntax of
+    RE2. Without ``translated``, the expression is ``r"…"`` in the syntax of OCaml's Str.
     """
 
     value: int | float | str
@@ -200,7 +200,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Least:
-    """Mutually recursive relations.  In ``MU X. Q``, the formula ``within`` is X."""
+    """Mutually recursive relations.  For ``MU X. Q``, the field ``within`` contains the formula X."""
 
     rules: tuple[Rule, ...]
     within: Written

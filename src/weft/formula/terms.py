@@ -29,7 +29,7 @@ TERM_WORDS: Final = (
 )
 """The token kinds of terms, each with a regular expression.  A language adds its keywords before these tokens."""
 EXTENDED_TERM_WORDS: Final = (("quoted", r"'(?:[^']|'')*'"), ("re2", r"re'(?:[^']|'')*'"), ("<>", "<>"), *TERM_WORDS)
-"""The tokens of terms, ``<>``, texts in single quotes, and regular expressions of RE2 in ``re'…'``.
+"""The tokens of terms, the token ``<>``, texts in single quotes, and regular expressions of RE2 in the form ``re'…'``.
 
 Inside single quotes, ``''`` stands for a single quote.
 """

@@ -23,12 +23,12 @@ class Token:
 
 
 END = "end"
-"""The kind of the token that follows the last token of a text."""
+"""The kind of the token at the end of a text."""
 
 
 @dataclass(frozen=True)
 class Symbols:
-    """The regular expressions of a language: one for each kind of token, and one for skipped text."""
+    """The regular expressions of a language: one for each kind of token, and one for the text between tokens."""
 
     words: tuple[tuple[str, re.Pattern[str]], ...]
     skipped: re.Pattern[str]
@@ -81,7 +81,7 @@ class Cursor:
         self.place = 0
 
     def ahead(self, steps: int = 0) -> Token:
-        """Return the token ``steps`` after the next token.  After the last token, return a token of kind ``END``."""
+        """Return the token that is ``steps`` positions after the next token, or a token of kind ``END``."""
         return self.tokens[min(self.place + steps, len(self.tokens) - 1)]
 
     def at(self, *kinds: str) -> bool:

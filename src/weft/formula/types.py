@@ -49,7 +49,7 @@ class Unknowns:
         return data_type
 
     def join(self, one: DataType, other: DataType) -> None:
-        """Unify two types.  Raise Clash if this is impossible."""
+        """Unify two types.  Raise Clash if the types cannot be unified."""
         one, other = self.known(one), self.known(other)
         if one == other:
             return

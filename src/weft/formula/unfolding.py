@@ -65,7 +65,7 @@ def _without_capture(
     """Rename each relation of the fixpoint whose name occurs in the body of an enclosing LET.
 
     Return the renamed fixpoint and the definitions that apply inside it.  For example, a fixpoint inside LET A(v) =
-    X(v) IN … may define another X.  The expansion of A must still refer to the outer X.
+    X(v) IN … may define another X.  After the expansion, A must still refer to the outer X.
     """
     own = {(rule.name, len(rule.parameters)) for rule in formula.rules}
     within: dict[Key, _Defined | str] = {key: meant for key, meant in known.items() if key not in own}

@@ -1,8 +1,8 @@
 """Split a formula by a variable into a formula for seen values and a formula for unseen values.
 
-A value is *seen* if an event so far has shown the value.  One symbolic value represents all unseen values, because all
-unseen values behave in the same way.  No event has an unseen value, and no comparison is true for an unseen value.
-Before its first event, a value behaves like an unseen value.
+A value is *seen* if an event at this or an earlier time point contains the value.  One symbolic value represents all
+unseen values, because all unseen values behave in the same way.  No event has an unseen value, and no comparison is
+true for an unseen value.  Before its first event, a value behaves like an unseen value.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Occurrences:
 
 @dataclass(frozen=True)
 class SeenUnseen:
-    """A formula for the seen values of a variable, and a formula without the variable for an unseen value."""
+    """A formula for seen values of a variable (``seen``), and a formula for an unseen value (``fresh``)."""
 
     seen: Formula
     fresh: Formula

@@ -85,8 +85,8 @@ def bare_text(term: Term) -> str:
 def interval_text(interval: Interval) -> str:
     """Return the text of an interval.  Each end is printed in the largest unit that divides it.
 
-    The text of the interval without limits is empty.  An end is printed as an open end if it is one microsecond from a
-    whole millisecond.
+    The text of the interval without limits is empty.  An end that is one microsecond from a whole millisecond is
+    printed as an open end.
 
     >>> interval_text(Interval(0, 7 * 86_400_000_000)), interval_text(Interval(60_000_001, None))
     ('[0,7d]', '(1m,*)')
@@ -155,7 +155,7 @@ _SECOND = 1_000_000
 def verdict(at: int, number: int, answer: str) -> str:
     """Return the output line of an answer, for example ``@10 (time point 3): (1,"a")``.
 
-    ``at`` is in microseconds, and the line shows seconds.
+    ``at`` is in microseconds.  The output line contains the time in seconds.
     """
     seconds, rest = divmod(at, _SECOND)
     shown = str(seconds) if not rest else f"{at / _SECOND:.6f}".rstrip("0")
@@ -168,8 +168,8 @@ def answers(
     """Return the text of the sorted answers at a time point.
 
     Return None if there are no answers and ``every_point`` is false.  The answer of a closed formula is ``true`` or
-    ``false``.  With ``every_point`` (MonPoly's option -verbose), the rows form one list.  With ``counts``, ``*`` and
-    the count follow each row.
+    ``false``.  With ``every_point`` (MonPoly's option -verbose), the rows form one list.  With ``counts``, each row is
+    followed by ``*`` and its count.
     """
     often = None if counts is None else dict(zip(rows, counts, strict=True))
     distinct = sorted(set(rows), key=_order)
@@ -189,7 +189,7 @@ def row_text(row: Row) -> str:
 
 
 def value_text(value: Value) -> str:
-    """Return the text of a value.  A text gets quotes if it has no quotes.  A float has C's format %g."""
+    """Return the text of a value.  A string without double quotes gets double quotes.  A float has C's format %g."""
     if isinstance(value, str):
         return value if len(value) > 1 and value[0] == value[-1] == '"' else f'"{value}"'
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -91,8 +91,8 @@ def _size(extent: TableExtent, unit: str) -> str:
 def rate(extent: TableExtent) -> str | None:
     """Return the number of rows per day in words, or None if the rows span less than a day.
 
-    >>> rate(Extent(611, 0, 41 * 86_400_000_000)), rate(Extent(3, 0, 30 * 86_400_000_000)), rate(Extent(611, 5, 5))
-    ('15 a day over 41 days', '3 in 30 days', None)
+    >>> [rate(TableExtent(rows, 0, days * _DAY)) for rows, days in ((611, 41), (3, 30), (611, 0))]
+    ['15 a day over 41 days', '3 in 30 days', None]
     """
     if extent.first is None or extent.last is None or extent.last - extent.first < _DAY:
         return None

@@ -172,8 +172,8 @@ _UNREADABLE: Final = (
     (r"\bAS\s+(?:UNSIGNED|SIGNED|MONEY|BIT|NVARCHAR|NUMBER|VARIANT|JSONB?)\b", "a type of another database"),
     (r"\bOUTER\s+APPLY\b|\bCROSS\s+APPLY\b", "LATERAL"),
 )
-"""Pairs (pattern, name in ``ADVICE``) for constructs that the parser rejects.  Each pattern applies to a text without
-strings.
+"""Pairs (pattern, name in ``ADVICE``) for constructs that the parser rejects.  The patterns are applied to a text whose
+string constants are empty.
 """
 _STRING: Final = re.compile(r"'(?:[^'\\]|\\.|'')*'", re.DOTALL)
 

@@ -2,7 +2,7 @@
 
 The module tries these equivalents in order.  If no equivalent exists, the hint says so.
 
-- a condition in WHERE and SELECT DISTINCT, if the query has no aggregates
+- SELECT DISTINCT with a condition in WHERE, if the query has no aggregates
 - NOT EXISTS for MIN and MAX
 - a temporal view, if all tables are tracked
 - a formula of past temporal logic
@@ -47,8 +47,8 @@ def aggregates_refused(
 ) -> SqlError:
     """Return the error for a SELECT with GROUP BY, HAVING or aggregates.
 
-    ``grouped`` is the relation of the SELECT, or None if the computation of the relation failed.  ``nested`` is True
-    for a subquery.  The hint then suggests an equivalent for the subquery alone.
+    ``grouped`` is the relation of the SELECT, or None if the computation of the relation failed.  For a subquery,
+    ``nested`` is True, and the hint suggests an equivalent for the subquery alone.
     """
     construct, node = _construct(select)
     if _measures(select) is None:
@@ -117,7 +117,7 @@ def _instead(select: exp.Select, grouped: relational.Relation | None, context: C
 def _as_view(grouped: relational.Relation, context: Context, *, nested: bool) -> str:
     """Return a hint that suggests a view over tracked tables.
 
-    No standing query can read a view that aggregates over NOW() or a moving window.  The hint then names `weft try`.
+    For a view over NOW() or a moving window, the hint names `weft try`, because no standing query can read the view.
     """
     if nested or context.text is None or context.other() is not None:
         return f"{NOT_TODAY} {_ROWS}"
@@ -187,7 +187,7 @@ _UNITS: Final = ((86_400_000_000, "d"), (3_600_000_000, "h"), (60_000_000, "m"),
 
 
 class NoFormula(Exception):
-    """An error for a query without an equivalent formula.  The message is the reason."""
+    """An error for a query without an equivalent formula.  The message of the error contains the reason."""
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ class _Names:
 
 
 def aggregate_formula(relation: relational.Relation) -> str:
-    """Return the formula of a ``Grouped``, which may have a HAVING selection above it.
+    """Return the formula for a grouped relation, or for a HAVING selection over a grouped relation.
 
     Raise NoFormula if no formula is equivalent.
     """
@@ -279,7 +279,7 @@ def _rows(grouped: relational.Grouped, scan: relational.Scan, names: _Names) -> 
 def _bound(threshold: Scalar, scan: relational.Scan, reached: str, passed: str) -> str:
     """Return one bound of the interval of ONCE.  ``threshold`` is ``ts`` plus a constant interval.
 
-    ``reached`` is the bracket for a threshold in whole seconds.  ``passed`` is the bracket for one microsecond more.
+    ``reached`` is the bracket for an interval in whole seconds, and ``passed`` for an interval one microsecond longer.
     """
     parts = shifted(threshold)
     beyond = parts.micros % 1_000_000 == 1

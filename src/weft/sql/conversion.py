@@ -54,7 +54,7 @@ def comparable(left: Scalar, right: Scalar, node: exp.Expr) -> tuple[Scalar, Sca
 def cast(value: Scalar, node: exp.Cast) -> Scalar:
     """Translate CAST or TRY_CAST.
 
-    Raise SqlError if Weft cannot store the type, or if Spark has no such conversion.
+    Raise SqlError if Weft cannot store the type, or if Spark does not have the conversion.
     """
     target = _type(node.to)
     if isinstance(value, Literal) and value.type == STRING and target in (TIMESTAMP, DATE):

@@ -132,7 +132,7 @@ def unlike(scalar: Scalar) -> Scalar | None:
 
 
 def _alike(scalar: Scalar) -> bool:
-    """Return whether both engines compute the same value from the same values of the subexpressions."""
+    """Return whether both engines compute the same value if the values of the subexpressions are the same."""
     match scalar:
         case Literal(type=type):
             return type.name not in ("BINARY", "ARRAY")

@@ -54,7 +54,7 @@ TypeRule: TypeAlias = Callable[[Sequence[DataType]], DataType]
 class Function:
     """A function that a query may call.
 
-    ``takes`` names the type family of each argument.  The last family applies to all further arguments.  The arguments
+    ``takes`` lists the type family of each argument.  The last family applies to all further arguments.  The arguments
     from position ``constant`` on (counted from 0) must be constants, because a varying value could make the query fail.
     """
 
@@ -143,9 +143,9 @@ _OF_PARTS: Final = ("NESTED", "COLLECTION", "ARRAY", "MAP", "STRINGS", "PART")
 
 
 def fits(type: DataType, family: str) -> bool:
-    """Return whether an argument of the type ``type`` belongs to the type family ``family``.
+    """Return whether a type belongs to a type family.
 
-    NULL belongs to all families except those of nested types.
+    NULL belongs to all families except the families of nested types.
     """
     if type == NULL:
         return family not in _OF_PARTS
@@ -363,7 +363,7 @@ _NESTED: Final = {
     "map_keys": Function(1, 1, lambda types: DataType("ARRAY", element=types[0].key), ("MAP",)),
     "map_values": Function(1, 1, lambda types: DataType("ARRAY", element=types[0].element), ("MAP",)),
 }
-"""The functions of nested values, which do not accept an untyped NULL."""
+"""The functions of nested values.  These functions do not accept an untyped NULL."""
 FUNCTIONS: Final[dict[str, Function]] = {**_TEXT, **_NUMBERS, **_CHOICES, **_TIMES, **_NESTED}
 
 AGGREGATES: Final = frozenset(

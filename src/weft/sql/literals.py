@@ -67,9 +67,9 @@ def pattern(text: str, node: exp.Expr) -> None:
 
 
 def escaped_by_backslash(text: str, character: str, node: exp.Expr) -> str:
-    r"""Rewrite a LIKE pattern with the escape character ``character`` to use the backslash.
+    r"""Replace ``character``, the escape character of a LIKE pattern, by the backslash.
 
-    Raise SqlError if ``character`` precedes a character other than %, _ or itself, as Spark does.
+    As Spark does, raise SqlError if ``character`` precedes a character other than %, _ or itself.
 
     >>> escaped_by_backslash(r"5!%_\!!", "!", exp.null())
     '5\\%_\\\\!'

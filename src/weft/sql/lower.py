@@ -413,7 +413,7 @@ DEEPEST: Final = 64
 LARGEST: Final = 2_000
 """The maximal number of operators and columns in one expression.
 
-Each level of derived tables can double the number.
+Each level of derived tables can double the number of operators.
 """
 
 

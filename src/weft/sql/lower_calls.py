@@ -68,7 +68,7 @@ _SHORTER: Final = f"Write a number up to {LONGEST_PADDING:,}."
 def apply(name: str, args: list[Scalar], node: exp.Expr) -> Scalar:
     """Return a call of the function ``name``.
 
-    Raise SqlError if Spark would refuse the arguments, either in the query or at a row.
+    Raise SqlError if Spark would refuse the arguments, or fail at some row.
     """
     function = FUNCTIONS[name]
     args = [opened(arg) if _family(function, number) in _CALLED_NESTED else arg for number, arg in enumerate(args)]
@@ -96,7 +96,7 @@ def apply(name: str, args: list[Scalar], node: exp.Expr) -> Scalar:
 
 
 def part_of_split(args: list[Scalar], number: Scalar, node: exp.Expr) -> Scalar:
-    """Translate SPLIT(text, pattern[, limit])[number].  ``number`` counts from 0."""
+    """Translate SPLIT(text, pattern[, limit])[number].  The first part has the number 0."""
     if not 2 <= len(args) <= 3:
         raise SqlError(f"SPLIT takes 2 to 3 arguments, not {len(args)}", where=place(node))
     text, pattern, *limit = args
@@ -118,7 +118,7 @@ def part_of_split(args: list[Scalar], number: Scalar, node: exp.Expr) -> Scalar:
 def extracted(field: str, value: Scalar, node: exp.Expr) -> Scalar:
     """Translate EXTRACT(field FROM value).
 
-    Some fields have a function of another name.  EXTRACT(SECOND …) returns a number with decimals.
+    Some fields correspond to a function with another name.  EXTRACT(SECOND …) returns a number with decimals.
     """
     if field == "SECOND":
         _fitting("extract", FUNCTIONS["second"], [value], node)

@@ -110,7 +110,7 @@ def _half_join(join: exp.Join, kind: str, scope: Scope, rows: Rows) -> relationa
 
 
 def _using(column: exp.Expr, before: Scope, right: Variable) -> tuple[relational.Predicate, ColumnRef, frozenset[str]]:
-    """Return the equality for a column of USING, the left column, and the aliases of the tables that share the
+    """For a column of USING, return the equality, the left column, and the aliases of all tables that share the
     column.
     """
     shared, own = before.owners(column.name, column), right.find(column.name)

@@ -6,7 +6,7 @@
     FOR SYSTEM_TIME ALL                 every row that was ever valid
 
 The semantics are those of SQL:2011, over all periods of the table.  A NULL ``valid_to`` is later than every instant.
-The instants are constants, or NOW() with intervals.
+An instant is a constant, or NOW() plus or minus intervals.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def refuse_in_view(version: exp.Version, table: str) -> SqlError:
 def held(version: exp.Version, scan: Scan, scope: Scope) -> Predicate:
     """Return the condition that a row of ``scan`` was valid at the instants of ``version``.
 
-    ``scan`` reads the whole history.  Raise SqlError for other kinds of time travel.  Also raise SqlError for an
+    ``scan`` reads the whole history.  Raise SqlError for other time-travel clauses.  Also raise SqlError for an
     instant that is neither a constant nor derived from NOW().
     """
     if version.name.upper() != "TIMESTAMP":
@@ -108,7 +108,7 @@ def _compared(operator: str, left: Scalar, right: Scalar, node: exp.Expr) -> Pre
 
 
 def _in_order(operator: str, first: Scalar, last: Scalar, node: exp.Expr) -> Predicate:
-    """Raise SqlError if both instants are constants and the condition is false."""
+    """Return the condition that two instants are in order.  Raise SqlError for constants in the wrong order."""
     if mentions_now(first) and mentions_now(last):  # intervals have a fixed length at any NOW
         first, last = (substitute(each, {Now(): _SOME_INSTANT}) for each in (first, last))
     begin, end = _constant(first), _constant(last)

@@ -74,7 +74,7 @@ def field_of(value: Scalar, name: str, node: exp.Expr) -> Scalar:
 def field_name(value: Scalar) -> str | None:
     """Return the name of the field that ``value`` selects, or None if it does not select a field.
 
-    An output column without an alias has this name.
+    An output column without an alias gets the name of the field.
     """
     match value:
         case Call(name="field of", args=(_, Literal(value=str(name)))) if not name.startswith("_"):
@@ -133,7 +133,7 @@ def lower_element(node: exp.Identifier, scope: Scope) -> Scalar:
 def lower_nested_form(name: str, node: exp.Anonymous, scope: Scope, lower: Lower) -> Scalar:
     """Translate a call of a function of ``NESTED_FORMS``.
 
-    Raise SqlError if Spark would refuse the arguments, either in the query or at a row.
+    Raise SqlError if Spark would refuse the arguments, or fail at some row.
     """
     if name in ("exists", "forall"):
         return _of_elements(name, node, scope, lower)

@@ -129,7 +129,7 @@ def _beside_now(side: Scalar) -> list[Scalar]:
 
 
 def _step(side: Scalar, operator: str, other: Scalar) -> tuple[Scalar, str, Scalar] | None:
-    """Move one operand from ``side`` to ``other``.  If this is impossible, return None."""
+    """Move one operand from ``side`` to ``other``.  If no operand can be moved, return None."""
     match side:
         case Call(name="+", args=(a, b)) if mentions_now(a) and not mentions_now(b) and b.type == INTERVAL:
             return a, operator, minus(other, b)
@@ -164,7 +164,7 @@ def _compared(operator: str, c: Scalar) -> Predicate:
 MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>", "<=>": "<=>"}
 _NEXT_UP: Final = {">": ">=", "<=": "<"}
 _MOST_DAYS: Final = 8_000_000
-"""A number of days longer than the calendar.  A greater number has the same effect."""
+"""A number of days that exceeds the range of the calendar.  Every greater number has the same effect."""
 NowComparison = tuple[Scalar, str, Scalar]
 """A comparison: the side with NOW, the operator, and the other side."""
 

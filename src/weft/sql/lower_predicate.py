@@ -120,7 +120,7 @@ def _in_subquery(node: exp.In, positive: bool, scope: Scope) -> relational.Predi
 
 
 def _not_in(left: Scalar, right: Scalar, body: relational.Relation, scope: Scope) -> relational.Predicate:
-    """Return the conjunction that the module's docstring gives for "x IN (SELECT y …) is false".
+    """Return the conjunction for "x IN (SELECT y …) is false" from the docstring of the module.
 
     The first part is an equality, which a lookup can evaluate.  A nested NOT IN is not split, to limit the text's size.
     """

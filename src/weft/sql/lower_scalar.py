@@ -395,4 +395,4 @@ _PARTS: Final[dict[type[exp.Expr], tuple[str, ...]]] = {
     exp.Identifier: ("this", "quoted"),
     exp.Anonymous: ("this", "expressions"),
 }
-"""The parts that the rule of a node reads, by node class.  The default is "this" and "expression"."""
+"""The arguments that the translation of a node reads, for each node class.  The default is "this" and "expression"."""

@@ -8,7 +8,7 @@
 Units and formats must be valid constants, because Spark would otherwise return NULL or fail at run time.
 
 A format such as ``yyyy-MM-dd HH:mm`` consists of groups of letters, quoted text, and other characters.  Spark refuses
-some letters and some group lengths.  Formats for reading have more restrictions than formats for writing.
+some letters, and some lengths of groups.  Formats for reading have more restrictions than formats for writing.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def today() -> Scalar:
 def lower_time_form(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
     """Translate a call of a function of ``FORMS``.
 
-    Raise SqlError if Spark would refuse the arguments, either in the query or at a row.
+    Raise SqlError if Spark would refuse the arguments, or fail at some row.
     """
     function, arguments = FUNCTIONS[name], node.expressions
     if not function.least <= len(arguments) <= function.most:
@@ -228,7 +228,7 @@ LETTERS: Final = "yyyy, MM, MMM, dd, HH, hh, a, mm, ss, SSS, XXX"
 
 
 def check_format(text: str, node: exp.Expr, *, read: bool) -> None:
-    """Raise SqlError for a format that Spark would refuse, either at once or at some row.
+    """Raise SqlError if Spark would refuse the format, or fail at some row.
 
     ``read`` is True for a format that reads texts, and False for a format that writes texts.
 

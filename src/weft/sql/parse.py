@@ -26,7 +26,7 @@ _STATEMENTS: Final = (
     exp.Merge, exp.MultitableInserts, exp.Refresh, exp.Set, exp.TruncateTable, exp.Update, exp.Use, exp.Values,
 )  # fmt: skip
 MAX_TEXT: Final = 100_000
-"""The maximal number of characters in a query.  Longer texts take long to parse."""
+"""The maximal number of characters in a query.  Parsing a longer text would take too long."""
 
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
@@ -92,7 +92,7 @@ def parse(text: str) -> exp.Select | exp.SetOperation | exp.Values:
 def first_statement(text: str) -> tuple[str, str | None]:
     """Split a text at the first semicolon outside strings, names and comments.
 
-    If the text has no such semicolon, or if a string does not end, return the text and None.
+    Return the text and None if no semicolon is found, or if a string is not closed.
     """
     try:
         tokens = QueryText().tokenize(text)

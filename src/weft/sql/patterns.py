@@ -23,7 +23,7 @@ _CATEGORIES: Final = """
 """
 _PROPERTIES: Final = frozenset(_CATEGORIES.split())
 _MOST: Final = 1_000
-"""The maximal count of a repetition.  Larger counts are refused because compilation unrolls the pattern."""
+"""The largest repetition count in a pattern.  Compilation unrolls the pattern, so larger counts are refused."""
 _DEEPEST: Final = 50
 _BOUND: Final = re.compile(r"\{(\d{1,9})(?:(,)(\d{1,9})?)?\}")
 _OPENING: Final = re.compile(r"\(\?(?::|=|!|<=|<!|>|[ims]+:|<([A-Za-z][A-Za-z0-9]*)>)")

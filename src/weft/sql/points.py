@@ -83,7 +83,7 @@ class Steps:
         return (f"{alias}.n" if alias else "n") if self.counted else "1"
 
     def named(self, variables: tuple[Variable, ...]) -> Steps:
-        """Return the same relation with the variable names ``variables``."""
+        """Return the same relation after renaming its variables to ``variables``."""
         return replace(self, variables=variables)
 
 
@@ -144,7 +144,7 @@ def added_up(query: str, width: int) -> str:
 
 
 def greatest(query: str, width: int) -> str:
-    """Return SQL for the greatest count of equal rows at each time point.
+    """Return SQL for the greatest count among equal rows at each time point.
 
     ``query`` returns ``v1 … vk, n, from_tp, to_tp``.  The periods may overlap.  A maximum cannot be updated by
     subtraction, so the SQL computes the maximum for each interval between two bounds.

@@ -19,7 +19,7 @@ from weft.sql.render import literal, spelled
 from weft.sql.sweeping import listed, over
 
 _WIDE: Final = "DECIMAL(38,0)"
-"""The type for sums of integers, which may exceed a BIGINT."""
+"""The type for sums of integers, because a sum may exceed a BIGINT."""
 
 
 def aggregated(formula: Aggregate, steps: Steps, extent: Extent, dialect: Dialect) -> str:
@@ -45,7 +45,7 @@ def aggregated(formula: Aggregate, steps: Steps, extent: Extent, dialect: Dialec
 
 
 def of_nothing(formula: Aggregate) -> str:
-    """Return SQL for MonPoly's result of an aggregation without groups over no answers."""
+    """Return SQL for the value that MonPoly gives to an aggregation without groups if its formula has no answers."""
     function, type = formula.function, formula.output.type
     if function in ("MIN", "MAX") and type == DOUBLE:
         return f"CAST('{'' if function == 'MIN' else '-'}Infinity' AS DOUBLE)"

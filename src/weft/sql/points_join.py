@@ -17,7 +17,7 @@ from weft.sql.points import PERIOD, Dialect, Extent, Steps, agreeing, columns_of
 from weft.sql.sweeping import listed, over
 
 Multiplied: TypeAlias = OneOf["times", "least"]
-"""The way to combine two counts in a conjunction: by their product ("times") or their minimum ("least")."""
+"""The way to combine two counts in a conjunction: by the product ("times") or the minimum ("least")."""
 OVERLAP: Final = ("a.from_tp < b.to_tp", "b.from_tp < a.to_tp")
 _SHARED: Final = ("GREATEST(a.from_tp, b.from_tp) AS from_tp", "LEAST(a.to_tp, b.to_tp) AS to_tp")
 
@@ -56,7 +56,7 @@ def _one_to_one(left: Steps, right: Steps, heads: str, dialect: Dialect) -> str:
 def containing(
     left: Steps, right: Steps, at: str, dialect: Dialect, kind: str = "", *, outer: str = "a", inner: str = "b"
 ) -> str:
-    """Return a FROM clause that joins each row of ``left`` with the last period of ``right`` that has started at
+    """Return a FROM clause that joins each row of ``left`` with the latest period of ``right`` that starts at or before
     ``at``.
 
     Every variable of ``right`` must be a variable of ``left``.  The period may have ended, so the caller must check
@@ -72,7 +72,7 @@ def containing(
 def without(left: Steps, right: Steps, extent: Extent, dialect: Dialect) -> str:
     """Return SQL for Q1 ∧ ¬Q2 with the columns of Q1.  Every variable of Q2 must be a variable of Q1.
 
-    If Q1 is not counted, each answer of Q1 has the count 1, and any answer of Q2 removes the answer of Q1.
+    If Q1 is not counted, each answer of Q1 has the count 1, and a matching answer of Q2 removes the answer.
     """
     return _points_without(left, right, dialect) if left.points else _periods_without(left, right, extent)
 

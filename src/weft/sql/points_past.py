@@ -6,10 +6,11 @@ the first time point at which the anchor may be visible.  ``until`` is the first
 The store contains the anchors of earlier batches with their instants.
 
 With a window [a, b], an anchor at the instant i is visible from the instant i + a to the instant i + b.  Instants never
-decrease, so the anchor is visible at consecutive time points.  If a is 0, a period of Q is one anchor, because later
-time points depend only on the end of the period.  If a is not 0, or if answers are counted, each answer is an anchor.
-Anchors without counts are stored as *runs*, from ``instant`` to ``last``.  A run consists of anchors at most b - a + 1
-microseconds apart.  Together, the anchors of a run are visible without a gap.
+decrease, so the anchor is visible at consecutive time points.  If the lower bound a is 0, a period of Q is one anchor,
+because later time points depend only on the end of the period.  If the lower bound a is not 0, or if answers are
+counted, each answer is an anchor.  Anchors without counts are stored as *runs*, from ``instant`` to ``last``.
+Consecutive anchors of a run are at most b - a + 1 microseconds apart.  Together, the anchors of a run are visible
+without a gap.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ TIME_POINTS: Final = "time_points"
 
 
 def shifted(steps: Steps | None, extent: Extent, stored: Steps | None, *, counted: bool) -> str:
-    """Return SQL for the answers of Q one time point later, as in ▽Q.
+    """Return SQL for the answers of ▽Q, which are the answers of Q one time point later.
 
     ``steps`` are the answers of Q in the batch.  ``stored`` are the answers of Q at the last time point before the
     batch.  One of ``steps`` and ``stored`` may be None.  If ``counted`` is true, the result always has counts.
@@ -54,7 +55,7 @@ def _counts(steps: Steps, *, counted: bool) -> list[str]:
 
 
 def near_enough(interval: Interval) -> str:
-    """Return SQL for the time points (``from_tp, to_tp``) whose distance from the previous one is in ``interval``."""
+    """Return SQL for time points (``from_tp, to_tp``) at a distance in ``interval`` from their predecessors."""
     distance = "instant - earlier"
     within = [f"{distance} >= {interval.low}", *([] if interval.high is None else [f"{distance} <= {interval.high}"])]
     rows = f"SELECT tp AS from_tp, tp + 1 AS to_tp FROM {TIME_POINTS} WHERE {conjunction(within)}"
@@ -124,8 +125,8 @@ def lasting(
     """Return SQL that adds the column ``until`` to anchors.
 
     ``until`` is the first time point at which Q1 is false, or the end of the batch.  ``anchored`` is the result of
-    ``anchors``.  ``left`` is Q1.  If ``negated`` is true, Q1 is the negation of ``left``.  ``left`` is None for a
-    formula without answers, or if Q1 is true.
+    ``anchors``.  ``left`` contains the answers of Q1.  If ``negated`` is true, ``left`` contains the answers of ¬Q1.
+    ``left`` is None if it would have no rows, for example if Q1 is true.
     """
     instants = ["a.instant", *(["a.last"] if window.runs else [])]
     heads = [*anchored.values("a"), *(["a.n"] if window.counted else []), *instants, "a.from_tp"]
@@ -171,7 +172,7 @@ def _first_from(distance: int) -> str:
 
 
 def seen(answers: Steps, reached: str | None, window: Window) -> str:
-    """Return SQL for the answers of ◇ or since, with the counts of equal answers added.
+    """Return SQL for the answers of ◇ or since.  The counts of equal answers are added.
 
     ``reached`` is the name of the table that ``reach`` defines, or None.
     """

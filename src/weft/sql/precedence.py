@@ -1,8 +1,8 @@
 """Refuse a text if the parser groups its operators differently from Spark.
 
 The parser and Spark assign different precedences (Spark 4.1, ``booleanExpression`` and ``valueExpression``).  In the
-parser, IN, BETWEEN, LIKE and IS bind tighter than comparisons.  In the parser, ``=`` binds looser than ``<``, and
-``||`` binds looser than ``+``.  The parser also accepts NOT as an operand.
+parser, IN, BETWEEN, LIKE and IS bind more tightly than comparisons, ``=`` binds less tightly than ``<``, and ``||``
+binds less tightly than ``+``.  The parser also accepts NOT as an operand.
 
 If Spark's grammar allows every operand without parentheses, Spark builds the same tree as the parser.  Otherwise the
 trees may differ, and the text needs parentheses.
@@ -50,7 +50,7 @@ _PREDICATES: Final = (
     exp.NullSafeNEQ,
 )
 _BOUNDS: Final = ("this", "expression", "low", "high")
-"""The arguments of a predicate that have no brackets around them."""
+"""The unbracketed arguments of a predicate."""
 
 
 def check_precedence(statement: exp.Expr) -> None:

@@ -79,7 +79,7 @@ _NAMES: Final[dict[type[exp.Expr], str]] = {
 
 
 def spaced(node: exp.Expr) -> str:
-    """Return the name of a node for messages, for example ``WITHIN GROUP``."""
+    """Return the name by which messages refer to a node, for example ``WITHIN GROUP``."""
     known = _NAMES.get(type(node))
     return known or re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__).upper()
 

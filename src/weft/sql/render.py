@@ -3,8 +3,8 @@
 The generated text names only temporary views, never a path (design section 7).  The text of a user never reaches Spark,
 because the generated text contains only elements of the algebra (section 8).
 
-In the generated text, names have backquotes, except plain words that Spark's grammar does not contain.  Spark accepts
-some words of the grammar as names, but only in some positions (``SELECT a except FROM t``) or with some settings.
+Names have backquotes if they are words of Spark's grammar or are not plain words.  Spark accepts some words of the
+grammar as names, but only in some positions (``SELECT a except FROM t``) or with some settings.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _INFIX: Final = frozenset(
 ESCAPED_LIKE: Final = "like escape"
 """The name of a LIKE with an explicit escape character.
 
-The backslash is Spark's default escape character.  Other engines have no default.
+The backslash is Spark's default escape character.  Other engines have no default escape character.
 """
 PART_OF: Final = "split at"
 """The name of the function that splits a text and returns the part with a given number (from 0), or NULL.  The
@@ -83,7 +83,7 @@ Views = Mapping[str, str]
 def literal(value: Literal) -> str:
     """Return the SQL of a constant.
 
-    Characters in strings are escaped if Spark would read them as an escape.
+    Characters in strings are escaped if Spark would otherwise read them as an escape sequence.
     """
     raw, type = value.value, value.type.name
     if raw is None:
@@ -206,7 +206,7 @@ def _constant(value: Scalar) -> object:
 
 
 def _tried(value: Call) -> bool:
-    """Return whether time arithmetic can overflow at a row.  The overflow must then give NULL, not an error."""
+    """Return whether time arithmetic can overflow for some row.  The overflow must then give NULL, not an error."""
     if value.name == "*":
         return value.type == INTERVAL and not is_constant(value)
     timely = value.name in _TRIED and any(arg.type in (INTERVAL, TIMESTAMP) for arg in value.args)
@@ -320,7 +320,7 @@ def _united(operator: str, parts: tuple[relational.Relation, ...], views: Views,
 
 
 def item(output: relational.Output) -> str:
-    """Return the SQL of an output column, with AS unless a column of the same name is selected."""
+    """Return the SQL of an output column.  AS is omitted if the output is a column with the same name."""
     value = output.value
     named = isinstance(value, ColumnRef) and value.column == output.name
     return scalar(value) if named else f"{scalar(value)} AS {quoted(output.name)}"
@@ -339,7 +339,7 @@ def _source(source: relational.Source, views: Views, depth: int) -> str:
 
 
 def branch_sql(event: Event, views: Mapping[str, str], leading: tuple[relational.Output, ...] = ()) -> str:
-    """Return the SQL of a branch, which selects ``leading``, the outputs, and the instant as ``_first_at``.
+    """Return the SQL of a branch.  The SQL selects ``leading``, the outputs, and the instant (as ``_first_at``).
 
     ``views`` maps each range variable to the view that it reads.
     """

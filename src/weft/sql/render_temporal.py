@@ -2,7 +2,7 @@
 
 Each query returns ``c1 … cn, valid_from, valid_to``: the attributes by position, and maximal periods.  A query reads
 earlier queries of the chain and named views.  The views contain the history up to t_now.  A subexpression that occurs
-twice is one query.  NOW and the parameters are constants in the SQL.
+twice becomes only one query.  NOW and the parameters are constants in the SQL.
 
     SELECT dept FROM employees        step_1  SELECT dept AS c1, valid_from, valid_to FROM employees, coalesced
 """

@@ -202,7 +202,7 @@ def _existence(
 
 
 def _of_all(body: exp.Select, against: exp.Expr, value: exp.Expr, operand: exp.Expr) -> exp.Expr:
-    """Return the condition that no row makes the comparison false or unknown."""
+    """Return the condition that the comparison is true for every row."""
     unknown = [exp.Is(this=each.copy(), expression=exp.Null()) for each in (value, operand)]
     return exp.not_(exp.Exists(this=body.where(exp.or_(against, *unknown))))
 
@@ -294,7 +294,7 @@ def of_alias(node: exp.Expr, alias: str) -> exp.Expr:
 
 
 def where_of(select: exp.Select, alias: str) -> str:
-    """Return the WHERE condition with columns qualified by ``alias``, followed by AND.
+    """Return the WHERE condition with a trailing AND.  All columns are qualified by ``alias``.
 
     The result is empty if the SELECT has no WHERE.
     """
@@ -306,9 +306,9 @@ def where_of(select: exp.Select, alias: str) -> str:
 
 
 def known(columns: Sequence[str], alias: str) -> str:
-    """Return the SQL condition that ``columns`` are not NULL, followed by AND.
+    """Return an SQL condition with a trailing AND: no column of ``columns`` is NULL.
 
-    The condition omits ``ts``, because it is never NULL.
+    The condition omits ``ts``, because ``ts`` is never NULL.
     """
     return "".join(f"{alias}.{each} IS NOT NULL AND " for each in dict.fromkeys(columns) if each.lower() != "ts")
 
@@ -324,7 +324,7 @@ def _keys(window: exp.Window) -> tuple[list[str], str, bool] | None:
 
 
 def same(keys: Sequence[str], one: str, other: str) -> str:
-    """Return the SQL condition that two rows are equal in the columns ``keys``, followed by AND.
+    """Return an SQL condition with a trailing AND: the rows are equal in all columns of ``keys``.
 
     ``one`` and ``other`` are the aliases of the rows.
     """
@@ -356,7 +356,7 @@ def _nulls(columns: Sequence[str]) -> str:
 
 
 def _listed(select: exp.Select, window: exp.Window, value: str) -> str | None:
-    """Return the select list over ``t`` with the column ``value`` of ``p`` in place of the window function."""
+    """Return the select list over ``t`` after replacing the window function by the column ``value`` of ``p``."""
     listed = []
     for item in select.expressions:
         selected = of_alias(item, "t")
@@ -373,7 +373,7 @@ def _listed(select: exp.Select, window: exp.Window, value: str) -> str | None:
 
 
 def _paired(window: exp.Window) -> tuple[exp.Select, str, str, tuple[list[str], str, bool]] | None:
-    """Return the parts of a query that joins its table ``t`` with itself as ``p``.
+    """Return the parts of a self-join of a table, with the aliases ``t`` and ``p``.
 
     The parts are the SELECT of the window function, the table, the select list, and the result of ``_keys``.
     """

@@ -93,7 +93,7 @@ class Names:
 class Variable:
     """A range variable of FROM: a relation, and the columns that the text can name, in order.
 
-    ``*`` omits the columns ``unlisted`` of a derived relation.
+    If the relation is derived, ``*`` omits the columns in ``unlisted``.
     """
 
     relation: Source
@@ -129,7 +129,7 @@ class Variable:
 class Merged:
     """A column of USING that several range variables share.
 
-    ``ref`` is the column of the first of these range variables.
+    ``ref`` is the column of the first range variable.
     """
 
     ref: ColumnRef
@@ -145,7 +145,7 @@ class Context:
     subquery: Callable[[exp.Expr, Scope], tuple[Relation, tuple[ColumnRef, ...]]]
     """The function that translates a subquery into a relation and its columns."""
     body: Callable[[exp.Expr, Scope], Relation]
-    """The function that translates the subquery of EXISTS, whose columns have no effect."""
+    """The function that translates the subquery of EXISTS.  The columns of the subquery have no effect."""
     view: bool = False
     """Whether the text defines a temporal view.  A view reads tracked tables, and may use periods, NOW anywhere in a
     condition, and GROUP BY.
@@ -166,7 +166,7 @@ class Grouping:
     groups: dict[Scalar, ColumnRef] = field(default_factory=dict)
     measures: list[Measure] = field(default_factory=list)
     incomplete: bool = False
-    """Whether GROUP BY contains a refused item.  A column that is not grouped may then be the refused item."""
+    """Whether GROUP BY contains a refused item.  An apparently ungrouped column may then be the refused item."""
 
     def group(self, value: Scalar) -> None:
         """Add a grouping expression."""
@@ -194,7 +194,7 @@ class Grouping:
 class CommonTable:
     """A common table expression: its query, its scope, and its column names if the text contains them.
 
-    ``refused`` is true after a refusal of the expression.  Later uses of the expression then add no reasons.
+    If Weft has refused the expression, ``refused`` is true, and later uses of the expression add no reasons.
     """
 
     query: exp.Expr
@@ -229,7 +229,7 @@ class Scope:
     grouping: Grouping | None = None
     """The groups if this part of the text allows aggregates, otherwise None."""
     side: str = ""
-    """The suffix for range variables on one side of EXCEPT or INTERSECT."""
+    """The suffix of the range variables on one side of EXCEPT or INTERSECT."""
     refused: set[str] = field(default_factory=set)
     """The aliases of refused items of FROM.  The columns of a refused item are unknown."""
 
@@ -343,8 +343,8 @@ class Scope:
     def path(self, column: exp.Column) -> tuple[ColumnRef, list[exp.Expr]]:
         """Split a dotted name into its column and the field names after the column.
 
-        As in Spark, ``a.b`` is the column b of the alias a if this column exists, otherwise the field b of a column a.
-        A column without a nested type has no fields.  Raise SqlError as ``resolve`` does.
+        As in Spark, ``a.b`` is the column ``b`` of the alias ``a``, or else the field ``b`` of a column ``a``.
+        A column without a nested type has no fields.  Raise SqlError in the same cases as ``resolve``.
         """
         first, *behind = column.parts
         if behind:
@@ -369,7 +369,7 @@ class Scope:
         return self.elements.get(name.lower())
 
     def owners(self, name: str, node: exp.Expr) -> tuple[ColumnRef, frozenset[str]] | None:
-        """Return the column of FROM called ``name``, and the aliases of the tables that share the column, or None.
+        """Return the column called ``name`` in FROM and the aliases of the tables that share it, or None.
 
         Raise SqlError if several tables have a column with this name and do not share it.
         """
@@ -389,7 +389,7 @@ class Scope:
         return next(((ref, aliases) for aliases, ref in owned.items()), None)
 
     def starts(self) -> frozenset[ColumnRef]:
-        """Return the visible columns that contain the start time of a row, which is never NULL."""
+        """Return the visible columns that contain start times of rows.  A start time is never NULL."""
         variables = (variable for scope in self._visible() for variable in scope.variables.values())
         scans = (part for variable in variables for part in sources(variable.relation))
         return frozenset(scan.start for scan in scans if isinstance(scan, Scan))

@@ -69,7 +69,7 @@ def in_maximal_periods(query: str, keys: Sequence[str], period: tuple[str, str],
 
 
 def shared(aliases: Sequence[str]) -> tuple[str, str, list[str]]:
-    """Return SQL for the start and the end of the common part of periods, and the conditions that they overlap.
+    """Return SQL for the start and the end of the intersection of periods, and the conditions that the periods overlap.
 
     ``aliases`` are the aliases of the rows with the periods.
     """
@@ -176,7 +176,7 @@ def judged(name: str, width: int, untils: Sequence[Until]) -> str:
 def cut(name: str, width: int, until: Until) -> str:
     """Return SQL for the periods up to an instant.  The column ``periods`` is the number of periods in the tuple.
 
-    The SQL cuts open periods, and periods that end later, just after the instant.
+    If a period is open or ends after the instant, the SQL ends the period just after the instant.
     """
     columns = columns_of(width)
     return (
@@ -186,7 +186,7 @@ def cut(name: str, width: int, until: Until) -> str:
 
 
 def pairs(outer: tuple[str, int], inner: tuple[str, int], condition: str, until: Until, *, contained: bool) -> str:
-    """Return SQL for the pairs of an outer tuple and an inner tuple with related periods up to an instant.
+    """Return SQL for pairs of an outer tuple and an inner tuple whose periods up to an instant are related.
 
     If ``contained`` is true, the outer tuple must be valid at every instant of the inner tuple.  Otherwise, the outer
     tuple must be valid at some instant of the inner tuple.  The columns are ``c1 …`` of both tuples, in order, and

@@ -18,7 +18,7 @@ from weft.sql.sweeping import BOTH_BOUNDS, BOUND, PORTABLE, Sweeps, columns_of, 
 from weft.sql.wide_sums import high_part, is_wide, low_part, quotient, total
 
 _WIDE: Final = "DECIMAL(20,0)"
-"""The type for sums of BIGINTs, which may exceed a BIGINT."""
+"""The type for sums of BIGINTs, because a sum may exceed a BIGINT."""
 
 
 def aggregated(
@@ -26,7 +26,7 @@ def aggregated(
 ) -> str:
     """Return SQL for an aggregation over the query ``name``, which has the alias ``a``.
 
-    The function ``text`` renders a scalar over the query.  ``since`` is SQL for t0.
+    The function ``text`` returns the SQL of a scalar over the query.  ``since`` is SQL for t0.
     """
     arguments = tuple(dict.fromkeys(each.argument for each in relation.measures if each.argument is not None))
     groups = [f"{text(group.value)} AS c{number}" for number, group in enumerate(relation.groups, 1)]
@@ -53,7 +53,7 @@ def _summed_as(type: DataType) -> str:
 
 @dataclass(frozen=True)
 class _Groups:
-    """An aggregation over ``rows``, whose columns are c1 … for the groups, x1 … for the arguments, and the period."""
+    """An aggregation over ``rows``, with the columns ``c1 …`` (groups), ``x1 …`` (arguments), and the period."""
 
     count: int
     measures: tuple[Measure, ...]
@@ -68,7 +68,7 @@ class _Groups:
     def running(self) -> str:
         """Return SQL that computes the measures as running sums.
 
-        The sum n counts rows.  The sums n1 … count the arguments that are not NULL, and the sums v1 … add arguments.
+        ``n`` is the number of rows, ``n1 …`` are the numbers of non-NULL arguments, and ``v1 …`` are the sums.
         """
         keys = columns_of(self.count)
         summed = [self._summed(number) for number in range(len(self.arguments))]

@@ -74,7 +74,7 @@ def without_locally(left: str, right: str, width: int) -> str:
 
 
 def _met(query: str, others: str, keys: list[str], kind: str = "SEMI") -> str:
-    """Return SQL for the rows of ``query`` that equal some row of ``others``, or no row if ``kind`` is ANTI."""
+    """Return SQL for the SEMI JOIN or ANTI JOIN of ``query`` with ``others`` on the columns ``keys``."""
     same = " AND ".join(f"g.{key} IS NOT DISTINCT FROM o.{key}" for key in keys)
     return f"{query} {kind} JOIN {others} AS o ON {same}"
 

@@ -4,8 +4,9 @@
 
 A view is evaluated at one instant.  The next evaluation may add or remove rows with their entire past.  A standing
 query is evaluated at every instant.  The answer of a standing query at the instant s contains the rows of the view's
-definition with NOW = s (law 5).  Without NOW, period functions and moving windows, the stored periods of a view give
-the same rows as the definition.  A standing query reads the stored periods of a view that does not depend on NOW.
+definition with NOW = s (law 5).  The stored periods of a view give the same rows as its definition, unless the
+definition contains NOW, a period function or a moving window.  A standing query reads the stored periods of a view
+that does not depend on NOW.
 
 This module turns comparisons with NOW in a stored definition into thresholds of NOW, as ``lower_predicate`` does for a
 query.
@@ -43,7 +44,7 @@ from weft.sql.render import scalar as rendered
 from weft.sql.scope import Names, as_written
 
 _NO_PLACE: Final = exp.Null()
-"""A node for stored views.  A stored view has no place in the text of the query that reads it."""
+"""The place of an error in a stored view.  The text of a query does not contain the text of a view."""
 _COMPARISONS: Final = frozenset((*NEGATED, "<=>"))
 _TRY: Final = "`weft try` reads a view as of now."
 _GROUPS: Final = (

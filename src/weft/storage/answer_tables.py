@@ -2,8 +2,9 @@
 
 The table's properties (``weft.…``) identify the query. Each commit has the query's transaction ID. The transaction
 version is the last ordinal of the commit. Weft therefore never appends a committed answer again, even if the sender has
-no record of the commit. The properties also record skipped ordinals. Weft refuses to append a skipped ordinal later.
-Without the record, a skipped answer would look like an answer that the table's owner deleted.
+no record of the commit. The table's properties also record skipped ordinals. Weft refuses to append a skipped ordinal
+later. Without the record of skipped ordinals, a skipped answer would look like an answer that the table's owner
+deleted.
 """
 
 from __future__ import annotations
@@ -95,8 +96,8 @@ def append_answers(table: Location, answers: Answers, rows: Sequence[ResultRow])
     """Append the rows that the table lacks, in one commit. Create the table if it does not exist.
 
     The rows are on disk when the function returns. The errors of ``require_own`` pass through. Raise Conflict if the
-    table skipped the ordinal of a row or has another answer with the same ordinal. Another answer exists if the home
-    was restored from a copy while the original home continued to send.
+    table skipped the ordinal of a row or has another answer with the same ordinal. Two answers can have the same
+    ordinal if the home was restored from a copy while the original home continued to send.
     """
     _create_table(table, answers)
     before = transaction_version(table, _app_id(answers)) or 0
@@ -177,7 +178,7 @@ def _require_not_skipped(table: Location, answers: Answers, rows: Sequence[Resul
 
 
 def _require_same(table: Location, answers: Answers, rows: Sequence[ResultRow]) -> None:
-    """Raise Conflict if the table has another answer with the ordinal of a row. Missing ordinals are accepted."""
+    """Raise Conflict if the table has another answer for an ordinal in ``rows``. Missing ordinals are accepted."""
     import pyarrow.compute as pc
 
     first, last = rows[0].ordinal, rows[-1].ordinal

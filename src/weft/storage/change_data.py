@@ -30,8 +30,8 @@ _PROPERTY: Final = "delta.enableChangeDataFeed"
 class TableState:
     """The state of a Delta table at its last version.
 
-    ``table_id`` identifies the table. ``feeds`` says whether the change data feed is on. ``committed_at`` is the time
-    of the last commit (µs UTC). ``columns`` is an empty Arrow table with the columns of the Delta table.
+    ``table_id`` identifies the table. ``feeds`` is True if the change data feed is on. ``committed_at`` is the time of
+    the last commit (µs UTC). ``columns`` is an empty Arrow table with the columns of the Delta table.
     """
 
     table_id: str
@@ -47,7 +47,7 @@ def is_delta(path: Location) -> bool:
 
 
 def state_of(path: Location) -> TableState:
-    """Return the state of the table. Raise NotFound if the table is missing, ExtractionError if a read fails."""
+    """Return the state of the table. Raise NotFound if the table is missing, and ExtractionError if a read fails."""
     with _reading(path):
         table = _opened(path)
         feeds = str(table.metadata().configuration.get(_PROPERTY)).lower() == "true"
@@ -71,8 +71,8 @@ def rows_at(path: Location, version: int) -> pa.Table:
 def changes_between(path: Location, first: int, last: int) -> pa.Table:
     """Return the changes from version ``first`` to ``last``, with the columns of the table and of the feed.
 
-    Raise NotFound if the table does not exist. Raise ExtractionError if a part of the feed is missing. VACUUM or a
-    cleanup of the log may have deleted a part, or the feed was off for a version.
+    Raise NotFound if the table does not exist. Raise ExtractionError if a part of the feed is missing, for example
+    because VACUUM deleted a file or because the feed was off for a version.
     """
     with _reading(path):
         return _plain(pa.table(_opened(path).load_cdf(first, last)))

@@ -1,10 +1,10 @@
 """Convert changes of a source into rows for the history log of its tracked table.
 
-Changes are an Arrow table with the columns of the source and three more. ``_op`` is the operation. The operation ``D``
-ends the row with the key, and ``T`` ends all rows (see ``without_truncations``). Any other value of ``_op`` inserts or
-replaces the row. ``_own`` is the time of the change at the source (µs UTC, or NULL). Changes with the same ``_own`` are
-one transaction. ``_order`` is the position in the feed and is unique for each key. Two NULL keys are equal, as in
-``storage.periods``.
+Changes are an Arrow table with the columns of the source and three more columns. ``_op`` is the operation. The
+operation ``D`` ends the row with the key, and ``T`` ends all rows (see ``without_truncations``). Any other value of
+``_op`` inserts or replaces the row. ``_own`` is the time of the change at the source (µs UTC, or NULL). Changes with
+the same ``_own`` are one transaction. ``_order`` is the position in the feed and is unique for each key. Two NULL keys
+are equal, as in ``storage.periods``.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def log_of_keys(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Tab
 def without_truncations(changes: pa.Table, there: pa.Table, keys: Sequence[str]) -> pa.Table:
     """Replace each truncation by deletions, one for each key with a row at the time of the truncation.
 
-    The keys come from the open periods ``there`` and from earlier changes.
+    The keys come from the open periods in ``there`` and from earlier changes.
     """
     if not pc.any(pc.equal(changes.column(OP), TRUNCATE)).as_py():
         return changes
@@ -85,8 +85,8 @@ def fill_missing_cells(
     """Fill in missing cells of changes. Return the new changes, and the number of changes whose cells were not found.
 
     Each row of ``lacking`` describes the missing cells of one change. ``_order`` is the position of the change, and
-    ``_columns`` names the cells. The values of the cells come from the last row with the given key before the position
-    ``_before``. The last row is in ``there`` or among the changes.
+    ``_columns`` are the columns of the cells. The values come from the last row with the given key before the position
+    ``_before``, either in ``there`` or among the changes.
     """
     if not lacking.num_rows:
         return changes, 0
@@ -117,9 +117,9 @@ def unknown(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
     """Return the changes that the history does not contain yet, in the order of the feed.
 
     ``log`` is the history of the changed keys. If several changes of a key have the same source time, only the last one
-    counts. A change is not new if the history has the resulting state of the key at the source time. The history before
-    a correction counts as well. A change after the last recorded instant of the key is always new. Reading a feed twice
-    therefore has no effect.
+    counts. A change is not new if the key already had the resulting state at the source time. The changes are also
+    compared with the history before each correction. A change after the last recorded instant of the key is always new.
+    Reading a feed twice therefore has no effect.
     """
     for instant in correction_instants(log):
         changes = _unknown(known_at(log, instant - 1), changes, keys)
@@ -152,9 +152,9 @@ def transaction_instants(
 ) -> dict[int | None, int]:
     """Map the source time of each transaction to the instant of the transaction, in the order of the feed.
 
-    ``changes`` has the changes of all affected tables. The instant is the source time, or ``clock`` if the source time
-    is None. ``latest`` is the maximum instant (None: no limit). The instants ascend, starting at ``floor``. An instant
-    that is not after the previous one becomes the next microsecond.
+    ``changes`` contains the changes of all affected tables. The instant is the source time, or ``clock`` if the source
+    time is None. ``latest`` is the maximum instant (None: no limit). The instants ascend, starting at ``floor``. An
+    instant that is not after the previous one becomes the next microsecond.
     """
     first: dict[int | None, int] = {}
     for each in changes:
@@ -175,8 +175,8 @@ def log_rows(
 ) -> pa.Table:
     """Return the rows that the changes add to the history log.
 
-    ``there`` has the open periods of the changed keys. All open periods start before the changes. A change without an
-    effect adds no log row.
+    ``there`` contains the open periods of the changed keys. Every open period starts before the first change. A change
+    without an effect adds no log row.
     """
     names = values_of(log)
     row, by_key = _list(names), _list(keys)
@@ -207,7 +207,7 @@ def state_changes(dated: pa.Table, there: pa.Table, keys: Sequence[str]) -> pa.T
     """Compute the changes between full states of a source.
 
     ``dated`` contains all rows of the source at each source time, with ``_own`` and ``_order``. A row ends at the first
-    state that lacks the key of the row. The open periods ``there`` are the state before the first full state.
+    state that lacks the key of the row. ``there`` contains the rows that were valid before the first full state.
     """
     values = [name for name in dated.column_names if name not in (OWN, ORDER)]
     row, by_key, same = _list(values), _list(keys), columns_equal(keys, "a", "b")

@@ -71,8 +71,8 @@ def delete(table: Location, files: DeletableFiles, remover: Remover, patience_se
 
     The caller must hold the lease and must have checked the table for damage. The function checks the lease while no
     other process uses the table. The files of a later writer stay, because the writer locks the table until its commit.
-    An earlier writer cannot commit a deleted file, because its transaction number is spent. Settling spends the numbers
-    of loads and ticks. This function spends the numbers of compactions. Raise LeaseLost or StorageError.
+    An earlier writer cannot commit a deleted file, because its transaction number can no longer be used. For
+    compactions, this function makes the number unusable (``storage.fence``). Raise LeaseLost or StorageError.
     """
     if not files.data and not files.log:
         return True

@@ -210,11 +210,11 @@ def commit_files(
     *,
     news: bool,
 ) -> None:
-    """Commit the files ``new`` with their statistics, and remove the files ``gone`` from the log.
+    """Commit the files in ``new`` with their statistics, and remove the files in ``gone`` from the log.
 
-    ``opened`` is a delta-rs handle. ``at`` is the removal time (µs UTC). ``transactions`` has the transaction version
-    of each application ID. ``news`` says whether followers of the table see the rows as changes. Exceptions of delta-rs
-    pass through.
+    ``opened`` is a delta-rs handle. ``at`` is the removal time (µs UTC). ``transactions`` contains the transaction
+    version of each application ID. ``news`` is True if followers of the table see the rows as changes. Exceptions of
+    delta-rs pass through.
     """
     from deltalake import CommitProperties, Transaction
     from deltalake.transaction import AddAction, RemoveAction

@@ -2,7 +2,7 @@
 
 Each load and each tick adds a file, and every file makes reads slower. A compaction writes the new file without a
 lease, because no commit names the file yet. One fenced commit (``storage/removing.py``) then replaces the old files by
-the new one. The commit has ``dataChange`` false, so followers of the table see no change. The old files stay on disk
+the new one. In the commit, ``dataChange`` is false, so followers of the table see no change. The old files stay on disk
 for readers until ``storage/cleaning.py`` deletes the files.
 """
 
@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 class CompactionBounds:
     """The limits of a compacted file: rows, bytes in Parquet (total of the input files), and bytes in memory.
 
-    A compaction needs at least ``fewest`` files. An input file has at most half of the maximum rows and bytes.
+    A compaction needs at least ``fewest`` files. An input file has at most half of the maximum number of rows and
+    bytes.
     """
 
     rows: int = 1_000_000
@@ -57,19 +58,19 @@ _DOING: Final = "small files were being compacted"
 
 @dataclass(frozen=True)
 class Sorting:
-    """The order of a compacted table. ``neighbours`` orders the files, and ``within`` orders the rows of a file."""
+    """The order of a compacted table. The files are sorted by ``neighbours``, and the rows of a file by ``within``."""
 
     neighbours: str
     within: tuple[str, ...]
 
 
 LEDGER: Final = Sorting("tick", ("query_id", "ordinal"))
-"""The order of the ledger: by tick across files, by query and ordinal within a file."""
+"""The files of the ledger are sorted by tick, and the rows of a file by query and ordinal."""
 
 
 @dataclass(frozen=True)
 class Compaction:
-    """A commit that moved the rows of the files ``removed`` to the files ``added``."""
+    """A commit that moved the rows of the files in ``removed`` to the files in ``added``."""
 
     removed: Sequence[DataFile]
     added: Sequence[DataFile]
@@ -77,7 +78,7 @@ class Compaction:
 
 @dataclass(frozen=True)
 class Rewritten:
-    """An uncommitted file ``added`` with the rows of the files ``removed``, and the statistics of the new file."""
+    """An uncommitted new file (``added``), its statistics, and the old files with the same rows (``removed``)."""
 
     removed: tuple[DataFile, ...]
     added: DataFile
@@ -89,8 +90,8 @@ def compactable(
 ) -> list[tuple[DataFile, ...]]:
     """Return groups of small files to compact. The files of a group are adjacent in the order of ``neighbours``.
 
-    No file is larger than all other files of its group together. Frequent calls therefore do not rewrite a large file
-    for a few new rows.
+    The largest file of a group is at most as large as the other files together. Frequent calls therefore do not rewrite
+    a large file for a few new rows.
     """
     groups: list[tuple[DataFile, ...]] = []
     group: list[DataFile] = []
@@ -232,10 +233,10 @@ def _find(table: Location, file: Location, since: int) -> int | None:
 
 
 def compactions(table: Location, gone: Sequence[str]) -> list[Compaction]:
-    """Return the compactions since the log removed the first of the files ``gone`` (paths), in log order.
+    """Return the compactions in log order, starting with the first that removed a file in ``gone`` (paths).
 
-    Return [] if the log does not reach back to the removal. Return [] also if a commit that changed rows removed one of
-    the files.
+    Return [] if the log no longer contains the removal of a file in ``gone``, or if the commit that removed a file also
+    changed rows.
     """
     wanted, rewrites = set(gone), []
     for version in range(latest_version(table) or 0, -1, -1):

@@ -48,11 +48,11 @@ class Held:
 
 
 def corrected(there: Held, within: Period, changed: pa.Table | None, names: Sequence[str]) -> Held:
-    """Return the history with new values in the period ``within``. If ``changed`` is None, no row is valid in this
+    """Return the history with new values in the period ``within``. If ``changed`` is None, no row is valid in the
     period.
 
-    ``changed`` has the new values for each row of ``there``, in the order of ``there.periods``. An additional row of
-    ``changed`` becomes valid in all gaps of the period.
+    ``changed`` contains the new values for each row of ``there``, in the order of ``there.periods``. An additional row
+    of ``changed`` becomes valid in all gaps of the period.
     """
     begin, end = within
     result = Held()
@@ -152,7 +152,7 @@ def _comparable(column: pa.ChunkedArray) -> list[Any]:
 def correction_instants(log: pa.Table) -> list[int]:
     """Return the instants of corrections in a history log, ascending (µs UTC).
 
-    The period of an ordinary log row starts or ends at ``ts``. All other log rows belong to corrections.
+    A log row belongs to a correction if its period neither starts nor ends at ``ts``.
     """
     ordinary = pc.or_kleene(
         pc.equal(log.column(VALID_FROM), log.column(TS)),

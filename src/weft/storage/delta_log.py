@@ -34,7 +34,7 @@ RESTORE_HINT: Final = "Restore the entire home from a backup; `weft doctor` list
 class DataFile:
     """A data file of a table. ``size`` is the file size in bytes according to the log.
 
-    ``rows`` is None if the log has no row count. ``least`` and ``greatest`` bound the values of columns with
+    ``rows`` is None if the log has no row count. ``least`` and ``greatest`` contain bounds for the columns with
     statistics. Instants are in microseconds. The bounds may be wider than the values.
     """
 
@@ -69,7 +69,7 @@ class _LogPosition:
     """The last log entry that this process has read.
 
     ``version`` is the version of the commit. ``mark`` identifies the commit file and changes if the file is replaced.
-    ``snapshot`` is the table at that version, or None before the first request. ``instants`` are the timestamp columns
+    ``snapshot`` is the table at ``version``, or None before the first request. ``instants`` are the timestamp columns
     of the snapshot.
     """
 
@@ -98,8 +98,8 @@ def last_commit(table: Location) -> int:
 
 
 def delta_snapshot(table: Location, *, check_files: bool = True) -> DeltaSnapshot:
-    """Return the state of a table at the last commit. With ``check_files``, check the size and the magic bytes of each
-    data file.
+    """Return the state of a table at the last commit. If ``check_files`` is True, check the size and the magic bytes of
+    each data file.
 
     Raise StorageError if the table does not exist, or if one of its files is missing or truncated.
     """
@@ -140,7 +140,7 @@ def transaction_version(table: Location, app_id: str) -> int | None:
 
 
 def latest_version(table: Location) -> int | None:
-    """Return the version of the last commit, or None without a table. Raise StorageError if the log is damaged."""
+    """Return the version of the last commit, or None if there is no table. Raise StorageError if the log is damaged."""
     if not has_commits(table):
         return None
     return _apply_new_entries(table)

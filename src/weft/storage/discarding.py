@@ -1,9 +1,9 @@
 """Delete rows and files that no query needs any more, without Spark.
 
 A file without needed rows is removed. Needed rows move to a new file if another row of their file is removed. One
-commit with the removal fence (``storage.removing``) makes both changes. The commit records the tick's number as the
-transaction number of ``DISCARDING``. After a transaction of ``DISCARDING``, ``verify`` accepts fewer rows than the
-catalog records.
+commit with the removal fence (``storage.removing``) removes the old files and adds the new file. The commit records the
+tick's number as the transaction number of the application ID ``DISCARDING``. If a table has a transaction number for
+``DISCARDING``, ``verify`` accepts fewer rows than the catalog records.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PATIENCE_SECONDS: Final = 2.0
 
 
 def discard(table: Location, gone: pc.Expression, tick_id: int, remover: Remover, at: int) -> tuple[int, int] | None:
-    """Delete the rows that satisfy ``gone``. Return the new version and row count, or None without a table.
+    """Delete the rows that satisfy ``gone``. Return the new version and row count, or None if there is no table.
 
     ``tick_id`` is the tick that made the rows unnecessary. ``remover`` holds the lease. ``at`` is the wall-clock time
     (µs UTC). If another process is reading the table, the old files stay until the next tick. Raise StorageError or
@@ -77,7 +77,6 @@ def has_discarded(table: Location) -> bool:
     """Return whether rows of the table were ever discarded. A table with discarded rows may have fewer rows than the
     catalog records.
 
-    A tick may crash between discarding rows and recording the new row count. The next tick that discards rows records
-    the current count.
+    If a tick crashes after discarding rows, the catalog keeps the old row count until a later tick discards rows.
     """
     return transaction_version(table, DISCARDING) is not None

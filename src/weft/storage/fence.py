@@ -1,8 +1,8 @@
 """Fence off a dead writer without Spark: look for its commit, and prevent a late commit.
 
 Each commit carries a ``txnAppId`` and an ascending ``txnVersion``. ``storage/commit.py`` refuses a version that is not
-greater than the last one. Before Weft gives up the reservation of a dead writer, Weft spends the version of the
-reservation. A late commit with this version therefore fails.
+greater than the last one. Before Weft gives up the reservation of a dead writer, Weft commits the reserved version
+without data. A late commit with the reserved version therefore fails.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class OwnCommit:
 
 
 def find_version(table: Location, app_id: str, txn_version: int) -> int | None:
-    """Return the Delta version in which this transaction added files. Return None if the log has no such commit."""
+    """Return the Delta version in which this transaction added files, or None if no version matches."""
     latest = latest_version(table)
     if latest is None:
         return None
@@ -72,9 +72,9 @@ def find_commit(table: Location, app_id: str, txn_version: int, ts: str = "ts") 
 def spend(table: Location, app_id: str, txn_version: int) -> None:
     """Commit a transaction number without data, so that no writer can use the number afterwards.
 
-    Do nothing if the number is already spent or used, or if the table does not exist. The original writer may commit
-    just before the number is spent. The caller must therefore look for that commit afterwards. Raise StorageError if
-    the table cannot be written, for example because another writer commits at the same time.
+    Do nothing if the number is already used, or if the table does not exist. The original writer may commit just before
+    this call. After the call, the caller must therefore look for a commit of that writer. Raise StorageError if the
+    table cannot be written, for example because another writer commits at the same time.
     """
     if not has_commits(table):
         return
@@ -104,7 +104,7 @@ def spend(table: Location, app_id: str, txn_version: int) -> None:
 def make_durable(table: Location, version: int) -> None:
     """Force one commit to disk: the data files, the log entry, and the folders of both.
 
-    delta-rs does not force files. A power cut could therefore lose a commit that the catalog has recorded.
+    delta-rs does not force files to disk. A power cut could therefore lose a commit that the catalog has recorded.
     """
     commit = commit_file(table, version)
     files = [file.location for file in added_files(table, version)]

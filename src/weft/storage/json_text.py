@@ -36,7 +36,7 @@ class _Number(str):
 
 
 class _Ambiguous(dict[str, Any]):
-    """An object with a duplicate name. ``pairs`` has all names and values."""
+    """An object with a duplicate name. ``pairs`` contains all names and values."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)

@@ -101,7 +101,7 @@ def _decoded(
 
 @dataclass(frozen=True)
 class Added:
-    """The number of answers that one commit added for a query, and the greatest first instant of these answers."""
+    """The number of answers that one commit added for a query, and the greatest first instant of the answers."""
 
     rows: int
     last_first_at: int
@@ -153,7 +153,7 @@ def added_by_query(data: Location, version: int) -> dict[int, Added]:
 
 
 def _relevant(files: Sequence[DataFile], query: QueryRecord, first: int, last: int) -> list[DataFile]:
-    """Return the files that may contain the wanted rows, the oldest tick first."""
+    """Return the files that may contain the wanted rows, ordered by tick."""
 
     def may_hold(file: DataFile, column: str, low: int, high: int) -> bool:
         return bool(file.greatest.get(column, high) >= low and file.least.get(column, low) <= high)

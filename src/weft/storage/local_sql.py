@@ -44,7 +44,7 @@ def quoted(name: str) -> str:
 
 
 def columns_equal(names: Sequence[str], left: str, right: str) -> str:
-    """Return an SQL condition for the equality of two rows in these columns. NULL equals NULL."""
+    """Return an SQL condition for the equality of two rows in the given columns. NULL equals NULL."""
     return " AND ".join(f"{left}.{quoted(name)} IS NOT DISTINCT FROM {right}.{quoted(name)}" for name in names)
 
 
@@ -98,10 +98,10 @@ def _unmet(connection: duckdb.DuckDBPyConnection, rows: pa.Table, keys: Sequence
 def count_differing(known: pa.Table, new: pa.Table, files: Sequence[Location], keys: Sequence[str], place: str) -> int:
     """Count the rows of ``known`` that differ from a row with the same key in ``new`` or in the Parquet files.
 
-    ``new`` contains rows that the files lack, with the columns of ``known``. The column ``place`` of ``known`` has
-    distinct values and is not compared. NULL equals NULL and NaN equals NaN. A column that a file lacks is NULL. The
-    function reads all key columns, but other columns only from row groups with a matching key. Raise StorageError if a
-    file is missing or damaged.
+    ``new`` contains rows that are not in the files, and has the columns of ``known``. The column ``place`` of ``known``
+    has distinct values and is not compared. NULL equals NULL and NaN equals NaN. A column that a file lacks is NULL.
+    The function reads all key columns, but other columns only from row groups with a matching key. Raise StorageError
+    if a file is missing or damaged.
     """
     values = [name for name in known.column_names if name not in (*keys, place)]
     if not values or not known.num_rows:

@@ -1,14 +1,14 @@
 """Read and write the history log of a tracked table, and compute periods from the log.
 
-The log is append-only. The columns are those of the source, ``valid_from``, ``valid_to`` (NULL: open) and ``ts``, the
-instant of the change. If a source row starts at s, Weft appends (row, s, NULL, ts = s). If the row ends at e, Weft
-appends (row, s, e, ts = e). The current state of each (row, ``valid_from``) is its log row with the greatest ``ts``. A
-period is empty if its ``valid_to`` equals its ``valid_from``. The part of the log up to an instant shows what was known
-at that instant. Weft records the end of a period only after the end has passed. A log row's ``valid_to`` is therefore
-never later than its ``ts``.
+The log is append-only. The log has the columns of the source, plus ``valid_from``, ``valid_to`` (NULL: open) and
+``ts``, the instant of the change. If a source row starts at s, Weft appends (row, s, NULL, ts = s). If the row ends at
+e, Weft appends (row, s, e, ts = e). The current state of each (row, ``valid_from``) is its log row with the greatest
+``ts``. A period is empty if its ``valid_to`` equals its ``valid_from``. The part of the log up to an instant shows what
+was known at that instant. Weft records the end of a period only after the end has passed. A log row's ``valid_to`` is
+therefore never later than its ``ts``.
 
-The log rows of a period differ only in ``valid_to`` and ``ts``. Selecting log rows by other columns therefore yields
-either all log rows of a period or none. Periods can be computed from such a selection.
+The log rows of a period differ only in ``valid_to`` and ``ts``. If log rows are selected by other columns, the
+selection contains either all log rows of a period or none. Periods can therefore be computed from the selection.
 
 Rows are Arrow tables and are compared like Spark's ``<=>``: NULL equals NULL, NaN equals NaN, -0.0 equals 0.0.
 """
@@ -81,7 +81,7 @@ def repeated_keys(rows: pa.Table, keys: Sequence[str], most: int = 3) -> list[tu
 def difference(there: pa.Table, rows: pa.Table) -> tuple[pa.Table, pa.Table]:
     """Return the open periods whose row is not in ``rows``, and the ``rows`` without an open period.
 
-    ``there`` has the open periods, with the columns of ``rows`` and ``valid_from``.
+    ``there`` contains the open periods, with ``valid_from`` and the columns of ``rows``.
     """
     same = columns_equal(rows.column_names, "a", "b")
     with over(there=there, given=rows) as connection:
@@ -91,7 +91,7 @@ def difference(there: pa.Table, rows: pa.Table) -> tuple[pa.Table, pa.Table]:
 
 
 def change_at(ended: pa.Table, begun: pa.Table, instant: int, log: TableSchema) -> pa.Table:
-    """Return the log rows that end the periods ``ended`` and start the rows ``begun`` at ``instant`` (µs UTC)."""
+    """Return the log rows that end the periods in ``ended`` and start the rows in ``begun`` at ``instant`` (µs UTC)."""
     schema = stored_schema(log)
     ends = _with_instants(ended, {VALID_TO: instant, TS: instant})
     begins = _with_instants(begun, {VALID_FROM: instant, TS: instant})
@@ -106,7 +106,7 @@ def _with_instants(rows: pa.Table, instants: dict[str, int]) -> pa.Table:
 
 @contextmanager
 def over(**tables: pa.Table) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a DuckDB connection with these tables, registered by name."""
+    """Open a DuckDB connection in which the tables are registered under their names."""
     with connect() as connection:
         for name, rows in tables.items():
             connection.register(name, rows)

@@ -21,7 +21,7 @@ WAIT_FOR_READERS_SECONDS: Final = 2.0
 
 @dataclass(frozen=True)
 class Purged:
-    """The result of a purge. ``version`` is (path, version, rows) of the new ledger, or None without a ledger.
+    """The result of a purge. ``version`` is (path, version, rows) of the new ledger, or None if there is no ledger.
 
     If ``complete`` is false, a reader prevented the deletion of files, and the purge must run again.
     """

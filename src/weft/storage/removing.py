@@ -24,8 +24,8 @@ REMOVING: Final = "weft-compaction"
 
 @dataclass(frozen=True)
 class Remover:
-    """A writer that removes files. ``token`` is the token of its lease. ``check`` raises LeaseLost if the lease is
-    lost.
+    """A writer that removes files. ``token`` is the token of the writer's lease. ``check`` raises LeaseLost if the
+    lease is lost.
 
     ``check`` reads the catalog, because the log shows a later writer only after that writer's first commit.
     """

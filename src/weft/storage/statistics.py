@@ -50,7 +50,7 @@ def columns_with_statistics(properties: Mapping[str, str], schema: pa.Schema) ->
 
 
 def statistics(rows: pa.Table, columns: Sequence[str]) -> str:
-    """Return the statistics of these rows in Delta's JSON: row count, and bounds and NULL count of each column."""
+    """Return the statistics of the rows in Delta's JSON: the row count, and each column's bounds and NULL count."""
     least: dict[str, Any] = {}
     greatest: dict[str, Any] = {}
     nulls: dict[str, int] = {}
@@ -86,8 +86,8 @@ def micros_in_bounds(actions: pa.Table) -> pa.Table:
 def parse_statistics(text: str | None, instants: Collection[str]) -> tuple[int | None, dict[str, Any], dict[str, Any]]:
     """Parse the JSON statistics of a file: row count (None: not recorded), least values, greatest values.
 
-    Values are returned by column name. ``instants`` are the timestamp columns, and bounds of instants are in
-    microseconds. For other columns, only integer bounds are returned.
+    The values are in dicts with column names as keys. ``instants`` are the timestamp columns, and bounds of instants
+    are in microseconds. For other columns, only integer bounds are returned.
 
     >>> parse_statistics('{"numRecords": 2, "minValues": {"a": 1}, "maxValues": {"a": 7, "b": "x"}}', ())
     (2, {'a': 1}, {'a': 7})

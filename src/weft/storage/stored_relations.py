@@ -47,10 +47,10 @@ class RelationChange:
 
 @dataclass
 class RelationLog:
-    """The stored log of a relation. ``files`` has the names of the table's files, oldest first.
+    """The stored log of a relation. ``files`` contains the names of the table's files, oldest first.
 
-    ``last`` is the greatest ``since`` (µs UTC), or None without rows. ``now`` is the latest relation, or None before
-    its first use.
+    ``last`` is the greatest ``since`` (µs UTC), or None if there are no rows. ``now`` is the latest relation, or None
+    before its first use.
     """
 
     relation: pa.Schema
@@ -82,8 +82,8 @@ class RelationLog:
     ) -> RelationChange | None:
         """Return the change that makes the relation equal to ``wanted`` from ``t`` on. Return None if nothing changes.
 
-        The relation stays readable as of the instants ``needed``. The table is rewritten if it has many files or about
-        twice as many rows as needed. With ``always``, unchanged rows are also written.
+        The relation stays readable as of each instant in ``needed``. The table is rewritten if it has many files or
+        about twice as many rows as needed. If ``always`` is True, unchanged rows are also written.
         """
         come, gone = _differing(wanted, self.current())
         rows = pa.concat_tables([_stamped(wanted if always else come, t, gone=False), _stamped(gone, t, gone=True)])
@@ -115,7 +115,7 @@ _cache_lock: Final = Lock()
 
 
 def read_relation_log(table: Location, relation: pa.Schema) -> RelationLog:
-    """Return the log of a relation, which is empty without a table. Raise StorageError if the table is damaged."""
+    """Return the log of a relation. Without a table, the log is empty. Raise StorageError if the table is damaged."""
     schema = table_schema(relation)
     if not has_commits(table):
         return RelationLog(relation, schema.empty_table())

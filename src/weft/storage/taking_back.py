@@ -1,7 +1,7 @@
 """Remove the rows that some commits added to a table, without Spark.
 
-The table's property ``delta.appendOnly`` is off during the removal, because the log must stay truthful. The files stay
-on disk until cleaning deletes the files.
+The table's property ``delta.appendOnly`` is set to false during the removal, because an append-only table must not lose
+rows. The removed files stay on disk until the next cleaning.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def require_own_files(table: Location, versions: Sequence[int]) -> None:
 
 
 def roll_back(table: Location, versions: Sequence[int], token: int, at: int) -> tuple[int, int] | None:
-    """Remove the remaining files of the commits. Return the new version and row count, or None without a table.
+    """Remove the remaining files of the commits. Return the new version and row count, or None if there is no table.
 
     After a crash, another run completes the work. ``token`` is the token of the caller's lease, and ``at`` is the
     wall-clock time (µs UTC). Raise LeaseLost if the lease is lost, and StorageError if the table cannot be read or

@@ -118,7 +118,7 @@ def temporal_sql(threads: int = 2) -> Iterator[TemporalSql]:
 
 
 def _shared() -> duckdb.DuckDBPyConnection:
-    """Return a new connection to the one DuckDB of this process.
+    """Return a new connection to the DuckDB that all connections of this process share.
 
     Starting another DuckDB takes as long as a small refresh. Each connection has its own temporary tables and views.
     """

@@ -24,7 +24,7 @@ Columns: TypeAlias = Sequence[tuple[str, DataType]]
 OWN: Final[Columns] = ((ORDINAL, BIGINT), (FIRST_AT, TIMESTAMP), ("_tick", BIGINT))
 """The columns that precede the columns of the query."""
 _PIECE: Final = 10_000
-"""The number of rows converted at once. The limit saves memory for Python values."""
+"""The number of rows converted at once. The limit bounds the memory use of Python values."""
 
 
 def answers_schema(columns: Columns) -> pa.Schema:
@@ -43,7 +43,7 @@ def answers_table(columns: Columns, rows: Iterable[ResultRow]) -> pa.Table:
 
 
 def typed_table(columns: Columns, rows: Iterable[tuple[Value, ...]]) -> pa.Table:
-    """Convert the rows to an Arrow table with these columns. A number is added to duplicate names."""
+    """Convert the rows to an Arrow table with the given columns. A number is added to duplicate names."""
     schema, rest, pieces = _schema(columns), iter(rows), []
     while batch := list(islice(rest, _PIECE)):
         arrays = [_array(values, kind) for values, (_, kind) in zip(zip(*batch, strict=True), columns, strict=True)]

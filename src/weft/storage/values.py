@@ -1,4 +1,4 @@
-"""Decode the stored values of an answer. Each value is one text that loses no information. NULL is a missing element.
+"""Decode the stored values of an answer. Each value is one text that loses no information. NULL is stored as NULL.
 
 A STRING is stored unchanged. A BOOLEAN is ``true`` or ``false``. Integers and DECIMAL are decimal numbers. FLOAT and
 DOUBLE are in Java's notation (``NaN``, ``Infinity``, ``1.0E10``). TIMESTAMP and INTERVAL are integer microseconds. DATE

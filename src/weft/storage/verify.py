@@ -36,7 +36,7 @@ class Finding:
 
 
 _checked: dict[str, tuple[Location, tuple[int, ...] | None, set[str]]] = {}
-"""The checked data files of each table, with the last commit at the time of the check and the mark of its file."""
+"""For each table: the file of the last commit before the check, the mark of this file, and the checked data files."""
 
 
 _LOOKS: Final = 20
@@ -46,7 +46,7 @@ _LOOKS: Final = 20
 def verify(catalog: CatalogParts) -> list[Finding]:
     """Check all Delta tables of a home and return the problems.
 
-    An unrecorded commit is not a problem while its reservation or tick is open. The next writer settles the commit. The
+    An unrecorded commit is not a problem while its reservation or tick is open, because the next writer settles it. The
     function needs no lease. A check with findings is repeated if another process has written in the meantime.
     """
     others = (stored.path for stored in catalog.tables.versions())
@@ -92,8 +92,8 @@ def _check_new_files(catalog: CatalogParts) -> list[Finding]:
 def require_undamaged(catalog: CatalogParts) -> None:
     """Raise StorageError if the home is damaged. Each writer calls this function first.
 
-    The first call in a process checks all files, and later calls check only new files. A read of a damaged file or a
-    call of ``verify`` finds later damage.
+    The first call in a process checks all files, and later calls check only new files. Later damage is found by
+    ``verify`` or by reading the file.
     """
     findings = _check_new_files(catalog)
     if findings:

@@ -54,7 +54,7 @@ def multiplied(formula: Fixpoint) -> Multiplied | None:
     >>> q, x = Atom("q", ()), Defined("x", ())
     >>> multiplied(Fixpoint((Definition("x", (), Or(Distinct(q), Previous(ALWAYS, x))),), "x", ()))
     >>> multiplied(Fixpoint((Definition("x", (), Previous(ALWAYS, Or(x, x))),), "x", ())).why
-    'OR adds the counts of its sides, and both contain the defined relation'
+    'OR adds the counts of its sides, and both sides contain the defined relation'
     """
     return next((each for each in _coefficients(formula) if isinstance(each, Multiplied)), None)
 

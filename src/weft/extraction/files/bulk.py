@@ -120,7 +120,7 @@ class _Building:
         self._bytes = 0
 
     def add(self, pieces: Sequence[Converted], rejected: Sequence[RejectedRecord], unread: int = 0) -> None:
-        """Add pieces and their rejected records. The pieces do not include ``unread`` rejected records."""
+        """Add pieces and their rejected records. ``unread`` counts the rejected records outside the pieces."""
         self._pieces += pieces
         self._rejected += rejected
         self._unread += unread

@@ -1,11 +1,11 @@
 """Read a CSV file in chunks on several threads. The result is the same as that of reading record by record.
 
-A *chunk* starts and ends with a record. In a *plain* chunk, every quote conforms to RFC 4180. Also, the record reader
+A *chunk* consists of whole records. In a *plain* chunk, every quote conforms to RFC 4180. Also, the record reader
 (:mod:`weft.extraction.files.text_records`) neither rejects nor specially treats any part of a plain chunk. For a plain
 chunk, Arrow returns the same cells as the record reader, or an error. Every line end outside quotes ends a record.
 
-The module cuts the chunks as if all of them were plain, and threads parse them ahead. If a chunk is not plain, the
-module puts back this chunk and all later chunks. The module then cuts smaller chunks. The smallest chunks are read with
+The module cuts the chunks as if all of them were plain, and threads parse the chunks ahead. If a chunk is not plain,
+the module puts back this chunk and all later chunks, and then cuts smaller chunks. The smallest chunks are read with
 :class:`~weft.extraction.files.text_records.CsvRecords`. Reading stops after the chunk's last record.
 """
 
@@ -37,7 +37,7 @@ _RECORDS: Final = 50_000
 _T = TypeVar("_T")
 
 RecordsAt = Callable[[Sequence[int]], list[tuple[int, bytes]]]
-"""A function from ascending record positions to pairs (number of the first line, bytes of the record)."""
+"""A function that maps ascending record positions to pairs (number of the first line, bytes of the record)."""
 Work = Callable[[pa.Table, RecordsAt, duckdb.DuckDBPyConnection], _T]
 """A function that processes cells, given as VARCHAR columns."""
 
@@ -46,7 +46,7 @@ Work = Callable[[pa.Table, RecordsAt, duckdb.DuckDBPyConnection], _T]
 class Piece(Generic[_T]):
     """The result for consecutive records. ``problems`` are the rejected records, with line numbers in the file.
 
-    Line numbers in ``result`` are relative. To get a line number in the file, add ``before``.
+    The sum of ``before`` and a line number in ``result`` is the line number in the file.
     """
 
     result: _T
@@ -146,7 +146,7 @@ _NEWLINE: Final = b"\n"
 
 @dataclass(frozen=True)
 class Chunk:
-    """A piece of a file. A plain chunk starts and ends with a record. ``last`` marks the end of the file."""
+    """A piece of a file. A plain chunk consists of whole records. ``last`` is True for the last chunk of the file."""
 
     raw: bytes
     dialect: Dialect

@@ -23,7 +23,7 @@ _SAMPLE: Final = 1 << 18
 _AT_ONCE: Final = 10_000
 _BYTES_AT_ONCE: Final = 16 << 20
 _LONGEST_NAME: Final = 10_000
-"""The maximum length of a column name in JSON, in characters. The limit restricts memory."""
+"""The maximum length of a column name in JSON, in characters. The limit bounds the memory use."""
 
 
 def csv_layout(

@@ -27,7 +27,7 @@ _MARKS: Final = (
 _WESTERN: Final = "cp1252"
 _OTHERS: Final = ("cp1250", "cp1251", "koi8_r", "cp1253", "shift_jis", "euc_jp", "gb18030", "big5", "euc_kr")
 _HIGH: Final = re.compile(rb"[\x80-\xff]+")
-"""Non-ASCII bytes between ASCII bytes: usually a single letter in Western text, but a whole word in other scripts."""
+"""A run of non-ASCII bytes: usually one letter in Western text, but a whole word in other scripts."""
 _BLOCK: Final = 1 << 18
 _SAMPLE: Final = 1 << 16
 """The size of the sample of lines with invalid UTF-8, in bytes."""
@@ -140,7 +140,7 @@ def _decodes(text: bytes, encoding: str) -> bool:
 def as_utf_8(stream: io.BufferedReader, encoding: str) -> io.BufferedReader:
     """Return a stream with the text of ``stream`` in UTF-8.
 
-    Bytes that are invalid in the encoding stay unchanged. Records with such bytes are later rejected as invalid UTF-8.
+    Bytes that are invalid in the encoding stay unchanged. Records with invalid bytes are later rejected.
     """
     if encoding == UTF_8:
         return stream

@@ -81,7 +81,7 @@ class Evidence:
     shape: DataType | None = None
 
     def joined(self, other: Evidence) -> Evidence:
-        """Return the evidence from the values of both columns."""
+        """Return the combined evidence from two columns."""
         return Evidence(
             self.filled or other.filled,
             self.possible & other.possible,
@@ -131,8 +131,8 @@ class Inference:
     """Collects the evidence for text columns from any number of batches.
 
     The inferred types are BOOLEAN, BIGINT, DOUBLE, DECIMAL, DATE, TIMESTAMP and STRING. A column is DECIMAL if a
-    fraction in it has more digits than a DOUBLE represents. A column is STRING if another type would change a value.
-    Examples are numbers with leading zeros and integers beyond BIGINT.
+    fraction in it has more digits than a DOUBLE represents. A column is STRING if another type would change a value,
+    for example a number with leading zeros or an integer beyond BIGINT.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -177,9 +177,9 @@ _OF_KIND: Final[Mapping[frozenset[str], frozenset[str]]] = {
 def of_json(evidence: Evidence, kinds: frozenset[str], shape: DataType | None = None) -> Evidence:
     """Return the evidence for a JSON column.
 
-    ``evidence`` is the evidence for the values as text. ``kinds`` are their JSON types (string, number, boolean,
-    nested). ``shape`` is the common type of the arrays and objects, if any. A JSON string of digits stays a string,
-    because a postal code is not a number.
+    ``evidence`` is the evidence for the values as text. ``kinds`` are the JSON types of the values (string, number,
+    boolean, nested). ``shape`` is the common type of the arrays and objects, if any. A JSON string of digits stays a
+    string, because a postal code is not a number.
     """
     narrowed = evidence.among(_OF_KIND.get(kinds, frozenset()))
     return narrowed if shape is None else replace(narrowed, shape=shape if kinds == {"nested"} else STRING)

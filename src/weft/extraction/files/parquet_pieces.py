@@ -28,7 +28,7 @@ _LONGEST_HEADER: Final = 1 << 24
 
 
 def parquet_file(path: Path) -> pq.ParquetFile:
-    """Open the file with dictionary-encoded text columns. Raises ExtractionError, OSError and pyarrow's errors."""
+    """Open a file so that text columns are dictionary-encoded. Raises ExtractionError, OSError and pyarrow's errors."""
     with opened(path) as file:  # pyarrow would block on a pipe without a writer
         metadata = pq.read_metadata(path)
         columns = [metadata.schema.column(number) for number in range(metadata.num_columns)]
@@ -40,7 +40,7 @@ def parquet_file(path: Path) -> pq.ParquetFile:
 
 
 def pieces(file: pq.ParquetFile, rows: int | None) -> Iterator[pa.Table]:
-    """Yield tables of at most ``rows`` rows with decoded text. Without ``rows``, a table has about ``MAX_BYTES``.
+    """Yield tables with decoded text. Each table has at most ``rows`` rows, or about ``MAX_BYTES`` if ``rows`` is None.
 
     Raise ExtractionError if a row has more than ``MAX_RECORD`` bytes. Errors of pyarrow pass through unchanged.
     """
@@ -178,7 +178,7 @@ def _page_header(file: BinaryIO, at: int) -> tuple[int, int, int] | None:
 
 
 def _read_header(raw: bytes) -> tuple[int, int, int]:
-    """Return the sizes as ``_page_header`` does. Raise IndexError for too few bytes, ValueError for a bad header."""
+    """Return the sizes as ``_page_header`` does. Raise IndexError or ValueError for a bad header."""
     thrift = _Thrift(raw)
     sizes: dict[int, int] = {}
     field = 0

@@ -88,7 +88,7 @@ class FileInspection:
             yield as_utf_8(stream, self.encoding)
 
     def parquet(self, rows: int | None = None) -> Iterator[pa.Table]:
-        """Yield a Parquet file in tables of at most ``rows`` rows. Without ``rows``, a table has about ``MAX_BYTES``.
+        """Yield a Parquet file in tables of at most ``rows`` rows, or of about ``MAX_BYTES`` if ``rows`` is None.
 
         Nanoseconds are truncated to microseconds. Errors of pyarrow for a damaged file pass through unchanged.
         """

@@ -1,6 +1,6 @@
 """Cast the columns of a file to the columns of a table, with one DuckDB SELECT for each batch.
 
-A row is rejected if a value does not fit its column's type. The reason names the columns with such values.
+A row is rejected if a value does not fit its column's type. The reason names the columns with invalid values.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _OWN: Final = "_own"
 class Layout:
     """The layout of a file: its format, its columns with their DuckDB types, and the CSV dialect.
 
-    ``names`` are the stored column names. ``written`` contains the names in JSON if they differ.
+    ``names`` are the stored column names. ``written`` contains the names in the JSON if they differ from ``names``.
     """
 
     format: Format
@@ -45,9 +45,9 @@ class OwnTimes:
     """The column and the format of the rows' event times.
 
     ``column`` contains the event times, in the format ``form``. ``column`` is None if rows have no event times.
-    ``form`` is None for a column of timestamps. With ``arrival``, the running maximum replaces each event time. Rows
-    with an event time after ``latest`` are rejected with the reason ``too_far``. ``latest`` is in µs UTC, or None for
-    no limit.
+    ``form`` is None for a column of timestamps. If ``arrival`` is True, the running maximum replaces each event time.
+    Rows with an event time after ``latest`` are rejected with the reason ``too_far``. ``latest`` is in µs UTC, or None
+    for no limit.
     """
 
     column: str | None = None
@@ -62,7 +62,7 @@ class Converted:
     """A converted piece of ``count`` rows.
 
     ``rows`` are the valid rows. ``places`` are the positions of the invalid rows in the piece. ``reasons`` are the
-    reasons for rejecting these rows. ``left_out`` are the indexes of rows that an earlier run quarantined.
+    reasons for rejecting the invalid rows. ``left_out`` are the indexes of rows that an earlier run quarantined.
     """
 
     rows: pa.Table
@@ -83,7 +83,7 @@ class Caster:
 
     The row count and the running maximum of event times continue from batch to batch.
 
-    - With ``origins``, every batch also contains the records of its rows.
+    - If ``origins`` is True, every batch also contains the records of its rows.
     - ``aside`` contains the positions of records to leave out.
     - ``counted`` is the unit of a text record's position, such as "line".
     - ``sound`` are nested columns with only valid values.
@@ -164,7 +164,7 @@ class Caster:
         return self.batch([done], rejected, origins if self._origins else ())
 
     def without_aside(self, done: Converted, positions: Iterable[str]) -> Converted:
-        """Mark a row as left out if its position is in ``aside``. Return the marked piece."""
+        """Mark the rows at the positions in ``aside`` as left out, and return the piece."""
         return replace(done, left_out=[n for n, position in enumerate(positions) if position in self.aside])
 
     def converted(self, cells: pa.Table, connection: duckdb.DuckDBPyConnection) -> Converted:
@@ -286,7 +286,7 @@ def _counting(first: int, count: int) -> pa.Array:
 
 
 def text_table(records: Sequence[TextRecord], names: Sequence[str], written: Sequence[str] = ()) -> pa.Table:
-    """Return the cells of the records as VARCHAR columns. ``written`` are the names in JSON if they differ."""
+    """Return the cells of the records as VARCHAR columns. For ``written``, see ``Layout``."""
     if records and isinstance(records[0].cells, list):
         columns = list(zip(*(record.cells or () for record in records), strict=True))
     else:

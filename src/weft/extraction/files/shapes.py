@@ -73,7 +73,7 @@ def _fields(type: DataType) -> Mapping[str, DataType]:
 
 
 def of_arrow(kind: pa.DataType, depth: int = 0) -> DataType:
-    """Return the type that describes values of the Arrow type ``kind`` as JSON, or STRING if no type fits."""
+    """Return the type of the JSON for values of the Arrow type ``kind``, or STRING if no type fits."""
     if depth > MOST_NESTED:
         return STRING
     if pa.types.is_map(kind):

@@ -36,7 +36,7 @@ from weft.storage.local_sql import connect
 
 @dataclass(frozen=True)
 class FileSource:
-    """A file whose columns fit the table. The batches have the columns ``columns``, in the table's order.
+    """A file whose columns fit the table. ``columns`` are the columns of the batches, in the table's order.
 
     ``form`` is the format of the event times, or None for timestamps. ``notes`` describe what was changed or inferred.
     """
@@ -76,10 +76,10 @@ class FileSource:
     ) -> Iterator[Batch]:
         """Yield the rows in file order, cast to the table's types. ``timing`` selects the event times of the rows.
 
-        In arrival order, a row without an event time gets the previous event time. In any other order, a row without an
-        event time is rejected. A row whose event time is after ``latest`` is rejected, too. ``latest`` is in µs UTC, or
-        None for no limit. With ``origins``, the batches also contain the records of their rows. ``aside`` contains the
-        positions of records to leave out. Raises ExtractionError for a damaged Parquet file.
+        A row without an event time gets the previous event time in arrival order, and is rejected in any other order. A
+        row whose event time is after ``latest`` is rejected, too. ``latest`` is in µs UTC, or None for no limit. If
+        ``origins`` is True, the batches also contain the records of their rows. ``aside`` contains the positions of
+        records to leave out. Raises ExtractionError for a damaged Parquet file.
         """
         layout, path = self.inspection.layout, self.inspection.file.path
         own_times = OwnTimes(self.matched.own_time, timing.order == "arrival", latest, timing.too_far, self.form)

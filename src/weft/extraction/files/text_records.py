@@ -113,7 +113,7 @@ def _next_line(lines: _Lines) -> bytes:
 
 
 def _too_long(lines: _Lines, line: bytes) -> Iterator[TextRecord]:
-    """Reject a line that is too long, in records of at most ``MAX_RECORD`` bytes. ``line`` is its beginning."""
+    """Reject the long line that begins with ``line``, in records of at most ``MAX_RECORD`` bytes."""
     number, held, size = lines.number + (not line.endswith(b"\n")), [line], len(line)
     while line and not line.endswith(b"\n"):
         lines.taken = []
@@ -132,8 +132,8 @@ class CsvRecords:
     """The records of a CSV file, including the header line.
 
     ``width`` is the number of cells of a record. If ``width`` is None, the first record sets it. An empty cell is None.
-    Blank lines are skipped. Between two records, another reader may continue the stream. ``held`` contains the bytes
-    that were read after the last record.
+    Blank lines are skipped. After each record, another reader may continue reading the stream. ``held`` contains the
+    bytes that were read after the last record.
     """
 
     def __init__(

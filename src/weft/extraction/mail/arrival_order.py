@@ -1,4 +1,4 @@
-"""Read mail sources one after another, or merged by time in the order of arrival."""
+"""Read mail from several sources: one source after another, or all sources merged by time."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def read_mail(
     """Yield every message as rows, one for each newsgroup, or as a rejected record.
 
     If ``timing`` takes ``ts`` from ``date``, the ``own_time`` of a row is its Date. In arrival order, ``own_time`` is
-    the running maximum of Date in the source. The sources are then merged by ``own_time``. Rows with the same time
-    follow the order of the sources. In any other order, the sources are read one after another.
+    the running maximum of Date in the source, and the sources are merged by ``own_time``. Rows with the same time
+    follow the order of the sources. Without arrival order, the sources are read one after another.
 
-    With ``origins``, each row contains its record. ``at`` is the time of reading, in microseconds UTC. ``names`` maps
-    paths to their names in messages. Raises ExtractionError for a path that cannot be read. Raises Refused if
+    If ``origins`` is True, each row contains its record. ``at`` is the time of reading, in microseconds UTC. ``names``
+    maps paths to their names in messages. Raises ExtractionError for a path that cannot be read. Raises Refused if
     ``timing`` takes ``ts`` from a column other than ``date``.
     """
     if timing.ts_from not in (None, "date"):
@@ -71,7 +71,7 @@ def _items(source: Source, record: RawRecord, options: MailOptions, origins: boo
 def _arriving(
     source: Source, records: Iterator[RawRecord], options: MailOptions, origins: bool, since: int = _BEFORE_ALL
 ) -> Iterator[tuple[int, Row | RejectedRecord]]:
-    """Yield each item with the running maximum of Date, in microseconds UTC. The maximum starts at ``since``.
+    """Yield each item with the running maximum of Date, in microseconds UTC. ``since`` is the initial maximum.
 
     A rejected record has no event time and is yielded with the maximum so far.
     """

@@ -1,8 +1,8 @@
 """Group the files of a directory or a tar archive into sources.
 
-A *source* is one mbox or one folder of single articles. The records of a source have one order of arrival. In a folder,
-a numeric file name is the article number assigned on arrival. A file is open only while it is read. A folder of a
-million articles therefore needs little memory and few file handles.
+A *source* is one mbox or one folder of single articles. The records of a source are in the order of arrival. In a
+folder, a numeric file name is the article number assigned on arrival. A file is open only while it is read. A folder of
+a million articles therefore needs little memory and few file handles.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A source of records with one order of arrival.
+    """A source whose records are in the order of arrival.
 
     ``records()`` can be called repeatedly.
     """

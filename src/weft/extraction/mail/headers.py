@@ -59,8 +59,8 @@ def decode_bytes(raw: bytes, charset: str) -> str | None:
 def is_charset(name: str) -> bool:
     """Return whether a codec with this name exists and mail may use it.
 
-    Mail may not use ``idna`` and ``punycode``, because they take quadratic time. Mail may not use ``unicode_escape``,
-    because this codec creates characters.
+    Mail may not use the codecs ``idna`` and ``punycode``, because decoding takes quadratic time. Mail may not use
+    ``unicode_escape``, because this codec creates characters.
     """
     if name.strip().lower().replace("-", "_") in _NO_TEXT_CODECS:
         return False
@@ -120,7 +120,7 @@ def _decoded(text: str) -> str:
 
 
 def message_id(message: Message) -> str | None:
-    """Return the Message-ID without angle brackets and blanks. Return None if it is absent or empty.
+    """Return the Message-ID without angle brackets and blanks, or None if the field is absent or empty.
 
     Some archives mask addresses and write ids with blanks. An id therefore need not contain ``@``.
     """
@@ -134,7 +134,7 @@ def message_id(message: Message) -> str | None:
 def parent_id(message: Message) -> str | None:
     """Return the id of the parent message: the last id in References, or else the first id in In-Reply-To.
 
-    Return None if neither field contains an id. In-Reply-To is often prose. An address before ``'s message`` is no id.
+    Return None if there is no id. In-Reply-To is often prose. An address before ``'s message`` is not an id.
     """
     references = _ID.findall(text_of(message, "References") or "")
     if references:
@@ -168,8 +168,8 @@ def instant_of(written: str | None, at: int, future_us: int = DAY_US) -> int | s
     """Return a Date field in microseconds UTC, or the reason for rejecting it.
 
     A date without a zone, or with an unknown zone name, is read as UTC. The function rejects text that does not parse,
-    a day that does not exist, and an offset beyond 14 hours. A time before 1970 or over ``future_us`` after ``at`` is
-    rejected, too.
+    a day that does not exist, and an offset beyond 14 hours. The function also rejects a time before 1970, and a time
+    more than ``future_us`` microseconds after ``at``.
     """
     if not written:
         return "no Date"

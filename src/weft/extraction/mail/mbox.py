@@ -23,8 +23,8 @@ _FIELD: Final = re.compile(rb">?From |[!-9;-~]+[ \t]*:")
 def split_mbox(stream: io.BufferedReader) -> Iterator[RawRecord]:
     """Yield the messages in order. The position ``message N (byte B)`` counts messages from 1 and bytes from 0.
 
-    Text before the first separator is a record. The part of a message before damage is a record, too. A record that is
-    too large is split into pieces.
+    Text before the first separator is a record. If a message is damaged, the part before the damage is also a record. A
+    record that is too large is split into pieces.
     """
     record = _Collected(1, 0)
     offset = 0

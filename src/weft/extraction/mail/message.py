@@ -60,7 +60,7 @@ MAX_HEADER: Final = 1 << 20
 MAX_LINES: Final = 2_000_000
 MAX_PARTS: Final = 20_000
 """The maximum number of lines that start with ``--``, as MIME parts do. ``MAX_LINES`` is the maximum number of lines.
-Both limits apply to messages that are not one plain text. The parser creates an object for each part.
+Both limits apply only to messages that need a MIME parser. The parser creates an object for each part.
 """
 
 _HEADER_END: Final = re.compile(rb"\r?\n\r?\n")

@@ -37,7 +37,7 @@ def find_sources(paths: Sequence[str | os.PathLike[str]], names: Mapping[Path, s
 
 @contextmanager
 def mail_paths(paths: Sequence[str | os.PathLike[str]]) -> Iterator[tuple[list[Path], dict[Path, str]]]:
-    """Yield paths that can be read repeatedly. Also yield a map from the copies of streams to the original names.
+    """Yield paths that can be read repeatedly. Also yield a dict that maps the copies of streams to the original names.
 
     Raises NotFound and ExtractionError.
     """

@@ -1,8 +1,8 @@
 """Read the members of a tar archive in any order.
 
 Members are stored in the order of packing, not of arrival. A merge also reads several folders at the same time. A
-compressed archive is therefore decompressed once into a temporary file. The operating system deletes this file when it
-is closed. Members are read from the temporary file by position, never extracted by name.
+compressed archive is therefore decompressed once into a temporary file. The operating system deletes the temporary file
+when it is closed. Members are read from the temporary file by position, never extracted by name.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ _MOST_MEMBERS = 500_000
 """Each member of an archive takes about a kilobyte of memory."""
 _LEAST_ROOM = 1 << 30
 _MOST_TIMES = 100
-"""A compressed archive may expand to this many times its size. The limit is at least one GiB. Mail expands four
-times.
+"""A compressed archive may expand to this many times its size. The limit is at least one GiB. Compressed mail
+expands to about four times its size.
 """
 
 

@@ -54,10 +54,10 @@ def add_source(
       None, it is inferred.
     - ``rename`` maps column names in a file to names in the table.
     - ``table_of`` selects a table in a source with several tables.
-    - ``slot`` and ``publication`` name an existing replication slot and publication on a PostgreSQL server. If a name
-      is None, Weft creates the slot or the publication.
+    - ``slot`` and ``publication`` name an existing replication slot and publication on a PostgreSQL server. If ``slot``
+      or ``publication`` is None, Weft creates one.
 
-    Raises Refused for an invalid source, Conflict for a name that is taken, NotFound, and ExtractionError.
+    Raises NotFound and ExtractionError. Raises Refused for an invalid source, and Conflict if the name is taken.
     """
     _check(kind, keys, every_us, stamps)
     server = kind == "changes" and location.startswith(SCHEMES)
@@ -194,7 +194,7 @@ def _refuse_other(
 ) -> None:
     """Raise Refused if the columns or the key of the new source differ from those of the table.
 
-    With ``typed``, the source defines the column types, which must equal the types in the table.
+    If ``typed`` is True, the source defines the column types, which must equal the types in the table.
     """
     types = {column.name.lower(): column.type for column in source_schema(table).columns}
     has = set(types)

@@ -27,7 +27,8 @@ class Incoming:
 
     ``changes`` is a function that returns the changes, given the open rows of the table (``storage.changes``).
     ``location`` is the origin of the changes. ``seen`` is the feed position after the changes. If the changes come from
-    a file, ``seen`` is None, and ``digest`` is the digest of the file. With ``once``, all changes are new.
+    a file, ``seen`` is None, and ``digest`` is the digest of the file. If ``once`` is True, the changes are not yet
+    recorded.
     """
 
     table: TableRecord
@@ -83,9 +84,9 @@ def record_feeds(
     For each table, return the recorded changes, the number of late transactions, and the previous number of open rows.
     A late transaction is recorded at a later time than its event time.
 
-    Changes with the same event time are one transaction in all tables. Changes without an event time get the time
-    ``clock``. On a wall-clock home, no change is recorded after ``clock``. With ``late_refused``, raise Refused and
-    record nothing if a change would be late.
+    Changes with the same event time form one transaction, even in different tables. Changes without an event time get
+    the time ``clock``. On a wall-clock home, no change is recorded at a time after ``clock``. If a change would be late
+    and ``late_refused`` is True, raise Refused and record nothing.
     """
     fresh = [_new(writer, each) for each in incoming]
     coming = [each for each in fresh if each.new.num_rows]

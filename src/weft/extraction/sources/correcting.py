@@ -33,8 +33,8 @@ from weft.storage.verify import require_undamaged
 class Correction:
     """A statement about the row of ``key`` in the period [``begin``, ``end``), in microseconds UTC.
 
-    In this period, the row had the values ``values``. If ``values`` is None, the row did not exist. The comparison of
-    column names ignores case. Texts are parsed as values of their columns.
+    ``values`` are the values that the row had in the period. If ``values`` is None, the row did not exist. The
+    comparison of column names ignores case. Texts are parsed as values of their columns.
     """
 
     key: Mapping[str, Any]
@@ -64,8 +64,8 @@ def correct(home: OpenHome, name: str, correction: Correction, *, now: int | Non
     """Record a correction of a past period. On a replay home, ``now`` (µs UTC) replaces the clock.
 
     Raises NotFound, ClockError, LeaseBusy and StorageError. Raises Refused for a table without a source, or an unknown
-    column. Raises Refused for a period that reaches into the present or before the recorded history. Raises Refused if
-    the correction omits columns where no row is recorded.
+    column. Raises Refused for a period that reaches into the present or starts before the recorded history. Raises
+    Refused if the correction omits a column and no row is recorded for a part of the period.
     """
     clock = clock_of(home, now)
     with home.writing(f"correct {name}") as writer:
@@ -154,7 +154,7 @@ def _named(table: TableRecord, name: str) -> str:
 
 
 def _changed(table: TableRecord, key: Mapping[str, pa.Scalar], there: Held, correction: Correction) -> pa.Table | None:
-    """Return the corrected version of each recorded row of the key, or None if the correction deletes the row.
+    """Return the corrected version of each recorded row of the key. If the correction deletes the row, return None.
 
     If a part of the period has no recorded row, a row with the values of the correction is added. Raise Refused if the
     added row would not have all columns.

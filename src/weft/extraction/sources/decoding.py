@@ -36,8 +36,8 @@ Key: TypeAlias = "tuple[str | None, ...]"
 class TupleData:
     """The cells of a row.
 
-    The values of the columns in ``lacking`` are unknown. An unknown value is the value that the row with the key
-    ``since`` had before the change at ``before``.
+    The values of the columns in ``lacking`` are unknown. To find an unknown value, take the row with the key ``since``
+    before the change at the position ``before``.
     """
 
     cells: Cells
@@ -63,7 +63,7 @@ class DecodedChanges:
     _rows: dict[Key, TupleData] = field(default_factory=dict)
 
     def take(self, transaction: Transaction, own: int, place: int) -> int:
-        """Add the changes of a transaction at positions from ``place``. Return the position after the last change.
+        """Add the changes of a transaction, starting at the position ``place``. Return the next free position.
 
         ``own`` is the event time of the transaction, in microseconds UTC.
         """
@@ -145,7 +145,7 @@ class DecodedChanges:
         """Return a table with one row for each change that lacks cells.
 
         The table contains the key ``since``, the change's position (``_order``), and the lacking columns
-        (``_columns``). ``_before`` is the position of the first change that lacked these cells.
+        (``_columns``). ``_before`` is the position of the first change that lacked the cells.
         """
         keys = tuple(each for each in columns if each[0] in self.keys)
         records = (
@@ -160,9 +160,9 @@ class DecodedChanges:
 
 
 def _completed(new: TupleData, was: TupleData | None, gone: TupleData, key: Key, place: int) -> TupleData:
-    """Return the new row. Unknown cells are taken from the row ``was``, or from the old values ``gone``.
+    """Fill the unknown cells of the row ``new`` from the previous row (``was``) or from the old values (``gone``).
 
-    ``was`` is None if the previous row is unknown.
+    If the previous row is unknown, ``was`` is None.
     """
     cells = dict(new.cells)
     lacking = set()
@@ -220,8 +220,8 @@ class RelationMessage:
 class ChangeMessage:
     """An INSERT (``I``), UPDATE (``U``) or DELETE (``D``) of a row, or a TRUNCATE (``T``) of the table.
 
-    ``old`` is set for a DELETE, and for an UPDATE that changes the replica identity. With ``whole``, ``old`` is the
-    full row. Without ``whole``, ``old`` has only the columns of the replica identity, and None for the other columns.
+    ``old`` is set for a DELETE, and for an UPDATE that changes the replica identity. If ``whole`` is True, ``old`` is
+    the full row. If ``whole`` is False, ``old`` has None for each column outside the replica identity.
     """
 
     relation: RelationMessage

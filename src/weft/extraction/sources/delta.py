@@ -32,7 +32,7 @@ _GONE: Final = ("delete", "update_preimage")
 
 
 def columns_of_delta(path: Location, chosen: Chosen) -> Columns:
-    """Return the columns of a Delta table. Raises NotFound, ExtractionError, and Refused without a change data feed."""
+    """Return a Delta table's columns. Raises NotFound and ExtractionError. Raises Refused if the feed is off."""
     return _columns(_telling(path), chosen, str(path))
 
 

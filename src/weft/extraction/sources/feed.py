@@ -1,12 +1,12 @@
 """Read change feeds: JSON lines in commit order, each with one change of a row.
 
 A change has one of two forms. A change in the simple form has ``op`` (I, U or D), ``key``, ``row``, ``time`` and
-optionally ``table``. ``row`` has the columns outside the key, and is absent for D. ``time`` is ISO 8601 or a number in
-µs.
+optionally ``table``. ``row`` has the columns outside the key, and is absent for a deletion (D). ``time`` is ISO 8601 or
+a number in µs.
 
-A change may also be a Debezium envelope, bare or as ``payload``. An envelope has ``op`` (c, r, u or d), ``before``,
-``after`` and ``source``. The time of an envelope is ``ts_us`` or ``ts_ms`` of the source, or ``ts_ms`` of the envelope.
-Tombstones (null lines) are skipped.
+A change may also be a Debezium envelope, either bare or in the field ``payload``. An envelope has ``op`` (c, r, u or
+d), ``before``, ``after`` and ``source``. The time of an envelope is ``ts_us`` or ``ts_ms`` of the source, or ``ts_ms``
+of the envelope. Tombstones (null lines) are skipped.
 
 A change in either form may name its transaction. The simple form has ``tx``, and an envelope has ``source.txId`` or
 ``transaction.id``. Changes without a named transaction form one transaction if they have the same time.
@@ -62,7 +62,7 @@ class FeedReader:
     """Converts the JSON of a line to the cells of a change.
 
     ``table`` selects the changes of one table. If ``table`` is None, all changes are selected. ``keys`` are the columns
-    that every change must have. ``names`` collects the columns of the changes read so far. ``skip`` is the number of
+    that every change must have. ``names`` contains the columns of all changes read so far. ``skip`` is the number of
     changes still to skip. ``read`` is the number of converted changes. ``place`` is the number of parsed lines.
     """
 
@@ -141,7 +141,7 @@ def _debezium(change: Mapping[str, Any]) -> Change | str:
 def own_time(change: Mapping[str, Any]) -> int | str | None:
     """Return the time in a change of either form, in microseconds UTC.
 
-    Return None if the change has no time, or a text that describes the problem with the time.
+    If the change has no time, return None. If the time is invalid, return a text that describes the problem.
     """
     source = change.get("source")
     if not isinstance(source, dict):
@@ -154,7 +154,7 @@ def own_time(change: Mapping[str, Any]) -> int | str | None:
 
 
 def _instant(time: Any, scale: int = 1) -> int | str | None:
-    """Return a time in microseconds UTC, or a text that describes the problem.
+    """Return a time in microseconds UTC. If the time is invalid, return a text that describes the problem.
 
     ``time`` is ISO 8601, or a number in units of ``scale`` microseconds.
     """
@@ -193,10 +193,10 @@ class FeedExtent:
 
 
 def extent_of_feed(path: Path, seen: Sequence[Mapping[str, Any]]) -> FeedExtent:
-    """Return the part of a feed to read for all of its sources. ``seen`` contains the position of each source.
+    """Return the part of a feed that a poll of all its sources reads. ``seen`` contains the position of each source.
 
-    The last named transaction may be incomplete. This transaction is read only if the file has not grown since the last
-    poll. Raises NotFound and ExtractionError.
+    The last named transaction may be incomplete. The last transaction is therefore read only if the file has not grown
+    since the last poll. Raises NotFound and ExtractionError.
     """
     file_mark = Mark.of(path)
     mark = (file_mark.size, file_mark.modified_ns)
@@ -266,7 +266,7 @@ def typed_changes(
     connection: duckdb.DuckDBPyConnection,
     progress: Progress | None,
 ) -> tuple[pa.Table, list[RejectedRecord]]:
-    """Return the changes in the texts with the types of ``columns``, and the rejected lines."""
+    """Return the changes, cast to the types of ``columns``, and the rejected lines."""
     every = (*columns, (OP, STRING), (OWN, BIGINT), (ORDER, BIGINT))
     names = tuple(each for each, _ in every)
     caster = Caster(Layout("json", names, ("VARCHAR",) * len(names)), OwnTimes(), every, name)

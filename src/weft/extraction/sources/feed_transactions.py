@@ -26,7 +26,7 @@ def transaction_of(change: Mapping[str, Any]) -> str | None:
 class TransactionTimes:
     """Assigns to each named transaction the time of its first line. Each time is unique in the feed.
 
-    A clock with milliseconds can give two transactions the same time. The later transaction then gets the next free
+    If a clock with milliseconds gives two transactions the same time, the later transaction gets the next free
     microsecond. ``last`` contains the last transaction and its time for the next poll.
     """
 
@@ -36,9 +36,9 @@ class TransactionTimes:
         self._taken = set(self._times.values())
 
     def of(self, name: str | None, own: int | None) -> int | None:
-        """Return the time for a change with the time ``own`` in the transaction ``name``. Times are in µs UTC or None.
+        """Return the time of the transaction ``name``. Times are in µs UTC or None.
 
-        A change without a named transaction keeps its time.
+        ``own`` is the time of a change in the transaction. If ``name`` is None, the change keeps its time.
         """
         if name is None:
             return own

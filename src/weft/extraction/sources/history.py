@@ -63,8 +63,8 @@ def load_history(
 ) -> PastLoaded:
     """Load dated states of a source. The rows of a state have the same time in the column ``ts_from``.
 
-    With ``op``, load dated changes instead. The column ``op`` contains D or DELETE for a row that ended. The file is
-    CSV, JSON lines or Parquet, and may have other columns.
+    If ``op`` is set, load dated changes instead. The column ``op`` contains D or DELETE for a row that ended. The file
+    is CSV, JSON lines or Parquet, and may have other columns.
 
     Raises NotFound, and ExtractionError for an unreadable file. Raises Refused if a state contains a key twice, or if a
     row is too early to be recorded at its event time.

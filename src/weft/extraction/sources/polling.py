@@ -110,14 +110,14 @@ def _polled(
 
 
 def _without_added(snapshot: Snapshot) -> Snapshot:
-    """Return an empty snapshot without its added columns. The poll that reads the first row adds these columns."""
+    """Return an empty snapshot without its added columns. The poll that reads the first row adds the new columns."""
     added = [name for name, _ in snapshot.added]
     columns = tuple(each for each in snapshot.columns if each[0] not in added)
     return replace(snapshot, rows=snapshot.rows.drop_columns(added), columns=columns, added=())
 
 
 def _requested_instant(home: OpenHome, source: SourceRecord, snapshot: Snapshot, clock: int) -> int:
-    """Return the file's modification time if the file dates the source, otherwise the time of the clock."""
+    """Return the file's modification time if ``stamps`` is "file", otherwise the time of the clock."""
     wall = home.catalog.home().clock == "wall"
     now = max(clock, home.clock()) if wall else clock
     if source.stamps != "file" or snapshot.changed_at is None:

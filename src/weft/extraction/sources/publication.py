@@ -16,7 +16,7 @@ _PATIENCE: Final = "60s"
 def publish(connection: psycopg.Connection[Any], publication: str, table: Any, oid: int) -> None:
     """Add the table to the publication, and create the publication if necessary.
 
-    The lock waits for running writes to the table, because their changes would not be published otherwise.
+    The lock waits for running writes, whose changes would otherwise not be published.
     """
     from psycopg import sql
 
@@ -62,7 +62,7 @@ def check_publication(connection: psycopg.Connection[Any], publication: str, oid
 
 
 def _published(connection: psycopg.Connection[Any], publication: str, oid: int) -> tuple[bool] | None:
-    """Return ``(True,)`` if the publication contains only a part of the table, ``(False,)`` if it contains all.
+    """Return ``(True,)`` if the publication contains a part of the table, ``(False,)`` if it contains the whole table.
 
     Return None if the publication does not contain the table.
     """
@@ -95,7 +95,7 @@ def unpublish(connection: psycopg.Connection[Any], publication: str, table: Any 
 def identity(connection: psycopg.Connection[Any], oid: int) -> tuple[str, list[str]]:
     """Return the replica identity of a table: ``relreplident``, and the columns of its index or primary key.
 
-    PostgreSQL sends these columns with each UPDATE and DELETE.
+    PostgreSQL sends the columns of the replica identity with each UPDATE and DELETE.
     """
     row = connection.execute("SELECT relreplident FROM pg_class WHERE oid = %s", [oid]).fetchone()
     kind = "n" if row is None else str(row[0])

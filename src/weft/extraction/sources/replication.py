@@ -1,7 +1,7 @@
 """Follow tables of a PostgreSQL server by logical decoding: a snapshot of each table, then the committed transactions.
 
-A snapshot lists the IDs of the transactions that it sees. Weft skips the slot's messages for these transactions. Weft
-can therefore add a table at any time without losing or repeating a change.
+A snapshot lists the IDs of the transactions that it sees. In the slot, Weft skips the transactions that the snapshot
+already contains. Weft can therefore add a table at any time without losing or repeating a change.
 
 Weft needs no exported snapshot, which only the replication protocol offers. The slot is created before the snapshot,
 because transactions between the two would otherwise be missed.
@@ -107,7 +107,7 @@ def has_seen(snapshot: str, xid: int) -> bool:
 def read_slot(
     sources: Sequence[SourceRecord], tables: Sequence[TableRecord], accepting: Accepting, progress: Progress | None
 ) -> FeedBatch:
-    """Read the slot for the tables of these sources, and take snapshots of new tables.
+    """Read the slot for the tables of the given sources, and take snapshots of new tables.
 
     Raises ExtractionError, NotFound or Refused if a table cannot be read, or if changes would be missed.
     """

@@ -1,7 +1,7 @@
 """Read the current rows of a source: the first half of the *snapshot* monitor (Yang and Widom 1998, section 4.1).
 
 A source must be read completely. Reading fails if a record does not parse, or if a file changes during the read.
-Reading also fails if a text no longer ends with a line end, or if columns do not match the table.
+Reading also fails if a text file no longer ends with a line end, or if columns do not match the table.
 
 The database monitors also use this module to convert text rows to rows of a tracked table.
 """
@@ -43,7 +43,7 @@ Renamed = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All rows of a source at one time, with the columns ``columns``. ``added`` are columns that are not in the table.
+    """All rows of a source at one time. ``added`` are columns that are not in the table.
 
     ``changed_at`` is the time of the last modification of the source in microseconds UTC, or None if unknown. ``seen``
     is JSON-able and identifies the contents. If ``seen`` stays the same, the next poll skips the source.

@@ -54,7 +54,7 @@ class Polled(Brief):
 class Accepting:
     """Conditions that a poll refuses by default.
 
-    ``evolve`` accepts new columns. ``empty`` accepts an emptied source. ``bad_lines`` quarantines invalid feed lines.
+    ``evolve`` accepts new columns. ``empty`` accepts an empty source. ``bad_lines`` quarantines invalid feed lines.
     """
 
     evolve: bool = False
@@ -83,7 +83,7 @@ def source_schema(table: TableRecord) -> TableSchema:
 
 @contextmanager
 def polling(home: OpenHome, source: SourceRecord, added: Added = ()) -> Iterator[tuple[Writer, TableRecord]]:
-    """Take the lease. Yield the writer and the source's table, after adding the columns ``added``.
+    """Take the lease. Yield the writer and the source's table, after adding the columns in ``added``.
 
     See ``polling_together``.
     """
@@ -97,8 +97,8 @@ def polling_together(
 ) -> Iterator[tuple[Writer, list[TableRecord]]]:
     """Take the lease, and settle the work of dead writers. Yield the writer and the tables of the sources.
 
-    ``added`` contains the columns to add to each table first. Raises Conflict if a source was polled or removed after
-    ``sources`` were read. The rows of this poll may then be older than the recorded rows.
+    ``added`` contains the columns that are first added to each table. Raises Conflict if a source was polled or removed
+    after ``sources`` were read, because the rows of this poll may be older than the recorded rows.
     """
     purpose = f"poll {', '.join(source.name for source in sources)}"
     with home.catalog.writing(purpose, home.clock, wait_us=LEASE_WAIT_US) as writer, renewing_lease(writer, home.clock):
@@ -159,7 +159,8 @@ def _nothing() -> None:
 class TableFeed:
     """The changes of one table, the columns to add (``added``), and the feed position after the changes (``seen``).
 
-    ``seen`` is JSON-able. With ``once``, all changes are new. ``rejected`` contains the lines that are not changes.
+    ``seen`` is JSON-able. If ``once`` is True, the changes are not yet recorded. ``rejected`` contains the lines that
+    are not changes.
     """
 
     changes: Changes

@@ -1,6 +1,6 @@
 """Create, read and drop the replication slot and the publication of a source on a PostgreSQL server.
 
-SQL functions read the committed transactions in the slot, and the LSN up to which they are recorded.
+SQL functions read the committed transactions in the slot, up to the end of the WAL.
 
 *Peek, record, then advance*: messages stay in the slot until the catalog has recorded them. A poll that died can
 therefore be repeated. The LSN in the source's ``seen`` shows which transactions are already recorded.
@@ -32,7 +32,8 @@ MADE: Final = "made"
 def slot_options(home_id: str, uri: str, slot: str | None, publication: str | None) -> Mapping[str, Any]:
     """Return the slot and publication options of a source. None stands for the home's own slot or publication.
 
-    The option ``made`` lists the objects that the home creates. The home drops these objects with their last source.
+    The option ``made`` lists the objects that the home creates. The home drops an object in ``made`` after its last
+    use.
     """
     home = "".join(each for each in home_id.lower() if each.isalnum())[:12]
     own = f"weft_{home}_{zlib.crc32(uri.encode()):08x}"  # slot names are unique per server, not per database
@@ -51,7 +52,7 @@ def columns_of_server(uri: str, table: str | None, chosen: Chosen) -> Columns:
 
 
 def subscribe(uri: str, table: str, keys: Sequence[str], options: Mapping[str, Any], name: str) -> None:
-    """Make the server retain the table's changes for this home from now on. ``name`` is the name of the source.
+    """Make the server retain future changes of the table for this home. ``name`` is the name of the source.
 
     Raises Refused for an unsuitable replica identity, and ExtractionError if the server forbids an operation.
     """

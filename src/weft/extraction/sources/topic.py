@@ -92,7 +92,7 @@ def inferred(records: pa.Table, table: str | None, where: str) -> tuple[tuple[st
 def bounded(begin: Offsets, latest: Offsets, most: int) -> dict[int, int]:
     """Return the end offset of each partition for a poll of about ``most`` records. No offset exceeds ``latest``.
 
-    The partitions share the ``most`` records in proportion to their waiting records.
+    Each partition gets a share of the ``most`` records in proportion to its waiting records.
 
     >>> bounded({0: 0, 1: 50}, {0: 900, 1: 150}, 100)
     {0: 90, 1: 60}
@@ -178,7 +178,7 @@ def _time_and_transaction(value: bytes | None) -> tuple[int | None, str | None]:
 def without_last(taken: Sequence[Taken]) -> list[Taken]:
     """Return the records without the last named transaction, which may be incomplete.
 
-    Later records in the same partitions are left out, too. Return all records if the last one names no transaction.
+    Later records in the same partitions are left out, too. Return all records if the last record names no transaction.
     """
     last = next((each.transaction for each in reversed(taken) if each.value is not None), None)
     if last is None:
@@ -265,7 +265,7 @@ class TopicPoll:
 
 
 def _after(held: Sequence[Taken], taken: Sequence[Taken], end: Offsets) -> dict[int, int]:
-    """Return the next offset of each partition after the records ``held``.
+    """Return the next offset of each partition. ``held`` contains those records of ``taken`` that the poll uses.
 
     If a partition has no further record in ``taken``, its next offset is the one in ``end``.
     """

@@ -153,7 +153,7 @@ class _Parser(Cursor):
         return syntax_tree.Since(self._bounds(), left, self._single(), "any", token.at)
 
     def _bounds(self) -> Bounds:
-        """Parse ``[<=3]`` or ``[>3]``.  Do not consume any other ``[``, because it may begin the formula ``[p, q)``."""
+        """Parse ``[<=3]`` or ``[>3]``.  Ignore any other ``[``, which may begin the formula ``[p, q)``."""
         if not (self.at("[") and self.ahead(1).kind in ("<=", ">")):
             return Bounds(at=self.ahead().at)
         at = self.take().at

@@ -26,7 +26,7 @@ from weft.formula.unseen_values import Occurrences
 
 @dataclass(frozen=True)
 class Property:
-    """The name of a property with a closed formula that is true if the property is violated."""
+    """A property: its name, and a closed formula that is true if the property is violated."""
 
     name: str
     violated: Formula
@@ -41,7 +41,7 @@ class Properties:
 
 
 def properties(text: str) -> Properties:
-    """Parse a ``.qtl`` file.  Raise FormulaError for a syntax error, or for an inexpressible property."""
+    """Parse a ``.qtl`` file.  Raise FormulaError for a syntax error, or for a property that cannot be expressed."""
     negated = []
     events: dict[str, tuple[DataType, ...]] = {}
     spec = specification(text)
@@ -82,7 +82,7 @@ def _rule(safe: Safe, rule: algebra.Definition, opposite: set[str]) -> algebra.D
 
 
 def _with_opposites(formula: Formula, opposite: set[str]) -> Formula:
-    """Replace each use of a rule in ``opposite`` by the negated complement of the rule."""
+    """For each rule in ``opposite``, replace every use of the rule by the negation of its complement."""
 
     def turned(part: Formula) -> Formula:
         return Not(part) if isinstance(part, algebra.Defined) and part.name in opposite else part

@@ -46,7 +46,7 @@ from weft.formula.twofol.written import two_sorted_text
 def over_history(formula: Formula, *, counts: bool) -> Formula:
     """Return the formula over dated predicates.  Raise FormulaError if the formula has infinitely many answers.
 
-    With ``counts``, duplicates matter, and the function accepts a formula only as written.
+    With ``counts``, duplicates matter, so ``monitorable`` does not rewrite the formula.
     """
     given = formula if counts else negations_inwards(formula)
     ranged = _of_now(_ranged(given), given)
@@ -72,7 +72,7 @@ def _ranged(formula: Formula) -> Formula:
 
 
 def _within(time: Variable, formula: Formula) -> Formula:
-    """Return T(t) ∧ Q.  Where necessary, T(t) is left of a comparison, in each side of an OR, or in EXISTS."""
+    """Return T(t) ∧ Q.  If necessary, insert T(t) before a comparison, in each side of an OR, or inside EXISTS."""
     point = Atom(POINTS, (time,))
     if time not in free_variables(formula):
         return And(point, formula)
@@ -102,7 +102,7 @@ def _conjunction(time: Variable, left: Formula, right: Formula) -> Formula:
 
 
 def _inside(time: Variable, formula: Formula) -> Formula:
-    """Do not restrict ``time`` in a comparison or a match."""
+    """Return T(t) ∧ Q, but return a comparison or a match unchanged."""
     return formula if compares(formula) or time not in free_variables(formula) else _within(time, formula)
 
 

@@ -72,7 +72,7 @@ class _Lowering(Lowering):
         return TIME if written.time else super().bound_type(written)
 
     def exists(self, bound: Scope, inner: Formula) -> Formula:
-        """Keep unused variables over time points, because each one multiplies the counts of the answers."""
+        """Keep unused variables over time points, because each variable multiplies the counts of the answers."""
         free = free_variables(inner)
         pairs = [(Variable(name, kind), kind) for name, kind in bound.items()]
         used = tuple(variable for variable, kind in pairs if kind == TIME or variable in free)

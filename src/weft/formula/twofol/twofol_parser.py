@@ -20,7 +20,7 @@ from weft.formula.terms import EXTENDED_TERM_WORDS
 from weft.formula.tokens import END, Symbols, tokens
 
 LENGTH: Final = "length"
-"""The operation for a length of time in microseconds."""
+"""The operation whose argument is a length of time in microseconds."""
 NOW: Final = "NOW"
 _ADDED: Final = ("TIME", "AT", NOW)
 _SYMBOLS: Final = Symbols.of(

@@ -122,14 +122,14 @@ def _run(script: str, *arguments: str | Path, **environ: str) -> subprocess.Comp
 
 
 QUERIES = {"innocent": INNOCENT, "backtracks": BACKTRACKS, "deep": DEEP, "explodes": EXPLODES, "many": MANY}
-LATE = f"the query took longer than {SECONDS} s. Narrow it, or raise WEFT_QUERY_SECONDS."
-TOO_MANY = "the query produced many times the 1,000 rows"
+LATE = f"the query took longer than {SECONDS} s. Restrict the query, or raise WEFT_QUERY_SECONDS."
+TOO_MANY = "the query found many times more rows in one tick than the limit of 1,000"
 REASONS = {
     "backtracks": LATE,
     "deep": "the query nests too deep for Java",
-    "explodes": f"{TOO_MANY} that it may add in a tick",
-    "many": "the query found 1,500 new rows, but may add only 1,000 in a tick. "
-    "Restrict the query, or raise WEFT_QUERY_ROWS.",
+    "explodes": TOO_MANY,
+    "many": "the query found 1,500 new rows in one tick, but the limit is 1,000. "
+    "Restrict the query to fewer rows, or raise WEFT_QUERY_ROWS.",
 }
 
 
@@ -157,7 +157,7 @@ def test_what_goes_beyond_its_limits_is_set_aside_and_the_others_go_on(
     assert told["again"]["explodes"][:2] == [0, "failed"]
     assert told["other"] == 150
     assert told["broken off"] == "noticed, not known"
-    failed = {"explodes": TOO_MANY, "many": "the query found 1,500 new rows, but may add only 1,000"}
+    failed = {"explodes": TOO_MANY, "many": "the query found 1,500 new rows in one tick, but the limit is 1,000"}
     failed = {name: words for name, words in failed.items() if name in names}
     if product:
         failed["product"] = f"the query took longer than {SECONDS} s"

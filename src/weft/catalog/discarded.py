@@ -32,9 +32,12 @@ def refuse_discarded(catalog: CatalogParts, read: Iterable[TableSchema]) -> None
     for table in read:
         if table.source == "table" and table.id in discarded:
             raise Refused(
-                f"{table.name} keeps no history: its rows are discarded once its synopses have processed them "
-                "(--discard-history), so that no other query can read it",
-                hint="Install with --keep synopsis before rows are discarded, or load the history into another table.",
+                f"{table.name} stores no history: its rows are discarded after its synopses have processed "
+                "them (--discard-history), so another query cannot read the table",
+                hint=(
+                    "Install the query with --keep synopsis before rows are discarded, or load the history into "
+                    "another table."
+                ),
             )
 
 
@@ -42,22 +45,22 @@ def require_discardable(catalog: CatalogParts, plan: SynopsisPlan) -> None:
     """Raise Conflict or Refused if Weft cannot discard the rows of a table that the plan reads."""
     if plan.history:
         raise Refused(
-            "the formula is evaluated over the kept history at each tick, so no row can be discarded",
+            "each tick evaluates the formula over the stored history, so no row can be discarded",
             hint="Omit --discard-history.",
         )
     tables = {table.table_id: table for table in catalog.tables.all()}
     for table in plan.tables:
         if tables[table.id].keys:
             raise Refused(
-                f"{table.name} recognises rows by their keys, and could not recognise a row that was discarded",
-                hint="Omit --discard-history, or load into a table without keys.",
+                f"{table.name} recognises rows by their keys, but could not recognise a row that was discarded",
+                hint="Omit --discard-history, or load the rows into a table without keys.",
             )
         readers = catalog.queries.reading(table.id)
         others = [query.name for query, body in readers if not is_synopsis(body) or asks_history(body)]
         if others:
             raise Conflict(
-                f"the history of {table.name} is read by {', '.join(others)}",
-                hint="Omit --discard-history, or remove the readers first.",
+                f"{', '.join(others)} {'reads' if len(others) == 1 else 'read'} the history of {table.name}",
+                hint="Omit --discard-history, or first remove the queries and views that read the history.",
             )
 
 
@@ -70,7 +73,7 @@ def require_whole_history(catalog: CatalogParts, plan: SynopsisPlan) -> None:
         if table.id in gone:
             raise Refused(
                 f"rows of {table.name} were discarded (--discard-history), so a new synopsis would lack them",
-                hint="Load them into another table.",
+                hint="Load the rows into another table.",
             )
 
 

@@ -27,7 +27,7 @@ from typing import Final, Literal
 
 Kind = Literal["file", "folder", "stream"]
 
-SKIPPED: Final = "not a regular file: links and devices are not followed"
+SKIPPED: Final = "not a regular file: Weft does not follow links and devices"
 """The reason for skipping a path in a folder."""
 _DESCRIPTOR: Final = re.compile(r"/dev/(?P<name>stdin)|(?:/dev/fd|/proc/self/fd)/(?P<number>\d+)")
 _KINDS: Final = (

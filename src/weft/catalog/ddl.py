@@ -21,8 +21,10 @@ from sqlalchemy import (
     text,
 )
 
-FORMAT: Final = 14
-"""The format number of these tables.  Weft migrates older homes and refuses newer homes."""
+FIRST_FORMAT: Final = 100
+"""The format number of the first release.  Weft refuses the lower formats, which no release wrote."""
+FORMAT: Final = 100
+"""The format number of these tables.  Weft migrates homes of older formats and refuses those of newer formats."""
 
 metadata: Final = MetaData()
 
@@ -39,6 +41,8 @@ home: Final = Table(
     Column("format", Integer, nullable=False),
     Column("clock", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
+    # The folder of the home, so that two folders do not use one database.  NULL for a SQLite file in the folder.
+    Column("place", Text),
     Column("watermark", BigInteger, nullable=False),
     Column("last_ts", BigInteger, nullable=False),
     Column("now", BigInteger),

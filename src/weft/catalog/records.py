@@ -173,6 +173,11 @@ class Lease:
     acquired_at: int
     expires_at: int
 
+    @property
+    def key(self) -> tuple[LeaseName, int, str]:
+        """What distinguishes the lease from all others.  The token alone does not, if an acquisition failed."""
+        return self.name, self.token, self.holder
+
 
 @dataclass(frozen=True)
 class Reservation:

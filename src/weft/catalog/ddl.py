@@ -30,7 +30,8 @@ metadata: Final = MetaData()
 
 
 def _partial(name: str, column: str, *, where: str, unique: bool = False) -> Index:
-    return Index(name, column, unique=unique, sqlite_where=text(where), postgresql_where=text(where))
+    # ``dialects.make_tables`` repeats the condition for PostgreSQL, whose dialect is slow to import.
+    return Index(name, column, unique=unique, sqlite_where=text(where))
 
 
 home: Final = Table(

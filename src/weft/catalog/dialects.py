@@ -16,16 +16,18 @@ from sqlalchemy import (
     Cast,
     Connection,
     Engine,
+    MetaData,
     Table,
     cast,
     create_engine,
     event,
     extract,
     func,
+    inspect,
     make_url,
     select,
 )
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateSchema
 
 from weft.configuration.postgres_uri import schema_of
@@ -125,10 +127,14 @@ def lock_key(name: str) -> int:
     return int.from_bytes(hashlib.blake2b(f"weft: {name}".encode(), digest_size=8).digest(), "big", signed=True)
 
 
-def make_schema(connection: Connection, schema: str | None) -> None:
-    """Create the schema for the catalog's tables if it does not exist.  SQLite has no schemas (None)."""
-    if schema is not None and not connection.dialect.has_schema(connection, schema):
-        connection.execute(CreateSchema(schema))
+def make_tables(connection: Connection, metadata: MetaData, schema: str | None) -> None:
+    """Create the tables, and for PostgreSQL a missing schema.  SQLite has no schemas (None)."""
+    if schema is not None:
+        if not inspect(connection).has_schema(schema):
+            connection.execute(CreateSchema(schema))
+        for index in (index for table in metadata.tables.values() for index in table.indexes):
+            index.dialect_options["postgresql"]["where"] = index.dialect_options["sqlite"]["where"]
+    metadata.create_all(connection)
 
 
 def server_time(engine: Engine) -> int:
@@ -149,8 +155,12 @@ def to_write(connection: Connection) -> Connection:
 
 def upserted(connection: Connection, table: Table, key: Sequence[str], changed: Sequence[str]) -> Any:
     """Return a statement that inserts a row, or updates the columns ``changed`` if the ``key`` exists."""
-    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    statement = dialect.insert(table)
+    if connection.dialect.name == "postgresql":
+        from sqlalchemy.dialects import postgresql
+
+        statement: Any = postgresql.insert(table)
+    else:
+        statement = sqlite.insert(table)
     values = {name: statement.excluded[name] for name in changed}
     return statement.on_conflict_do_update(index_elements=list(key), set_=values)
 

@@ -13,7 +13,7 @@ from weft.access import FOLDER_MODES, make_file, make_folder
 from weft.catalog import ddl, layout
 from weft.catalog.address import CatalogAddress
 from weft.catalog.database import catalog_errors
-from weft.catalog.dialects import make_schema, postgresql_engine, server_time, sqlite_engine, to_write
+from weft.catalog.dialects import make_tables, postgresql_engine, server_time, sqlite_engine, to_write
 from weft.catalog.migrations import migrate
 from weft.catalog.records import Clock, HomeRecord, LeaseName
 from weft.configuration import configuration
@@ -199,8 +199,7 @@ def _make_database(engine: Engine, address: CatalogAddress, *, clock: Clock, at:
         with connection.begin():
             if inspect(connection).has_table(ddl.home.name):  # another process created it meanwhile
                 return
-            make_schema(connection, address.schema)
-            ddl.metadata.create_all(connection)
+            make_tables(connection, ddl.metadata, address.schema)
             connection.execute(
                 insert(ddl.home).values(
                     only=1,

@@ -57,7 +57,7 @@ def init(
         str | None,
         typer.Option(
             metavar="URL",
-            help="The PostgreSQL database for the catalog: postgresql://USER@HOST/DATABASE (default: a file in the home).",
+            help="The PostgreSQL database for the catalog: postgresql://USER@HOST/DB (default: a file in the home).",
         ),
     ] = None,
     home: HomeOption = None,

@@ -55,8 +55,13 @@ class Server:
         self._run("pg_ctl", "-w", "-l", str(self.folder / "log"), "-o", options, "start")
 
     def stop(self) -> None:
-        """Stop the server at once, which breaks all connections."""
-        self._run("pg_ctl", "-w", "-m", "immediate", "stop")
+        """Stop the server, which breaks all connections. A transaction that has not committed is lost."""
+        self._run("pg_ctl", "-w", "-m", "fast", "stop")
+
+    def restart(self) -> None:
+        """Stop the server, and start it again."""
+        self.stop()
+        self.start()
 
     def _run(self, program: str, *arguments: str) -> None:
         command = [str(self._programs / program), "-D", str(self.folder / "data"), *arguments]

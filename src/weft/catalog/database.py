@@ -27,6 +27,7 @@ from weft.errors import CatalogError, CatalogUnreachable, HomeClosed, LeaseLost
 from weft.location import FULL, free_bytes
 from weft.printable import require_text
 
+_given_back: Final[dict[CatalogAddress, set[tuple[LeaseName, int, str]]]] = {}
 _LOCK_NOT_AVAILABLE: Final = "55P03"
 _INSUFFICIENT_PRIVILEGE: Final = "42501"
 
@@ -41,7 +42,7 @@ class Database:
         self.address = address
         self.clock = _server_clock(address, engine)
         """The clock of the database server, or None for SQLite, which has no server."""
-        self.given_back: set[tuple[LeaseName, int, str]] = set()
+        self.given_back = _given_back.setdefault(address, set())
         """The key of each lease that this process gave up, but that the catalog may still record as held."""
         self._liveness: Liveness = (
             FileLocks(layout.holders_folder(address.home))

@@ -29,6 +29,7 @@ def read_home(connection: Connection) -> HomeRecord:
         format=row.format,
         clock=row.clock,
         created_at=row.created_at,
+        place=row.place,
         watermark=row.watermark,
         last_ts=row.last_ts,
         now=row.now,

@@ -119,7 +119,7 @@ class FileLocks:
                     _unlocked(path, remove=True)
 
 
-_RECONNECT_US: Final = 120 * 1_000_000
+_RECONNECT_US: Final = 45 * 1_000_000
 """The time in which a process renews its lease after a restart of the server.  A restart ends all sessions, and the
 process locks its name again when it renews its lease.
 """

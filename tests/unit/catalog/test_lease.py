@@ -92,9 +92,17 @@ def test_a_lease_whose_return_could_not_be_written_is_free_for_the_same_process(
         ):
             patch.setattr(Database, "changing", full)
         assert catalog.lease() == writer.lease
-        with pytest.raises(LeaseBusy):
-            other.writer("load", this_process(), 5)
-        with catalog.writing("tick", lambda: 5) as again:
+        elsewhere = run(
+            home,
+            """
+            try:
+                catalog.writer("load", this_process(), 5)
+            except LeaseBusy:
+                print("busy")
+            """,
+        )
+        assert elsewhere.stdout == "busy\n", elsewhere.stderr
+        with other.writing("tick", lambda: 5) as again:
             assert again.lease.token == writer.lease.token + 1
             with pytest.raises(LeaseLost):
                 writer.check()

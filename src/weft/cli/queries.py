@@ -289,7 +289,8 @@ def show(name: NameArgument, home: HomeOption = None, json: JsonOption = False) 
     echo(f"columns    {typed(query.columns)}")
     echo(f"installed  {moment(query.installed_at)}, plan {shown.plan.signature}{_shared(shown.sharing)}")
     begin = "the start" if query.from_instant is None else instant(query.from_instant)
-    echo(f"answers    {query.rows:,}, from {begin}, ticked to {instant(query.tau, 'not yet')}, every {_every(query)}")
+    ticked = "not ticked yet" if query.tau is None else f"ticked to {instant(query.tau)}"
+    echo(f"answers    {query.rows:,}, from {begin}, {ticked}, every {_every(query)}")
     for text in shown.replaced:
         answers = f"answers up to #{text.rows:,}" if text.rows else "no answers"
         echo(f"old text   {moment(text.since)} to {moment(text.until)}, {answers}: {plain(text.sql)}")

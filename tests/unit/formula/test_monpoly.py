@@ -120,7 +120,7 @@ def test_a_recursive_let_is_a_fixpoint_that_speaks_of_earlier_time_points() -> N
     body = "(R(x, y) OR (EXISTS z. (PREVIOUS X(x, z)) AND R(z, y)))"
     found = reading(f"LETPAST X(x, y) = {body} IN X(u, v) AND P(u)", KNOWN).formula
     assert found == counted_reading(f"MU X(x, y) = {body} IN X(u, v) AND P(u)", KNOWN).formula
-    with pytest.raises(FormulaError, match="put PREVIOUS before X"):
+    with pytest.raises(FormulaError, match="Put PREVIOUS before X"):
         reading("LETPAST X(x) = P(x) OR X(x) IN X(x)", KNOWN)
 
 

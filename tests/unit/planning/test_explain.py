@@ -164,7 +164,7 @@ def test_each_row_that_arrives_is_asked_for_its_blockers() -> None:
         "SELECT u.name FROM users u, msgs m WHERE m.sender = u.name AND EXISTS (SELECT 1 FROM reminders r WHERE "
         "r.text = u.name AND NOW() >= r.whenToRemind) AND NOT EXISTS (SELECT 1 FROM msgs b WHERE b.inreplyto = m.msgid)"
     )
-    asked = [note for note in explain(plan(text, EVERYTHING)).notes if "NOT EXISTS is evaluated" in note.text]
+    asked = [note for note in explain(plan(text, EVERYTHING)).notes if "Weft evaluates NOT EXISTS" in note.text]
     assert [(note.level, "row of users" in note.text) for note in asked] == [("warning", False), ("note", True)]
 
 

@@ -126,7 +126,7 @@ def _require_words(text: str, scanned: list[Token]) -> None:
 def _look_back(word: str) -> str:
     return (
         f"Rewrite the formula so that it looks back: use {_FUTURE[word]} instead of {word}. "
-        "Each answer then appears as soon as the time points so far decide it."
+        "Each answer then appears at the first time point at which it is certain."
     )
 
 

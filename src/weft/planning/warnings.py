@@ -41,7 +41,7 @@ def notes(plan: Plan, later: Sequence[Branch], *, lasting: bool) -> tuple[Note, 
         listed.append(
             Note(
                 "note",
-                "a row may later stop being an answer (NOT EXISTS, or a condition that ends with time): Weft does not "
+                "a row may later stop being an answer (because of NOT EXISTS, or because a condition becomes false as time passes): Weft does not "
                 "retract delivered rows, and does not deliver a row again when it returns",
                 "a row may later stop being an answer: Weft does not retract it",
             )
@@ -90,7 +90,7 @@ def _imprecise(plan: Plan) -> list[Note]:
             "Weft has already delivered it, and does not retract it. If such rows usually arrive later, as replies "
             f"do, Weft delivers nearly every row. Require a minimum age, such as {age}"
         )
-        line = f"{blocking} does not retract an answer. Require a minimum age of {named(driver.scan)}: {age}"
+        line = f"{blocking} does not retract an answer of {named(driver.scan)}. To wait for such a row, add {age}"
         listed.append(Note("warning" if table in blockers else "note", text, line))
     return list(dict.fromkeys(listed))
 

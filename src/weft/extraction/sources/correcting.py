@@ -109,7 +109,7 @@ def _table(writer: Writer, name: str) -> TableRecord:
         )
     if table.log is None:
         raise Refused(
-            f"{table.name} is not a tracked table",
+            f"the table {table.name!r} is not a tracked table",
             hint="Name a tracked table: only the recorded history of a source can be corrected.",
         )
     return table

@@ -41,7 +41,8 @@ def notes(plan: Plan, later: Sequence[Branch], *, lasting: bool) -> tuple[Note, 
         listed.append(
             Note(
                 "note",
-                "a row may later stop being an answer (because of NOT EXISTS, or because a condition becomes false as time passes): Weft does not "
+                "a row may later stop being an answer (because of NOT EXISTS, or because a condition becomes false as "
+                "time passes): Weft does not "
                 "retract delivered rows, and does not deliver a row again when it returns",
                 "a row may later stop being an answer: Weft does not retract it",
             )

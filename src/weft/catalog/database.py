@@ -239,7 +239,9 @@ def _of_server(error: DBAPIError, address: CatalogAddress) -> CatalogError:
             where=str(address),
             hint=f"Check that the server runs and accepts this user. A password belongs in {PASSWORD_PLACES}.",
         )
-    if code == _LOCK_NOT_AVAILABLE:
+    if "NUL (0x00)" in reason:
+        hint = "Remove the character U+0000 from the text, because PostgreSQL cannot store it."
+    elif code == _LOCK_NOT_AVAILABLE:
         hint = "Try again in a moment: another process is writing to the catalog."
     elif code == _INSUFFICIENT_PRIVILEGE:
         hint = "Grant the user of the URL the right to create a schema in the database, or to use the schema."

@@ -16,10 +16,10 @@ from sqlalchemy import (
     Integer,
     MetaData,
     Table,
-    Text,
     UniqueConstraint,
     text,
 )
+from sqlalchemy import Text as AnyText
 
 FIRST_FORMAT: Final = 100
 """The format number of the first release.  Weft refuses the lower formats, which no release wrote."""
@@ -27,6 +27,9 @@ FORMAT: Final = 100
 """The format number of these tables.  Weft migrates homes of older formats and refuses those of newer formats."""
 
 metadata: Final = MetaData()
+
+Text: Final = AnyText().with_variant(AnyText(collation="C"), "postgresql")
+"""A text that both databases sort by code points, whatever the locale of the server."""
 
 
 def _partial(name: str, column: str, *, where: str, unique: bool = False) -> Index:

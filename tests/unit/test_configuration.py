@@ -15,6 +15,7 @@ from weft.api import Weft
 from weft.cli import main
 from weft.configuration import configuration, settings_of
 from weft.configuration.spark_names import ADJUSTABLE, suggestion_for, why_refused
+from weft.configuration.toml_file import add_key
 from weft.delivery.mail.channel import server_of
 from weft.errors import Refused
 from weft.runtime.doctor import examine
@@ -422,3 +423,17 @@ def _rows(folder: Path) -> Path:
     file = folder / "t.csv"
     file.write_text("a\n1\n")
     return file
+
+
+def test_a_key_is_added_before_all_sections_and_the_file_keeps_its_mode(tmp_path: Path) -> None:
+    file = tmp_path / "weft.toml"
+    file.write_text("# mine\n[limits]\nrows = 7\n")
+    file.chmod(0o640)
+    add_key(file, "catalog.url", "postgresql://ann@db/weft")
+    assert file.read_text() == 'catalog.url = "postgresql://ann@db/weft"\n\n# mine\n[limits]\nrows = 7\n'
+    assert file.stat().st_mode & 0o777 == 0o640 and list(tmp_path.iterdir()) == [file]
+    file.write_text("[catalog]\n")
+    with pytest.raises(Refused, match=r"catalog\.url cannot be added") as refused:
+        add_key(file, "catalog.url", "postgresql://ann@db/weft")
+    assert 'below [catalog]: url = "postgresql://ann@db/weft"' in (refused.value.hint or "")
+    assert file.read_text() == "[catalog]\n"

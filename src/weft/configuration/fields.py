@@ -43,6 +43,12 @@ def _address(text: str) -> str:
     return text
 
 
+def _https(text: str) -> str:
+    if re.fullmatch(r"https://[^\s/]\S*", text) is None:
+        raise ValueError("it should be an address that begins with https://")
+    return text
+
+
 def _zone(text: str) -> str:
     import zoneinfo
 
@@ -97,6 +103,7 @@ def _one_or_more(value: Any) -> Any:
 
 Memory = Annotated[str, AfterValidator(_memory)]
 Address = Annotated[str, AfterValidator(_address)]
+Https = Annotated[str, AfterValidator(_https)]
 Length = Annotated[str, AfterValidator(_length)]
 Secret = Annotated[str, AfterValidator(_secret)]
 Zone = Annotated[str, AfterValidator(_zone)]
@@ -127,11 +134,8 @@ class Configuration(BaseModel):
     cache: Annotated[Path | None, Place(None, "WEFT_CACHE")] = Field(
         default=None, description="the folder for files that Weft can create again"
     )
-    jars: Annotated[Path | None, Place(None, "WEFT_JARS")] = Field(
-        default=None, description="a folder with Delta's jars"
-    )
-    ivysettings: Annotated[str | None, Place(None, "WEFT_IVYSETTINGS")] = Field(
-        default=None, description="an Ivy settings file"
+    maven: Annotated[Https | None, Place(None, "WEFT_MAVEN")] = Field(
+        default=None, description="the HTTPS address of a Maven repository instead of Maven Central"
     )
     class_archive: Annotated[Literal["auto", "off"], Place(None, "WEFT_CLASS_ARCHIVE")] = Field(
         default="auto", description="whether Weft uses a class-data archive and creates it automatically: auto or off"

@@ -34,18 +34,7 @@ class OpenHome:
         """Return this home's Spark session. The first call in a process takes 5 to 15 seconds. Raise ExecutionError."""
         from weft.runtime.session import spark_session
 
-        return spark_session(self.folder, kafka=self._follows_topics)
-
-    def kafka_session(self) -> SparkSession:
-        """Return this home's Spark session. Raise ExecutionError if Spark was started without the Kafka connector."""
-        from weft.runtime.session import require_connector, spark_session
-
-        session = spark_session(self.folder, kafka=lambda: True)
-        require_connector()
-        return session
-
-    def _follows_topics(self) -> bool:
-        return any("topic" in source.options for source in self.catalog.sources.all())
+        return spark_session(self.folder)
 
     def schemas(self, *texts: str) -> Mapping[str, TableSchema]:
         """Return the schemas of the home's tables, and of the query results that ``texts`` mention.

@@ -90,12 +90,12 @@ def expect_short_life() -> None:
 
 
 def start_jvm(
-    java: Java, jars: Sequence[Path], wanted: Mapping[str, str], sink: BufferedWriter, more: Sequence[Path] = ()
+    java: Java, wanted: Mapping[str, str], sink: BufferedWriter, jars: Sequence[Path] = ()
 ) -> Any:
     """Start the JVM, connect to it, and return py4j's gateway with the process as ``proc``.
 
-    ``wanted`` contains Spark's settings. ``jars`` are the jars besides pyspark's own. ``more`` are jars outside the
-    class-data archive, at the end of the class path. ``sink`` receives the output of the JVM. Exceptions of pyspark,
+    ``wanted`` contains Spark's settings. ``jars`` are jars besides pyspark's own. They come last on the class path, and
+    the class-data archive does not contain their classes. ``sink`` receives the output of the JVM. Exceptions of pyspark,
     py4j and the operating system pass through. After an exception, no JVM process remains.
     """
     streams = {"stdout": sink, "stderr": sink, "start_new_session": True}
@@ -104,7 +104,7 @@ def start_jvm(
     with TemporaryDirectory(prefix="weft-") as folder:
         connection = Path(folder, "connection")
         environ = {**jvm_environment(java), _CONNECTION: str(connection), "SPARK_HOME": str(spark_folder())}
-        command = _command(java, jars, wanted, more)
+        command = _command(java, wanted, jars)
         process = Popen(command, stdin=PIPE, env=environ, preexec_fn=_ignore_ctrl_c, **streams)  # type: ignore[call-overload]
         try:
             _await(connection, process)
@@ -190,9 +190,9 @@ def _connected(port: int, secret: str) -> Any:
     return gateway
 
 
-def class_path(jars: Sequence[Path]) -> tuple[Path, ...]:
-    """Return the class path of the JVM in a fixed order: the given jars, then pyspark's own."""
-    return (*jars, *sorted((spark_folder() / "jars").glob("*.jar")))
+def class_path() -> tuple[Path, ...]:
+    """Return the jars of pyspark in a fixed order."""
+    return tuple(sorted((spark_folder() / "jars").glob("*.jar")))
 
 
 def jvm_options(wanted: Mapping[str, str]) -> tuple[str, ...]:
@@ -205,15 +205,15 @@ def jvm_options(wanted: Mapping[str, str]) -> tuple[str, ...]:
     )
 
 
-def _command(java: Java, jars: Sequence[Path], wanted: Mapping[str, str], more: Sequence[Path]) -> list[str]:
-    path, options = class_path(jars), jvm_options(wanted)
+def _command(java: Java, wanted: Mapping[str, str], jars: Sequence[Path]) -> list[str]:
+    path, options = class_path(), jvm_options(wanted)
     return [
         str(java.executable),
         *options,
         *((_QUICK_COMPILER,) if _short_lived else ()),
         *archive_options(class_archive(java, path, options), wanted["spark.driver.memory"]),
         "-cp",
-        os.pathsep.join(map(str, (*path, *more))),
+        os.pathsep.join(map(str, (*path, *jars))),
         _MAIN,
     ]
 

@@ -12,7 +12,7 @@ change from tick to tick and use all of these features.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -54,9 +54,6 @@ _COSTLY_RULES: Final = (
     "org.apache.spark.sql.catalyst.optimizer.RemoveRedundantAliases",
     "org.apache.spark.sql.catalyst.optimizer.SimplifyBinaryComparison",
     "org.apache.spark.sql.catalyst.optimizer.UnwrapCastInBinaryComparison",
-    "org.apache.spark.sql.delta.metric.OptimizeConditionalIncrementMetric",
-    "org.apache.spark.sql.delta.optimizer.RangePartitionIdRewrite",
-    "org.apache.spark.sql.delta.stats.PrepareDeltaScan",
 )
 """Optimizer rules that have no benefit and take half of the planning time of a tick's branches.
 
@@ -89,19 +86,17 @@ _MEANING: Final = {
 }
 
 
-def settings(master: str, jars: tuple[Path, ...], chosen: Configuration) -> dict[str, str]:
+def settings(master: str, chosen: Configuration, jars: Sequence[Path] = ()) -> dict[str, str]:
     """Return the ``spark.…`` settings with which Spark and every session start.
 
-    The user's settings override Weft's. Weft has already refused settings that can change an answer.
+    ``jars`` are jars besides pyspark's own. The user's settings override Weft's. Weft has already refused settings that can change an answer.
     """
     cores = str(os.cpu_count() or 2)
     return {
         "spark.app.name": "weft",
         "spark.master": master,
         # If Spark is one process, the jars are on its class path (runtime/launch.py).
-        **({} if in_one_process(master) else {"spark.jars": ",".join(str(jar) for jar in jars)}),
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        **({"spark.jars": ",".join(map(str, jars))} if jars and not in_one_process(master) else {}),
         # The host name may not resolve, and no other machine may connect to the driver.
         **({"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if _local(master) else {}),
         "spark.driver.memory": jvm_memory(chosen),
@@ -122,8 +117,6 @@ def settings(master: str, jars: tuple[Path, ...], chosen: Configuration) -> dict
         "spark.sql.optimizer.excludedRules": "",  # a value to restore after a part of a tick
         # These settings speed up small jobs, because a tick consists of many small jobs.
         "spark.sql.shuffle.partitions": cores,
-        "spark.databricks.delta.snapshotPartitions": "1",
-        "spark.databricks.delta.commitStats.collect": "false",
         # Each relation lists its files explicitly. Spark can check a few dozen files without a job.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "4096",
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",

@@ -147,7 +147,9 @@ def as_text(value: object) -> str:
 
 
 def prepare(
-    s3: Annotated[bool, typer.Option("--s3", help="Also download the jars with which Spark reads and writes S3.")] = False,
+    s3: Annotated[
+        bool, typer.Option("--s3", help="Also download the jars with which Spark reads and writes S3.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Make an archive of Java classes, once after an installation, so that Spark starts faster."""

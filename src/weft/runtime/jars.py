@@ -1,8 +1,8 @@
 """Download the jars that pyspark lacks from a Maven repository, and check the version of pyspark.
 
-A *list of jars* is a text file. Each line has a Maven coordinate (``group:artifact:version``) and the SHA-256 of the jar;
-lines that begin with ``#`` are comments. Weft uses a jar only if its SHA-256 is the listed one. Only one process at a
-time downloads jars.
+A *list of jars* is a text file. Each line has a Maven coordinate (``group:artifact:version``) and the SHA-256 of the
+jar; lines that begin with ``#`` are comments. Weft uses a jar only if its SHA-256 is the listed one. Only one process
+at a time downloads jars.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def _central() -> str:
         if found := re.search(r"^ivy\.ibiblio\.default\.artifact\.root *= *(https://\S+)", settings, re.MULTILINE):
             return found[1]
     raise ExecutionError(
-        "pyspark does not name Maven Central", hint="Let WEFT_MAVEN name Maven Central or a mirror by its HTTPS address."
+        "pyspark does not name Maven Central", hint="Let WEFT_MAVEN name Maven Central or a mirror (https://…)."
     )
 
 

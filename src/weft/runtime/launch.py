@@ -89,13 +89,11 @@ def expect_short_life() -> None:
     _short_lived = True
 
 
-def start_jvm(
-    java: Java, wanted: Mapping[str, str], sink: BufferedWriter, jars: Sequence[Path] = ()
-) -> Any:
+def start_jvm(java: Java, wanted: Mapping[str, str], sink: BufferedWriter, jars: Sequence[Path] = ()) -> Any:
     """Start the JVM, connect to it, and return py4j's gateway with the process as ``proc``.
 
     ``wanted`` contains Spark's settings. ``jars`` are jars besides pyspark's own. They come last on the class path, and
-    the class-data archive does not contain their classes. ``sink`` receives the output of the JVM. Exceptions of pyspark,
+    their classes are not in the class-data archive. ``sink`` receives the output of the JVM. Exceptions of pyspark,
     py4j and the operating system pass through. After an exception, no JVM process remains.
     """
     streams = {"stdout": sink, "stderr": sink, "start_new_session": True}

@@ -89,7 +89,8 @@ _MEANING: Final = {
 def settings(master: str, chosen: Configuration, jars: Sequence[Path] = ()) -> dict[str, str]:
     """Return the ``spark.…`` settings with which Spark and every session start.
 
-    ``jars`` are jars besides pyspark's own. The user's settings override Weft's. Weft has already refused settings that can change an answer.
+    ``jars`` are jars besides pyspark's own. The user's settings override Weft's. Weft has already refused settings that
+    can change an answer.
     """
     cores = str(os.cpu_count() or 2)
     return {

@@ -19,7 +19,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
-from urllib.request import urlopen
+from urllib.request import build_opener
 from zipfile import ZipFile
 
 from weft.configuration import configuration
@@ -117,7 +117,7 @@ def _download(jar: Jar, url: str) -> None:
     digest = hashlib.sha256()
     try:
         # The certificates and the proxy are those of the environment.
-        with urlopen(url, timeout=_PATIENCE_SECONDS) as reply, draft.open("wb") as file:
+        with build_opener().open(url, timeout=_PATIENCE_SECONDS) as reply, draft.open("wb") as file:
             while piece := reply.read(_PIECE_BYTES):
                 digest.update(piece)
                 file.write(piece)

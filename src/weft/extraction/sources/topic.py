@@ -63,7 +63,8 @@ def topic_of(uri: str) -> Topic:
 def columns_of_topic(uri: str, table: str | None, chosen: Chosen) -> tuple[tuple[str, DataType], ...]:
     """Return the columns of the changes in the topic, inferred from the records of one poll.
 
-    Raise NotFound and ExtractionError. Raise Refused if the topic has no changes yet.
+    Raise NotFound if the topic does not exist, ExtractionError if it cannot be read, or Refused if it has no changes
+    yet.
     """
     topic = topic_of(uri)
     extent = extent_of_topic(topic)
@@ -205,7 +206,10 @@ class TopicPoll:
 
     @classmethod
     def begun(cls, uri: str, seen: Sequence[Mapping[str, Any]]) -> TopicPoll:
-        """Start a poll up to the current end offsets. Raises NotFound and ExtractionError."""
+        """Start a poll up to the current end offsets.
+
+        Raises NotFound if the topic does not exist, or ExtractionError if the brokers do not answer.
+        """
         extent = extent_of_topic(topic_of(uri))
         latest = _keyed(extent.latest)
         return cls(uri, extent, all(each and each["latest"] == latest for each in seen))

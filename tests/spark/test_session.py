@@ -10,6 +10,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,6 +57,19 @@ except ExecutionError as error:
 print(session.session_started(), session.spark_session(home).range(3).count())
 session.stop_session()
 print(session.session_started())
+"""
+
+ON_A_CLUSTER = """
+import sys
+from pathlib import Path
+from weft.runtime import session
+from weft.runtime.settings import scanning
+spark = session.spark_session(Path(sys.argv[1]))
+print(spark.range(100).repartition(2).count(), spark._jsc.hadoopConfiguration().get("fs.s3a.secret.key"), flush=True)
+with scanning(spark):
+    print(spark.conf.get("spark.sql.shuffle.partitions"), spark.conf.get("spark.sql.adaptive.enabled"), flush=True)
+sys.stdin.read()
+session.stop_session()
 """
 
 LONG_JOB = """
@@ -160,6 +175,38 @@ def test_a_signal_in_the_middle_of_a_job_leaves_no_jvm(tmp_path: Path, sent: sig
     assert out == ("stopped\n" if sent == signal.SIGINT else "")
     assert process.returncode == (0 if sent == signal.SIGINT else -sent)
     _wait_until_gone(jvm)
+
+
+def _shown(pid: int) -> str:
+    """Return what the arguments and the environment of a process show. The process may have ended."""
+    with suppress(ProcessLookupError, FileNotFoundError):
+        return "".join(Path(f"/proc/{pid}/{file}").read_bytes().decode() for file in ("cmdline", "environ"))
+    return ""
+
+
+def _descendants(pid: int) -> Iterator[int]:
+    with suppress(ProcessLookupError, FileNotFoundError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for child in map(int, (task / "children").read_text().split()):
+                yield child
+                yield from _descendants(child)
+
+
+def test_on_a_cluster_no_process_shows_a_secret_and_shuffles_use_its_cores(tmp_path: Path) -> None:
+    secret = " a\\secret=key"
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "weft.toml").write_text(f"[spark]\n'spark.hadoop.fs.s3a.secret.key' = '{secret}'\n")
+    command = [sys.executable, "-c", ON_A_CLUSTER, str(home)]
+    environ = {**os.environ, "WEFT_SPARK_MASTER": "local-cluster[1,3,1024]", "WEFT_SPARK_MEMORY": "1g"}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ) as process:
+        assert process.stdout is not None
+        told = [process.stdout.readline(), process.stdout.readline()]
+        shown = {pid: _shown(pid) for pid in _descendants(process.pid)}
+        process.communicate("")
+    assert told == [f"100 {secret}\n", "3 false\n"]
+    assert sum("java" in each for each in shown.values()) >= 2
+    assert not [pid for pid, each in shown.items() if "secret=key" in each]
 
 
 def test_ctrl_c_stays_the_programs_own(tmp_path: Path) -> None:

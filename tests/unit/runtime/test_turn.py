@@ -127,6 +127,6 @@ def test_other_threads_see_the_whole_environment_while_spark_starts(monkeypatch:
         _in_threads(work, 6)
         assert (os.environ["SPARK_HOME"], os.environ["PYSPARK_PIN_THREAD"]) == ("/elsewhere", "false")
         java: Any = SimpleNamespace(home="/java")
-        own = launch.jvm_environment(java)
+        own = launch.jvm_environment(java, "local[2]")
         assert own["JAVA_HOME"] == "/java" and not {"SPARK_HOME", "PYSPARK_PIN_THREAD"} & own.keys()
         assert own["WEFT_QUERY_ROWS"] == "7" and os.environ.get("JAVA_HOME") != "/java"

@@ -68,6 +68,10 @@ class Axis:
         """Return SQL for an end that is NULL if it is infinite."""
         return f"NULLIF({end}, {self.forever})" if self.forever else end
 
+    def spelled(self, start: str, end: str) -> list[str]:
+        """Return the heads of a SELECT for a period with the bounds ``start`` and ``end``, which is never NULL."""
+        return [f"{start} AS {self.start}", f"{self.opened(end)} AS {self.end}"]
+
     def up_to(self, end: str, last: str) -> str:
         """Return SQL for an end if nothing is known after the instant ``last``."""
         return f"CASE WHEN {end} <= {last} THEN {end} END" if self.forever else f"LEAST({end}, {last} + 1)"

@@ -150,12 +150,8 @@ class Grouping:
             if each.function != "count":
                 sums = (f"COALESCE({part}, 0)" for part in each.parts(each.argument))
                 amounts |= dict(zip(each.sums, sums, strict=True))
-        axis, keys = self.sweep.axis, self._keys
-        events = self.sweep.bounds(self.rows, keys, amounts, self.span)
-        totals = self.sweep.totals(events, keys, tuple(amounts), every=self.span is not None)
         values = [each.of_totals(self._cast) for each in self.measures]
-        heads = listed(keys, self._named(values), axis.start, f"{axis.opened(axis.end)} AS {axis.end}")
-        return f"SELECT {heads} FROM ({totals}) AS totals WHERE {f'{axis.end} IS NOT NULL' if self.span else 'n > 0'}"
+        return self.sweep.totals(self.rows, self._keys, amounts, self._named(values), self.span)
 
 
 def _in_order(number: str) -> str:

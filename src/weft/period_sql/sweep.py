@@ -36,21 +36,27 @@ class Sweep:
             events += f" UNION ALL SELECT {listed(bound, ('0' for _ in amounts))}"
         return events
 
-    def totals(self, events: str, keys: Sequence[str], names: Sequence[str], *, every: bool = False) -> str:
-        """Return SQL for the running totals of ``events``, from each instant to the next instant of the same keys.
+    def totals(
+        self, query: str, keys: Sequence[str], amounts: Mapping[str, str], heads: Sequence[str], span: Span = None
+    ) -> str:
+        """Return SQL with ``keys``, ``heads`` and a period for each fragment between two bounds of the same keys.
 
-        ``events`` returns ``keys``, ``instant``, and the amounts called ``names``.  The amounts of each key must sum to
-        0.  The result has the columns ``keys``, ``names`` and a period.  At the last instant of a key all totals are 0,
-        and the end is undefined.  Unless ``every`` is true, the result omits instants at which no total changes.
+        ``heads`` is SQL over the totals of ``amounts``, which have their names.  The first amount counts rows: without
+        ``span``, the result omits fragments in which its total is not positive.
         """
+        names, bounds = tuple(amounts), self.bounds(query, keys, amounts, span)
         sums = [f"SUM({name}) AS {name}" for name in names]
-        at_once = f"SELECT {listed(keys, 'instant', sums)} FROM ({events}) AS events GROUP BY {listed(keys, 'instant')}"
-        if not every:
+        at_once = f"SELECT {listed(keys, 'instant', sums)} FROM ({bounds}) AS bounds GROUP BY {listed(keys, 'instant')}"
+        if not span:  # otherwise the bounds of the span, which change no total, must remain
             at_once += f" HAVING {' OR '.join(f'SUM({name}) <> 0' for name in names)}"
-        window, (start, end) = self.dialect.over(keys, "instant"), self.axis.period
+        window = self.dialect.over(keys, "instant")
         so_far = [f"SUM({name}) {window} AS {name}" for name in names]
-        period = (f"instant AS {start}", f"LEAD(instant) {window} AS {end}")
-        return f"SELECT {listed(keys, so_far, period)} FROM ({at_once}) AS at_once"
+        totals = (
+            f"SELECT {listed(keys, so_far, 'instant', f'LEAD(instant) {window} AS next')} FROM ({at_once}) AS at_once"
+        )
+        there = "next IS NOT NULL" if span else f"{names[0]} > 0"
+        period = self.axis.spelled("instant", "next")
+        return f"SELECT {listed(keys, heads, period)} FROM ({totals}) AS totals WHERE {there}"
 
     def fragments(
         self, query: str, keys: Sequence[str], measures: Sequence[str], span: Span = None, *, points: bool = False
@@ -60,14 +66,14 @@ class Sweep:
         ``measures`` are SQL aggregates over ``query``, which has the alias ``r``.  ``points`` means that each period of
         ``query`` is a single time point.  With ``span``, there must be no keys.
         """
-        (start, end), window = self.axis.period, self.dialect.over(keys, "instant")
+        window = self.dialect.over(keys, "instant")
         bounds = f"SELECT DISTINCT {listed(keys, 'instant')} FROM ({self.bounds(query, keys, {}, span)}) AS bounds"
         cuts = f"SELECT {listed(keys, 'instant', f'LEAD(instant) {window} AS next')} FROM ({bounds}) AS bounds"
-        at_once = [f"r.{start} = f.instant"] if points else self.axis.holds("r", "f.instant")
+        at_once = [f"r.{self.axis.start} = f.instant"] if points else self.axis.holds("r", "f.instant")
         own = [f"f.{key}" for key in keys]
-        period = (f"f.instant AS {start}", f"{self.axis.opened('f.next')} AS {end}")
+        heads = listed(own, measures, self.axis.spelled("f.instant", "f.next"))
         return (
-            f"SELECT {listed(own, measures, period)} FROM ({cuts}) AS f {'LEFT ' if span else ''}JOIN ({query}) AS r "
+            f"SELECT {heads} FROM ({cuts}) AS f {'LEFT ' if span else ''}JOIN ({query}) AS r "
             f"ON {conjunction([*same(keys, 'f', 'r'), *at_once])}{' WHERE f.next IS NOT NULL' if span else ''} "
             f"GROUP BY {listed(own, 'f.instant', 'f.next')}"
         )
@@ -91,26 +97,25 @@ class Sweep:
 
     def _counted(self, query: str, keys: Sequence[str]) -> str:
         """Count the periods that hold.  At one instant starts come before ends, so that adjacent periods merge."""
-        (start, end), order = self.axis.period, "instant, d DESC"
+        order = "instant, d DESC"
         counted = f"SUM(d) {self.dialect.over(keys, order, 'ROWS UNBOUNDED PRECEDING')} AS n"
         counts = (
             f"SELECT {listed(keys, 'instant', 'd', counted)} FROM ({self.bounds(query, keys, {'d': '1'})}) AS bounds"
         )
         heads = listed(keys, "instant", f"LEAD(instant) {self.dialect.over(keys, order)} AS next", "n")
         outer = f"SELECT {heads} FROM ({counts}) AS counts WHERE n = 0 OR (n = 1 AND d = 1)"
-        period = (f"instant AS {start}", f"{self.axis.opened('next')} AS {end}")
-        return f"SELECT {listed(keys, period)} FROM ({outer}) AS outer_bounds WHERE n > 0"
+        return f"SELECT {listed(keys, self.axis.spelled('instant', 'next'))} FROM ({outer}) AS outer_bounds WHERE n > 0"
 
     def _islands(self, query: str, keys: Sequence[str]) -> str:
         """A period that starts after the end of all earlier periods begins an island."""
-        (start, end), reach = self.axis.period, self.axis.closed(self.axis.end)
+        start, reach = self.axis.start, self.axis.closed(self.axis.end)
         before = over(keys, start, "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING")
         begins = f"CASE WHEN {start} <= MAX({reach}) {before} THEN 0 ELSE 1 END AS begins"
         begun = f"SELECT {listed(keys, self.axis.period, begins)} FROM ({query}) AS given"
         # Periods with the same start are peers in the running sum, so they belong to one island.
         island = f"SUM(begins) {over(keys, start)} AS island"
         islands = f"SELECT {listed(keys, self.axis.period, island)} FROM ({begun}) AS begun"
-        period = (f"MIN({start}) AS {start}", f"{self.axis.opened(f'MAX({reach})')} AS {end}")
+        period = self.axis.spelled(f"MIN({start})", f"MAX({reach})")
         return f"SELECT {listed(keys, period)} FROM ({islands}) AS islands GROUP BY {listed(keys, 'island')}"
 
     def subtracted(self, left: str, right: str, width: int, counts: tuple[str, str] = ("1", "1")) -> str:
@@ -127,18 +132,16 @@ class Sweep:
             alone = f"SELECT {listed(keys, count, self.axis.period)} FROM {left} AS g ANTI {met} UNION ALL "
             given = f"(SELECT g.* FROM {left} AS g SEMI {met}) AS g"
         both = (
-            f"SELECT {listed(keys, f'{one} AS l', '0 AS r', self.axis.period)} FROM {given} "
-            f"UNION ALL SELECT {listed(keys, '0 AS l', f'{other} AS r', self.axis.period)} FROM {right} AS o"
+            f"SELECT {listed(keys, f'{one} AS n', self.axis.period)} FROM {given} "
+            f"UNION ALL SELECT {listed(keys, f'-{other} AS n', self.axis.period)} FROM {right} AS o"
         )
-        totals = self.totals(self.bounds(both, keys, {"l": "l", "r": "r"}), keys, ("l", "r"))
-        rest = ["CAST(l - r AS BIGINT) AS n"] if count else []
-        return f"{alone}SELECT {listed(keys, rest, self._opened())} FROM ({totals}) AS totals WHERE l > r"
+        rest = ["CAST(n AS BIGINT) AS n"] if count else []
+        return f"{alone}{self.totals(both, keys, {'n': 'n'}, rest)}"
 
     def added_up(self, query: str, width: int) -> str:
         """Return SQL that adds the counts ``n`` of equal rows at each instant.  Periods may overlap."""
         keys = self.axis.columns(width)
-        totals = self.totals(self.bounds(query, keys, {"n": "n"}), keys, ("n",))
-        return f"SELECT {listed(keys, 'CAST(n AS BIGINT) AS n', self._opened())} FROM ({totals}) AS totals WHERE n > 0"
+        return self.totals(query, keys, {"n": "n"}, ["CAST(n AS BIGINT) AS n"])
 
     def greatest(self, query: str, width: int) -> str:
         """Return SQL for the greatest count ``n`` among equal rows at each instant.  Periods may overlap."""
@@ -152,8 +155,3 @@ class Sweep:
         (start, end), keys = self.axis.period, self.axis.columns(width)
         later = f"{self.axis.up_to(f'{end} + {by}', last)} AS {end}"
         return self.coalesced(f"SELECT {listed(keys, start, later)} FROM {query} AS given", width)
-
-    def _opened(self) -> list[str]:
-        start, end = self.axis.period
-        opened = self.axis.opened(end)
-        return [start, end if opened == end else f"{opened} AS {end}"]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from delta_spark import DeltaSpark
+    from postgresql_server import Server
 
 CANARY = "canary-5e1f0b6c"
 """The secret that no output may contain. It is in a file and in the variable WEFT_CANARY of Spark's environment."""
@@ -93,6 +94,20 @@ def other_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeltaSpark
 
     with delta_spark(tmp_path_factory.mktemp("other-spark")) as running:
         yield running
+
+
+def database_server() -> Iterator[Server]:
+    """The PostgreSQL server of the test run. It starts once per process."""
+    from postgresql_server import postgresql_server
+
+    with postgresql_server() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def postgresql(database_server: Server) -> str:
+    """The URI of a PostgreSQL database for the tests of one module."""
+    return database_server.uri(database_server.new_database())
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from weft.access import Access
+from weft.configuration.postgres_uri import why_no_catalog
 from weft.errors import Refused, WeftError
 from weft.instants import parse_interval
 
@@ -97,6 +98,13 @@ def _secret(text: str) -> str:
     return text
 
 
+def _catalog(url: str) -> str:
+    wrong = why_no_catalog(url)
+    if wrong is not None:
+        raise ValueError(wrong)
+    return url
+
+
 def _one_or_more(value: Any) -> Any:
     return (value,) if isinstance(value, str) else value
 
@@ -107,6 +115,7 @@ Https = Annotated[str, AfterValidator(_https)]
 Length = Annotated[str, AfterValidator(_length)]
 Secret = Annotated[str, AfterValidator(_secret)]
 Zone = Annotated[str, AfterValidator(_zone)]
+CatalogUrl = Annotated[str, AfterValidator(_catalog)]
 Texts = Annotated[tuple[str, ...], BeforeValidator(_one_or_more)]
 Whole = Annotated[int, BeforeValidator(_no_bool)]
 Number = Annotated[float, BeforeValidator(_no_bool)]
@@ -130,6 +139,10 @@ class Configuration(BaseModel):
     home_access: Annotated[Access, Place("home.access", "WEFT_HOME_ACCESS")] = Field(
         default="owner",
         description="who may read and write a home: owner, group (of its folder) or umask (whoever the umask allows)",
+    )
+    catalog_url: Annotated[CatalogUrl | None, Place("catalog.url")] = Field(
+        default=None,
+        description="the PostgreSQL database that holds the catalog; by default the home's file catalog.sqlite does",
     )
     cache: Annotated[Path | None, Place(None, "WEFT_CACHE")] = Field(
         default=None, description="the folder for files that Weft can create again"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 LEASE_WAIT_US: Final = 60 * 1_000_000
 """The longest time that an operation waits for another writer, in microseconds."""
-_RENEW_SECONDS: Final = 60.0
+_RENEW_SECONDS: Final = 15.0
 
 
 @dataclass
@@ -110,7 +110,11 @@ def finish_purges(writer: Writer, at: int) -> None:
 
 @contextmanager
 def renewing_lease(writer: Writer, clock: Callable[[], int]) -> Iterator[None]:
-    """Renew the lease every minute while the block runs, because a tick may last longer than a lease."""
+    """Renew the lease every 15 seconds while the block runs.
+
+    A tick may last longer than a lease. A restart of the catalog's server also makes a living holder look dead
+    (``catalog.liveness``), until it renews its lease.
+    """
     over = threading.Event()
 
     def renew() -> None:

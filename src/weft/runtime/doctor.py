@@ -19,7 +19,7 @@ from weft.catalog import layout, open_catalog
 from weft.catalog.records import QueryRecord
 from weft.catalog.subscriptions import Subscription
 from weft.configuration import FILE, Configuration, configuration
-from weft.errors import Refused, WeftError
+from weft.errors import CatalogUnreachable, Refused, WeftError
 from weft.location import LEAST_FREE, free_bytes
 from weft.printable import Brief, counted
 from weft.runtime.archiving import wanted_archive
@@ -59,7 +59,7 @@ def examine(home: Path | None, at: int, channels: Callable[[Path], object] | Non
     yield _guarded("class archive", lambda: _class_archive(home))
     if home is not None:
         yield _disk(home)
-        if (home / "catalog.sqlite").exists():
+        if layout.logs_folder(home).exists():
             yield _guarded("access", lambda: _access(home))
         yield from _home(home, at)
 
@@ -165,15 +165,19 @@ def _own_files(home: Path, chosen: Configuration) -> Iterator[Path]:
 
 
 def _home(home: Path, at: int) -> Iterator[Check]:
-    if not (home / "catalog.sqlite").exists() and not _occupied(home):
+    if not _occupied(home):
         yield Check("home", True, f"{home} does not exist yet; `weft init` or the first load creates it")
         return
     try:
         catalog = open_catalog(home, at=at)
+    except CatalogUnreachable as problem:
+        yield Check("catalog", False, f"{problem.where}: {problem.message}", _one_line(problem.hint))
+        return
     except WeftError as problem:
         yield Check("home", False, problem.message, _one_line(problem.hint))
         return
     try:
+        yield Check("catalog", True, f"{catalog.address}, format {catalog.home().format}")
         findings = verify(catalog)
         tables = len(catalog.tables.known())
         subscribed = catalog.subscriptions.of_live_queries()

@@ -14,13 +14,14 @@ from weft.algebra.schema import DataType
 from weft.catalog import Writer
 from weft.catalog.records import TableRecord
 from weft.catalog.sources import SourceKind, SourceRecord, Stamps
+from weft.configuration.postgres_uri import SCHEMES
 from weft.errors import NotFound, Refused, WeftError
 from weft.execution.current_rows_cache import current_rows
 from weft.execution.home import OpenHome
 from weft.extraction.sources.delta import columns_of_delta
 from weft.extraction.sources.feed import columns_of_feed
 from weft.extraction.sources.poll_feed import same_feed
-from weft.extraction.sources.postgres import SCHEMES, check_uri, columns_of_postgres
+from weft.extraction.sources.postgres import check_uri, columns_of_postgres
 from weft.extraction.sources.snapshot import FORMATS, Chosen, Renamed, columns_of_file, file_path
 from weft.extraction.sources.source_lease import source_schema
 from weft.extraction.sources.sqlite import columns_of_sqlite

@@ -277,10 +277,15 @@ def resume(home: OpenHome, name: str, *, skip: bool) -> QueryRecord:
         return writer.queries.set_state(name, "active")
 
 
-def remove(home: OpenHome, name: str, *, purge: bool) -> QueryRecord:
+def remove(home: OpenHome, name: str, *, purge: bool, now: bool) -> QueryRecord:
     """Implement ``Weft.remove``."""
+    if now and not purge:
+        raise Refused(
+            "now needs purge: without a purge, the answers stay",
+            hint="Pass purge as well (`weft remove --purge --now`).",
+        )
     with home.writing(f"remove {name}") as writer:
-        query = writer.queries.remove(name, home.clock(), purge=purge)
+        query = writer.queries.remove(name, home.clock(), purge=purge, now=now)
         finish_purges(writer, home.clock())
         if is_synopsis(writer.queries.plan(query.plan_id).body):
             from weft.execution.synopsis.discarding import drop_unneeded

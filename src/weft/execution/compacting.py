@@ -9,25 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
 from weft.catalog import CatalogParts, layout
+from weft.errors import FilesRemoved
 from weft.execution.home import OpenHome
 from weft.failpoint import failpoint
 from weft.interruption import stop_here
 from weft.location import Location
 from weft.storage import compaction
-from weft.storage.cleaning import LONGEST_RETENTION_US, deletable_files, delete
+from weft.storage.cleaning import UNCOMMITTED_US, deletable_files, delete
 from weft.storage.compaction import Rewritten, Sorting, commit_rewritten, compactable, rewrite
 from weft.storage.delta_log import DataFile, delta_snapshot, has_commits
 from weft.storage.fence import make_durable
 from weft.storage.removing import Remover
 from weft.storage.stored_relations import SINCE
 from weft.storage.verify import require_undamaged
-
-RETENTION_US: Final = LONGEST_RETENTION_US
-"""Default retention of files that are no longer needed, in microseconds."""
-_PATIENCE_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True)
@@ -51,14 +48,13 @@ class Compacted:
 class Cleaned:
     """The deletion of unneeded data files and log files of a table or the ledger.
 
-    ``size`` is the total size of these files in bytes. If the files were not deleted, ``problem`` explains the reason.
+    ``size`` is the total size of these files in bytes.
     """
 
     name: str
     files: int
     log: int
     size: int
-    problem: str | None = None
     action: Literal["clean"] = "clean"
 
 
@@ -102,10 +98,12 @@ def compact(home: OpenHome, table: StoredTable, group: Sequence[DataFile]) -> It
     place, remaining = home.catalog.data / table.path, tuple(group)
     while len(remaining) > 1:
         stop_here()
-        with place.shared():  # keeps a purge from deleting the files
-            if not _are_there(place, remaining):
-                return
+        if not _are_there(place, remaining):
+            return
+        try:
             rewritten = rewrite(place, remaining, table.sorting.within, compaction.BOUNDS)
+        except FilesRemoved:
+            return
         if rewritten is None:  # the first file alone exceeds the bound
             remaining = remaining[1:]
             continue
@@ -152,13 +150,21 @@ def clean(home: OpenHome, table: StoredTable, keep_us: int, *, dry_run: bool) ->
     With ``dry_run``, delete nothing. Raise LeaseBusy or StorageError.
     """
     place = home.catalog.data / table.path
-    unneeded, problem = deletable_files(place, keep_us, home.clock()), None
-    if not unneeded.data and not unneeded.log:
-        return
-    if not dry_run:
+    unneeded = deletable_files(place, keep_us, home.clock())
+    if not dry_run and (unneeded.data or unneeded.log):
         with home.writing("maintain") as writer:
             require_undamaged(writer)
             unneeded = deletable_files(place, keep_us, home.clock())
-            if not delete(place, unneeded, Remover(writer.lease.token, writer.check), _PATIENCE_SECONDS):
-                problem = "another process is reading the table"
-    yield Cleaned(table.name, len(unneeded.data), len(unneeded.log), unneeded.size, problem)
+            delete(place, unneeded, Remover(writer.lease.token, writer.check))
+    if not dry_run and table.path == layout.LEDGER:
+        _note_purges(home, keep_us)
+    if unneeded.data or unneeded.log:
+        yield Cleaned(table.name, len(unneeded.data), len(unneeded.log), unneeded.size)
+
+
+def _note_purges(home: OpenHome, keep_us: int) -> None:
+    """Record the purges whose files are deleted. A file that no commit has named may contain purged answers, too."""
+    last, before = home.catalog.queries.last_purge(), home.clock() - max(keep_us, UNCOMMITTED_US)
+    if last is not None and last <= before:
+        with home.writing("maintain") as writer:
+            writer.queries.purged_files_deleted(before)

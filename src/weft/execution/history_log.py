@@ -48,8 +48,7 @@ def log_of(catalog: CatalogParts, table: TableRecord) -> pa.Table:
     place = catalog.data / table.path
     if not has_commits(place):
         return stored_schema(table.stored).empty_table()
-    with place.shared():  # keeps a purge from deleting the files
-        return read_log(delta_snapshot(place, check_files=False).files, table.stored)
+    return read_log(delta_snapshot(place, check_files=False).files, table.stored)
 
 
 @dataclass(frozen=True)

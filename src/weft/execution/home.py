@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Final
 from weft.algebra.schema import TableSchema
 from weft.catalog import Catalog, Writer
 from weft.catalog.definitions import schemas
+from weft.catalog.queries import PURGING_NOW
 from weft.errors import CatalogError, ClockError, LeaseLost
+from weft.failpoint import failpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -106,17 +108,20 @@ class OpenHome:
 
 
 def finish_purges(writer: Writer, at: int) -> None:
-    """Remove the answers of removed queries from the ledger. Files in use stay until the next call."""
-    going = [each.query_id for each in writer.queries.purging()]
+    """Remove the answers of removed queries from the ledger. Delete their files if the purge was with ``--now``."""
+    going = writer.queries.purging()
     if going:
-        from weft.storage.purge import purge as take_out
+        from weft.storage.purge import delete_now, purge
         from weft.storage.removing import Remover
 
-        done = take_out(writer.data, going, Remover(writer.lease.token, writer.check), at)
-        if done.complete:
-            writer.queries.purged(going, done.version)
-        elif done.version is not None:
-            writer.tables.record_versions([done.version])
+        stored = purge(writer.data, [each.query_id for each in going], writer.lease.token)
+        failpoint("purge.written")
+        now = any(each.reason == PURGING_NOW for each in going)
+        if now:
+            delete_now(writer.data, Remover(writer.lease.token, writer.check), at)
+        writer.queries.purged([each.query_id for each in going], stored, at)
+        if now:
+            writer.queries.purged_files_deleted(at)
 
 
 @contextmanager

@@ -22,9 +22,9 @@ from weft.algebra.schema import TableSchema
 from weft.arrangement import Arrangement, ArrangementError, remove
 from weft.arrangement.manifest import carried_columns
 from weft.catalog import CatalogParts, layout
+from weft.configuration import configuration
 from weft.errors import QueryFault, Refused
 from weft.execution.compacting import (
-    RETENTION_US,
     Cleaned,
     Compacted,
     StoredTable,
@@ -71,12 +71,14 @@ class Done:
 Step = Done | Compacted | Cleaned
 
 
-def maintain(home: OpenHome, *, dry_run: bool = False, keep_us: int = RETENTION_US) -> Iterator[Step]:
+def maintain(home: OpenHome, *, dry_run: bool = False, keep_us: int | None = None) -> Iterator[Step]:
     """Maintain the home and yield the result of each step. The caller may stop after any step.
 
-    With ``dry_run``, only report the steps. ``keep_us`` is the retention of unneeded files in microseconds. Raise
-    Refused for an invalid ``keep_us``. The steps raise LeaseBusy, LeaseLost and StorageError.
+    With ``dry_run``, only report the steps. ``keep_us`` is the retention of unneeded files in microseconds. If
+    ``keep_us`` is None, the retention is that of the settings. Raise Refused for an invalid retention. The steps raise
+    LeaseBusy, LeaseLost and StorageError.
     """
+    keep_us = configuration(home.folder).retention_us if keep_us is None else keep_us
     if not 0 <= keep_us <= LONGEST_RETENTION_US:
         raise Refused(
             f"unneeded files can be stored for at most {format_interval(LONGEST_RETENTION_US)}, not for "

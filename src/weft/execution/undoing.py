@@ -18,11 +18,10 @@ from weft.execution.rollback import finish_undoing, remove_quarantined
 from weft.failpoint import failpoint
 from weft.instants import format_instant
 from weft.printable import Brief
-from weft.storage.delta_log import forget_log
+from weft.storage.cleaning import clear
 from weft.storage.taking_back import require_own_files
 
 _OWN: Final = re.compile(r"\d+-\w+")
-_PATIENCE_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True, repr=False)
@@ -111,10 +110,6 @@ def dropped_folders(catalog: CatalogParts) -> list[str]:
 
 
 def clear_dropped_folders(writer: Writer) -> None:
-    """Delete the folders of dropped tables, except folders that another process is reading."""
+    """Delete the folders of dropped tables."""
     for path in dropped_folders(writer):
-        place = writer.data / path
-        with place.alone(_PATIENCE_SECONDS) as alone:
-            if alone:
-                place.clear()
-                forget_log(place)
+        clear(writer.data / path)

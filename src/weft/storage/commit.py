@@ -151,17 +151,6 @@ def _append(
 
     If ``replaced_at`` (µs UTC) is set, the commit also removes all earlier files of the table.
     """
-    with table.shared():  # nobody deletes the files before the commit names them
-        return _append_once(table, write, app_id, txn_version, replaced_at)
-
-
-def _append_once(
-    table: Location,
-    write: Callable[[Any], dict[Location, str]],
-    app_id: str,
-    txn_version: int,
-    replaced_at: int | None,
-) -> int:
     opened = open_table(table)
     before = opened.transaction_version(app_id)
     if before is not None and before >= txn_version:

@@ -179,18 +179,14 @@ def commit_rewritten(table: Location, rewritten: Rewritten, token: int, at: int)
     the commit to disk. Raise LeaseLost if a later lease holder has removed files from the log. Raise StorageError if
     the commit cannot be written. After an error or None, the table is unchanged.
     """
-    with table.shared():  # nobody deletes the new file between the check and the commit
-        return _committed(table, rewritten, token, at)
-
-
-def _committed(table: Location, rewritten: Rewritten, token: int, at: int) -> int | None:
     from weft.storage.commit import commit_files
 
     opened = open_table(table)
     before = opened.transaction_version(REMOVING)
     if before is not None and before > token:
         raise taken_over(table, _DOING)
-    # The handle was opened before this read, so a commit in between makes this commit fail.
+    # The handle was opened before these checks. Cleaning commits a number of this application before it deletes files,
+    # so a cleaning or another compaction in between makes this commit fail.
     there = {file.location: file.size for file in delta_snapshot(table, check_files=False).files}
     if any(there.get(file.location) != file.size for file in rewritten.removed) or not _is_whole(rewritten.added):
         with suppress(OSError):

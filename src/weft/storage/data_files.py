@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from weft.errors import StorageError
 from weft.storage.columns import conformed
-from weft.storage.delta_log import RESTORE_HINT, DataFile, check_data_file
+from weft.storage.delta_log import DataFile, check_data_file, unreadable_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,6 +53,4 @@ def file_batches(
             table = conformed(pa.Table.from_batches([batch]), schema)
             yield from (table if plain or condition is None else table.filter(condition)).to_batches()
     except (OSError, pa.ArrowException) as error:
-        raise StorageError(
-            f"a data file cannot be read: {error}", where=str(file.location), hint=RESTORE_HINT
-        ) from error
+        raise unreadable_file(file.location, error) from error

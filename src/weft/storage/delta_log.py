@@ -17,7 +17,7 @@ from threading import Lock
 from typing import Any, Final, TypeVar
 from urllib.parse import unquote
 
-from weft.errors import StorageError
+from weft.errors import FilesRemoved, StorageError
 from weft.location import Location
 
 _COMMIT: Final = re.compile(r"(\d{20})\.json")
@@ -183,13 +183,14 @@ def check_log(table: Location) -> int:
 
 
 def check_data_file(file: DataFile) -> None:
-    """Raise StorageError if the file is missing, has the wrong size, or lacks Parquet's magic bytes."""
+    """Raise StorageError if the file is missing, has the wrong size, or lacks Parquet's magic bytes.
+
+    Raise FilesRemoved, a StorageError, if the file is missing because its table no longer needs it.
+    """
     try:
         size = file.location.size()
-    except FileNotFoundError:
-        raise StorageError("a data file is missing", where=str(file.location), hint=RESTORE_HINT) from None
     except OSError as error:
-        raise StorageError(f"a data file cannot be read: {error.strerror}", where=str(file.location)) from error
+        raise unreadable_file(file.location, error) from error
     if size != file.size:
         raise StorageError(
             f"a data file has {size} bytes, but the table's log says {file.size}",
@@ -199,12 +200,28 @@ def check_data_file(file: DataFile) -> None:
     _check_parquet(file.location)
 
 
+def unreadable_file(file: Location, error: Exception) -> StorageError:
+    """Return the error for a data file that cannot be read.
+
+    If the file is missing, the table is read again. If the table no longer names the file, the result is FilesRemoved:
+    the file was removed and deleted after the caller had read the log.
+    """
+    if file.exists():
+        return StorageError(f"a data file cannot be read: {error}", where=str(file), hint=RESTORE_HINT)
+    table = file.parent
+    if has_commits(table) and any(each.location == file for each in delta_snapshot(table, check_files=False).files):
+        return StorageError("a data file is missing", where=str(file), hint=RESTORE_HINT)
+    return FilesRemoved(
+        "a file was removed from its table while it was being read", where=str(file), hint="Run the command again."
+    )
+
+
 def _check_parquet(file: Location) -> None:
     """Check the magic bytes. After a power cut, a file may have the right size and contain only zeros."""
     try:
         ends = file.ends(len(_PARQUET_ENDS))
     except OSError as error:
-        raise StorageError(f"a file of a table cannot be read: {error}", where=str(file), hint=RESTORE_HINT) from error
+        raise unreadable_file(file, error) from error
     if ends != (_PARQUET_ENDS, _PARQUET_ENDS):
         raise StorageError("a file of a table is truncated or overwritten", where=str(file), hint=RESTORE_HINT)
 

@@ -1,4 +1,4 @@
-"""Delete rows and files that no query needs any more, without Spark.
+"""Discard rows that no query needs any more, without Spark.
 
 A file without needed rows is removed. Needed rows move to a new file if another row of their file is removed. One
 commit with the removal fence (``storage.removing``) removes the old files and adds the new file. The commit records the
@@ -23,14 +23,15 @@ from weft.storage.delta_log import DataFile, delta_snapshot, has_commits, transa
 from weft.storage.removing import REMOVING, Remover, removing
 
 DISCARDING: Final = "weft-discard"
-_PATIENCE_SECONDS: Final = 2.0
 
 
-def discard(table: Location, gone: pc.Expression, tick_id: int, remover: Remover, at: int) -> tuple[int, int] | None:
-    """Delete the rows that satisfy ``gone``. Return the new version and row count, or None if there is no table.
+def discard(
+    table: Location, gone: pc.Expression, tick_id: int, remover: Remover, at: int, keep_us: int
+) -> tuple[int, int] | None:
+    """Remove the rows that satisfy ``gone``. Return the new version and row count, or None if there is no table.
 
     ``tick_id`` is the tick that made the rows unnecessary. ``remover`` holds the lease. ``at`` is the wall-clock time
-    (µs UTC). If another process is reading the table, the old files stay until the next tick. Raise StorageError or
+    (µs UTC). The removed files stay on disk for ``keep_us``; the next discard then deletes them. Raise StorageError or
     LeaseLost.
     """
     if not has_commits(table):
@@ -50,12 +51,8 @@ def discard(table: Location, gone: pc.Expression, tick_id: int, remover: Remover
             _commit(table, opened, touched, pa.concat_tables(stays), {DISCARDING: tick_id, REMOVING: remover.token}, at)
     if touched:
         failpoint("discard.committed")
+        delete(table, replace(deletable_files(table, keep_us, at), log=()), remover)
     now = delta_snapshot(table, check_files=False)
-    named = {file.location.name for file in now.files}
-    # An earlier tick may have left files, because it crashed or because a reader used them.
-    if any(name.endswith(".parquet") and name not in named for name in table.names()):
-        delete(table, replace(deletable_files(table, 0, at), log=()), remover, _PATIENCE_SECONDS)
-        now = delta_snapshot(table, check_files=False)
     return now.version, now.rows or 0
 
 

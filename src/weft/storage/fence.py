@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from weft.errors import StorageError
 from weft.location import Location
 from weft.storage.delta_log import (
-    RESTORE_HINT,
     added_files,
     commit_actions,
     commit_file,
@@ -21,6 +20,7 @@ from weft.storage.delta_log import (
     latest_version,
     open_table,
     return_table,
+    unreadable_file,
 )
 
 
@@ -136,6 +136,6 @@ def _read_instants(file: Location, ts: str) -> tuple[int, int | None, int | None
     try:
         column = pq.read_table(file.uri, columns=[ts]).column(ts).cast(timestamp("us", "UTC")).cast(int64())
     except (ArrowException, OSError, KeyError) as error:
-        raise StorageError(f"a data file cannot be read: {error}", where=str(file), hint=RESTORE_HINT) from error
+        raise unreadable_file(file, error) from error
     bounds = pc.min_max(column).as_py()
     return len(column), bounds["min"], bounds["max"]

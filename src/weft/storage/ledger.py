@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from weft.algebra.schema import DataType
 from weft.catalog import layout
 from weft.catalog.records import QueryRecord
-from weft.errors import StorageError
+from weft.errors import FilesRemoved, StorageError
 from weft.location import Location
 from weft.storage.data_files import file_batches
 from weft.storage.delta_log import (
@@ -70,9 +70,13 @@ def read_rows(data: Location, query: QueryRecord, after: int = 0, limit: int | N
             f"the ledger in {ledger} is missing, but it should have {query.rows} answers of {query.name}",
             hint=RESTORE_HINT,
         )
-    # The lock prevents the deletion of files that the log no longer names.
-    with ledger.shared():
-        yield from _in_order(ledger, query, first, last)
+    while first <= last:
+        try:
+            for row in _in_order(ledger, query, first, last):
+                yield row
+                first = row.ordinal + 1
+        except FilesRemoved:  # a purge or a compaction has moved the remaining answers
+            continue
 
 
 def _in_order(ledger: Location, query: QueryRecord, first: int, last: int) -> Iterator[ResultRow]:

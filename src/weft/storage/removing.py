@@ -38,29 +38,28 @@ class Remover:
 def removing(table: Location, token: int, doing: str) -> Iterator[Any]:
     """Open a delta-rs handle for commits that remove files. Pass ``removal_properties(token)`` to each commit.
 
-    ``doing`` completes the message "another writer took this home over while …". During the ``with`` block, no other
-    process deletes files of the table. At the end of the block, the commits are on disk. Raise LeaseLost if a later
-    lease holder has removed files. Raise StorageError if the block raises one of ``delta_errors``.
+    ``doing`` completes the message "another writer took this home over while …". At the end of the block, the commits
+    are on disk. Raise LeaseLost if a later lease holder has removed files. Raise StorageError if the block raises one
+    of ``delta_errors``.
     """
-    with table.shared():
-        opened = open_table(table)
-        before, since = opened.transaction_version(REMOVING), opened.version()
-        if before is not None and before > token:
-            raise taken_over(table, doing)
-        try:
-            yield opened
-        except delta_errors() as error:
-            if transaction_version(table, REMOVING) not in (before, token):
-                raise taken_over(table, doing) from error
-            message = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise StorageError(
-                f"{table} could not be changed while {doing}: {message}",
-                hint="Run the command again: it completes the change.",
-            ) from error
-        return_table(table, opened)
-        # The version of the handle does not count all commits, so read the log.
-        for version in range(since + 1, (latest_version(table) or since) + 1):
-            make_durable(table, version)
+    opened = open_table(table)
+    before, since = opened.transaction_version(REMOVING), opened.version()
+    if before is not None and before > token:
+        raise taken_over(table, doing)
+    try:
+        yield opened
+    except delta_errors() as error:
+        if transaction_version(table, REMOVING) not in (before, token):
+            raise taken_over(table, doing) from error
+        message = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise StorageError(
+            f"{table} could not be changed while {doing}: {message}",
+            hint="Run the command again: it completes the change.",
+        ) from error
+    return_table(table, opened)
+    # The version of the handle does not count all commits, so read the log.
+    for version in range(since + 1, (latest_version(table) or since) + 1):
+        make_durable(table, version)
 
 
 def removal_properties(token: int) -> Any:

@@ -119,16 +119,15 @@ def read_relation_log(table: Location, relation: pa.Schema) -> RelationLog:
     schema = table_schema(relation)
     if not has_commits(table):
         return RelationLog(relation, schema.empty_table())
-    with table.shared():  # nobody deletes replaced files meanwhile
-        files = delta_snapshot(table, check_files=False).files
-        names = tuple(file.location.name for file in files)
-        known = _cached.get(table.path)
-        if known is None or known.relation != relation or known.files != names[: len(known.files)]:
-            known = RelationLog(relation, schema.empty_table())
-        log = known
-        if len(known.files) < len(names):
-            more = read_data_files(files[len(known.files) :], schema)
-            log = RelationLog.of(relation, pa.concat_tables([known.rows, more]), names)
+    files = delta_snapshot(table, check_files=False).files
+    names = tuple(file.location.name for file in files)
+    known = _cached.get(table.path)
+    if known is None or known.relation != relation or known.files != names[: len(known.files)]:
+        known = RelationLog(relation, schema.empty_table())
+    log = known
+    if len(known.files) < len(names):
+        more = read_data_files(files[len(known.files) :], schema)
+        log = RelationLog.of(relation, pa.concat_tables([known.rows, more]), names)
     _cache(table, log)
     return log
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from weft.catalog import CatalogParts, layout
 from weft.catalog.records import StoredVersion
-from weft.errors import StorageError
+from weft.errors import FilesRemoved, StorageError
 from weft.location import Location
 from weft.printable import counted
 from weft.storage.delta_log import (
@@ -116,9 +116,8 @@ def _verify_one(data: Location, path: str, stored: StoredVersion, unsettled: boo
             )
         ]
     try:
-        with table.shared():  # nobody deletes files meanwhile
-            snapshot = delta_snapshot(table, check_files=False)
-            findings = _file_findings(path, snapshot)
+        snapshot = delta_snapshot(table, check_files=False)
+        findings = _file_findings(path, snapshot)
     except StorageError as error:
         return [_log_finding(path, error, table, stored)]
     if snapshot.version < stored.version:
@@ -146,6 +145,8 @@ def _file_findings(path: str, snapshot: DeltaSnapshot) -> list[Finding]:
             continue
         try:
             check_data_file(file)
+        except FilesRemoved:
+            here.discard(file.location.path)
         except StorageError as error:
             findings.append(_finding(path, error))
             here.discard(file.location.path)

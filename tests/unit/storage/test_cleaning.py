@@ -1,4 +1,4 @@
-"""What is deleted, and when: old enough, of no snapshot, while nobody reads; the log from a checkpoint on stays."""
+"""What is deleted, and when: old enough and of no snapshot; the log from a checkpoint on stays. Who reads is told."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from weft.errors import FilesRemoved, StorageError
 from weft.location import Location
 from weft.schedule.clock import now_us
-from weft.storage.cleaning import HOUR_US, deletable_files, delete
+from weft.storage.cleaning import HOUR_US, UNCOMMITTED_US, clear, deletable_files, delete
 from weft.storage.columns import INSTANT
 from weft.storage.commit import append_rows, require_table
 from weft.storage.compaction import commit_rewritten, rewrite
-from weft.storage.delta_log import check_log, delta_snapshot, forget_log, transaction_version
+from weft.storage.data_files import read_data_files
+from weft.storage.delta_log import check_log, delta_snapshot, forget_log, has_commits, transaction_version
 from weft.storage.removing import REMOVING, Remover
 
 HELD = Remover(2, lambda: None)
@@ -62,20 +64,40 @@ def test_files_go_once_they_are_out_of_the_log_for_long_enough(table: Location) 
     found = deletable_files(table, 0, now_us())
     assert len(found.data) == 3
     assert found.size == sum(place.size() for place in found.data)
-    assert delete(table, found, HELD, 0.0)
+    delete(table, found, HELD)
     assert len(files(table)) == 1
     assert stored(table) == [1, 2, 3]
     assert deletable_files(table, 0, now_us()).data == ()
     assert transaction_version(table, REMOVING) == 2
 
 
-def test_nothing_goes_while_somebody_reads(table: Location) -> None:
-    found = deletable_files(table, 0, now_us())
-    with table.shared():
-        assert not delete(table, found, HELD, 0.0)
-        assert len(files(table)) == 4
-    assert transaction_version(table, REMOVING) == 1
-    assert delete(table, found, HELD, 0.0)
+def test_a_reader_that_loses_a_file_reads_again(table: Location) -> None:
+    add(table, 4)
+    before = delta_snapshot(table).files
+    whole = rewrite(table, before, ["ts"])
+    assert whole is not None
+    commit_rewritten(table, whole, 1, now_us())
+    delete(table, deletable_files(table, 0, now_us()), HELD)
+    with pytest.raises(FilesRemoved, match="removed from its table") as raised:
+        read_data_files(before, SCHEMA)
+    assert raised.value.hint == "Run the command again."
+    assert read_data_files(delta_snapshot(table).files, SCHEMA).num_rows == 4
+
+
+def test_a_file_that_the_table_still_names_is_damage(table: Location) -> None:
+    (file,) = delta_snapshot(table).files
+    file.location.remove()
+    with pytest.raises(StorageError, match="a data file is missing") as raised:
+        read_data_files([file], SCHEMA)
+    assert not isinstance(raised.value, FilesRemoved)
+
+
+def test_a_reader_of_a_dropped_table_is_not_told_of_damage(table: Location) -> None:
+    files = delta_snapshot(table).files
+    clear(table)
+    assert not has_commits(table)
+    with pytest.raises(FilesRemoved):
+        read_data_files(files, SCHEMA)
 
 
 def test_what_a_dead_writer_left_goes_after_its_time(table: Location) -> None:
@@ -83,11 +105,13 @@ def test_what_a_dead_writer_left_goes_after_its_time(table: Location) -> None:
     Path(orphan.path).write_bytes(b"PAR1 half")
     Path(table.path, ".part-00000-dead-c000.zstd.parquet.crc").write_bytes(b"crc")
     Path(table.path, "a note.txt").write_text("somebody's own")
-    assert orphan not in deletable_files(table, HOUR_US, now_us()).data
-    long_ago(table, hours=2)
+    long_ago(table, hours=23)
+    assert orphan not in deletable_files(table, 0, now_us()).data  # its writer may live
+    long_ago(table, hours=25)
+    assert orphan not in deletable_files(table, 2 * UNCOMMITTED_US, now_us()).data
     found = deletable_files(table, HOUR_US, now_us())
     assert found.data == (orphan,)
-    assert delete(table, found, HELD, 0.0)
+    delete(table, found, HELD)
     assert not any("dead" in name for name in table.names())
     assert "a note.txt" in table.names()
     assert stored(table) == [1, 2, 3]
@@ -98,7 +122,7 @@ def test_half_a_commit_under_another_name_is_no_commit(table: Location) -> None:
         Path(table.path, "_delta_log", name).write_text('{"add":{"path":"x.pa')
     forget_log(table)
     assert stored(table) == [1, 2, 3]
-    assert delete(table, deletable_files(table, 0, now_us()), HELD, 0.0)
+    delete(table, deletable_files(table, 0, now_us()), HELD)
     add(table, 4)
     forget_log(table)
     assert len(delta_snapshot(table).files) == 2
@@ -115,7 +139,7 @@ def test_the_log_goes_up_to_a_checkpoint_that_is_old_enough(table: Location) -> 
     DeltaTable(table.uri).create_checkpoint()  # of which somebody may not know yet
     found = deletable_files(table, HOUR_US, now_us())
     assert [place.name for place in found.log] == [f"{number:020}.json" for number in range(4)]
-    assert delete(table, found, HELD, 0.0)
+    delete(table, found, HELD)
     forget_log(table)
     assert check_log(table) == 7
     assert stored(table) == [1, 2, 3, 5, 6]

@@ -1,4 +1,4 @@
-"""Answers of removed queries, taken out while others read."""
+"""Answers of removed queries, taken out while others read. Their files go later, or at once."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from weft.catalog.records import QueryRecord
 from weft.errors import StorageError
 from weft.location import Location
 from weft.schedule.clock import now_us
-from weft.storage import purge as purging
+from weft.storage.delta_log import delta_snapshot
 from weft.storage.ledger import read_rows
-from weft.storage.purge import purge
+from weft.storage.purge import delete_now, purge
 from weft.storage.removing import Remover
 
 QUERY = QueryRecord(
@@ -38,23 +38,21 @@ def files(home: Path) -> int:
     return len(list((home / "ledger").glob("*.parquet")))
 
 
-def test_a_purge_leaves_a_reader_what_it_reads(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(purging, "WAIT_FOR_READERS_SECONDS", 0.0)
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_reader_goes_on_though_its_files_are_removed(home: Path, at_once: bool) -> None:
     reader = read_rows(Location.of(home), QUERY)
     assert next(reader).ordinal == 1
-    begun = purge(Location.of(home), [2], Remover(1, lambda: None), now_us())
-    assert not begun.complete
-    assert begun.version is not None
-    assert begun.version[2] == 6
-    assert [row.ordinal for row in reader] == [2, 3, 4, 5, 6]
     held = files(home)
-    done = purge(Location.of(home), [2], Remover(2, lambda: None), now_us())
-    assert done.complete
-    assert files(home) < held
+    assert purge(Location.of(home), [2], 1) == ("ledger", 3, 6)
+    assert files(home) > held
+    if at_once:
+        delete_now(Location.of(home), Remover(1, lambda: None), now_us())
+        assert files(home) == len(delta_snapshot(Location.of(home / "ledger")).files)
+    assert [row.ordinal for row in reader] == [2, 3, 4, 5, 6]
     assert [row.ordinal for row in read_rows(Location.of(home), QUERY)] == [1, 2, 3, 4, 5, 6]
     with pytest.raises(StorageError):
         list(read_rows(Location.of(home), replace(QUERY, query_id=2)))
 
 
 def test_a_purge_of_nothing(tmp_path: Path) -> None:
-    assert purge(Location.of(tmp_path), [1], Remover(1, lambda: None), now_us()).complete
+    assert purge(Location.of(tmp_path), [1], 1) is None

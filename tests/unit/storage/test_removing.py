@@ -21,7 +21,7 @@ from weft.storage.compaction import commit_rewritten, rewrite
 from weft.storage.delta_log import delta_snapshot, forget_log, open_table, transaction_version
 from weft.storage.discarding import discard
 from weft.storage.fence import spend
-from weft.storage.purge import purge
+from weft.storage.purge import delete_now, purge
 from weft.storage.removing import REMOVING, Remover
 from weft.storage.taking_back import roll_back
 
@@ -60,8 +60,8 @@ def append_only(table: Location) -> bool:
 
 REMOVALS: dict[str, Callable[[Location], object]] = {
     "a load is undone": lambda table: roll_back(table, [1], STALE, now_us()),
-    "answers are purged": lambda table: purge(table.parent, [1], STALE_REMOVER, now_us()),
-    "rows are discarded": lambda table: discard(table, pc.field("query_id") == 1, 1, STALE_REMOVER, now_us()),
+    "answers are purged": lambda table: purge(table.parent, [1], STALE),
+    "rows are discarded": lambda table: discard(table, pc.field("query_id") == 1, 1, STALE_REMOVER, now_us(), 0),
 }
 
 
@@ -145,7 +145,7 @@ def test_a_stale_writer_deletes_nothing(table: Location) -> None:
     assert len(found.data) == 3
     later_writer(table)
     with pytest.raises(LeaseLost):
-        delete(table, found, STALE_REMOVER, 0.0)
+        delete(table, found, STALE_REMOVER)
     assert data_files(table) == 4
 
 
@@ -156,35 +156,43 @@ def test_a_writer_that_lost_its_lease_deletes_nothing_though_the_table_does_not_
         raise LeaseLost("another writer took this home over")
 
     with pytest.raises(LeaseLost):
-        delete(table, deletable_files(table, 0, now_us()), Remover(STALE, lost), 0.0)
+        delete(table, deletable_files(table, 0, now_us()), Remover(STALE, lost))
     assert data_files(table) == 4
 
 
 def test_a_file_that_a_writer_is_about_to_name_is_not_deleted(table: Location, monkeypatch: pytest.MonkeyPatch) -> None:
-    deleted = []
+    compacted(table)
 
     def meanwhile(point: str) -> None:
         if point == "commit.written":
             found = deletable_files(table, 0, now_us())
-            assert len(found.data) == 1
-            deleted.append(delete(table, found, STALE_REMOVER, 0.0))
+            assert len(found.data) == 3  # those of the compaction
+            delete(table, found, Remover(LATER, lambda: None))
 
     monkeypatch.setattr(commit, "failpoint", meanwhile)
     append(table, 4)
-    assert deleted == [False]
     assert stored(table) == [1, 2, 3, 4]
 
 
-def test_a_compacted_file_is_not_deleted_between_the_look_at_it_and_its_commit(
+def test_a_compacted_file_that_a_purge_deletes_before_its_commit_enters_no_log(
     table: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    deleted = []
+    """A purge with ``--now`` deletes files that no commit has named, of whatever age."""
 
     def asleep(*given: object, **named: object) -> None:
-        deleted.append(delete(table, deletable_files(table, 0, now_us()), Remover(1, lambda: None), 0.0))
+        delete_now(table.parent, Remover(LATER, lambda: None), now_us())
+        assert data_files(table) == 3
         commit_files(*given, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(commit, "commit_files", asleep)
-    compacted(table)
-    assert deleted == [False]
+    with pytest.raises(LeaseLost):
+        compacted(table)
+    assert stored(table) == [1, 2, 3]
+
+
+def test_a_compacted_file_that_a_purge_has_deleted_is_not_committed(table: Location) -> None:
+    found = rewrite(table, delta_snapshot(table).files, ["ts"])
+    assert found is not None
+    delete_now(table.parent, Remover(1, lambda: None), now_us())
+    assert commit_rewritten(table, found, LATER, now_us()) is None
     assert stored(table) == [1, 2, 3]

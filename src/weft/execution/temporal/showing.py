@@ -15,7 +15,6 @@ from weft.algebra.temporal import each as subexpressions
 from weft.catalog.catalog import CatalogParts
 from weft.catalog.records import TableRecord
 from weft.catalog.views import ViewRecord, readers
-from weft.execution.reader import pinned
 from weft.execution.temporal.refresh_views import view_plan_of
 from weft.planning.words import length
 from weft.sql.render import interval, quoted
@@ -28,9 +27,8 @@ def storage_counts(catalog: CatalogParts, table: TableRecord) -> tuple[int, int,
     place = catalog.data / table.path
     if not has_commits(place):
         return 0, 0, 0
-    with pinned(catalog.data, [table.path]):
-        files = delta_snapshot(place, check_files=False).files
-        rows = periods(read_log(files, table.stored))
+    files = delta_snapshot(place, check_files=False).files
+    rows = periods(read_log(files, table.stored))
     return rows.num_rows, rows.column(VALID_TO).null_count, sum(file.size for file in files)
 
 

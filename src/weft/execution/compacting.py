@@ -16,14 +16,12 @@ from weft.errors import FilesRemoved
 from weft.execution.home import OpenHome
 from weft.failpoint import failpoint
 from weft.interruption import stop_here
-from weft.location import Location
 from weft.storage import compaction
 from weft.storage.cleaning import UNCOMMITTED_US, deletable_files, delete
 from weft.storage.compaction import Rewritten, Sorting, commit_rewritten, compactable, rewrite
-from weft.storage.delta_log import DataFile, delta_snapshot, has_commits
-from weft.storage.fence import make_durable
-from weft.storage.removing import Remover
+from weft.storage.delta_log import DataFile
 from weft.storage.stored_relations import SINCE
+from weft.storage.table import Table
 from weft.storage.verify import require_undamaged
 
 
@@ -80,12 +78,12 @@ def stored_tables(catalog: CatalogParts) -> list[StoredTable]:
         for table in catalog.tables.all()
     ]
     tables.append(StoredTable("ledger", layout.LEDGER, compaction.LEDGER))
-    return [each for each in tables if has_commits(catalog.data / each.path)]
+    return [each for each in tables if Table(catalog.data / each.path).exists()]
 
 
 def groups_to_compact(home: OpenHome, table: StoredTable) -> list[tuple[DataFile, ...]]:
     """Return the groups of files to compact. Each group becomes one file."""
-    files = delta_snapshot(home.catalog.data / table.path, check_files=False).files
+    files = Table(home.catalog.data / table.path).files()
     return compactable(files, table.sorting.neighbours, compaction.BOUNDS)
 
 
@@ -95,7 +93,7 @@ def compact(home: OpenHome, table: StoredTable, group: Sequence[DataFile]) -> It
     Yield the result for each new file. Stop early if another process has removed a file of the group. Raise LeaseBusy,
     LeaseLost or StorageError.
     """
-    place, remaining = home.catalog.data / table.path, tuple(group)
+    place, remaining = Table(home.catalog.data / table.path), tuple(group)
     while len(remaining) > 1:
         stop_here()
         if not _are_there(place, remaining):
@@ -116,29 +114,27 @@ def compact(home: OpenHome, table: StoredTable, group: Sequence[DataFile]) -> It
         remaining = remaining[count:]
 
 
-def _committed(home: OpenHome, table: StoredTable, place: Location, rewritten: Rewritten) -> tuple[int, int] | None:
+def _committed(home: OpenHome, table: StoredTable, place: Table, rewritten: Rewritten) -> tuple[int, int] | None:
     """Return the table's file counts before and after the commit, or None if an old file is missing."""
     with home.writing("maintain") as writer:
         require_undamaged(writer)
-        version = commit_rewritten(place, rewritten, writer.lease.token, home.clock())
-        if version is None:
+        if commit_rewritten(place, rewritten, writer.lease.token, home.clock()) is None:
             return None
         failpoint("compaction.committed")
-        make_durable(place, version)
-        now = delta_snapshot(place, check_files=False)
+        now = place.snapshot()
         writer.tables.record_versions([(table.path, now.version, now.rows or 0)])
         failpoint("compaction.recorded")
     return len(now.files) - 1 + len(rewritten.removed), len(now.files)
 
 
-def _are_there(place: Location, group: Sequence[DataFile]) -> bool:
-    there = {file.location for file in delta_snapshot(place, check_files=False).files}
+def _are_there(place: Table, group: Sequence[DataFile]) -> bool:
+    there = {file.location for file in place.files()}
     return all(file.location in there for file in group)
 
 
 def to_compact(home: OpenHome, table: StoredTable) -> Iterator[Compacted]:
     """Yield the results that ``compact`` would yield for the table's groups, without changing any file."""
-    after = len(delta_snapshot(home.catalog.data / table.path, check_files=False).files)
+    after = len(Table(home.catalog.data / table.path).files())
     for group in groups_to_compact(home, table):
         before, after = after, after - len(group) + 1
         yield Compacted(table.name, len(group), before, after, sum(file.size for file in group), None)
@@ -149,13 +145,13 @@ def clean(home: OpenHome, table: StoredTable, keep_us: int, *, dry_run: bool) ->
 
     With ``dry_run``, delete nothing. Raise LeaseBusy or StorageError.
     """
-    place = home.catalog.data / table.path
+    place = Table(home.catalog.data / table.path)
     unneeded = deletable_files(place, keep_us, home.clock())
     if not dry_run and (unneeded.data or unneeded.log):
         with home.writing("maintain") as writer:
             require_undamaged(writer)
             unneeded = deletable_files(place, keep_us, home.clock())
-            delete(place, unneeded, Remover(writer.lease.token, writer.check))
+            delete(place, unneeded, writer.lease.token, writer.check)
     if not dry_run and table.path == layout.LEDGER:
         _note_purges(home, keep_us)
     if unneeded.data or unneeded.log:

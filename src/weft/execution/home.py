@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Final
 from weft.algebra.schema import TableSchema
 from weft.catalog import Catalog, Writer
 from weft.catalog.definitions import schemas
-from weft.catalog.queries import PURGING_NOW
 from weft.errors import CatalogError, ClockError, LeaseLost
-from weft.failpoint import failpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -89,14 +87,17 @@ class OpenHome:
         with self.catalog.writing(purpose, self.clock, wait_us=wait_us) as writer, renewing_lease(writer, self.clock):
             writer.loads.forget_dead(self.clock())
             if writer.reservations.still_open() or writer.load_history.being_undone():
-                from weft.execution.append_rows import settle
+                from weft.writing.reserved import settle
 
                 settle(writer)
             if writer.ticks.planned() is not None:
                 from weft.execution.tick import settle_tick
 
                 settle_tick(writer, self.clock())
-            finish_purges(writer, self.clock())
+            if writer.queries.purging():
+                from weft.writing.removals import finish_purges
+
+                finish_purges(writer, self.clock())
             yield writer
 
     def close(self) -> None:
@@ -105,23 +106,6 @@ class OpenHome:
 
         release_session(self.folder)
         self.catalog.close()
-
-
-def finish_purges(writer: Writer, at: int) -> None:
-    """Remove the answers of removed queries from the ledger. Delete their files if the purge was with ``--now``."""
-    going = writer.queries.purging()
-    if going:
-        from weft.storage.purge import delete_now, purge
-        from weft.storage.removing import Remover
-
-        stored = purge(writer.data, [each.query_id for each in going], writer.lease.token)
-        failpoint("purge.written")
-        now = any(each.reason == PURGING_NOW for each in going)
-        if now:
-            delete_now(writer.data, Remover(writer.lease.token, writer.check), at)
-        writer.queries.purged([each.query_id for each in going], stored, at)
-        if now:
-            writer.queries.purged_files_deleted(at)
 
 
 @contextmanager

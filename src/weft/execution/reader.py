@@ -28,14 +28,9 @@ from weft.location import Location
 from weft.runtime.session import spark_errors
 from weft.runtime.settings import scanning, small
 from weft.sql.render import quoted
-from weft.storage.delta_log import (
-    DataFile,
-    DeltaSnapshot,
-    check_data_file,
-    delta_snapshot,
-    has_commits,
-    unreadable_file,
-)
+from weft.storage.data_files import check_data_file, unreadable_file
+from weft.storage.delta_log import DataFile, DeltaSnapshot
+from weft.storage.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -66,8 +61,8 @@ def stored_files(data: Location, path: str, snapshots: dict[str, DeltaSnapshot |
     ``snapshots`` maps paths to snapshots. If the snapshot of ``path`` is missing, add the current snapshot.
     """
     if path not in snapshots:
-        place = data / path
-        snapshots[path] = delta_snapshot(place, check_files=False) if has_commits(place) else None
+        table = Table(data / path)
+        snapshots[path] = table.snapshot() if table.exists() else None
     snapshot = snapshots[path]
     return () if snapshot is None else snapshot.files
 

@@ -14,12 +14,13 @@ from weft.catalog.loads import LoadSummary
 from weft.catalog.records import TableRecord
 from weft.errors import Conflict
 from weft.execution.home import OpenHome
-from weft.execution.rollback import finish_undoing, remove_quarantined
 from weft.failpoint import failpoint
 from weft.instants import format_instant
 from weft.printable import Brief
 from weft.storage.cleaning import clear
-from weft.storage.taking_back import require_own_files
+from weft.storage.removing import require_own_files
+from weft.storage.table import Table
+from weft.writing.removals import finish_undoing, remove_quarantined
 
 _OWN: Final = re.compile(r"\d+-\w+")
 
@@ -50,7 +51,7 @@ def undo_load(home: OpenHome, load_id: int) -> Undone:
         load = writer.load_history.one(load_id)
         table = writer.tables.by_id(load.load.table_id)
         _require_open(writer, load, table)
-        require_own_files(writer.data / table.path, writer.load_history.commits(load_id))
+        require_own_files(Table(writer.data / table.path), writer.load_history.commits(load_id))
         later = writer.load_history.latest(table.table_id)
         writer.load_history.begin_undo(load_id)
         failpoint("undo.marked")
@@ -112,4 +113,4 @@ def dropped_folders(catalog: CatalogParts) -> list[str]:
 def clear_dropped_folders(writer: Writer) -> None:
     """Delete the folders of dropped tables."""
     for path in dropped_folders(writer):
-        clear(writer.data / path)
+        clear(Table(writer.data / path))

@@ -9,6 +9,7 @@ is deleted anyway must read again (``FilesRemoved``).
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -16,16 +17,7 @@ from typing import Final
 from weft.errors import StorageError
 from weft.failpoint import failpoint
 from weft.location import Location
-from weft.storage.delta_log import (
-    delta_errors,
-    delta_snapshot,
-    forget_log,
-    has_commits,
-    open_table,
-    return_table,
-)
-from weft.storage.fence import spend
-from weft.storage.removing import REMOVING, Remover, require_latest
+from weft.storage.table import REMOVING, Table, removal
 
 HOUR_US: Final = 60 * 60 * 1_000_000
 LONGEST_RETENTION_US: Final = 7 * 24 * HOUR_US
@@ -53,54 +45,43 @@ class DeletableFiles:
     size: int
 
 
-def deletable_files(table: Location, keep_us: int, at: int, *, uncommitted_us: int = UNCOMMITTED_US) -> DeletableFiles:
+def deletable_files(table: Table, keep_us: int, at: int) -> DeletableFiles:
     """Return the files that may be deleted at the wall-clock time ``at`` (µs).
 
     A file must have been removed from the log at least ``keep_us`` before ``at``. A file that no commit has named must
-    also have been written at least ``uncommitted_us`` before. The function rounds both times up to whole hours. Raise
+    also have been written at least ``UNCOMMITTED_US`` before. The function rounds times up to whole hours. Raise
     StorageError if the log is damaged.
     """
-    if not has_commits(table):
+    if not table.exists():
         return DeletableFiles((), (), 0)
-    named = {file.location for file in delta_snapshot(table, check_files=False).files}
-    try:
-        opened = open_table(table)
-        # delta-rs reads the removal times from the log. The full listing also has the files that no commit has named.
-        names = [
-            name
-            for full, keep in ((False, keep_us), (True, max(keep_us, uncommitted_us)))
-            for name in opened.vacuum(
-                retention_hours=-(-keep // HOUR_US), dry_run=True, enforce_retention_duration=False, full=full
-            )
-        ]
-        return_table(table, opened)
-    except delta_errors() as error:
-        raise StorageError(f"the files of a table could not be listed: {error}", where=str(table)) from error
+    named = {file.location for file in table.files()}
+    names = [*table.unneeded(keep_us), *table.unneeded(max(keep_us, UNCOMMITTED_US), uncommitted=True)]
     # Files with other names stay, because Weft did not write them.
-    places = dict.fromkeys(table / name for name in names if _DATA.fullmatch(name))
+    places = dict.fromkeys(table.place / name for name in names if _DATA.fullmatch(name))
     data = tuple(place for place in places if place not in named and place.exists())
-    log = _behind_a_checkpoint(table, at - max(keep_us, _LISTED_US))
+    log = _behind_a_checkpoint(table.place, at - max(keep_us, _LISTED_US))
     return DeletableFiles(data, log, sum(map(_size, (*data, *log))))
 
 
-def delete(table: Location, files: DeletableFiles, remover: Remover) -> None:
+def delete(table: Table, files: DeletableFiles, token: int, check: Callable[[], None]) -> None:
     """Delete the files. The caller must hold the lease and must have checked the table for damage.
 
-    The lease is checked after the files were listed, so the files of a later writer are not among them. An earlier
-    writer cannot commit a deleted file, because its transaction number can no longer be used. For compactions, this
-    function makes the number unusable (``storage.fence``). Raise LeaseLost or StorageError.
+    ``token`` is the token of the lease, and ``check`` raises LeaseLost if the lease is lost. The lease is checked after
+    the files were listed, so the files of a later writer are not among them. An earlier writer cannot commit a deleted
+    file, because its number can no longer be used. For compactions, this function commits the token first. Raise
+    LeaseLost or StorageError.
     """
     if not files.data and not files.log:
         return
-    remover.check()
-    require_latest(table, remover.token, "unneeded files were being deleted")
-    spend(table, REMOVING, remover.token)
+    check()
+    if table.number(REMOVING) != token:
+        table.commit(removal(token), doing="unneeded files were being deleted")
     try:
-        _force_log(table)
+        _force_log(table.place)
         for file in (*files.data, *files.log):
             _remove(file)
             failpoint("cleaning.deleted")
-        table.force()
+        table.place.force()
     except OSError as error:
         raise StorageError(
             f"a file could not be deleted: {error.strerror}",
@@ -109,17 +90,17 @@ def delete(table: Location, files: DeletableFiles, remover: Remover) -> None:
         ) from error
 
 
-def clear(table: Location) -> None:
+def clear(table: Table) -> None:
     """Delete a dropped table. Its commits are deleted first, the latest before the earlier ones.
 
     A reader therefore finds no table, or an earlier state whose files exist.
     """
-    log = table / "_delta_log"
+    log = table.place / "_delta_log"
     for name in sorted(log.names(), reverse=True):
         with suppress(FileNotFoundError):
             (log / name).remove()
-    table.clear()
-    forget_log(table)
+    table.place.clear()
+    table.forget()
 
 
 def _behind_a_checkpoint(table: Location, before: int) -> tuple[Location, ...]:

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from weft.algebra.schema import TableSchema
 from weft.catalog.records import TableRecord
 from weft.location import Location
-from weft.storage.delta_log import DataFile, check_data_file, delta_snapshot, has_commits, unreadable_file
+from weft.storage.data_files import check_data_file, unreadable_file
+from weft.storage.delta_log import DataFile
 from weft.storage.periods import periods, read_log
+from weft.storage.table import Table
 
 
 def sample_rows(data: Location, table: TableRecord, limit: int = 5) -> list[tuple[object, ...]]:
@@ -16,12 +18,12 @@ def sample_rows(data: Location, table: TableRecord, limit: int = 5) -> list[tupl
 
     A column that is newer than the file is NULL. Raise StorageError if the file is missing or damaged.
     """
-    place = data / table.path
-    if table.version < 0 or not has_commits(place):
+    if table.version < 0:
         return []
     names = [column.name for column in table.schema.columns]
-    files = delta_snapshot(place, check_files=False).files
-    for file in sorted(files, key=lambda each: (each.greatest.get("ts", 0), each.location), reverse=True):
+    for file in sorted(
+        Table(data / table.path).files(), key=lambda each: (each.greatest.get("ts", 0), each.location), reverse=True
+    ):
         check_data_file(file)
         rows = _periods(file, table.log, names, limit) if table.log else _head(file.location, names, limit)
         if rows:

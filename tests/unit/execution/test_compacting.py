@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -27,13 +28,13 @@ from weft.execution import compacting, driver_reader, look_ups, maintenance
 from weft.execution.compacting import Cleaned, Compacted
 from weft.execution.driver_reader import ReadBounds
 from weft.execution.look_ups import LookUps
-from weft.execution.outputs import Outputs, TickOutput
 from weft.instants import format_instant
 from weft.location import Location
 from weft.storage import compaction, verify
 from weft.storage.data_files import file_batches, read_data_files
-from weft.storage.delta_log import delta_snapshot, forget_log
 from weft.storage.ledger import ledger_schema
+from weft.storage.table import Table
+from weft.writing.outputs import Outputs, TickOutput
 
 SOURCE = Path(__file__).resolve().parents[3] / "src" / "weft"
 QUERIES = ("SELECT word, word AS again FROM posts", "SELECT word, word AS again FROM posts WHERE id > 5")
@@ -89,7 +90,7 @@ def answer(weft: Weft, word: str) -> None:
 def told(weft: Weft) -> list[tuple[object, ...]]:
     """All that anybody can read: the rows of the table, and each query's answers in order."""
     table = weft.catalog.tables.named("posts")
-    files = delta_snapshot(weft.catalog.data / table.path).files
+    files = Table(weft.catalog.data / table.path).snapshot().files
     columns = pa.schema([("id", pa.int64()), ("word", pa.string())])
     rows = sorted((row["id"], row["word"]) for row in read_data_files(files, columns).to_pylist())
     answers = [
@@ -135,14 +136,14 @@ def test_many_small_files_become_one_and_the_old_ones_go(weft: Weft) -> None:
     assert [data_files(place) for place in places(weft)] == [1, 1]
     assert list(weft.maintain(retain=0)) == []
     for place in places(weft):
-        forget_log(place)
+        Table(place).forget()
     assert told(weft) == before
     load(weft, [20])
     answer(weft, "more")
     assert told(weft)[: len(before) - 16] == before[:9] + told(weft)[9 : len(before) - 16]
     recorded = {each.path: each for each in weft.catalog.tables.versions()}
     for place, path in zip(places(weft), (weft.catalog.tables.named("posts").path, layout.LEDGER), strict=True):
-        assert recorded[path].version <= delta_snapshot(place).version
+        assert recorded[path].version <= Table(place).snapshot().version
 
 
 def test_a_querys_answers_lie_together_and_files_follow_each_other_by_tick(
@@ -152,7 +153,7 @@ def test_a_querys_answers_lie_together_and_files_follow_each_other_by_tick(
     for number in range(10):
         answer(weft, f"word{number}")
     list(weft.maintain())
-    files = sorted(delta_snapshot(places(weft)[1]).files, key=lambda each: each.least["tick"])
+    files = sorted(Table(places(weft)[1]).snapshot().files, key=lambda each: each.least["tick"])
     assert [(each.least["tick"], each.greatest["tick"]) for each in files] == [(1, 5), (6, 10)]
     for file in files:
         rows = read_data_files([file], ledger_schema("query_id", "ordinal")).to_pylist()
@@ -217,7 +218,7 @@ def test_an_arrangement_goes_on_over_a_compaction(weft: Weft, monkeypatch: pytes
     monkeypatch.setattr(look_ups, "file_batches", counted)
     assert "build" not in {each.action for each in weft.maintain()}
     assert sum(read) == 2 * 4  # what each of the two did not cover
-    files = delta_snapshot(places(weft)[0]).files
+    files = Table(places(weft)[0]).snapshot().files
     assert len(files) == 1
     table = weft.catalog.tables.named("posts")
     asking = LookUps(layout.arrangements_folder(weft.home))
@@ -232,7 +233,7 @@ def test_what_is_damaged_is_neither_made_one_nor_deleted(weft: Weft) -> None:
         load(weft, [number])
     list(weft.maintain())
     held = data_files(places(weft)[0])
-    whole = delta_snapshot(places(weft)[0]).files[0].location
+    whole = Table(places(weft)[0]).snapshot().files[0].location
     Path(whole.path).write_bytes(b"PAR1")
     verify._checked.clear()
     with pytest.raises(StorageError, match="damaged"):
@@ -240,17 +241,33 @@ def test_what_is_damaged_is_neither_made_one_nor_deleted(weft: Weft) -> None:
     assert data_files(places(weft)[0]) == held
 
 
-def test_purged_answers_are_in_no_file_though_a_compaction_had_died(weft: Weft) -> None:
+def later(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than a day passes."""
+    now, then = weft.opened.clock, time.time() - 25 * 3600
+    monkeypatch.setattr(weft.opened, "clock", lambda: now() + 25 * 3600 * SECOND)
+    for place in places(weft):
+        for name in place.names():
+            os.utime(f"{place}/{name}", (then, then))
+
+
+def test_purged_answers_are_in_no_file_though_a_compaction_had_died(
+    weft: Weft, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for number in range(6):
         answer(weft, f"secret{number}")
     ledger = places(weft)[1]
-    assert compaction.rewrite(ledger, delta_snapshot(ledger).files, ("query_id", "ordinal")) is not None
+    assert compaction.rewrite(Table(ledger), Table(ledger).snapshot().files, ("query_id", "ordinal")) is not None
     list(weft.maintain())
     assert data_files(ledger) == 8
     weft.remove("q1", purge=True, now=True)
+    # The file of the compaction stays for a day, because its writer may live.
+    assert data_files(ledger) == 2
+    assert weft.health().purged_until is not None
+    later(weft, monkeypatch)
+    assert [each.name for each in weft.maintain(retain=0) if isinstance(each, Cleaned)] == ["ledger"]
     assert data_files(ledger) == 1
     assert weft.health().purged_until is None
-    left = read_data_files(delta_snapshot(ledger).files, ledger_schema("query_id")).to_pylist()
+    left = read_data_files(Table(ledger).snapshot().files, ledger_schema("query_id")).to_pylist()
     assert left == [{"query_id": 2}] * 12
     assert [each.ordinal for each in weft.results("q2")] == list(range(1, 13))
     answer(weft, "more")
@@ -272,8 +289,7 @@ def test_purged_answers_go_after_the_retention_and_the_status_shows_when(
     assert f"deletes from {format_instant(gone)[:10]}" in capsys.readouterr().out
     list(weft.maintain())
     assert weft.health().purged_until == gone
-    now = weft.opened.clock
-    monkeypatch.setattr(weft.opened, "clock", lambda: now() + 25 * 3600 * SECOND)
+    later(weft, monkeypatch)
     assert [each.name for each in weft.maintain(retain=0) if isinstance(each, Cleaned)] == ["ledger"]
     assert weft.health().purged_until is None
     assert data_files(places(weft)[1]) == 1
@@ -342,10 +358,10 @@ def test_killed_at_any_point_it_loses_nothing_and_the_next_one_finishes(
         load(weft, [40])
         answer(weft, "after")
         list(weft.maintain(retain=0))
-        left = [data_files(place) - len(delta_snapshot(place).files) for place in places(weft)]
+        left = [data_files(place) - len(Table(place).snapshot().files) for place in places(weft)]
         # A file that no commit has named stays for a day, because its writer may live.
         assert left == [int(kill == "compaction.written"), 0]
-        assert [len(delta_snapshot(place).files) <= 2 for place in places(weft)] == [True, True]
+        assert [len(Table(place).snapshot().files) <= 2 for place in places(weft)] == [True, True]
         after = told(weft)
         assert set(before) <= set(after)
         assert len(after) == len(before) + 5
@@ -374,10 +390,10 @@ def test_at_whatever_moment_it_changes_no_answer(
                     answer(weft, f"w{number}")
                 elif what == "die":
                     place = places(weft)[0]
-                    compaction.rewrite(place, delta_snapshot(place).files, ("ts",))
+                    compaction.rewrite(Table(place), Table(place).snapshot().files, ("ts",))
                 elif what == "forget":
                     for place in places(weft):
-                        forget_log(place)
+                        Table(place).forget()
                 else:
                     list(weft.maintain(retain=0 if what == "delete" else "1h"))
                 after = told(weft)

@@ -13,7 +13,7 @@ import forked
 from weft.api import Weft
 from weft.errors import Conflict, Refused
 from weft.instants import to_datetime
-from weft.storage.delta_log import delta_snapshot
+from weft.storage.table import Table
 from weft.storage.verify import verify
 
 BEFORE = "SELECT s.c FROM r, s WHERE r.a = s.a AND r.ts < s.ts"
@@ -41,7 +41,7 @@ def weft(tmp_path: Path) -> Iterator[Weft]:
 
 
 def there(weft: Weft, table: str) -> int:
-    return delta_snapshot(weft.catalog.data / weft.catalog.tables.named(table).path).rows or 0
+    return Table(weft.catalog.data / weft.catalog.tables.named(table).path).snapshot().rows or 0
 
 
 def data_files(weft: Weft, table: str) -> list[str]:

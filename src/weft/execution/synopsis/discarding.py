@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 
 from weft.catalog import Writer, layout
 from weft.catalog.records import TS, QueryRecord
-from weft.configuration import configuration
 from weft.errors import QueryFault
 from weft.execution.groups import synopsis_of
 from weft.execution.synopsis.standing import STATES_NAME, last_state
@@ -19,8 +18,8 @@ from weft.faults import query_faults
 from weft.planning.synopsis_plan import TP, SynopsisPlan, discards, relations_of, tables_of
 from weft.storage.cleaning import clear
 from weft.storage.columns import INSTANT
-from weft.storage.discarding import discard
-from weft.storage.removing import Remover
+from weft.storage.table import Table
+from weft.writing.removals import discard
 
 
 def discard_taken_in(writer: Writer, tick_id: int, at: int) -> None:
@@ -36,11 +35,10 @@ def discard_taken_in(writer: Writer, tick_id: int, at: int) -> None:
             plans = [(query, synopsis_of(record, schemas)) for query, record in queries]
     except QueryFault:
         return  # the next tick sets the query aside; until then its needs are unknown
-    remover, keep_us = Remover(writer.lease.token, writer.check), configuration(writer.path).retention_us
     for table in (each for each in tables if each.table_id in going):
         readers = [each for each in plans if any(read.id == table.table_id for read in each[1].tables)]
         gone = _taken_in(writer, readers)
-        version = None if gone is None else discard(writer.data / table.path, gone, tick_id, remover, at, keep_us)
+        version = None if gone is None else discard(writer, table, gone, tick_id, at)
         failpoint("synopsis.discarded")
         if version is not None:
             writer.tables.record_versions([(table.path, *version)])
@@ -79,4 +77,4 @@ def drop_unneeded(writer: Writer) -> None:
         writer.tables.forget_versions([f"{layout.SYNOPSES}/{name}" for name in going])
     for name in going:
         writer.check()
-        clear(folder / name)
+        clear(Table(folder / name))

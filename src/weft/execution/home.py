@@ -76,14 +76,17 @@ class OpenHome:
         with self.catalog.writing(purpose, self.clock, wait_us=wait_us) as writer, renewing_lease(writer, self.clock):
             writer.loads.forget_dead(self.clock())
             if writer.reservations.still_open() or writer.load_history.being_undone():
-                from weft.execution.append_rows import settle
+                from weft.writing.reserved import settle
 
                 settle(writer)
             if writer.ticks.planned() is not None:
                 from weft.execution.tick import settle_tick
 
                 settle_tick(writer, self.clock())
-            finish_purges(writer, self.clock())
+            if writer.queries.purging():
+                from weft.writing.removals import finish_purges
+
+                finish_purges(writer, self.clock())
             yield writer
 
     def close(self) -> None:
@@ -92,20 +95,6 @@ class OpenHome:
 
         release_session(self.folder)
         self.catalog.close()
-
-
-def finish_purges(writer: Writer, at: int) -> None:
-    """Remove the answers of removed queries from the ledger. Files in use stay until the next call."""
-    going = [each.query_id for each in writer.queries.purging()]
-    if going:
-        from weft.storage.purge import purge as take_out
-        from weft.storage.removing import Remover
-
-        done = take_out(writer.data, going, Remover(writer.lease.token, writer.check), at)
-        if done.complete:
-            writer.queries.purged(going, done.version)
-        elif done.version is not None:
-            writer.tables.record_versions([done.version])
 
 
 @contextmanager

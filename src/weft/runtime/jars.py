@@ -60,8 +60,13 @@ class Jar:
 
 def listed_jars(listing: Path) -> tuple[Jar, ...]:
     """Return the jars of a list."""
-    lines = (line for line in listing.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#"))
-    return tuple(Jar(*coordinate.split(":"), sha256) for coordinate, sha256 in map(str.split, lines))
+    jars = []
+    for line in listing.read_text(encoding="utf-8").splitlines():
+        if not line.startswith("#"):
+            coordinate, sha256 = line.split()
+            group, artifact, number = coordinate.split(":")
+            jars.append(Jar(group, artifact, number, sha256))
+    return tuple(jars)
 
 
 def local_jars(listing: Path) -> tuple[Path, ...]:

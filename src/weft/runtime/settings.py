@@ -199,7 +199,7 @@ def scanning(spark: SparkSession) -> Iterator[None]:
 def _cluster_partitions(spark: SparkSession) -> dict[str, str]:
     """Return the setting for one partition per core of a cluster, unless the user has set it."""
     context = spark.sparkContext
-    if in_one_process(context.master) or context.getConf().contains(_PARTITIONS):
+    if in_one_process(str(context.master)) or context.getConf().contains(_PARTITIONS):
         return {}
     return {_PARTITIONS: str(context.defaultParallelism)}
 

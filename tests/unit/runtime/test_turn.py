@@ -59,7 +59,7 @@ def _in_threads(work: Callable[[int], None], threads: int = 12) -> None:
 
 
 def test_settings_of_a_shared_session_are_those_of_the_block_and_put_back_afterwards() -> None:
-    session = SimpleNamespace(conf=_Conf(STARTED))
+    session = SimpleNamespace(conf=_Conf(STARTED), sparkContext=SimpleNamespace(master="local[2]"))
     blocks = [(small, settings._SMALL), (scanning, settings._SCAN), (rows_only, settings._ROWS_ONLY)]
 
     def work(number: int) -> None:

@@ -267,8 +267,8 @@ def names_file(file: Location) -> bool:
     import pyarrow.parquet as pq
 
     parts = [part for part in checkpoints.get(since, ()) if part.name.endswith(".parquet")]
-    added = (pq.read_table(part.uri, columns=["add.path"]).column("add").combine_chunks() for part in parts)
-    return any(file.name in (unquote(path) for path in each.field("path").to_pylist() if path) for each in added)
+    added = (pq.read_table(part.uri, columns=["add.path"]).column(0).to_pylist() for part in parts)
+    return any(file.name in (unquote(path) for path in each if path) for each in added)
 
 
 def check_parquet(file: Location) -> None:

@@ -54,9 +54,9 @@ class Server:
         options = " ".join(f"-c {each}" for each in (*SETTINGS, f"unix_socket_directories={self.folder}"))
         self._run("pg_ctl", "-w", "-l", str(self.folder / "log"), "-o", options, "start")
 
-    def stop(self) -> None:
+    def stop(self, mode: str = "fast") -> None:
         """Stop the server, which breaks all connections. A transaction that has not committed is lost."""
-        self._run("pg_ctl", "-w", "-m", "fast", "stop")
+        self._run("pg_ctl", "-w", "-m", mode, "stop")
 
     def restart(self) -> None:
         """Stop the server, and start it again."""
@@ -79,7 +79,7 @@ def postgresql_server() -> Iterator[Server]:
     try:
         yield server
     finally:
-        server.stop()
+        server.stop("immediate")
         shutil.rmtree(folder, ignore_errors=True)
 
 

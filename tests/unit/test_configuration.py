@@ -379,7 +379,7 @@ def test_weft_config_shows_the_computed_value_where_none_is_set(
 ) -> None:
     out, _ = _weft(monkeypatch, capsys, "config", "--home", str(tmp_path / "home"), "--json")
     told = {each["setting"]: each["value"] for each in json.loads(out) if each["from"] == "default, computed"}
-    keys = {"spark.master", "spark.memory", "cache", "files.root", "delta.root", "smtp.port"}
+    keys = {"catalog.url", "spark.master", "spark.memory", "cache", "files.root", "delta.root", "smtp.port"}
     assert told.keys() == keys and None not in told.values()
     assert (told["spark.memory"], told["spark.master"]) == (jvm_memory(configuration()), local_master())
     assert (told["smtp.port"], told["files.root"]) == (587, f"{tmp_path}/home/files")

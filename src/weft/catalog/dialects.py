@@ -51,6 +51,7 @@ _CLIENT_SETTINGS: Final = {
     "keepalives_idle": 30,
     "keepalives_interval": 10,
     "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,
     "application_name": "weft",
 }
 """The defaults of parameters that the URL can also contain."""

@@ -169,7 +169,8 @@ class SessionLocks:
                 self._session = None
 
     def close_inherited(self) -> None:
-        """Close the socket of the session in a forked process.  The session continues in the parent."""
+        """Close the socket of the session in a forked process.  All sessions continue in the parent."""
+        self._engine.dispose(close=False)
         self._mutex = threading.Lock()
         session, self._session = self._session, None
         self._names.clear()

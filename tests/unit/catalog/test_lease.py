@@ -205,7 +205,7 @@ sys.stdin.read()
 """
     command = [sys.executable, "-c", program]
     children = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) for _ in range(6)
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) for _ in range(3)
     ]
     for child in children:
         assert child.stdin is not None

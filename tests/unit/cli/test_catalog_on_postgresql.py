@@ -98,13 +98,22 @@ def test_every_command_finds_the_catalog_and_none_shows_a_secret(
 
 
 def test_what_the_server_refuses_is_told_in_words(
-    weft: Callable[..., Told], home: Path, database_server: Server, stopped: Callable[[], None], tmp_path: Path
+    weft: Callable[..., Told],
+    home: Path,
+    database_server: Server,
+    stopped: Callable[[], None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     database = database_server.new_database()
     guarded = database_server.uri(database, GUARDED)
-    missing = database_server.uri("nowhere")
-    for given, reason in ((guarded, "no password supplied"), (missing, '"nowhere" does not exist')):
+    for given, password, reason in (
+        (guarded, "", "no password supplied"),
+        (guarded, "a guess", "password authentication failed"),
+        (database_server.uri("nowhere"), "", '"nowhere" does not exist'),
+    ):
+        monkeypatch.setenv("PGPASSWORD", password)
         told = weft("init", "--catalog", given)
+        assert "a guess" not in told.err
         assert told.code == 1 and "the catalog could not be reached" in told.err and reason in told.err
         assert "~/.pgpass or the environment variable PGPASSWORD" in told.err
         assert not home.exists()
@@ -276,6 +285,14 @@ def test_a_change_whose_reply_was_lost_is_told_and_not_repeated(
             assert writer.lease.token == lost.token + 1
             with pytest.raises(LeaseBusy):
                 weft.catalog.writer("tests", this_process(), weft.clock())
+
+
+def test_a_text_that_postgresql_cannot_store_is_told(url: str, tmp_path: Path) -> None:
+    with Weft.open(tmp_path / "home", create=True, catalog=url) as weft:
+        weft.make_table("t", "a BIGINT")
+        with pytest.raises(CatalogError, match="NUL") as refused:
+            weft.catalog.loads.begin(1, "a\0b", "file", None, 0)
+        assert "U+0000" in (refused.value.hint or "")
 
 
 def test_a_process_with_a_fast_clock_neither_takes_a_lease_nor_dates_rows_ahead(url: str, tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ class Asking(Viewing):
     def explain_installed(self, name: str) -> Explanation | SynopsisExplanation | ViewExplanation:
         """Return an explanation of a standing query or a view.
 
-        The explanation of a query includes the number of answers and the time of the next tick.  Raises NotFound and
+        The explanation of a query includes the number of answers and the time of the next tick.  Raises NotFound or
         StorageError.  Raises PlanMismatch if the query no longer fits its tables.
         """
         from weft.api.explaining_installed import explain_installed
@@ -112,7 +112,7 @@ class Asking(Viewing):
     def explain_tick(self, name: str) -> Forecast:
         """Predict which data the next tick of the query would read.
 
-        The method does not start Spark and writes nothing.  Raises NotFound, ClockError, PlanMismatch and StorageError.
+        The method does not start Spark and writes nothing.  Raises NotFound, ClockError, PlanMismatch or StorageError.
         """
         from weft.execution.forecast import forecast
 

@@ -112,7 +112,7 @@ class Maintaining(WeftMethods):
         """Maintain arrangements and data files, and yield each step.
 
         Weft deletes unneeded files after the retention time ``retain``.  With ``dry_run``, the method only lists the
-        steps.  The method does not start Spark.  Raises LeaseBusy and StorageError.  Raises Refused if ``retain`` is
+        steps.  The method does not start Spark.  Raises LeaseBusy or StorageError.  Raises Refused if ``retain`` is
         more than a week.
         """
         from weft.execution.maintenance import maintain

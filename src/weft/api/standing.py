@@ -193,7 +193,7 @@ def _synopsis(home: OpenHome, query: NewQuery, schemas: Mapping[str, TableSchema
     if query.start == "now":
         raise SynopsisError(
             "a synopsis starts with the whole history: --from now cannot omit earlier answers",
-            hint="Omit --from now, or, for SQL, omit --keep synopsis to answer the query from its tables' history.",
+            hint="Omit --from now. For SQL, you can instead keep --from now and omit --keep synopsis.",
         )
     keep = query.keep == "synopsis"
     plan = synopsis_plan(query.sql, schemas, query.language, duplicates=query.duplicates, keep=keep)

@@ -269,6 +269,10 @@ def _state(query: QueryRecord, channels: Mapping[int, tuple[int, int]]) -> str:
     return f"{query.state}{replaced}" + (f", {parked} of {every} channels parked" if parked else "")
 
 
+def _ticked(query: QueryRecord) -> str:
+    return "not ticked yet" if query.tau is None else f"ticked to {instant(query.tau)}"
+
+
 def _every(query: QueryRecord) -> str:
     from weft.instants import format_interval
 
@@ -289,7 +293,7 @@ def show(name: NameArgument, home: HomeOption = None, json: JsonOption = False) 
     echo(f"columns    {typed(query.columns)}")
     echo(f"installed  {moment(query.installed_at)}, plan {shown.plan.signature}{_shared(shown.sharing)}")
     begin = "the start" if query.from_instant is None else instant(query.from_instant)
-    echo(f"answers    {query.rows:,}, from {begin}, ticked to {instant(query.tau, 'not yet')}, every {_every(query)}")
+    echo(f"answers    {query.rows:,}, from {begin}, {_ticked(query)}, every {_every(query)}")
     for text in shown.replaced:
         answers = f"answers up to #{text.rows:,}" if text.rows else "no answers"
         echo(f"old text   {moment(text.since)} to {moment(text.until)}, {answers}: {plain(text.sql)}")

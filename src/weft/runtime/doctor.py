@@ -68,7 +68,8 @@ def examine(home: Path | None, at: int, channels: Callable[[Path], object] | Non
 def _python() -> Check:
     version = ".".join(str(part) for part in sys.version_info[:3])
     wanted = ".".join(str(part) for part in PYTHON)
-    return Check("python", sys.version_info >= PYTHON, f"{version} ({sys.executable})", f"use Python {wanted} or newer")
+    running = f"{version} ({sys.executable})"
+    return Check("python", sys.version_info >= PYTHON, running, f"Use Python {wanted} or newer.")
 
 
 def _settings(home: Path | None, channels: Callable[[Path], object] | None) -> str:
@@ -80,7 +81,9 @@ def _settings(home: Path | None, channels: Callable[[Path], object] | None) -> s
     if chosen.smtp_password is not None and stat.S_IMODE(file.stat().st_mode) & 0o077:
         raise Refused(
             f"{file} contains a password, and other users of this machine can read it",
-            hint=f"Run chmod 600 {file}, or put the password into a separate file and name that file in password_file",
+            hint=(
+                f"Run `chmod 600 {file}`, or put the password into a separate file and name that file in password_file."
+            ),
         )
     return f"valid, including {file}"
 
@@ -143,13 +146,13 @@ def _access(home: Path) -> str:
         taken, others = ("go", "other users") if access == "owner" else ("o", "users outside its group")
         raise Refused(
             f"{_open_parts(home, mode, open_paths)} open to {others}, but home.access is {access}",
-            hint=f"Run chmod -R {taken}-rwx {shlex.quote(str(home))}, or set home.access in {home / FILE}",
+            hint=f"Run `chmod -R {taken}-rwx {shlex.quote(str(home))}`, or set home.access in {home / FILE}.",
         )
     if access == "group" and mode & FOLDER_MODES[access] != FOLDER_MODES[access]:
         place = shlex.quote(str(home))
         raise Refused(
             f"{home} has mode {mode:04o}, so the group cannot use it, but home.access is group",
-            hint=f"Run chmod -R g+rwX {place} && find {place} -type d -exec chmod g+s {{}} +",
+            hint=f"Run `chmod -R g+rwX {place} && find {place} -type d -exec chmod g+s {{}} +`",
         )
     return f"{home} has mode {mode:04o}: only its {'owner' if access == 'owner' else 'group'} can enter it"
 
@@ -195,7 +198,7 @@ def _home(home: Path, at: int) -> Iterator[Check]:
     for finding in findings:
         yield Check("home", False, f"{finding.path}: {finding.problem}", _one_line(finding.remedy))
     if not os.access(home, os.W_OK):
-        yield Check("home", False, f"{home} cannot be written to", "change its owner or permissions")
+        yield Check("home", False, f"{home} cannot be written to", "Change its owner or permissions.")
     elif not findings:
         yield Check("home", True, f"{home}, tables: {tables}, all intact")
     yield from _deliveries(subscribed)

@@ -144,8 +144,8 @@ def find_jars(java: Java, wanted: JarSet = DELTA) -> tuple[Path, ...]:
             f"WEFT_JARS names a folder without {wanted.title if jars else 'jars'}",
             where=str(jar_folder(wanted)),
             hint=(
-                f"put {wanted.first}-{wanted.modules[0][2]}.jar and its dependencies into the folder, or unset "
-                "WEFT_JARS"
+                f"Put {wanted.first}-{wanted.modules[0][2]}.jar and its dependencies into the folder, or unset "
+                "WEFT_JARS."
             ),
         )
     if jars:
@@ -236,8 +236,8 @@ def _unresolved(output: str, wanted: JarSet) -> ExecutionError:
         f"{wanted.title} could not be downloaded: {reason}",
         where=str(jar_folder(wanted)),
         hint=(
-            "check the network and the proxy, set WEFT_IVYSETTINGS to an Ivy settings file with a mirror, or set "
+            "Check the network and the proxy, set WEFT_IVYSETTINGS to an Ivy settings file with a mirror, or set "
             "WEFT_JARS to a folder with the jars. The first start downloads the jars from the central Maven "
-            "repository"
+            "repository."
         ),
     )

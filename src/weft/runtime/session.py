@@ -142,7 +142,7 @@ def session_started() -> bool:
 def running_jvm() -> Jvm:
     """Return the current JVM. Raise ExecutionError if Spark was not started."""
     if _running is None:
-        raise ExecutionError("Spark is not started", hint="call spark_session first")
+        raise ExecutionError("Spark is not started", hint="Call spark_session first.")
     return Jvm(_running.session, _running.log, _running.gateway.proc, _running.memory)
 
 
@@ -192,7 +192,7 @@ def _start(home: Path | None, master: str, kafka: bool, chosen: Configuration) -
         raise ExecutionError(
             f"Spark did not start with Java {java.release} from {java.origin}: {_last_error(log, written)}",
             where=str(log),
-            hint="run `weft doctor`, and read the details in the log named above",
+            hint="Run `weft doctor`, and read the details in the log named above.",
         ) from problem
     except BaseException:  # Ctrl-C during the start must leave no JVM behind
         _close(gateway)
@@ -326,7 +326,7 @@ def plain_errors(doing: str) -> Iterator[None]:
         where = str(_running.log) if _running is not None else None
         if _running is None or not _alive(_running):
             raise ExecutionError(
-                f"Spark's JVM ended while {doing}", where=where, hint="run the command again"
+                f"Spark's JVM ended while {doing}", where=where, hint="Run the command again."
             ) from None
         raise ExecutionError(f"Spark failed while {doing}: {root_cause(problem)}", where=where) from problem
 

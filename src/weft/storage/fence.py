@@ -97,7 +97,7 @@ def spend(table: Location, app_id: str, txn_version: int) -> None:
     except delta_errors() as error:
         raise StorageError(
             f"the transaction number {txn_version} of a writer that died could not be used up in {table}: {error}",
-            hint="run the command again; if it fails again, `weft doctor` reports damage",
+            hint="Run the command again. If it fails again, `weft doctor` reports damage.",
         ) from error
 
 

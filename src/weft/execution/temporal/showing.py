@@ -115,7 +115,7 @@ def _warning(window: int, table: TableSchema) -> str:
     if at is None:
         recent += f" ({table.name} needs a TIMESTAMP column `at` with the instant of the event)"
     return (
-        f"MOVING_WINDOW({span}) is a running total as long as no row of {table.name} ends, and no row has "
-        f"ended yet: each row counts from its start on. For events of the last {length(window, weeks=False)}, "
-        f"omit MOVING_WINDOW and write {recent}: the view then has the events that are recent when it is read"
+        f"no row of {table.name} has ended yet. As long as no row ends, MOVING_WINDOW({span}) is a running total: each "
+        f"row counts from its start on. To count only the events of the last {length(window, weeks=False)}, omit "
+        f"MOVING_WINDOW and write {recent}. The view then has the events that are recent when it is read"
     )

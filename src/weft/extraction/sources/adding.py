@@ -57,7 +57,8 @@ def add_source(
     - ``slot`` and ``publication`` name an existing replication slot and publication on a PostgreSQL server. If ``slot``
       or ``publication`` is None, Weft creates one.
 
-    Raises NotFound and ExtractionError. Raises Refused for an invalid source, and Conflict if the name is taken.
+    Raises NotFound if the source does not exist, ExtractionError if it cannot be read, Refused if it is invalid, or
+    Conflict if the name is taken.
     """
     _check(kind, keys, every_us, stamps)
     server = kind == "changes" and location.startswith(SCHEMES)
@@ -221,7 +222,7 @@ def remove_source(home: OpenHome, name: str) -> tuple[SourceRecord, str | None]:
     """Remove the source. On a PostgreSQL server, also drop the slot and the publication unless another source uses
     them.
 
-    Return the source, and a message if a drop failed. Raises NotFound and LeaseBusy.
+    Return the source, and a message if a drop failed. Raises NotFound or LeaseBusy.
     """
     with home.writing(f"remove the source {name}") as writer:
         source = writer.sources.named(name)

@@ -63,7 +63,7 @@ class Corrected(Brief):
 def correct(home: OpenHome, name: str, correction: Correction, *, now: int | None = None) -> Corrected:
     """Record a correction of a past period. On a replay home, ``now`` (µs UTC) replaces the clock.
 
-    Raises NotFound, ClockError, LeaseBusy and StorageError. Raises Refused for a table without a source, or an unknown
+    Raises NotFound, ClockError, LeaseBusy or StorageError. Raises Refused for a table without a source, or an unknown
     column. Raises Refused for a period that reaches into the present or starts before the recorded history. Raises
     Refused if the correction omits a column and no row is recorded for a part of the period.
     """
@@ -109,7 +109,7 @@ def _table(writer: Writer, name: str) -> TableRecord:
         )
     if table.log is None:
         raise Refused(
-            f"{table.name} is not a tracked table",
+            f"the table {table.name!r} is not a tracked table",
             hint="Name a tracked table: only the recorded history of a source can be corrected.",
         )
     return table

@@ -1,8 +1,8 @@
 """Poll a source: compare its rows with the open rows of its table, and record the difference as one transaction.
 
-All changes have the same time and are stored by one Delta commit. A poll that died can be repeated, because its stored
-changes are no longer part of the difference (design law 6). If a source cannot be read completely, the poll changes
-nothing, and the catalog records the reason.
+All changes have the same time and are stored by one Delta commit. An interrupted poll can be
+repeated: the next poll compares the source with the changes that are already stored (design law 6). If a source cannot
+be read completely, the poll changes nothing, and the catalog records the reason.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def poll_feed(
     Other sources of the same change feed are polled, too, because a transaction may change several tables. The result
     for the named source comes first.
 
-    Raises NotFound, ClockError, LeaseBusy and StorageError. Raises ExtractionError or Refused if a source is
+    Raises NotFound, ClockError, LeaseBusy or StorageError. Raises ExtractionError or Refused if a source is
     incomplete, has become empty, repeats a key, or has other columns.
     """
     settle_polls(home)

@@ -65,7 +65,11 @@ def check_uri(uri: str) -> str:
 
 
 def columns_of_postgres(uri: str, table: str | None, chosen: Chosen) -> Columns:
-    """Return the columns of the table (``name`` or ``schema.name``). Raises NotFound, ExtractionError and Refused."""
+    """Return the columns of the table (``name`` or ``schema.name``).
+
+    Raises NotFound if the table does not exist, ExtractionError if the server cannot be read, or Refused if ``table``
+    is None or a column is not allowed.
+    """
     if table is None:
         raise Refused("--table is missing: a database can have several tables", hint="Write --table public.staff.")
     with _reading(uri) as connection:
@@ -139,7 +143,10 @@ def identified(table: str) -> Any:
 
 
 def columns_in(connection: psycopg.Connection[Any], table: str, uri: str) -> Columns:
-    """Return the columns of the table with their types. Raises NotFound and Refused."""
+    """Return the columns of the table with their types.
+
+    Raises NotFound if the table does not exist, or Refused if a column has a name that Weft does not allow.
+    """
     named = identified(table).as_string(connection)
     rows = connection.execute(_COLUMNS, [named]).fetchall()
     if not rows:
@@ -155,7 +162,8 @@ def replicated_columns(
 ) -> tuple[int, Mapping[str, str], Columns]:
     """Return the OID of a replicated table, the PostgreSQL type of each column, and the columns.
 
-    Generated columns are excluded, because logical decoding does not publish them. Raises NotFound and Refused.
+    Generated columns are excluded, because logical decoding does not publish them. Raises the errors of
+    ``columns_in``.
     """
     columns_there = columns_in(connection, table, uri)
     rows = connection.execute(

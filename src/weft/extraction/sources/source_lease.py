@@ -112,7 +112,10 @@ def polling_together(
 
 
 def settle_polls(home: OpenHome) -> None:
-    """Record the feed positions of polls that died after recording their changes. Call this function before a poll."""
+    """Record the feed positions of polls that were interrupted after they had recorded their changes.
+
+    Call this function before a poll.
+    """
     if not home.catalog.sources.unsettled():
         return
     with (

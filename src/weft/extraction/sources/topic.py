@@ -64,7 +64,8 @@ def topic_of(uri: str) -> Topic:
 def columns_of_topic(home: OpenHome, uri: str, table: str | None, chosen: Chosen) -> tuple[tuple[str, DataType], ...]:
     """Return the columns of the changes in the topic, inferred from the records of one poll.
 
-    Raise NotFound and ExtractionError. Raise Refused if the topic has no changes yet.
+    Raise NotFound if the topic does not exist, ExtractionError if it cannot be read, or Refused if it has no changes
+    yet.
     """
     topic, session = topic_of(uri), home.kafka_session()
     extent = extent_of_topic(session, topic)
@@ -207,7 +208,11 @@ class TopicPoll:
 
     @classmethod
     def begun(cls, home: OpenHome, uri: str, seen: Sequence[Mapping[str, Any]]) -> TopicPoll:
-        """Start a poll up to the current end offsets. Raises NotFound, ExtractionError and ExecutionError."""
+        """Start a poll up to the current end offsets.
+
+        Raises NotFound if the topic does not exist, ExtractionError if the brokers do not answer, or ExecutionError if
+        Spark does not start.
+        """
         extent = extent_of_topic(home.kafka_session(), topic_of(uri))
         latest = _keyed(extent.latest)
         return cls(home, uri, extent, all(each and each["latest"] == latest for each in seen))

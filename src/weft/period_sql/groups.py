@@ -119,15 +119,29 @@ class Grouping:
 
         Periods of equal rows are disjoint, but adjacent periods are not merged.
         """
-        one_by_one = self.points and not self.span
-        if all(measure.exact for measure in self.measures) and not one_by_one:
+        if all(measure.exact for measure in self.measures) and not self.points:
             return self._running()
         axis = self.sweep.axis
         measures = self._named([each.of_rows(axis.start, self._cast) for each in self.measures])
-        if one_by_one:
-            groups = f"({self.rows}) AS r GROUP BY {listed(self._keys, axis.period)}"
-            return f"SELECT {listed(self._keys, measures, axis.period)} FROM {groups}"
-        return self.sweep.fragments(self.rows, self._keys, measures, self.span, points=self.points)
+        if not self.points:
+            return self.sweep.fragments(self.rows, self._keys, measures, self.span)
+        if self.span:
+            return self._at_points(measures)
+        groups = f"({self.rows}) AS r GROUP BY {listed(self._keys, axis.period)}"
+        return f"SELECT {listed(self._keys, measures, axis.period)} FROM {groups}"
+
+    def _at_points(self, measures: Sequence[str]) -> str:
+        """At the end of a point its rows are NULL, so that the measures are of nothing until the next point."""
+        axis = self.sweep.axis
+        columns = dict.fromkeys((axis.start, *(each.argument for each in self.measures if each.argument)))
+        begun = [f"CASE WHEN side = 0 THEN {column} END AS {column}" for column in columns]
+        rows = self.sweep.bounds(self.rows, (), begun, self.span, "NULL")
+        heads = listed(measures, "instant", "LEAD(instant) OVER (ORDER BY instant) AS next")
+        names = axis.columns(len(measures))
+        return (
+            f"SELECT {listed(names, axis.spelled('instant', 'next'))} "
+            f"FROM (SELECT {heads} FROM ({rows}) AS r GROUP BY instant) AS measured WHERE next IS NOT NULL"
+        )
 
     @property
     def _keys(self) -> list[str]:

@@ -23,17 +23,19 @@ class Sweep:
     axis: Axis
     dialect: Dialect
 
-    def bounds(self, query: str, keys: Sequence[str], amounts: Mapping[str, str], span: Span = None) -> str:
-        """Return SQL with two rows for each period: ``keys``, the bound as ``instant``, and the signed amounts.
+    def bounds(
+        self, query: str, keys: Sequence[str], heads: Sequence[str], span: Span = None, of_span: str = ""
+    ) -> str:
+        """Return SQL with two rows for each period: ``keys``, the bound as ``instant``, and ``heads``.
 
-        ``amounts`` maps names to SQL over ``query``.  An amount is positive at the start, and negative at the end.
+        ``heads`` is SQL over ``query`` and ``side``, which is 0 at the start and 1 at the end.  At the bounds of
+        ``span``, each of ``heads`` is ``of_span``.
         """
         axis = self.axis
         instant = f"CASE WHEN side = 0 THEN {axis.start} ELSE {axis.closed(axis.end)} END AS instant"
-        signed = [f"CASE WHEN side = 0 THEN {value} ELSE -{value} END AS {name}" for name, value in amounts.items()]
-        events = f"SELECT {listed(keys, instant, signed)} FROM ({query}) AS given {self.dialect.both_bounds}"
+        events = f"SELECT {listed(keys, instant, heads)} FROM ({query}) AS given {self.dialect.both_bounds}"
         for bound in span or ():
-            events += f" UNION ALL SELECT {listed(bound, ('0' for _ in amounts))}"
+            events += f" UNION ALL SELECT {listed(bound, (of_span for _ in heads))}"
         return events
 
     def totals(
@@ -41,10 +43,13 @@ class Sweep:
     ) -> str:
         """Return SQL with ``keys``, ``heads`` and a period for each fragment between two bounds of the same keys.
 
-        ``heads`` is SQL over the totals of ``amounts``, which have their names.  The first amount counts rows: without
-        ``span``, the result omits fragments in which its total is not positive.
+        ``amounts`` maps names to SQL over ``query``.  A running total adds an amount at the start of its period, and
+        subtracts it at the end.  ``heads`` is SQL over the totals, which have these names.  The first amount counts
+        rows: without ``span``, the result omits fragments in which its total is not positive.
         """
-        names, bounds = tuple(amounts), self.bounds(query, keys, amounts, span)
+        names = tuple(amounts)
+        signed = [f"CASE WHEN side = 0 THEN {value} ELSE -{value} END AS {name}" for name, value in amounts.items()]
+        bounds = self.bounds(query, keys, signed, span, "0")
         sums = [f"SUM({name}) AS {name}" for name in names]
         at_once = f"SELECT {listed(keys, 'instant', sums)} FROM ({bounds}) AS bounds GROUP BY {listed(keys, 'instant')}"
         if not span:  # otherwise the bounds of the span, which change no total, must remain
@@ -58,25 +63,22 @@ class Sweep:
         period = self.axis.spelled("instant", "next")
         return f"SELECT {listed(keys, heads, period)} FROM ({totals}) AS totals WHERE {there}"
 
-    def fragments(
-        self, query: str, keys: Sequence[str], measures: Sequence[str], span: Span = None, *, points: bool = False
-    ) -> str:
+    def fragments(self, query: str, keys: Sequence[str], measures: Sequence[str], span: Span = None) -> str:
         """Return SQL that computes ``measures`` anew for each fragment between two bounds of the same keys.
 
-        ``measures`` are SQL aggregates over ``query``, which has the alias ``r``.  ``points`` means that each period of
-        ``query`` is a single time point.  With ``span``, there must be no keys.
+        ``measures`` are SQL aggregates over ``query``, which has the alias ``r``.  With ``span``, there must be no
+        keys.
         """
-        window = self.dialect.over(keys, "instant")
-        bounds = f"SELECT DISTINCT {listed(keys, 'instant')} FROM ({self.bounds(query, keys, {}, span)}) AS bounds"
-        cuts = f"SELECT {listed(keys, 'instant', f'LEAD(instant) {window} AS next')} FROM ({bounds}) AS bounds"
-        at_once = [f"r.{self.axis.start} = f.instant"] if points else self.axis.holds("r", "f.instant")
+        bounds = f"SELECT DISTINCT {listed(keys, 'instant')} FROM ({self.bounds(query, keys, (), span)}) AS bounds"
+        following = f"LEAD(instant) {self.dialect.over(keys, 'instant')} AS next"
+        cuts = f"SELECT {listed(keys, 'instant', following)} FROM ({bounds}) AS bounds"
+        met = conjunction([*same(keys, "f", "r"), *self.axis.holds("r", "f.instant")])
+        joined = (
+            f"LEFT JOIN ({query}) AS r ON {met} WHERE f.next IS NOT NULL" if span else f"JOIN ({query}) AS r ON {met}"
+        )
         own = [f"f.{key}" for key in keys]
         heads = listed(own, measures, self.axis.spelled("f.instant", "f.next"))
-        return (
-            f"SELECT {heads} FROM ({cuts}) AS f {'LEFT ' if span else ''}JOIN ({query}) AS r "
-            f"ON {conjunction([*same(keys, 'f', 'r'), *at_once])}{' WHERE f.next IS NOT NULL' if span else ''} "
-            f"GROUP BY {listed(own, 'f.instant', 'f.next')}"
-        )
+        return f"SELECT {heads} FROM ({cuts}) AS f {joined} GROUP BY {listed(own, 'f.instant', 'f.next')}"
 
     def coalesced(self, query: str, width: int) -> str:
         """Return SQL that merges overlapping or adjacent periods of equal rows into maximal periods."""
@@ -99,9 +101,8 @@ class Sweep:
         """Count the periods that hold.  At one instant starts come before ends, so that adjacent periods merge."""
         order = "instant, d DESC"
         counted = f"SUM(d) {self.dialect.over(keys, order, 'ROWS UNBOUNDED PRECEDING')} AS n"
-        counts = (
-            f"SELECT {listed(keys, 'instant', 'd', counted)} FROM ({self.bounds(query, keys, {'d': '1'})}) AS bounds"
-        )
+        bounds = self.bounds(query, keys, ["CASE WHEN side = 0 THEN 1 ELSE -1 END AS d"])
+        counts = f"SELECT {listed(keys, 'instant', 'd', counted)} FROM ({bounds}) AS bounds"
         heads = listed(keys, "instant", f"LEAD(instant) {self.dialect.over(keys, order)} AS next", "n")
         outer = f"SELECT {heads} FROM ({counts}) AS counts WHERE n = 0 OR (n = 1 AND d = 1)"
         return f"SELECT {listed(keys, self.axis.spelled('instant', 'next'))} FROM ({outer}) AS outer_bounds WHERE n > 0"

@@ -86,10 +86,9 @@ def removals_reported(data: Location, snapshots: Mapping[str, DeltaSnapshot | No
         yield
     except Exception as error:
         for path, before in snapshots.items():
-            now: dict[str, DeltaSnapshot | None] = {}
-            removed = {*(() if before is None else before.files)} - {*stored_files(data, path, now)}
-            for file in removed:
-                if not file.location.exists():
+            named = {file.location for file in Table(data / path).files()}
+            for file in () if before is None else before.files:
+                if file.location not in named and not file.location.exists():
                     raise unreadable_file(file.location, error) from error
         raise
 

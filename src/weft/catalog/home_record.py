@@ -237,5 +237,8 @@ def _refuse_orphan(address: CatalogAddress) -> None:
         raise CatalogError(
             f"the catalog of {address.home} is missing, but the data exists",
             where=str(address),
-            hint="Restore the catalog from the same backup as the data, or create a new home in another folder.",
+            hint=(
+                "Restore the catalog from the same backup as the data (on PostgreSQL, also its URL in weft.toml), or "
+                "create a new home in another folder."
+            ),
         )

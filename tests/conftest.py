@@ -96,6 +96,7 @@ def other_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeltaSpark
         yield running
 
 
+@pytest.fixture(scope="session")
 def database_server() -> Iterator[Server]:
     """The PostgreSQL server of the test run. It starts once per process."""
     from postgresql_server import postgresql_server

@@ -244,7 +244,10 @@ def _of_server(error: DBAPIError, address: CatalogAddress) -> CatalogError:
     elif code == _LOCK_NOT_AVAILABLE:
         hint = "Try again in a moment: another process is writing to the catalog."
     elif code == _INSUFFICIENT_PRIVILEGE:
-        hint = "Grant the user of the URL the right to create a schema in the database, or to use the schema."
+        hint = (
+            "Grant the user the right to create schemas in the database, or create the schema: "
+            f"CREATE SCHEMA {address.schema} AUTHORIZATION …"
+        )
     else:
         hint = "The log of the server has more details."
     return CatalogError(f"the catalog could not be used: {reason}", where=str(address), hint=hint)

@@ -127,14 +127,18 @@ class Sweep:
         """
         keys, (one, other) = self.axis.columns(width), counts
         count = [] if one == "1" else [f"{one} AS n"]
-        given, alone = f"{left} AS g", ""
+        alone = ""
         if self.dialect.materialized:
-            met = f"JOIN {right} AS o ON {conjunction(same(keys, 'g', 'o'))}"
-            alone = f"SELECT {listed(keys, count, self.axis.period)} FROM {left} AS g ANTI {met} UNION ALL "
-            given = f"(SELECT g.* FROM {left} AS g SEMI {met}) AS g"
-        both = (
-            f"SELECT {listed(keys, f'{one} AS n', self.axis.period)} FROM {given} "
-            f"UNION ALL SELECT {listed(keys, f'-{other} AS n', self.axis.period)} FROM {right} AS o"
+            met = conjunction(same(keys, "g", "o"))
+            heads = listed(keys, count, self.axis.period)
+            alone = f"SELECT {heads} FROM {left} AS g ANTI JOIN {right} AS o ON {met} UNION ALL "
+            left, right = (
+                f"(SELECT g.* FROM {source} AS g SEMI JOIN {others} AS o ON {met})"
+                for source, others in ((left, right), (right, left))
+            )
+        both = " UNION ALL ".join(
+            f"SELECT {listed(keys, f'{n} AS n', self.axis.period)} FROM {source} AS given"
+            for n, source in ((one, left), (f"-{other}", right))
         )
         rest = ["CAST(n AS BIGINT) AS n"] if count else []
         return f"{alone}{self.totals(both, keys, {'n': 'n'}, rest)}"

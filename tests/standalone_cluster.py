@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from loopback import free_ports
-
 from weft.runtime.jars import spark_folder
 from weft.runtime.java import find_java
 

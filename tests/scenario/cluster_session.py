@@ -60,9 +60,7 @@ def _report_first_job() -> None:
 def answers(home: Path) -> dict[str, list[list[object]]]:
     """Return the answers of the demo's queries."""
     with Weft.open(home) as weft:
-        return {
-            name: [[row.ordinal, row.first_at, *row.values] for row in weft.results(name)] for name, *_ in QUERIES
-        }
+        return {name: [[row.ordinal, row.first_at, *row.values] for row in weft.results(name)] for name, *_ in QUERIES}
 
 
 def read_by_spark() -> None:

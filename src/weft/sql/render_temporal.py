@@ -31,9 +31,8 @@ from weft.algebra.scalar import (
 from weft.algebra.scalar import children as parts_of
 from weft.algebra.schema import BOOLEAN, TIMESTAMP
 from weft.errors import DerivationError
-from weft.period_sql.axis import VALID_TIME, listed
-from weft.period_sql.dialect import DUCKDB, Dialect
 from weft.period_sql.groups import Grouping, Measure
+from weft.period_sql.notation import DUCKDB, VALID_TIME, Dialect, listed
 from weft.period_sql.period_functions import Until, judged, pairs
 from weft.period_sql.sweep import Sweep
 from weft.sql import render

@@ -19,7 +19,7 @@ from temporal_values import Value, leaf_name, moment, tracked
 from weft.algebra.schema import TIMESTAMP, TableSchema
 from weft.algebra.temporal import Temporal, attributes
 from weft.derivation.temporal.sequenced import sequenced
-from weft.period_sql.dialect import SPARK
+from weft.period_sql.notation import SPARK
 from weft.sql.lower import bind_view
 from weft.sql.render import spelled
 from weft.sql.render_temporal import Evaluation, value_sql, value_steps

@@ -16,7 +16,7 @@ import pytest
 from temporal_values import leaf_name, tracked
 from weft.derivation.temporal.sequenced import sequenced
 from weft.execution.temporal.adding import refusal
-from weft.period_sql.dialect import DUCKDB, SPARK
+from weft.period_sql.notation import DUCKDB, SPARK
 from weft.sql.duckdb_dialect import local_text, not_local
 from weft.sql.lower import bind_view
 from weft.sql.render import spelled

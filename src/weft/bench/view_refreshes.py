@@ -25,7 +25,7 @@ from weft.errors import DerivationError, ExecutionError, Refused
 from weft.execution.history_log import record_one
 from weft.execution.reader import Reader
 from weft.extraction.sources.apply_changes import record_changes
-from weft.period_sql.dialect import SPARK
+from weft.period_sql.notation import SPARK
 from weft.planning.view_plan import bound_view
 from weft.runtime.session import stop_session
 from weft.sql.render_temporal import Evaluation, Leaf, value_sql

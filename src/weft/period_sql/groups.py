@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from typing import Literal as OneOf
 
 from weft.algebra.schema import INTEGRAL, DataType
-from weft.period_sql.axis import listed
+from weft.period_sql.notation import listed
 from weft.period_sql.sweep import Span, Sweep
 from weft.period_sql.wide_sums import high_part, is_wide, low_part, quotient, total
 

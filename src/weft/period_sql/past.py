@@ -19,10 +19,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from weft.algebra.formula import Interval
-from weft.period_sql.axis import POINTS, RUNS, conjunction, listed, over
-from weft.period_sql.dialect import Dialect
-from weft.period_sql.joins import containing, gaps
-from weft.period_sql.steps import PERIOD, Extent, Steps, agreeing
+from weft.period_sql.notation import POINTS, RUNS, Dialect, conjunction, listed, over
+from weft.period_sql.steps import PERIOD, Extent, Steps, agreeing, containing, gaps
 from weft.period_sql.sweep import Sweep
 
 PERIOD_OF_A: Final = ("a.from_tp", "a.to_tp")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from weft.period_sql.axis import VALID_TIME, listed, over
+from weft.period_sql.notation import VALID_TIME, listed, over
 
 
 @dataclass(frozen=True)

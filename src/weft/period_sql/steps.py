@@ -1,20 +1,32 @@
-"""Define relations over the time points of a batch.
+"""Render relations over the time points of a batch, their conjunctions and their differences.
 
 A relation is a table ``v1 … vk, [n,] from_tp, to_tp``.  The columns are the values of the variables, the count of the
 answer, and the period of time points ``[from_tp, to_tp)``.  Only a *counted* relation has the column ``n``.  In other
 relations every count is 1.  The periods of equal values are disjoint and lie within the time points of the batch.  In a
 relation of *points* each period is one time point.
+
+    Q1 ∧ Q2     joined:  rows equal in the shared variables, at the shared time points, with counts multiplied
+    Q1 ∧ ¬Q2    without: the counts of Q1 minus the counts of Q2, at least 0
+
+If Q1 has all variables of Q2, each row of Q1 matches at most one row of Q2 per time point.  One pass over the sorted
+relations then finds all matches.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeAlias
+from typing import Literal as OneOf
 
 from weft.algebra.formula import Variable
-from weft.period_sql.axis import POINTS, listed
+from weft.period_sql.notation import POINTS, Dialect, conjunction, listed, over
+from weft.period_sql.sweep import Sweep
 
 PERIOD: Final = POINTS.period
+Multiplied: TypeAlias = OneOf["times", "least"]
+"""The way to combine two counts in a conjunction: by the product ("times") or the minimum ("least")."""
+_OVERLAP: Final = POINTS.overlap("ab")
+_COMMON: Final = POINTS.common("ab")
 
 
 @dataclass(frozen=True)
@@ -94,3 +106,116 @@ def spread(steps: Steps, name: str) -> str:
         f"SELECT {listed(steps.values('a'), count, 'p.tp')} FROM {steps.source} AS a "
         f"JOIN {name} AS p ON a.from_tp <= p.tp AND p.tp < a.to_tp"
     )
+
+
+def joined(
+    left: Steps, right: Steps, variables: tuple[Variable, ...], dialect: Dialect, multiplied: Multiplied = "times"
+) -> str:
+    """Return SQL for Q1 ∧ Q2.  The columns are ``variables``, the variables of Q1 and Q2."""
+    if right.points and not left.points:
+        left, right = right, left
+    count = _count(left, right, multiplied)
+    if left.points and right.points:
+        heads = listed(_values(left, right, variables), count, "a.from_tp", "a.to_tp")
+        met = conjunction([*agreeing(left, right), "a.from_tp = b.from_tp"])
+        return f"SELECT {heads} FROM {left.source} AS a JOIN {right.source} AS b ON {met}"
+    if left.points and set(right.variables) <= set(left.variables):
+        heads = listed(_values(left, right, variables), count, "a.from_tp", "a.to_tp")
+        return f"SELECT {heads} FROM {containing(left, right, 'a.from_tp', dialect)} WHERE a.from_tp < b.to_tp"
+    heads = listed(_values(left, right, variables), count, _COMMON)
+    if set(left.variables) == set(right.variables):
+        return _one_to_one(left, right, heads, dialect)
+    met = conjunction([*agreeing(left, right), *_OVERLAP])
+    return f"SELECT {heads} FROM {left.source} AS a JOIN {right.source} AS b ON {met}"
+
+
+def _one_to_one(left: Steps, right: Steps, heads: str, dialect: Dialect) -> str:
+    """Join two relations with the same variables.  Each resulting period starts where one of the two periods starts."""
+    among_right = containing(left, right, "a.from_tp", dialect)
+    among_left = containing(right, left, "b.from_tp", dialect, outer="b", inner="a")
+    return (
+        f"SELECT {heads} FROM {among_right} WHERE a.from_tp < b.to_tp "
+        f"UNION ALL SELECT {heads} FROM {among_left} WHERE b.from_tp < a.to_tp AND a.from_tp < b.from_tp"
+    )
+
+
+def containing(
+    left: Steps, right: Steps, at: str, dialect: Dialect, kind: str = "", *, outer: str = "a", inner: str = "b"
+) -> str:
+    """Return a FROM clause that joins each row of ``left`` with the latest period of ``right`` that starts at or before
+    ``at``.
+
+    Every variable of ``right`` must be a variable of ``left``.  The period may have ended, so the caller must check
+    ``at < to_tp``.  If ``kind`` is LEFT and no period has started, the columns of ``right`` are NULL.
+    """
+    met = [*agreeing(left, right, outer, inner), f"{at} >= {inner}.from_tp"]
+    if not dialect.asof:
+        met.append(f"{at} < {inner}.to_tp")
+    how = f"{'ASOF ' if dialect.asof else ''}{kind} JOIN"
+    return f"{left.source} AS {outer} {how} {right.source} AS {inner} ON {conjunction(met)}"
+
+
+def without(left: Steps, right: Steps, extent: Extent, dialect: Dialect) -> str:
+    """Return SQL for Q1 ∧ ¬Q2 with the columns of Q1.  Every variable of Q2 must be a variable of Q1.
+
+    If Q1 is not counted, each answer of Q1 has the count 1, and a matching answer of Q2 removes the answer.
+    """
+    if left.points:
+        return _points_without(left, right, dialect)
+    if set(left.variables) == set(right.variables):
+        others, counts = right.ordered(left.variables).source, (left.count(), right.count())
+        return Sweep(POINTS, dialect).subtracted(left.source, others, len(left.variables), counts)
+    return _periods_without(left, right, extent)
+
+
+def _points_without(left: Steps, right: Steps, dialect: Dialect) -> str:
+    if right.points:
+        met = conjunction([*agreeing(left, right), "a.from_tp = b.from_tp"])
+        matched = f"{left.source} AS a LEFT JOIN {right.source} AS b ON {met}"
+    else:
+        matched = containing(left, right, "a.from_tp", dialect, "LEFT")
+    taken = f"CASE WHEN a.from_tp < b.to_tp THEN {right.count('b')} ELSE 0 END"
+    count = [f"a.n - {taken} AS n"] if left.counted else []
+    heads = listed(left.values("a"), count, "a.from_tp", "a.to_tp")
+    return f"SELECT {heads} FROM {matched} WHERE {left.count('a')} > {taken}"
+
+
+def _periods_without(left: Steps, right: Steps, extent: Extent) -> str:
+    others = gaps(right, extent)
+    if left.counted:
+        held = f"SELECT {listed(right.values(), f'{right.count()} AS n', PERIOD)} FROM {right.source}"
+        others = f"{held} UNION ALL SELECT {listed(right.values(), '0 AS n', PERIOD)} FROM ({others}) AS gaps"
+    met = [*agreeing(left, right), *_OVERLAP, *(["a.n > b.n"] if left.counted else [])]
+    heads = listed(left.values("a"), ["a.n - b.n AS n"] if left.counted else [], _COMMON)
+    near = f"SELECT {heads} FROM {left.source} AS a JOIN ({others}) AS b ON {conjunction(met)}"
+    untouched = listed(left.values("a"), ["a.n"] if left.counted else [], "a.from_tp", "a.to_tp")
+    same = conjunction(agreeing(left, right))
+    far = (
+        f"SELECT {untouched} FROM {left.source} AS a WHERE NOT EXISTS (SELECT 1 FROM {right.source} AS b WHERE {same})"
+    )
+    return f"{near} UNION ALL {far}"
+
+
+def gaps(steps: Steps, extent: Extent) -> str:
+    """Return SQL for the time points at which a row of ``steps`` is not an answer: ``v1 … vk, from_tp, to_tp``."""
+    keys = steps.values()
+    before = f"COALESCE(LAG(to_tp) {over(keys, 'from_tp')}, {extent.first}) AS from_tp"
+    between = f"SELECT {listed(keys, before, 'from_tp AS to_tp')} FROM {steps.source} AS given"
+    last = f"SELECT {listed(keys, 'MAX(to_tp) AS from_tp', f'{extent.end} AS to_tp')} FROM {steps.source} AS given"
+    if keys:
+        last += f" GROUP BY {listed(keys)}"
+    return f"SELECT {listed(keys, PERIOD)} FROM ({between} UNION ALL {last}) AS given WHERE from_tp < to_tp"
+
+
+def _values(left: Steps, right: Steps, variables: tuple[Variable, ...]) -> list[str]:
+    sources = (left.column(each, "a") if each in left.variables else right.column(each, "b") for each in variables)
+    return [f"{source} AS {name}" for source, name in zip(sources, POINTS.columns(len(variables)), strict=True)]
+
+
+def _count(left: Steps, right: Steps, multiplied: Multiplied) -> list[str]:
+    if not left.counted and not right.counted:
+        return []
+    if multiplied == "least":
+        return [f"LEAST({left.count('a')}, {right.count('b')}) AS n"]
+    factors = [f"{alias}.n" for alias, side in (("a", left), ("b", right)) if side.counted]
+    return [f"{' * '.join(factors)} AS n"]

@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from weft.period_sql.axis import Axis, conjunction, listed, over, same
-from weft.period_sql.dialect import Dialect
+from weft.period_sql.notation import Axis, Dialect, conjunction, listed, over, same
 
 Span: TypeAlias = "tuple[str, str] | None"
 """SQL for the start and the end of the time in which a group without keys exists, also without rows."""

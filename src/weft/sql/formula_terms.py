@@ -23,9 +23,8 @@ from weft.algebra.formula import (
 from weft.algebra.scalar import Literal
 from weft.algebra.schema import DOUBLE, STRING
 from weft.errors import ExecutionError
-from weft.period_sql.axis import POINTS, conjunction, listed
-from weft.period_sql.dialect import Dialect
 from weft.period_sql.groups import Function, Grouping, Measure
+from weft.period_sql.notation import POINTS, Dialect, conjunction, listed
 from weft.period_sql.steps import PERIOD, Extent, Steps
 from weft.period_sql.sweep import Sweep
 from weft.sql.render import literal, spelled

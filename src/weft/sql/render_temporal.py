@@ -29,11 +29,10 @@ from weft.algebra.scalar import (
     with_children,
 )
 from weft.algebra.scalar import children as parts_of
-from weft.algebra.schema import BOOLEAN, TIMESTAMP
+from weft.algebra.schema import BOOLEAN, TIMESTAMP, DataType
 from weft.errors import DerivationError
-from weft.period_sql.axis import VALID_TIME, listed
-from weft.period_sql.dialect import DUCKDB, Dialect
 from weft.period_sql.groups import Grouping, Measure
+from weft.period_sql.notation import DUCKDB, VALID_TIME, Dialect, listed
 from weft.period_sql.period_functions import Until, judged, pairs
 from weft.period_sql.sweep import Sweep
 from weft.sql import render
@@ -266,18 +265,14 @@ class Chain:
     def aggregated(self, relation: temporal.Aggregation) -> str:
         """Return the SQL of Π, which computes the measures of groups."""
         names = _named(temporal.attributes(relation.input), "a")
-        arguments = tuple(dict.fromkeys(each.argument for each in relation.measures if each.argument is not None))
-        places = {argument: f"x{number}" for number, argument in enumerate(arguments, 1)}
+        arguments = dict.fromkeys(each.argument for each in relation.measures if each.argument is not None)
+        places: dict[Scalar | None, tuple[str, DataType | None]] = {None: ("", None)}
+        places |= {argument: (f"x{number}", argument.type) for number, argument in enumerate(arguments, 1)}
         heads = [f"{self.text(group.value, names)} AS c{number}" for number, group in enumerate(relation.groups, 1)]
-        heads += [f"{self.text(argument, names)} AS {place}" for argument, place in places.items()]
+        heads += [f"{self.text(argument, names)} AS {places[argument][0]}" for argument in arguments]
         rows = f"SELECT {listed(heads, VALID_TIME.period)} FROM {self.step(relation.input)} AS a"
         measures = [
-            Measure(
-                each.function,
-                render.spelled(each.output.type),
-                "" if each.argument is None else places[each.argument],
-                None if each.argument is None else each.argument.type,
-            )
+            Measure(each.function, render.spelled(each.output.type), *places[each.argument])
             for each in relation.measures
         ]
         span = None if relation.groups else (render.timestamp(self.asked.since), VALID_TIME.forever)

@@ -16,9 +16,8 @@ from weft.algebra.formula import Variable
 from weft.algebra.schema import BIGINT, STRING
 from weft.execution.synopsis.distributed import spark_engine
 from weft.execution.synopsis.engine import Engine, duckdb_engine
-from weft.period_sql.axis import POINTS
-from weft.period_sql.joins import gaps, joined, without
-from weft.period_sql.steps import PERIOD, Extent, Steps, spread
+from weft.period_sql.notation import POINTS
+from weft.period_sql.steps import PERIOD, Extent, Steps, gaps, joined, spread, without
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -37,9 +37,8 @@ from every_period import (
 from weft.algebra.schema import DataType
 from weft.errors import ExecutionError
 from weft.execution.synopsis.distributed import spark_engine
-from weft.period_sql.axis import POINTS, VALID_TIME, Axis, listed
-from weft.period_sql.dialect import DUCKDB, SPARK, Dialect
 from weft.period_sql.groups import Function, Grouping, Measure
+from weft.period_sql.notation import DUCKDB, POINTS, SPARK, VALID_TIME, Axis, Dialect, listed
 from weft.period_sql.sweep import Sweep
 from weft.storage.temporal_sql import temporal_sql
 

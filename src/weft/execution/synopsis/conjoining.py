@@ -27,7 +27,7 @@ from weft.derivation.synopsis.range_restriction import binding, group_variables,
 from weft.errors import DerivationError, ExecutionError
 from weft.execution.synopsis.relating import Operations, Value
 from weft.formula.written import bare_text, term_text
-from weft.period_sql.axis import listed
+from weft.period_sql.notation import listed
 from weft.period_sql.steps import Steps
 from weft.sql.formula_terms import extended, first_divided_by_0, grouped, lessened, selected
 

@@ -15,7 +15,7 @@ from weft.execution.synopsis.past import PastOperators
 from weft.execution.synopsis.relating import Operations
 from weft.execution.synopsis.valuing import BatchValues
 from weft.execution.synopsis.walking import Walk
-from weft.period_sql.axis import listed
+from weft.period_sql.notation import listed
 from weft.period_sql.past import TIME_POINTS
 from weft.period_sql.steps import Extent, spread
 

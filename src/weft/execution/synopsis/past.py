@@ -10,8 +10,7 @@ import pyarrow as pa
 from weft.algebra.formula import ALWAYS, Once, Previous, Since, Variable, free_variables
 from weft.derivation.synopsis.construct import Stored, read_from, stored_of
 from weft.execution.synopsis.relating import Operations, Value
-from weft.period_sql.axis import POINTS, listed
-from weft.period_sql.dialect import Dialect
+from weft.period_sql.notation import POINTS, Dialect, listed
 from weft.period_sql.past import (
     TIME_POINTS,
     Window,

@@ -10,9 +10,8 @@ import pyarrow as pa
 from weft.algebra.formula import Variable
 from weft.derivation.synopsis.prepared import Semantics
 from weft.execution.synopsis.engine import Engine
-from weft.period_sql.axis import POINTS, listed
-from weft.period_sql.joins import joined, without
-from weft.period_sql.steps import PERIOD, Extent, Steps
+from weft.period_sql.notation import POINTS, listed
+from weft.period_sql.steps import PERIOD, Extent, Steps, joined, without
 from weft.period_sql.sweep import Sweep
 
 Value: TypeAlias = "Steps | None"

@@ -17,9 +17,8 @@ from weft.errors import DerivationError
 from weft.execution.synopsis.conjoining import conjoined
 from weft.execution.synopsis.past import PastOperators
 from weft.execution.synopsis.relating import Operations, Value
-from weft.period_sql.axis import listed
-from weft.period_sql.joins import gaps
-from weft.period_sql.steps import PERIOD
+from weft.period_sql.notation import listed
+from weft.period_sql.steps import PERIOD, gaps
 from weft.sql.formula_terms import aggregated, atom, of_nothing
 
 

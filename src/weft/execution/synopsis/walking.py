@@ -14,7 +14,7 @@ from weft.execution.synopsis.batch import State, stored_schema
 from weft.execution.synopsis.stepping import Stepper
 from weft.execution.synopsis.stepping_past import Anchors, CurrentPoint, Row, Rows, one_nan
 from weft.execution.synopsis.valuing import BatchValues
-from weft.period_sql.axis import listed
+from weft.period_sql.notation import listed
 from weft.period_sql.steps import PERIOD
 from weft.storage.time_limit import require_time
 

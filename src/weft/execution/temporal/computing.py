@@ -19,7 +19,7 @@ from weft.execution.look_ups import LookUps
 from weft.execution.temporal.logs import Logs
 from weft.execution.temporal.states import SWEEP, change_of, first_difference
 from weft.execution.temporal.valuing import RefreshValues, Value
-from weft.period_sql.axis import VALID_TIME, listed
+from weft.period_sql.notation import VALID_TIME, listed
 from weft.planning.view_plan import ViewPlan
 from weft.sql import render
 from weft.sql.render_temporal import Evaluation

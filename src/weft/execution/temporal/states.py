@@ -12,8 +12,7 @@ from typing import Final
 
 from weft.algebra.schema import TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
-from weft.period_sql.axis import VALID_TIME, listed
-from weft.period_sql.dialect import DUCKDB
+from weft.period_sql.notation import DUCKDB, VALID_TIME, listed
 from weft.period_sql.sweep import Sweep
 from weft.sql import render
 from weft.storage.local_sql import quoted

@@ -35,7 +35,7 @@ from weft.errors import DerivationError
 from weft.execution.temporal.logs import Logs
 from weft.execution.temporal.states import Among, LoggedTable
 from weft.execution.windows import Slice
-from weft.period_sql.axis import listed
+from weft.period_sql.notation import listed
 from weft.sql import render
 from weft.sql.render_temporal import Chain, Evaluation, Leaf
 from weft.storage.temporal_sql import TemporalSql

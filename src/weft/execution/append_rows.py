@@ -25,6 +25,7 @@ from weft.catalog.records import HomeRecord, Reservation, TableRecord
 from weft.errors import ClockError, WeftError
 from weft.execution import driver_reader
 from weft.execution.driver_reader import rows_of
+from weft.execution.engines.engine import Rows, WrittenFiles
 from weft.execution.look_ups import LookUps
 from weft.execution.rollback import finish_undoing
 from weft.execution.staging import staged
@@ -32,7 +33,7 @@ from weft.failpoint import failpoint
 from weft.instants import MIN_INSTANT
 from weft.location import Location
 from weft.storage.columns import instants, stored_schema
-from weft.storage.commit import append_rows, require_table
+from weft.storage.commit import append_files, append_rows, require_table
 from weft.storage.delta_log import DataFile, delta_snapshot, has_commits
 from weft.storage.fence import find_commit, make_durable, spend
 from weft.storage.local_sql import count_differing, first_per_key, without_keys_of, without_stored_keys
@@ -300,7 +301,10 @@ def _rises(column: pa.ChunkedArray) -> bool:
     return bool(pc.all(pc.less_equal(flat.slice(0, max(len(flat) - 1, 0)), flat.slice(1))).as_py())
 
 
-def commit_rows(writer: Writer, place: Location, rows: pa.Table, reservation: Reservation) -> int:
+def commit_rows(writer: Writer, place: Location, rows: Rows, reservation: Reservation) -> int:
     """Commit the rows with the number of the reservation, and return the Delta version."""
     writer.check()
-    return append_rows(place, rows, table_app_id(reservation.table_id), reservation.reservation_id)
+    app_id = table_app_id(reservation.table_id)
+    if isinstance(rows, WrittenFiles):
+        return append_files(place, rows.folder, app_id, reservation.reservation_id)
+    return append_rows(place, rows, app_id, reservation.reservation_id)

@@ -9,15 +9,16 @@ Outputs are the answers of each stratum, the answers of synopses, and the states
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from weft.catalog import Writer, layout
+from weft.execution.engines.engine import Rows, WrittenFiles
 from weft.execution.phases import COMMITTING, phase
 from weft.failpoint import failpoint
 from weft.location import Location
@@ -38,14 +39,14 @@ class TickOutput:
     """Rows that a tick adds to the Delta table at ``path`` (relative to the home's data).
 
     ``name`` is unique among the outputs of a tick, and stays the same if the tick runs again. ``rows`` is a Spark
-    DataFrame or a small Arrow table. The columns of an Arrow table may be in any order. The commit of an Arrow table
-    needs no Spark job. If ``replaced_at`` (the wall clock time, µs UTC) is given, the Arrow rows replace all rows of
-    the table.
+    DataFrame, a small Arrow table, or files that Spark has written. The columns of an Arrow table may be in any order.
+    Only the commit of a DataFrame needs a Spark job. If ``replaced_at`` (the wall clock time, µs UTC) is given, the
+    rows replace all rows of the table. A DataFrame cannot replace rows.
     """
 
     name: str
     path: str
-    rows: DataFrame | pa.Table
+    rows: DataFrame | Rows
     replaced_at: int | None = None
 
 
@@ -118,23 +119,18 @@ class Outputs:
 
     def _commit(self, output: TickOutput, table: Location) -> int:
         app = output_app_id(output.name)
+        if isinstance(output.rows, WrittenFiles):
+            return append_files(table, output.rows.folder, app, self.tick_id, replaced_at=output.replaced_at)
         if isinstance(output.rows, pa.Table) and output.replaced_at is not None:
             return replace_rows(table, output.rows, app, self.tick_id, output.replaced_at)
         if isinstance(output.rows, pa.Table):
             return append_rows(table, output.rows, app, self.tick_id)
         # Spark writes the files, and this process makes the commit. Delta's own commit through Spark takes several jobs
         # and ignores a repeated transaction silently.
-        parent = self.writer.data / layout.WRITING
-        # Use one folder for each lease, because a writer that lost the lease may still write files and clear its
-        # folder.
-        folder = parent / str(self.writer.lease.token)
-        try:
-            _clear_earlier(parent, self.writer.lease.token)
-            parent.make()
-            output.rows.write.parquet(folder.spark, compression="zstd")
-            return append_files(table, folder, app, self.tick_id)
-        finally:
-            folder.clear()
+        with writing_folder(self.writer) as folder:
+            files = folder / "rows"
+            output.rows.write.parquet(files.spark, compression="zstd")
+            return append_files(table, files, app, self.tick_id)
 
     def give_up(self, name: str, path: str) -> None:
         """If the tick runs again, ensure that an earlier process can no longer commit this output."""
@@ -154,6 +150,22 @@ class Outputs:
     def _record(self, written: Sequence[tuple[str, int, tuple[str, int, int]]]) -> None:
         self.stored.update({table[0]: table for _, _, table in written})
         self.writer.ticks.outputs_written(self.tick_id, written)
+
+
+@contextmanager
+def writing_folder(writer: Writer) -> Iterator[Location]:
+    """Provide the folder into which Spark writes files before their commit. Remove the folder at the end.
+
+    The folder belongs to the lease, because a writer that lost the lease may still write files and clear its folder.
+    """
+    parent = writer.data / layout.WRITING
+    folder = parent / str(writer.lease.token)
+    try:
+        _clear_earlier(parent, writer.lease.token)
+        parent.make()
+        yield folder
+    finally:
+        folder.clear()
 
 
 def _clear_earlier(parent: Location, token: int) -> None:

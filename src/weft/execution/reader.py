@@ -53,6 +53,21 @@ def _empty(spark: SparkSession, schema: StructType) -> DataFrame:
     return spark.range(0).select(*(F.lit(None).cast(each.dataType).alias(each.name) for each in schema.fields))
 
 
+def stored_frame(
+    spark: SparkSession, table: TableSchema, files: Sequence[DataFile], names: Iterable[str] | None = None
+) -> DataFrame:
+    """Return all rows in the files of a stored table. If ``names`` is given, return only these columns.
+
+    Raise StorageError for a missing or damaged file.
+    """
+    schema = spark_schema(table, names)
+    if not files:
+        return _empty(spark, schema)
+    for file in files:  # a damaged file is the home's error, not a query's
+        check_data_file(file)
+    return spark.read.schema(schema).parquet(*(file.location.spark for file in files))
+
+
 def stored_files(data: Location, path: str, snapshots: dict[str, DeltaSnapshot | None]) -> tuple[DataFile, ...]:
     """Return the files of the Delta table at ``path``, or an empty tuple if the table has no commit.
 
@@ -140,7 +155,7 @@ class Reader:
         data = self._frame(name, files, names)
         if not isinstance(table, ResultsTable) and wanted != tuple(slices):
             recorded = reduce(or_, (_inside(F.col(quoted(part.column)), part) for part in wanted))
-            data = recorded_periods(self._stored(table, files).where(recorded), table).select(
+            data = recorded_periods(stored_frame(self.spark, table.stored, files).where(recorded), table).select(
                 *map(quoted, data.columns)
             )
         with small(self.spark):  # the filter contains the window, so generated code would serve this tick only
@@ -157,7 +172,7 @@ class Reader:
         table = self.tables[name]
         data, shown = self.whole(name, {*columns, *keys}), None
         if not isinstance(table, ResultsTable) and table.tracked and may_look_up(table, keys):
-            shown, data = data.columns, self._stored(table, self.files(name))
+            shown, data = data.columns, stored_frame(self.spark, table.stored, self.files(name))
         marks = []
         for number, (column, parts) in enumerate(keys.items()):
             wanted = reduce(lambda a, b: a.union(b), (part.toDF("_key") for part in parts))
@@ -189,22 +204,17 @@ class Reader:
 
     def _frame(self, name: str, files: Sequence[DataFile], columns: Iterable[str] | None) -> DataFrame:
         table = self.tables[name]
-        schema = spark_schema(table.schema, None if columns is None else {*columns, table.schema.start})
-        if not files:
-            return _empty(self.spark, schema)
-        for file in files:  # a damaged file is the home's error, not a query's
+        names = None if columns is None else {*columns, table.schema.start}
+        shown = list(map(quoted, spark_schema(table.schema, names).names))
+        if not isinstance(table, ResultsTable):
+            if not table.tracked:
+                return stored_frame(self.spark, table.schema, files, names)
+            return recorded_periods(stored_frame(self.spark, table.stored, files), table).select(*shown)
+        for file in files:
             check_data_file(file)
-        if isinstance(table, ResultsTable):
-            return typed_answers(self.spark, files, table).select(*map(quoted, schema.names))
-        if table.tracked:
-            return recorded_periods(self._stored(table, files), table).select(*map(quoted, schema.names))
-        return self.spark.read.schema(schema).parquet(*(file.location.spark for file in files))
-
-    def _stored(self, table: TableRecord, files: Sequence[DataFile]) -> DataFrame:
-        schema = spark_schema(table.stored)
         if not files:
-            return _empty(self.spark, schema)
-        return self.spark.read.schema(schema).parquet(*(file.location.spark for file in files))
+            return _empty(self.spark, spark_schema(table.schema, names))
+        return typed_answers(self.spark, files, table).select(*shown)
 
 
 def recorded_periods(log: DataFrame, table: TableRecord) -> DataFrame:

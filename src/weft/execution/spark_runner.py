@@ -30,6 +30,7 @@ from weft.runtime.watchdog import limited
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+Prepared = TypeVar("Prepared")
 Result = TypeVar("Result")
 
 _WARM_SECONDS: Final = 3_600.0
@@ -109,6 +110,25 @@ def spark_faults() -> Iterator[None]:
         raise QueryFault(root_cause(error)) from error
 
 
+def repeated(ready: Callable[[], Prepared], compute: Callable[[Prepared], Result], seconds: float) -> Result:
+    """Return the result of ``compute`` for the result of ``ready``. The time limit of ``compute`` is ``seconds``.
+
+    If the JVM ended for an unknown reason, try a second time, because another process may have killed the JVM. Convert
+    each other error of ``compute`` to one of FAULTS. Errors of the home pass through unchanged. If the session does not
+    start in ``ready``, the error belongs to the home.
+    """
+    for last in (False, True):
+        try:
+            with turn():  # no other thread ends this JVM before the computation begins
+                prepared = ready()
+                with query_faults(), spark_faults(), limited(seconds):
+                    return compute(prepared)
+        except JvmEnded as error:
+            if last or error.known:
+                raise
+    raise AssertionError("one of the two has returned or raised")
+
+
 @dataclass
 class SparkRunner:
     """A runner for the computations of a tick, with the home's session and a reader over the tick's tables."""
@@ -129,28 +149,16 @@ class SparkRunner:
         self._small = small
 
     def run(self, compute: Callable[[Reader], Result], seconds: float) -> Result:
-        """Return the result of ``compute``. The time limit is ``seconds``.
+        """Return the result of ``compute``. The time limit is ``seconds``, and the number of new rows is limited.
 
-        If the JVM ended for an unknown reason, try a second time, because another process may have killed the JVM.
-        Convert each other error of ``compute`` to one of FAULTS. Errors of the home pass through unchanged. If the
-        session does not start, the error belongs to the home.
+        The errors are those of ``repeated``.
         """
-        for last in (False, True):
-            try:
-                with turn():  # no other thread ends this JVM before the computation begins
-                    reader = self._ready()
-                    with (
-                        query_faults(),
-                        spark_faults(),
-                        limited(seconds),
-                        small(reader.spark, when=self._small),
-                        few_enough(self.limits.rows),
-                    ):
-                        return compute(reader)
-            except JvmEnded as error:
-                if last or error.known:
-                    raise
-        raise AssertionError("one of the two has returned or raised")
+
+        def computed(reader: Reader) -> Result:
+            with small(reader.spark, when=self._small), few_enough(self.limits.rows):
+                return compute(reader)
+
+        return repeated(self._ready, computed, seconds)
 
     @contextmanager
     def planned(self) -> Iterator[Reader]:

@@ -13,6 +13,7 @@ from typing import Final
 
 from weft.algebra.formula import Variable
 from weft.period_sql.axis import POINTS, listed
+from weft.period_sql.dialect import Dialect
 
 PERIOD: Final = POINTS.period
 
@@ -82,15 +83,8 @@ def agreeing(left: Steps, right: Steps, a: str = "a", b: str = "b") -> list[str]
     return [f"{left.column(variable, a)} = {right.column(variable, b)}" for variable in shared]
 
 
-def spread(steps: Steps, name: str) -> str:
-    """Return SQL that repeats each row of ``steps`` for every time point in its period: ``v1 … vk, [n,] tp``.
-
-    The table ``name`` contains the time points of the batch.
-    """
+def spread(steps: Steps, dialect: Dialect) -> str:
+    """Return SQL that repeats each row of ``steps`` for every time point in its period: ``v1 … vk, [n,] tp``."""
     count = ["a.n"] if steps.counted else []
-    if steps.points:
-        return f"SELECT {listed(steps.values('a'), count, 'a.from_tp AS tp')} FROM {steps.source} AS a"
-    return (
-        f"SELECT {listed(steps.values('a'), count, 'p.tp')} FROM {steps.source} AS a "
-        f"JOIN {name} AS p ON a.from_tp <= p.tp AND p.tp < a.to_tp"
-    )
+    each = "a.from_tp" if steps.points else dialect.numbers.format("a.from_tp", "a.to_tp")
+    return f"SELECT {listed(steps.values('a'), count, f'{each} AS tp')} FROM {steps.source} AS a"

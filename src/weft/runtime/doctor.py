@@ -80,7 +80,7 @@ def _settings(home: Path | None, channels: Callable[[Path], object] | None) -> s
     if chosen.smtp_password is not None and stat.S_IMODE(file.stat().st_mode) & 0o077:
         raise Refused(
             f"{file} contains a password, and other users of this machine can read it",
-            hint=f"Run chmod 600 {file}, or put the password into a separate file and name that file in password_file",
+            hint=f"Run `chmod 600 {file}`, or put the password into a separate file and name that file in password_file",
         )
     return f"valid, including {file}"
 
@@ -143,13 +143,13 @@ def _access(home: Path) -> str:
         taken, others = ("go", "other users") if access == "owner" else ("o", "users outside its group")
         raise Refused(
             f"{_open_parts(home, mode, open_paths)} open to {others}, but home.access is {access}",
-            hint=f"Run chmod -R {taken}-rwx {shlex.quote(str(home))}, or set home.access in {home / FILE}",
+            hint=f"Run `chmod -R {taken}-rwx {shlex.quote(str(home))}`, or set home.access in {home / FILE}",
         )
     if access == "group" and mode & FOLDER_MODES[access] != FOLDER_MODES[access]:
         place = shlex.quote(str(home))
         raise Refused(
             f"{home} has mode {mode:04o}, so the group cannot use it, but home.access is group",
-            hint=f"Run chmod -R g+rwX {place} && find {place} -type d -exec chmod g+s {{}} +",
+            hint=f"Run `chmod -R g+rwX {place} && find {place} -type d -exec chmod g+s {{}} +`",
         )
     return f"{home} has mode {mode:04o}: only its {'owner' if access == 'owner' else 'group'} can enter it"
 

@@ -35,6 +35,14 @@ _SCAN: Final = {
     "spark.sql.codegen.wholeStage": "true",
     "spark.sql.codegen.factoryMode": "FALLBACK",
 }
+_LARGE: Final = {
+    # Sizes are known only after each stage. Adaptive execution then joins small partitions and splits skewed ones.
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+}
+_ROWS_OF_A_PARTITION: Final = 500_000
+_PARTITIONS: Final = 2_000
 _COSTLY_RULES: Final = (
     # This rule evaluates expressions during planning, but the job evaluates them anyway.
     "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation",
@@ -191,6 +199,20 @@ def scanning(spark: SparkSession) -> Iterator[None]:
     """During the ``with`` block, make Spark plan for scans of entire tables. Cached relations keep their plans."""
     with _settings(spark, _SCAN):
         yield
+
+
+def plan_for(session: SparkSession, rows: float, *, strict: bool) -> None:
+    """Make a session plan for large relations. ``rows`` is the number of input rows.
+
+    With ``strict``, an arithmetic overflow raises an error. The function does not change other sessions.
+    """
+    partitions = max(session.sparkContext.defaultParallelism, int(min(rows // _ROWS_OF_A_PARTITION, _PARTITIONS)))
+    for name, value in {
+        **_LARGE,
+        "spark.sql.shuffle.partitions": str(partitions),
+        "spark.sql.ansi.enabled": str(strict).lower(),
+    }.items():
+        session.conf.set(name, value)
 
 
 @contextmanager

@@ -100,11 +100,14 @@ def append_rows(table: Location, rows: pa.Table, app_id: str, txn_version: int) 
     return _append(table, _written(table, rows), app_id, txn_version)
 
 
-def append_files(table: Location, folder: Location, app_id: str, txn_version: int) -> int:
+def append_files(
+    table: Location, folder: Location, app_id: str, txn_version: int, *, replaced_at: int | None = None
+) -> int:
     """Move the Parquet files in ``folder`` into the table, and commit the files. The errors are those of
     ``append_rows``.
 
-    The files must have the columns of the table.
+    The files must have the columns of the table. If ``replaced_at`` (the wall clock time, µs UTC) is given, the files
+    replace all rows of the table.
     """
 
     def moved(opened: Any) -> dict[Location, str]:
@@ -117,7 +120,7 @@ def append_files(table: Location, folder: Location, app_id: str, txn_version: in
             files[file] = file_stats
         return files
 
-    return _append(table, moved, app_id, txn_version)
+    return _append(table, moved, app_id, txn_version, replaced_at=replaced_at)
 
 
 def replace_rows(table: Location, rows: pa.Table, app_id: str, txn_version: int, at: int) -> int:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from stat import S_IMODE
 from typing import Any, get_args
 
 from sqlalchemy import Connection, Engine, func, insert, inspect, select, update
@@ -16,7 +19,7 @@ from weft.catalog.dialects import postgresql_engine, sqlite_engine, to_write
 from weft.catalog.migrations import FIRST_FORMAT, migrate
 from weft.catalog.records import Clock, HomeRecord, LeaseName
 from weft.configuration import configuration
-from weft.errors import CatalogError
+from weft.errors import CatalogError, WeftError
 from weft.instants import MIN_INSTANT
 
 
@@ -78,26 +81,45 @@ def open_database(home: Path, url: str | None, *, create: bool, clock: Clock, at
     return engine
 
 
-def delete_new_home(home: Path, *, folder_existed: bool) -> None:
-    """Delete a home that a refused command has created.  Do nothing if the home contains more than an empty catalog.
+@contextmanager
+def deleted_on_error(home: Path) -> Iterator[None]:
+    """Delete a home that the block has created if the block raises WeftError.
 
-    If the folder existed before the home, the folder and its other files remain.
+    A home that contains more than an empty catalog remains. If the folder existed before, only what is new in it is
+    deleted.
     """
-    catalog = layout.catalog_file(home)
-    own = {home / (catalog.name + suffix) for suffix in ("", "-wal", "-shm")}
-    own.update(layout.holders_folder(home).glob("*"))
-    folders = [layout.files_folder(home), layout.logs_folder(home), layout.holders_folder(home)]
-    if not folder_existed:
-        folders = [home, *(path for path in home.rglob("*") if path.is_dir())]
-    if layout.has_data(home) or any(
-        path.is_file() and path not in own for folder in folders if folder.exists() for path in folder.iterdir()
-    ):
+    if layout.catalog_file(home).exists():
+        yield
         return
-    for path in own:
-        path.unlink(missing_ok=True)
-    for folder in sorted(folders, reverse=True):
-        if folder.exists():
-            folder.rmdir()
+    before = set(home.iterdir()) if home.is_dir() else None
+    mode = None if before is None else home.stat().st_mode
+    try:
+        yield
+    except WeftError:
+        if home.is_dir():
+            _delete_new(home, before or set())
+            if mode is None:
+                _remove_empty(home)
+            elif not layout.catalog_file(home).exists():
+                home.chmod(S_IMODE(mode))
+        raise
+
+
+def _delete_new(home: Path, before: set[Path]) -> None:
+    new = [path for top in home.iterdir() if top not in before for path in (top, *top.rglob("*"))]
+    catalog, holders = layout.catalog_file(home), layout.holders_folder(home)
+    own = [catalog.with_name(catalog.name + suffix) for suffix in ("", "-wal", "-shm")]
+    files = [path for path in new if not path.is_dir()]
+    if all(path in own or path.parent == holders for path in files):
+        for path in files:
+            path.unlink(missing_ok=True)
+        for path in sorted(set(new) - set(files), reverse=True):
+            _remove_empty(path)
+
+
+def _remove_empty(folder: Path) -> None:
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def _check_format(engine: Engine, home: Path, *, create: bool, clock: Clock, at: int) -> None:

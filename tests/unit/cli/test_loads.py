@@ -57,3 +57,32 @@ def test_a_full_disk_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(doctor, "LEAST_FREE", 1 << 60)
     [disk] = [check for check in doctor.examine(tmp_path / "home", 0) if check.name == "disk"]
     assert not disk.ok
+
+
+def below(folder: Path) -> dict[str, tuple[int, bytes | None]]:
+    """Each path below the folder, and itself, with its mode and its bytes."""
+    paths = [folder, *folder.rglob("*")]
+    return {str(path): (path.stat().st_mode, path.read_bytes() if path.is_file() else None) for path in paths}
+
+
+@pytest.mark.parametrize("told", ["no such file", "cannot be read"])
+def test_a_first_load_that_fails_leaves_a_folder_as_it_was(weft: Weft, home: Path, told: str) -> None:
+    missing = told == "no such file"
+    (home.parent / "none.parquet").write_bytes(b"PAR1") if not missing else None
+    home.mkdir(0o750)
+    for name in ("notes.txt", "logs/mine.log", "files/answers/a.csv"):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text("mine")
+    (home / "holders").mkdir()
+    before = below(home.parent)
+    for folder in (home, home.parent / "new", home.parent):
+        done = weft("ingest", "file", "none.parquet", "--table", "t", "--home", str(folder))
+        assert (done.code != 0, told in done.err) == (True, True), done
+        assert below(home.parent) == before
+
+
+def test_a_load_that_fails_leaves_an_existing_home_as_it_was(weft: Weft, home: Path) -> None:
+    (home.parent / "x.csv").write_text("a\n1\n2\n")
+    assert weft("ingest", "file", "x.csv", "--table", "t").code == 0
+    assert weft("ingest", "file", "none.csv", "--table", "t").code == 2
+    assert weft("tables", "--json").json[0]["rows"] == 2

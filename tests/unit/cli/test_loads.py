@@ -86,3 +86,31 @@ def test_a_load_that_fails_leaves_an_existing_home_as_it_was(weft: Weft, home: P
     assert weft("ingest", "file", "x.csv", "--table", "t").code == 0
     assert weft("ingest", "file", "none.csv", "--table", "t").code == 2
     assert weft("tables", "--json").json[0]["rows"] == 2
+
+
+def test_samples_come_from_as_many_files_as_are_needed(weft: Weft, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "110")
+    weft("table", "create", "t", "id INT, note STRING")
+    for number in range(5):
+        assert weft("append", "t", f"id={number}", f"note={'long ' * 30}").code == 0
+    described = weft("describe", "t", "--samples", "4")
+    assert [f"sample {n}" in described.out for n in range(1, 6)] == [True] * 4 + [False]
+    samples = weft("describe", "t", "--samples", "4", "--json").json["samples"]
+    assert [each["id"] for each in samples] == [4, 3, 2, 1]
+    assert len(weft("describe", "t", "--samples", "9", "--json").json["samples"]) == 5
+    assert weft("describe", "t", "--samples", "0", "--json").json["samples"] == []
+
+
+def test_samples_of_a_tracked_table_are_its_latest_periods(weft: Weft, home: Path) -> None:
+    source = home.parent / "x.csv"
+    source.write_text("id,v\n1,a\n")
+    weft("init")
+    added = weft("source", "add", "t", "--kind", "csv", "--at", str(source), "--key", "id")
+    assert added.code == 0, added.err
+    for number in range(2, 6):
+        source.write_text("id,v\n" + "".join(f"{each},{number}\n" for each in range(1, number + 1)))
+        assert weft("source", "poll", "t").code == 0
+    samples = weft("describe", "t", "--samples", "8", "--json").json["samples"]
+    now = [each for each in samples if each["valid_to"] is None]
+    assert sorted((each["id"], each["v"]) for each in now) == [(each, "5") for each in range(1, 6)]
+    assert len(samples) == 8

@@ -92,6 +92,7 @@ def tests(stage: str, *, long: bool, shown: IO[str] | None = None) -> dict[str, 
     print(f"== {stage}: {' '.join(there)}", flush=True, file=shown)
     selection = ["-m", mark, "--timeout=14400"] if long else ["-m", f"{mark} and not slow"]
     with TemporaryDirectory(prefix="w", dir=scratch_parent()) as folder:
+        os.chmod(folder, 0o711)  # PostgreSQL does not run as root: another user enters its folder below
         report = Path(folder, "report.xml")
         command = [] if shown is None else BESIDE
         command = [*command, sys.executable, "-m", "pytest", "-q", "--durations=5", f"--junitxml={report}"]

@@ -2,9 +2,9 @@
 
 A temporal relation is a set of *tuples*.  A tuple is a row (its explicit attributes) together with the set of instants
 at which the row is valid.  Two tuples never have the same row (BCDM).  NULL equals NULL.  The set of instants is stored
-as maximal periods [valid_from, valid_to), in microseconds UTC.  A NULL ``valid_to`` marks an open period.  The row of
-an open period is valid until a change ends the period (NOW in the paper).  The instant of the evaluation is t_now.  A
-period that would extend beyond t_now is stored as an open period.
+as maximal periods [valid_from, valid_to), in microseconds UTC.  A NULL ``valid_to`` marks an open period: the row
+is still valid, and the end is not known yet (the paper writes NOW as the end).  The instant of the evaluation is t_now.
+A period that would extend beyond t_now is stored as an open period.
 
 Operators that do not refer to time are τ-reducible.  The snapshot of the result at an instant is the ordinary operator
 applied to the snapshots of the inputs.  A predicate that refers to NOW or to a period set (``mentions_time``) is

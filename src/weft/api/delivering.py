@@ -192,7 +192,7 @@ class Delivering(WeftMethods):
         """Send a test message to a channel.  Return the canonical name of the channel, and a sentence about the
         outcome.
 
-        The message is marked as a test and belongs to no query.  Raises Refused and DeliveryError.
+        The message is marked as a test and belongs to no query.  Raises Refused or DeliveryError.
         """
         from weft.delivery.registry import send_test
 

@@ -157,7 +157,7 @@ class Loading(WeftMethods):
     def undo_load(self, load_id: int) -> Undone:
         """Remove the rows of a load if no answer depends on them.  See ``execution.undoing``.
 
-        Raises NotFound, LeaseBusy and StorageError.  Raises Conflict if the load cannot be undone.
+        Raises NotFound, LeaseBusy or StorageError.  Raises Conflict if the load cannot be undone.
         """
         from weft.execution.undoing import undo_load
 
@@ -173,7 +173,7 @@ class Loading(WeftMethods):
         """Read quarantined records again: those with these ``ids``, or all by default.  See
         ``extraction.retrying.retry``.
 
-        ``late`` and ``future`` replace the options of the original load.  Raises NotFound, StorageError and LeaseBusy.
+        ``late`` and ``future`` replace the options of the original load.  Raises NotFound, StorageError or LeaseBusy.
         """
         from weft.extraction.retrying import retry
 
@@ -213,7 +213,7 @@ class Tabling(WeftMethods):
     def drop_table(self, name: str) -> TableRecord:
         """Drop a table with its rows, its loads and its quarantined records.  Return its record.
 
-        Raises NotFound and LeaseBusy.  Raises Conflict if a standing query, a view or a source uses the table.
+        Raises NotFound or LeaseBusy.  Raises Conflict if a standing query, a view or a source uses the table.
         """
         from weft.execution.undoing import drop_table
 
@@ -229,7 +229,7 @@ class Tabling(WeftMethods):
         """Return a description of a table with at most ``samples`` rows of its newest files.
 
         For the table ``results.NAME``, return a description of the query ``NAME`` and its latest answers.  The method
-        does not start Spark.  Raises NotFound and StorageError.
+        does not start Spark.  Raises NotFound or StorageError.
         """
         catalog = self.opened.catalog
         scheme, dot, name = table.partition(".")

@@ -90,7 +90,7 @@ def parse_formula(
             semantics: Semantics = "bag" if options.duplicates else "set"
             plan = planned(two_sorted(text, known), semantics)
             if plan.history is not None:
-                note(f"{plan.history}; the log is stored ({verdict_on_history(semantics)})")
+                note(f"{plan.history}. Weft stores the log instead: {verdict_on_history(semantics)}")
             return plan.reading, semantics
 
 

@@ -158,7 +158,7 @@ class Sourcing(WeftMethods):
         """Remove a source and return its record.  The tracked table and its periods remain.
 
         Weft also drops the replication slot on the server if no other source uses the slot.  The second result is the
-        reason why Weft could not drop the slot, or None.  Raises NotFound and LeaseBusy.
+        reason why Weft could not drop the slot, or None.  Raises NotFound or LeaseBusy.
         """
         from weft.extraction.sources.adding import remove_source
 

@@ -51,7 +51,7 @@ class Viewing(WeftMethods):
         """Create a temporal view over tracked tables and other views.  The query ``sql`` defines the view.
 
         A poll that changes a table of the view also refreshes the view.  With ``batched``, Weft refreshes the view only
-        in ``refresh_views`` and before each read.  Raises SqlError, Refused, Conflict and LeaseBusy: see
+        in ``refresh_views`` and before each read.  Raises SqlError, Refused, Conflict or LeaseBusy: see
         ``execution.temporal.adding``.
         """
         from weft.execution.temporal.adding import add_view
@@ -61,7 +61,7 @@ class Viewing(WeftMethods):
     def warnings_of_view(self, name: str) -> tuple[str, ...]:
         """Return warnings about probable mistakes in a view.  Each warning suggests an alternative.
 
-        Raises NotFound, PlanMismatch and StorageError.
+        Raises NotFound, PlanMismatch or StorageError.
         """
         from weft.execution.temporal.showing import running_totals
 
@@ -124,7 +124,7 @@ class Viewing(WeftMethods):
         """Refresh the named views (default: all) and the views that they read.  Return the outcome of each refresh.
 
         The default of ``now`` is the time of the home's clock.  A second refresh at the same ``now`` changes nothing.
-        The outcome of a failed refresh contains the error.  Raises NotFound and LeaseBusy.  Raises ClockError if the
+        The outcome of a failed refresh contains the error.  Raises NotFound or LeaseBusy.  Raises ClockError if the
         home has the wall clock or if ``now`` is in the past.
         """
         from weft.execution.temporal.refresh_views import refresh_views
@@ -172,7 +172,7 @@ class Viewing(WeftMethods):
     def remove_view(self, name: str) -> ViewRecord:
         """Remove a view with its recorded periods.  Return its record.
 
-        Raises NotFound and LeaseBusy.  Raises Conflict if another view or a standing query reads the view.
+        Raises NotFound or LeaseBusy.  Raises Conflict if another view or a standing query reads the view.
         """
         from weft.execution.temporal.adding import remove_view
 

@@ -37,7 +37,7 @@ class DirectoryTable:
     """A table of the directory.
 
     The columns are SQL expressions over the key ``k`` and the version ``v``. The first column is the key. The table
-    always has ``rows`` open rows. Every day, ``daily`` of the open rows change.
+    always has ``rows`` open rows. The number of open rows that change every day is ``daily``.
     """
 
     name: str

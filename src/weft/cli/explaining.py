@@ -225,7 +225,7 @@ def as_text(explanation: Explanation) -> list[str]:
     lines += [f"  {number}. {each.why}" for number, each in enumerate(explanation.later, 1)] or ["  (never)"]
     arrives = "arrives or ends" if explanation.summary.ending else "arrives"
     time = "yes: time alone can make answers appear" if explanation.summary.time else f"no: only when a row {arrives}"
-    lines += [f"Rows with no new data: {time}.", ""]
+    lines += [f"Answers without new rows: {time}.", ""]
     lines += [line for note in explanation.notes for line in _note(note.level, note.text)]
     lines += ["", f"Plan {explanation.signature}: shared by all queries that differ only in these constants"]
     lines += [f"  {name} {type_} = {value}" for name, type_, value in explanation.parameters] or ["  (none)"]

@@ -84,9 +84,9 @@ def print_replaced(old: ReplacedText) -> None:
     )
     echo(f"{stay}. The channels are unchanged.")
     if old.tau is None:
-        echo("The old text was never run in full: answers of the old text alone are not delivered.")
+        echo("No tick of the old text was completed. Rows that only the old text returns are not delivered.")
     else:
-        echo(f"The old text ran up to {instant(old.tau)}: later answers of the old text alone are not delivered.")
+        echo(f"The old text ran up to {instant(old.tau)}. Later rows that only the old text returns are not delivered.")
 
 
 def replaced_json(text: ReplacedText) -> dict[str, Any]:

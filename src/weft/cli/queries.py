@@ -124,7 +124,7 @@ def add_to(app: typer.Typer) -> None:
     app.command(epilog=example("weft show unanswered"))(show)
     app.command(epilog=example("weft pause unanswered"))(pause)
     app.command(epilog=example("weft resume unanswered", "weft resume unanswered --skip"))(resume)
-    app.command(epilog=example("weft remove unanswered --purge"))(remove)
+    app.command(epilog=example("weft remove unanswered --purge --now"))(remove)
 
 
 def install(
@@ -271,6 +271,10 @@ def _state(query: QueryRecord, channels: Mapping[int, tuple[int, int]]) -> str:
     return f"{query.state}{replaced}" + (f", {parked} of {every} channels parked" if parked else "")
 
 
+def _ticked(query: QueryRecord) -> str:
+    return "not ticked yet" if query.tau is None else f"ticked to {instant(query.tau)}"
+
+
 def _every(query: QueryRecord) -> str:
     from weft.instants import format_interval
 
@@ -291,7 +295,7 @@ def show(name: NameArgument, home: HomeOption = None, json: JsonOption = False) 
     echo(f"columns    {typed(query.columns)}")
     echo(f"installed  {moment(query.installed_at)}, plan {shown.plan.signature}{_shared(shown.sharing)}")
     begin = "the start" if query.from_instant is None else instant(query.from_instant)
-    echo(f"answers    {query.rows:,}, from {begin}, ticked to {instant(query.tau, 'not yet')}, every {_every(query)}")
+    echo(f"answers    {query.rows:,}, from {begin}, {_ticked(query)}, every {_every(query)}")
     for text in shown.replaced:
         answers = f"answers up to #{text.rows:,}" if text.rows else "no answers"
         echo(f"old text   {moment(text.since)} to {moment(text.until)}, {answers}: {plain(text.sql)}")
@@ -388,12 +392,15 @@ def resume(
 def remove(
     name: NameArgument,
     purge: Annotated[bool, typer.Option("--purge", help="Also delete the answers.")] = False,
+    now: Annotated[
+        bool, typer.Option("--now", help="With --purge: also delete the files that contained the answers at once.")
+    ] = False,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
     """Remove a query; files that it wrote are left."""
     with opened(home) as weft:
-        query = weft.remove(name, purge=purge)
+        query = weft.remove(name, purge=purge, now=now)
     _print_changed(query, "is removed" + (", with its answers" if purge else ""), json)
 
 

@@ -156,7 +156,8 @@ def _print_results(description: ResultsDescription, json: bool) -> None:
     echo(f"{schema.name}: {counted(query.rows, 'answer')} of the query {query.name}{span}")
     _print_columns(schema, [(*row.values, instant(row.first_at), row.ordinal) for row in description.samples])
     name = query.name if query.name.isidentifier() else f"`{query.name}`"
-    echo(f"Queries read it FROM results.{name}; select a column that begins with _ AS another name.")
+    renamed = "Rename a column that begins with _ when you select it: _first_at AS since."
+    echo(f"Queries read it FROM results.{name}. {renamed}")
 
 
 def _print_columns(schema: TableSchema, samples: Sequence[Sequence[object]]) -> None:

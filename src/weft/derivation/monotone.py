@@ -60,7 +60,9 @@ def closed_form_verdict(query: relational.Query) -> ClosedFormVerdict:
             False, f"the ORs and unions of the query multiply out to more than {MOST_BLOCKS} blocks"
         )
     return ClosedFormVerdict(
-        True, "once a combination of rows has failed, it can never hold again, so its first instant decides"
+        True,
+        "a combination of rows that is no answer at the first possible instant never becomes one later, so Weft tests "
+        "only that instant",
     )
 
 
@@ -106,9 +108,8 @@ def _obstacle(predicate: relational.Predicate) -> str | None:
             if is_monotone(relational.condition(body)):
                 return None
             return (
-                "something under a NOT EXISTS ends as time passes (a NOW < …, or another NOT EXISTS), so an "
-                "answer that the NOT EXISTS blocks can begin later than its rows and its comparisons with "
-                "NOW()"
+                "a condition under a NOT EXISTS can end as time passes (NOW() < …, or another NOT EXISTS), so the NOT "
+                "EXISTS can become true after all rows have arrived and all other conditions hold"
             )
 
 

@@ -85,7 +85,8 @@ def history(home: OpenHome, name: str, where: str | None, limit: int | None, kno
     table = home.catalog.tables.named(name)
     if table.log is None:
         raise Refused(
-            f"{table.name} is not a tracked table", hint="Query the table with `weft try`: its rows have no periods."
+            f"the table {table.name!r} is not a tracked table",
+            hint="Query the table with `weft try`: its rows have no periods.",
         )
     at = max(_now(home), table.last_ts or MIN_INSTANT)
     ordered = [*table.keys, *(each for each in values_of(table.log) if each not in table.keys)]

@@ -54,7 +54,7 @@ def append_rows(
     ``timing.ts_from`` names the column with the event times: a column of the table, or an additional column ``ts``. On
     a wall-clock home, a row too far ahead of the clock is quarantined.
 
-    Raises NotFound, LeaseBusy and StorageError. Raises Refused for an invalid row, a row without an event time, or a
+    Raises NotFound, LeaseBusy or StorageError. Raises Refused for an invalid row, a row without an event time, or a
     table that tracks a source. Raises ClockError on a replay home whose clock is not set.
     """
     require_text(user, "the user's name")
@@ -86,10 +86,10 @@ def _with_own_time(columns: Columns, ts_from: str | None) -> Columns:
         raise Refused(
             f"the table has no column {ts_from!r} from which ts could be taken"
             if kind is None
-            else f"{ts_from!r} is of type {kind} and holds no instants",
+            else f"{ts_from!r} is of type {kind} and has no instants",
             hint=(
-                f"Take the instants from {TS}, which rows can have in addition to the table's columns, or from a "
-                f"TIMESTAMP or DATE column. {listed(columns)}"
+                f"Use --ts-from with a TIMESTAMP or DATE column of the table, or with {TS}. If you use {TS}, give each "
+                f"row a value {TS}; {TS} need not be a column of the table. {listed(columns)}"
             ),
         )
     return columns

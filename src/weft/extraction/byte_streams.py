@@ -65,7 +65,10 @@ class _Xz:
         self._decompressor = _xz_decompressor()
 
     def read1(self, size: int) -> bytes:
-        """Return at most ``size`` bytes, or b"" at the end. Raises LZMAError and EOFError."""
+        """Return at most ``size`` bytes, or b"" at the end.
+
+        Raises LZMAError if the data is damaged, or EOFError if it is truncated.
+        """
         while True:
             if self._decompressor.eof:
                 following = (self._decompressor.unused_data or self._stored.read(_BUFFER)).lstrip(b"\0")

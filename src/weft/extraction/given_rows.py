@@ -38,7 +38,7 @@ _FORMS: Final = "Pass dicts, lines of JSON, or a table of pyarrow, pandas, polar
 def reader_of(rows: Any, written: Written) -> tuple[Reader, str]:
     """Return a reader for ``rows``, and a name for messages. Raise Refused if the object does not contain rows."""
     if isinstance(rows, TextRow):
-        return _texts(rows), "these values"
+        return _texts(rows), "given values"
     if isinstance(rows, Mapping):
         return _python([rows]), "this row"
     if isinstance(rows, str | bytes):
@@ -73,7 +73,7 @@ def _in_pieces(rows: Iterable[dict[str, object]], columns: Columns) -> Pieces:
 
 
 def _texts(row: TextRow) -> Reader:
-    return lambda columns: _in_pieces([from_texts(row.values, columns, "these values")], columns)
+    return lambda columns: _in_pieces([from_texts(row.values, columns, "given values")], columns)
 
 
 def _python(rows: Iterable[object], source: str = "these rows") -> Reader:

@@ -1,7 +1,7 @@
 """Load mail and files into tables. Each record is either stored once, already present, or quarantined.
 
-To recover from a load that died, run the load again. Keys identify the rows of mail and of keyed tables. A load without
-keys is identified by the digest of the file. A repeated load continues after the committed rows (design law 6).
+To recover from an interrupted load, run the load again. Keys identify the rows of mail and of keyed tables. A load
+without keys is identified by the digest of the file. A repeated load continues after the committed rows (design law 6).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def ingest_mail(
 
     See :func:`weft.extraction.mail.arrival_order.read_mail`. Raises ExtractionError for a path that cannot be read.
     Raises Refused if the paths contain no message, if the table is not a mail table, or if ``timing`` forbids a row.
-    Raises LeaseBusy and StorageError.
+    Raises LeaseBusy or StorageError.
     """
     with mail_paths(paths) as (readable, names):
         return _ingest_mail(to, readable, names, table, newsgroup, timing, progress)
@@ -160,7 +160,7 @@ def ingest_file(
     ``evolve`` is True, new columns of the files are added to the table. On a wall-clock home, a row more than
     ``timing.future_us`` ahead of the clock goes to quarantine.
 
-    Raises NotFound, ExtractionError, LeaseBusy and StorageError. Raises Refused if the columns or keys do not match the
+    Raises NotFound, ExtractionError, LeaseBusy or StorageError. Raises Refused if the columns or keys do not match the
     table, or if ``timing`` forbids a row. Raises Conflict while another load reads one of the files.
     """
     several = [items] if isinstance(items, str | os.PathLike) or not isinstance(items, Sequence) else items

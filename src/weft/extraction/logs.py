@@ -79,7 +79,7 @@ def ingest_log(to: OpenHome, log: Path, known: Path, *, progress: Progress | Non
 
     Raises FormulaError with the line of a syntax error. Raises Refused if a table has other columns, or if a time is
     ahead of a wall clock. Raises Conflict while another log is partly loaded. Raises NotFound, ExtractionError,
-    LeaseBusy and StorageError.
+    LeaseBusy or StorageError.
     """
     with in_file(known):
         predicates = signature(text_of(known))

@@ -49,7 +49,7 @@ def retry(
 
     ``late`` and ``future_us`` override the options of the loads (see :class:`~weft.extraction.batches.Timing`). A late
     record stays in quarantine unless ``late`` is ``stamp``. If a record can now be read, its rows are stored. If a
-    record still cannot be read, its reason is updated. A retry that died can be repeated and stores nothing twice.
+    record still cannot be read, its reason is updated. An interrupted retry can be repeated and stores nothing twice.
     Raises NotFound for an id without an open record. Raises StorageError for missing bytes.
     """
     open_records = {record.quarantine_id: record for record in to.catalog.quarantine.all()}

@@ -129,7 +129,7 @@ class Lowering:
             raise self.refused(
                 bounds.at,
                 "the interval is negative or empty",
-                "write the lengths of time to go back: 0 <= lower end <= upper end",
+                "Write the lengths of time to go back: 0 <= lower end <= upper end.",
             )
         if max(low, high or 0) > _LONGEST:
             raise self.refused(bounds.at, "the interval is too long: the limit is 2^62 microseconds")
@@ -200,13 +200,13 @@ class Lowering:
                 rule.at,
                 f"the parameters of {rule.name} are ({', '.join(parameters)}), but the free variables of the "
                 f"rule's body are ({given})",
-                "name each free variable of the body as a parameter, and no other",
+                "Name each free variable of the body as a parameter, and no other.",
             )
         if not _guarded(body, {name for name, _, fixpoint in self.rules.values() if fixpoint is None}):
             raise self.refused(
                 rule.at,
                 f"{rule.name} is used in its own definition at the same time point",
-                f"put PREVIOUS before {rule.name}: a fixpoint may refer to itself only at an earlier time point",
+                f"Put PREVIOUS before {rule.name}: a fixpoint may refer to itself only at an earlier time point.",
             )
 
     def _atom(self, written: Written, scope: Scope) -> Formula:

@@ -49,7 +49,7 @@ class SafeRangeViolation:
         return FormulaError(
             f"the formula cannot be monitored: {self.rule}",
             excerpt=f"    {text_of(self.formula)}",
-            hint="bind each variable by a predicate before it is negated or compared",
+            hint="Bind each variable by a predicate before you negate or compare the variable.",
         )
 
 

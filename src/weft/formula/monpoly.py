@@ -113,10 +113,7 @@ def _require_words(text: str, scanned: list[Token]) -> None:
             word = _SIGNS[token.text]
             hint = f"Write {word}, and all other symbols as keywords."
             if word in _FUTURE:
-                hint = (
-                    f"Write {word}. {word} looks into the future, so restate the formula about the past with "
-                    f"{_FUTURE[word]}."
-                )
+                hint = f"{word} looks into the future. {_look_back(word)}"
             raise refused_at(
                 text, token.at, f"{token.text} is not supported: formulas are written with MonPoly's keywords", hint
             )
@@ -124,6 +121,13 @@ def _require_words(text: str, scanned: list[Token]) -> None:
             raise refused_at(
                 text, token.at, "records are not supported", "Declare one column for each field of the record."
             )
+
+
+def _look_back(word: str) -> str:
+    return (
+        f"Rewrite the formula so that it looks back: use {_FUTURE[word]} instead of {word}. "
+        "Each answer then appears at the first time point at which it is certain."
+    )
 
 
 class FormulaParser(TermParser):
@@ -144,8 +148,7 @@ class FormulaParser(TermParser):
                 self.text,
                 self.ahead().at,
                 f"{word} looks into the future, but Weft answers at each time point from the time points so far",
-                f"restate the formula about the past with {_FUTURE[word]}: the answer then comes when the "
-                "time in question has passed",
+                _look_back(word),
             )
         if word in _NOT_TAKEN or self.at("regexes"):
             reason = _NOT_TAKEN.get(word, "regular expressions over time points")

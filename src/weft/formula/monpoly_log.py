@@ -106,7 +106,7 @@ class _Log:
                 self.refuse(
                     f"time point {number} is at {at // _SECOND}, which is earlier than the preceding time "
                     f"point at {latest // _SECOND}",
-                    "sort the log by time",
+                    "Sort the log by time.",
                 )
             yield TimePoint(number, at, self._rows())
             number, latest = number + 1, at
@@ -118,7 +118,7 @@ class _Log:
         if command not in (*_SKIPPED_COMMANDS, *_LAST_COMMANDS):
             self.refuse(
                 f"the command {command!r} is not supported",
-                "remove commands from the log; Weft stores its state in its own tables",
+                "Remove commands from the log; Weft stores its state in its own tables.",
             )
         while self.text != "<":
             if self.kind == "end":

@@ -48,7 +48,7 @@ def signature(text: str) -> Signature:
             raise cursor.refused("records (event …) are not supported; write the predicate's columns in brackets")
         cursor.expect("(", f"'(' and the types of the columns of {named.text}")
         if named.text in predicates:
-            raise cursor.refused(f"{named.text} is declared twice", named, "declare each predicate once")
+            raise cursor.refused(f"{named.text} is declared twice", named, "Declare each predicate once.")
         predicates[named.text] = _predicate(cursor, named.text)
     return predicates
 

@@ -99,7 +99,7 @@ def _check_parameters(formula: syntax_tree.Let, text: str) -> None:
             formula.at,
             f"LET {formula.name}: the parameters are ({', '.join(formula.parameters)}), but the free "
             f"variables of the formula are ({', '.join(free)})",
-            "name each free variable of the formula as a parameter, and no other",
+            "Name each free variable of the formula as a parameter, and no other.",
         )
 
 

@@ -54,17 +54,18 @@ def how_many(summary: CauseSummary, extents: Mapping[str, TableExtent], *, from_
         return None
     sizes = [f"{name} has {_size(extents[name], _unit(summary, [name]))}" for name in summary.tables]
     if summary.bounded_by is None or any(extents[name].view for name in summary.bounded_by):
-        return f"How many: `weft try` counts the present answers ({', '.join(sizes)})."
+        read = f" ({', '.join(sizes)})" if sizes else ""
+        return f"Answers so far: `weft try` counts them{read}."
     most = sum(extents[name].rows for name in summary.bounded_by)
     names = list(dict.fromkeys(summary.bounded_by))
     if not most:
-        return f"How many: none so far; no rows in {' or '.join(names)}."
+        return f"Answers so far: none; no rows in {' or '.join(names)}."
     rates = [daily_rate for name in names if (daily_rate := rate(extents[name])) is not None]
     daily = f" ({rates[0]})" if len(names) == 1 and rates else ""
     each = _each(summary) + daily
     if from_now:
         there = sum(extents[name].rows for name in names)
-        return f"How many: at most {each}; rows now: {there:,}."
+        return f"Answers: at most {each}; rows now: {there:,}."
     return f"Answers so far: at most {most:,}, {each}; `weft try` counts the current answers."
 
 

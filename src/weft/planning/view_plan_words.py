@@ -123,7 +123,8 @@ def explained_view(
                 whole["a change of {} reads all of {}".format(*names)] = None
     events.append(EventEffect("time passes, from :refreshed to NOW()", tuple(_lines(plan.refresh, naming))))
     for each_read in plan.refresh.reads_whole:
-        whole[f"the passing of time reads all of {tables.get(each_read.table.name, each_read.table.name)}"] = None
+        name = tables.get(each_read.table.name, each_read.table.name)
+        whole[f"a refresh reads all of {name}, even if only time has passed"] = None
     read = tuple((each, text) for each, text in (parts or {}).items() if each in bases.values())
     return ViewExplanation(
         tuple(view),
@@ -148,9 +149,9 @@ def _timely(view: Temporal) -> tuple[str, ...]:
         elif isinstance(part, Extension):
             match part.window:
                 case Literal(value=int(micros)):
-                    conditions[f"rows that held within {length(micros)}"] = None
+                    conditions[f"rows leave the window of {length(micros)}"] = None
                 case window:
-                    conditions[f"rows that held within {scalar_words(window)}"] = None
+                    conditions[f"rows leave the window of {scalar_words(window)}"] = None
     return tuple(conditions)
 
 

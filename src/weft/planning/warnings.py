@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
 from weft.algebra.relation import NotExists, Plain, Relation, Scan, Source, ViewSchema, condition, conjuncts, sources
 from weft.algebra.scalar import call
@@ -41,7 +41,8 @@ def notes(plan: Plan, later: Sequence[Branch], *, lasting: bool) -> tuple[Note, 
         listed.append(
             Note(
                 "note",
-                "a row may later stop being an answer (NOT EXISTS, or a condition that ends with time): Weft does not "
+                "a row may later stop being an answer (because of NOT EXISTS, or because a condition becomes false as "
+                "time passes): Weft does not "
                 "retract delivered rows, and does not deliver a row again when it returns",
                 "a row may later stop being an answer: Weft does not retract it",
             )
@@ -84,17 +85,13 @@ def _imprecise(plan: Plan) -> list[Note]:
             continue
         table, alias = driver.scan.table.name, as_written(driver.scan.alias)
         blocking = f"a later row of {' or '.join(dict.fromkeys(blockers))}"
-        before = f"before {blocking} could block it"
         age = f"{alias}.{driver.scan.table.start} < NOW() - INTERVAL 2 WEEKS"
         text = (
-            f"NOT EXISTS is evaluated when a row of {named(driver.scan)} arrives, {before}, and Weft does not "
-            "retract answers: if blocking rows come later, as replies do, nearly every row is delivered. "
-            f"Require a minimum age, such as {age}"
+            f"Weft evaluates NOT EXISTS when a row of {named(driver.scan)} arrives. If {blocking} excludes the row, "
+            "Weft has already delivered it, and does not retract it. If such rows usually arrive later, as replies "
+            f"do, Weft delivers nearly every row. Require a minimum age, such as {age}"
         )
-        line = (
-            f"{named(driver.scan)} is tested when it arrives, before {blocking} can exclude it: require a "
-            f"minimum age ({age})"
-        )
+        line = f"{blocking} does not retract an answer of {named(driver.scan)}. To wait for such a row, add {age}"
         listed.append(Note("warning" if table in blockers else "note", text, line))
     return list(dict.fromkeys(listed))
 
@@ -156,8 +153,8 @@ def _from_now(tables: Sequence[str]) -> list[Note]:
         return []
     whole = f"reads all of {' and '.join(tables)}"
     text = (
-        "with --from now, a new row is an answer only if the same row was not an answer just before. To "
-        f"check this, each tick that evaluates the query {whole}. Without --from now, no tick does"
+        "with --from now, Weft delivers a row only if the query's result did not contain it before. To check this, "
+        f"each tick that evaluates the query {whole}. Without --from now, the check is not needed"
     )
     return [Note("warning", text, f"each tick that evaluates the query {whole}, because of --from now")]
 
@@ -166,8 +163,8 @@ def _whole(table: str, aliases: Sequence[str]) -> Note:
     whole = f"each tick that evaluates the query reads all of {table}"
     named = table if [table] == aliases else f"{table} (as {', '.join(aliases)})"
     text = (
-        f"no equality connects new rows to {named}, so {whole}. An equality between columns, as in "
-        "a.inreplyto = b.msgid, allows a look-up"
+        f"no equality connects new rows to {named}, so {whole}. With an equality between columns, such as "
+        "a.inreplyto = b.msgid, a tick reads only matching rows"
     )
     return Note("warning", text, f"{whole}: no equality connects new rows to {', '.join(aliases)}")
 
@@ -176,21 +173,7 @@ def _awaited(table: str) -> Note:
     whole = f"each tick that evaluates the query reads all of {table}"
     reason = f"the instant at which a row of {table} becomes due is not a TIMESTAMP column plus a constant"
     line = f"{whole}: the instant at which a row becomes due is not a TIMESTAMP column plus a constant"
-    return Note("warning", f"{reason}, so no range of a column selects the due rows: {whole}", line)
-
-
-REPLACE_WITH_DEFINITION: Final = (
-    'Install the same text again, with the definition of the view: weft install NAME "SELECT …" --replace'
-)
-
-
-def reads_periods(names: Sequence[str]) -> str:
-    """Return the reason why Weft does not run a stored plan that reads stored periods of the views ``names``."""
-    views = f"the view {names[0]}" if len(names) == 1 else f"the views {', '.join(names)}"
-    return (
-        f"the query reads the stored periods of {views}, whose definition has NOW(), a period function or a "
-        "moving window, so the answers may depend on the times of the ticks"
-    )
+    return Note("warning", f"{reason}. No range of a column therefore selects the due rows, and {whole}", line)
 
 
 def view_notes(plan: Plan) -> Iterator[Note]:

@@ -255,8 +255,10 @@ def condition_words(predicate: Predicate) -> str:
 
 
 def _compared(threshold: Scalar, after: str, at: str) -> str:
-    """``after`` is the operator for a threshold one microsecond after an instant.  ``at`` is the operator for any other
-    threshold.
+    """Return the text that compares NOW() with a threshold.
+
+    A threshold one microsecond after an instant stands for "later than that instant".  The text then has the operator
+    ``after`` and the instant.  Otherwise the text has the operator ``at`` and the threshold itself.
     """
     words = instant_words(threshold)
     if shifted(threshold).micros % 1_000 == 1:

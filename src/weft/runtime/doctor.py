@@ -1,4 +1,4 @@
-"""Check whether Weft can run on this machine: Python, Java, the versions of Spark and Delta, the jars, and the home.
+"""Check whether Weft can run on this machine: Python, Java, the version of Spark, and the home.
 
 The module does not start Spark. Each check gives one line. If a check fails, the line names the remedy.
 """
@@ -19,11 +19,11 @@ from weft.catalog import layout, open_catalog
 from weft.catalog.records import QueryRecord
 from weft.catalog.subscriptions import Subscription
 from weft.configuration import FILE, Configuration, configuration
-from weft.errors import Refused, WeftError
+from weft.errors import CatalogUnreachable, Refused, WeftError
 from weft.location import LEAST_FREE, free_bytes
 from weft.printable import Brief, counted
 from weft.runtime.archiving import wanted_archive
-from weft.runtime.jars import DELTA_VERSION, SPARK_VERSION, check_pair, jar_folder, present_jars
+from weft.runtime.jars import check_spark_version
 from weft.runtime.java import find_java
 from weft.storage.verify import verify
 
@@ -55,12 +55,11 @@ def examine(home: Path | None, at: int, channels: Callable[[Path], object] | Non
     yield _python()
     yield _guarded("settings", lambda: _settings(home, channels))
     yield _guarded("java", _java)
-    yield _guarded("spark and delta", _pair)
-    yield _guarded("jars", _jars)
+    yield _guarded("spark", lambda: f"pyspark {check_spark_version()}")
     yield _guarded("class archive", lambda: _class_archive(home))
     if home is not None:
         yield _disk(home)
-        if (home / "catalog.sqlite").exists():
+        if layout.logs_folder(home).exists():
             yield _guarded("access", lambda: _access(home))
         yield from _home(home, at)
 
@@ -68,7 +67,8 @@ def examine(home: Path | None, at: int, channels: Callable[[Path], object] | Non
 def _python() -> Check:
     version = ".".join(str(part) for part in sys.version_info[:3])
     wanted = ".".join(str(part) for part in PYTHON)
-    return Check("python", sys.version_info >= PYTHON, f"{version} ({sys.executable})", f"use Python {wanted} or newer")
+    running = f"{version} ({sys.executable})"
+    return Check("python", sys.version_info >= PYTHON, running, f"Use Python {wanted} or newer.")
 
 
 def _settings(home: Path | None, channels: Callable[[Path], object] | None) -> str:
@@ -80,7 +80,9 @@ def _settings(home: Path | None, channels: Callable[[Path], object] | None) -> s
     if chosen.smtp_password is not None and stat.S_IMODE(file.stat().st_mode) & 0o077:
         raise Refused(
             f"{file} contains a password, and other users of this machine can read it",
-            hint=f"Run chmod 600 {file}, or put the password into a separate file and name that file in password_file",
+            hint=(
+                f"Run `chmod 600 {file}`, or put the password into a separate file and name that file in password_file."
+            ),
         )
     return f"valid, including {file}"
 
@@ -98,24 +100,12 @@ def _java() -> str:
     return f"Java {java.release}, {java.origin}"
 
 
-def _pair() -> str:
-    check_pair()
-    return f"pyspark {SPARK_VERSION} with delta-spark {DELTA_VERSION}"
-
-
-def _jars() -> str:
-    jars = present_jars()
-    if jars:
-        return f"{len(jars)} in {jar_folder()}"
-    return f"not downloaded yet; the first start of Spark downloads them into {jar_folder()}"
-
-
 def _class_archive(home: Path | None) -> str:
     if configuration().class_archive == "off":
         return "not used: WEFT_CLASS_ARCHIVE is off"
     archive = wanted_archive(home)
     if archive is None:
-        return "none: it needs Delta's jars and Spark on this machine"
+        return "none: Spark runs on a cluster"
     if archive.there():
         return f"{archive.file.stat().st_size / 1000000.0:.0f} MB, {archive.file}"
     if archive.failure.exists():
@@ -143,13 +133,13 @@ def _access(home: Path) -> str:
         taken, others = ("go", "other users") if access == "owner" else ("o", "users outside its group")
         raise Refused(
             f"{_open_parts(home, mode, open_paths)} open to {others}, but home.access is {access}",
-            hint=f"Run chmod -R {taken}-rwx {shlex.quote(str(home))}, or set home.access in {home / FILE}",
+            hint=f"Run `chmod -R {taken}-rwx {shlex.quote(str(home))}`, or set home.access in {home / FILE}.",
         )
     if access == "group" and mode & FOLDER_MODES[access] != FOLDER_MODES[access]:
         place = shlex.quote(str(home))
         raise Refused(
             f"{home} has mode {mode:04o}, so the group cannot use it, but home.access is group",
-            hint=f"Run chmod -R g+rwX {place} && find {place} -type d -exec chmod g+s {{}} +",
+            hint=f"Run `chmod -R g+rwX {place} && find {place} -type d -exec chmod g+s {{}} +`",
         )
     return f"{home} has mode {mode:04o}: only its {'owner' if access == 'owner' else 'group'} can enter it"
 
@@ -175,15 +165,19 @@ def _own_files(home: Path, chosen: Configuration) -> Iterator[Path]:
 
 
 def _home(home: Path, at: int) -> Iterator[Check]:
-    if not (home / "catalog.sqlite").exists() and not _occupied(home):
+    if not _occupied(home):
         yield Check("home", True, f"{home} does not exist yet; `weft init` or the first load creates it")
         return
     try:
         catalog = open_catalog(home, at=at)
+    except CatalogUnreachable as problem:
+        yield Check("catalog", False, f"{problem.where}: {problem.message}", _one_line(problem.hint))
+        return
     except WeftError as problem:
         yield Check("home", False, problem.message, _one_line(problem.hint))
         return
     try:
+        yield Check("catalog", True, f"{catalog.address}, format {catalog.home().format}")
         findings = verify(catalog)
         tables = len(catalog.tables.known())
         subscribed = catalog.subscriptions.of_live_queries()
@@ -195,7 +189,7 @@ def _home(home: Path, at: int) -> Iterator[Check]:
     for finding in findings:
         yield Check("home", False, f"{finding.path}: {finding.problem}", _one_line(finding.remedy))
     if not os.access(home, os.W_OK):
-        yield Check("home", False, f"{home} cannot be written to", "change its owner or permissions")
+        yield Check("home", False, f"{home} cannot be written to", "Change its owner or permissions.")
     elif not findings:
         yield Check("home", True, f"{home}, tables: {tables}, all intact")
     yield from _deliveries(subscribed)

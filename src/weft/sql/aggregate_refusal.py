@@ -13,7 +13,8 @@ A SELECT with aggregates over one table becomes a formula as in this example.
     (n <- CNT id; user (ONCE[0,10m) (logins(id, user, ok) AND ok = 0))) AND n > 5
 
 The condition with NOW() becomes the interval of ONCE.  Other conditions follow the atom.  An aggregation counts the
-distinct rows of its formula.  Rows that differ only in ``ts`` count once.  Rows with a NULL do not count.
+distinct rows of its formula.  ``_`` stands for a column whose type a formula cannot use.  Rows that differ only in
+``ts`` and such columns count once.  Rows with a NULL do not count.
 """
 
 from __future__ import annotations
@@ -103,14 +104,14 @@ def _instead(select: exp.Select, grouped: relational.Relation | None, context: C
     if read and all(scan.table.end is not None for scan in read):
         return _as_view(grouped, context, nested=nested)
     try:
-        formula = aggregate_formula(grouped)
+        formula, ignored = aggregate_formula(grouped)
     except NoFormula as reason:
         return f"{NOT_TODAY} No formula can replace the query either, because {reason}. {_ROWS}"
     command = installed(formula, language="monpoly")
     return (
         f"{prefix}Install the query as a formula: {command}. Weft evaluates the formula whenever rows arrive, "
-        "and delivers an answer each time the formula holds. Rows that differ only in ts count as one row, "
-        "and rows with a NULL in any column do not count."
+        f"and delivers an answer each time the formula holds. Rows that differ only in {' or '.join(ignored)} count as "
+        "one row, and rows with a NULL in any column do not count."
     )
 
 
@@ -192,14 +193,33 @@ class NoFormula(Exception):
 
 @dataclass(frozen=True)
 class _Names:
+    """Names of the columns that a formula can use, with their types.
+
+    ``terms`` are the terms of the atom.  ``_`` is the term of each column in ``ignored``, because its type has no
+    values in a formula.
+    """
+
     variables: Mapping[ColumnRef, str]
     types: Mapping[ColumnRef, DataType]
+    terms: tuple[str, ...] = ()
+    ignored: tuple[ColumnRef, ...] = ()
+
+    def require(self, value: Scalar | None, reason: str) -> ColumnRef:
+        """Return ``value`` if it is a column with a name.  Otherwise raise NoFormula with the reason."""
+        if isinstance(value, ColumnRef) and value in self.variables:
+            return value
+        if isinstance(value, ColumnRef) and value in self.ignored:
+            reason = (
+                f"a formula can use only integers, doubles and strings, but the column {value.column} is {value.type}"
+            )
+        raise NoFormula(reason)
 
 
-def aggregate_formula(relation: relational.Relation) -> str:
+def aggregate_formula(relation: relational.Relation) -> tuple[str, tuple[str, ...]]:
     """Return the formula for a grouped relation, or for a HAVING selection over a grouped relation.
 
-    Raise NoFormula if no formula is equivalent.
+    The second result names the columns that do not distinguish the rows of the formula.  Raise NoFormula if no formula
+    is equivalent.
     """
     having = relational.condition(relation)
     grouped = relation.input if isinstance(relation, relational.Select) else relation
@@ -223,9 +243,8 @@ def aggregate_formula(relation: relational.Relation) -> str:
         },
     )
     conditions = [_condition(each, group_names) for each in relational.conjuncts(having) if each != relational.TRUE]
-    if len(parts) + len(conditions) == 1:
-        return parts[0]
-    return " AND ".join((*(f"({part})" for part in parts), *conditions))
+    text = " AND ".join((*(f"({part})" for part in parts), *conditions))
+    return parts[0] if len(parts) + len(conditions) == 1 else text, ("ts", *(ref.column for ref in names.ignored))
 
 
 def _scan(grouped: relational.Grouped) -> relational.Scan:
@@ -243,25 +262,21 @@ def _scan(grouped: relational.Grouped) -> relational.Scan:
 
 
 def _names(scan: relational.Scan) -> _Names:
-    variables: dict[ColumnRef, str] = {}
-    types: dict[ColumnRef, DataType] = {}
-    columns = [each for each in scan.table.columns if each.name.lower() != "ts"]
-    for number, column in enumerate(columns, 1):
-        type = term_type(column.type)
-        if type is None:
-            raise NoFormula(
-                f"a formula can use only integers, doubles and strings, but the column {column.name} is {column.type}"
-            )
-        ref = scan.ref(column.name)
-        plain = _NAME.fullmatch(column.name) and column.name not in _RESERVED
-        variables[ref], types[ref] = column.name if plain else f"x{number}", type
+    refs = [scan.ref(column.name) for column in scan.table.columns if column.name.lower() != "ts"]
+    types = {ref: type for ref in refs if (type := term_type(ref.type)) is not None}
+    variables = {
+        ref: ref.column if _NAME.fullmatch(ref.column) and ref.column not in _RESERVED else f"x{number}"
+        for number, ref in enumerate(refs, 1)
+        if ref in types
+    }
     if len(set(variables.values())) < len(variables):
-        variables = {ref: f"x{number}" for number, ref in enumerate(variables, 1)}
-    return _Names(variables, types)
+        variables = {ref: f"x{number}" for number, ref in enumerate(refs, 1) if ref in types}
+    terms = tuple(variables.get(ref, "_") for ref in refs)
+    return _Names(variables, types, terms, tuple(ref for ref in refs if ref not in types))
 
 
 def _rows(grouped: relational.Grouped, scan: relational.Scan, names: _Names) -> str:
-    atom = f"{scan.table.name}({', '.join(names.variables.values())})"
+    atom = f"{scan.table.name}({', '.join(names.terms)})"
     demanded, least, most = [], "[0", "*]"
     for item in relational.conjuncts(relational.condition(grouped.input)):
         match item:
@@ -312,18 +327,17 @@ def _measured(measures: Iterable[relational.Measure], names: _Names) -> dict[Col
 
 
 def _aggregation(measure: relational.Measure, name: str, grouped: relational.Grouped, names: _Names, rows: str) -> str:
-    groups = [output.value for output in grouped.groups]
-    if not all(isinstance(each, ColumnRef) and each in names.variables for each in groups):
-        raise NoFormula("a formula groups only by columns other than ts")
+    groups = [names.require(each.value, "a formula groups only by columns other than ts") for each in grouped.groups]
     counted, bound = measure.argument, set[ColumnRef]()
     if isinstance(counted, Call) and counted.name == DISTINCT:
         counted = counted.args[0]
         bound = names.variables.keys() - {counted, *groups}
     if counted is None:
         counted = next((ref for ref in names.variables if ref not in groups), None)
-    if not isinstance(counted, ColumnRef) or counted not in names.variables:
-        raise NoFormula("a formula aggregates only a column other than ts")
-    by = ", ".join(names.variables[each] for each in groups if isinstance(each, ColumnRef))
+        if counted is None:
+            raise NoFormula("no column outside GROUP BY has values that a formula can count")
+    counted = names.require(counted, "a formula aggregates only a column other than ts")
+    by = ", ".join(names.variables[each] for each in groups)
     over = f"{names.variables[counted]}{f'; {by}' if by else ''}"
     others = ", ".join(variable for ref, variable in names.variables.items() if ref in bound)
     return f"{name} <- {_FUNCTIONS[measure.function]} {over} ({f'EXISTS {others}. ' if others else ''}{rows})"
@@ -352,7 +366,10 @@ def _compared(scalar: Scalar, names: _Names) -> str:
             return f"({' OR '.join(_comparison('=', column, value, names) for value in values)})"
         case Call(name="<>", args=(left, right)):
             return f"NOT ({_comparison('=', left, right, names)})"
-        case Call(name="not", args=(Call(name="is null", args=(column,)),)) if column in names.variables:
+        case Call(name="not", args=(Call(name="is null", args=(column,)),)) if column in (
+            *names.variables,
+            *names.ignored,
+        ):
             return ""
         case Call(name=name, args=(left, right)) if name in _COMPARISONS:
             return _comparison(name, left, right, names)
@@ -363,9 +380,8 @@ def _compared(scalar: Scalar, names: _Names) -> str:
 def _comparison(operator: str, left: Scalar, right: Scalar, names: _Names) -> str:
     if isinstance(left, Literal):
         left, right, operator = right, left, _MIRRORED[operator]
-    if not isinstance(left, ColumnRef) or left not in names.variables:
-        raise NoFormula("a formula can filter its table only by comparing columns with constants")
-    return f"{names.variables[left]} {operator} {_constant(right, names.types[left])}"
+    column = names.require(left, "a formula can filter its table only by comparing columns with constants")
+    return f"{names.variables[column]} {operator} {_constant(right, names.types[column])}"
 
 
 def _constant(value: Scalar, type: DataType) -> str:

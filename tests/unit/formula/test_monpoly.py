@@ -120,7 +120,7 @@ def test_a_recursive_let_is_a_fixpoint_that_speaks_of_earlier_time_points() -> N
     body = "(R(x, y) OR (EXISTS z. (PREVIOUS X(x, z)) AND R(z, y)))"
     found = reading(f"LETPAST X(x, y) = {body} IN X(u, v) AND P(u)", KNOWN).formula
     assert found == counted_reading(f"MU X(x, y) = {body} IN X(u, v) AND P(u)", KNOWN).formula
-    with pytest.raises(FormulaError, match="put PREVIOUS before X"):
+    with pytest.raises(FormulaError, match="Put PREVIOUS before X"):
         reading("LETPAST X(x) = P(x) OR X(x) IN X(x)", KNOWN)
 
 
@@ -130,7 +130,7 @@ def test_a_recursive_let_is_a_fixpoint_that_speaks_of_earlier_time_points() -> N
         ("P(x) ∧ Q(x)", "∧ is not supported", "Write AND,"),
         ("P(x) AND ⧫[0,5] Q(x)", "⧫ is not supported", "Write ONCE,"),
         ("P(x) AND x ≠ 3", "≠ is not supported", "Write NOT … = …,"),
-        ("◊ P(x)", "◊ is not supported", "with ONCE."),
+        ("◊ P(x)", "◊ is not supported", "use ONCE instead of EVENTUALLY."),
         ("P({a: 1})", "records are not supported", "one column for each field"),
         ("MU X. P(x) OR PREVIOUS X", "MU is a word of µTL", "--language mutl"),
         ("P(x) AND DISTINCT Q(x)", "DISTINCT is a word of µTL", "--language mutl"),

@@ -164,7 +164,7 @@ def test_each_row_that_arrives_is_asked_for_its_blockers() -> None:
         "SELECT u.name FROM users u, msgs m WHERE m.sender = u.name AND EXISTS (SELECT 1 FROM reminders r WHERE "
         "r.text = u.name AND NOW() >= r.whenToRemind) AND NOT EXISTS (SELECT 1 FROM msgs b WHERE b.inreplyto = m.msgid)"
     )
-    asked = [note for note in explain(plan(text, EVERYTHING)).notes if "NOT EXISTS is evaluated" in note.text]
+    asked = [note for note in explain(plan(text, EVERYTHING)).notes if "Weft evaluates NOT EXISTS" in note.text]
     assert [(note.level, "row of users" in note.text) for note in asked] == [("warning", False), ("note", True)]
 
 
@@ -188,7 +188,7 @@ EARLIER = {
 def test_no_age_is_asked_for_where_the_condition_excludes_later_rows(condition: str, joined: str) -> None:
     blocked = f"NOT EXISTS (SELECT 1 FROM msgs p WHERE {condition})"
     found = explain(plan(f"SELECT s.msgid FROM msgs s{joined} WHERE {blocked}", EVERYTHING))
-    assert any("is tested when it arrives" in (note.line or "") for note in found.notes) == EARLIER[condition]
+    assert any("To wait for such a row, add" in (note.line or "") for note in found.notes) == EARLIER[condition]
 
 
 def test_the_note_names_only_the_tables_whose_later_rows_count() -> None:
@@ -196,9 +196,9 @@ def test_the_note_names_only_the_tables_whose_later_rows_count() -> None:
     (line,) = (
         note.line
         for note in explain(plan(f"SELECT s.name FROM users s WHERE {blocked}", EVERYTHING)).notes
-        if "is tested when it arrives" in (note.line or "")
+        if "To wait for such a row, add" in (note.line or "")
     )
-    assert line is not None and "before a later row of reminders can exclude it:" in line
+    assert line is not None and line.startswith("a later row of reminders does not retract an answer")
 
 
 @pytest.mark.parametrize("operator", ["EXCEPT", "INTERSECT"])

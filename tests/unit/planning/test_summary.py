@@ -126,10 +126,10 @@ def test_from_now_on_what_was_an_answer_is_none() -> None:
             "Answers so far: at most 800, one for each row of msgs (20 a day over 40 days); `weft try` counts the "
             "current answers.",
         ),
-        ("SELECT name FROM users", "How many: none so far; no rows in users."),
+        ("SELECT name FROM users", "Answers so far: none; no rows in users."),
         (
             "SELECT m.msgid FROM msgs m, users u",
-            "How many: `weft try` counts the present answers (msgs has 800 rows, users has 0 rows).",
+            "Answers so far: `weft try` counts them (msgs has 800 rows, users has 0 rows).",
         ),
         (
             "SELECT name FROM staff",
@@ -156,17 +156,17 @@ def test_how_many_there_may_be(text: str, said: str | None) -> None:
 def test_from_now_on_the_past_is_not_counted() -> None:
     found = told("SELECT sender FROM msgs", from_now=True)
     assert how_many(found, {"msgs": TableExtent(2, 0, 1)}, from_now=True) == (
-        "How many: at most one for each row of msgs; rows now: 2."
+        "Answers: at most one for each row of msgs; rows now: 2."
     )
 
 
 def test_from_now_on_each_select_counts_and_a_view_bounds_nothing() -> None:
     found = told("SELECT sender FROM msgs UNION SELECT msgid FROM msgs", from_now=True)
     assert how_many(found, {"msgs": TableExtent(2, 0, 1)}, from_now=True) == (
-        "How many: at most two for each row of msgs; rows now: 2."
+        "Answers: at most two for each row of msgs; rows now: 2."
     )
     assert how_many(told("SELECT name FROM staff"), {"staff": TableExtent(3, 0, 1, view=True)}) == (
-        "How many: `weft try` counts the present answers (staff has 3 recorded changes)."
+        "Answers so far: `weft try` counts them (staff has 3 recorded changes)."
     )
 
 
@@ -183,7 +183,7 @@ def test_a_row_that_later_rows_cannot_block_is_no_cause_to_warn() -> None:
     )
     for operator, warned in (("<", False), ("<=", False), (">", True), ("<>", True)):
         found = explain(plan(first.format(operator), TABLES))
-        assert any("is tested when it arrives" in (note.line or "") for note in found.notes) is warned, operator
+        assert any("To wait for such a row, add" in (note.line or "") for note in found.notes) is warned, operator
 
 
 def test_what_the_order_of_time_excludes_drives_nothing() -> None:

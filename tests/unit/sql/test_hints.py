@@ -106,7 +106,10 @@ ASKED: Final = {
     "HAVING SUM(cents) > 100000": WRITTEN,
     "SELECT card FROM payments WHERE country <> 'DE' GROUP BY card HAVING COUNT(*) > 2": WRITTEN,
     "SELECT COUNT(*) AS n FROM payments": WRITTEN,
-    "SELECT reason, COUNT(*) AS n FROM refunds GROUP BY reason": NOT_TODAY,
+    "SELECT reason, COUNT(*) AS n FROM refunds GROUP BY reason": WRITTEN,
+    "SELECT manual, COUNT(*) AS n FROM refunds GROUP BY manual": NOT_TODAY,
+    "SELECT COUNT(DISTINCT manual) AS n FROM refunds": NOT_TODAY,
+    "SELECT reason, COUNT(*) AS n FROM refunds WHERE manual IS NOT NULL GROUP BY reason": WRITTEN,
     "SELECT card, MAX(cents) - MIN(cents) AS range FROM payments GROUP BY card": WRITTEN,
     "SELECT card, SUM(cents) OVER (PARTITION BY card ORDER BY ts) AS total FROM payments": NOT_TODAY,
     "SELECT id, LEAD(cents) OVER (PARTITION BY card ORDER BY ts) AS later FROM payments": WRITTEN,
@@ -241,3 +244,13 @@ def test_more_than_five_within_ten_minutes_is_written_out() -> None:
     )
     assert error is not None
     assert "(n <- CNT id; user (ONCE[0,10m) (logins(id, user, host, ok) AND ok = 0))) AND n > 5" in str(error.hint)
+
+
+def test_a_column_that_no_formula_can_use_is_left_unnamed_unless_the_query_needs_it() -> None:
+    error = accepted("SELECT reason, COUNT(*) AS n FROM refunds GROUP BY reason", "sql")
+    assert error is not None
+    assert "n <- CNT id; reason (ONCE refunds(id, payment, reason, _))" in str(error.hint)
+    assert "Rows that differ only in ts or manual count as one row" in str(error.hint)
+    needed = accepted("SELECT manual, COUNT(*) AS n FROM refunds GROUP BY manual", "sql")
+    assert needed is not None
+    assert "only integers, doubles and strings, but the column manual is BOOLEAN" in str(needed.hint)

@@ -61,6 +61,9 @@ from weft.errors import SynopsisError
 MOST_TABLES: Final = 5
 """One SELECT has at most this number of tables.  Five tables have 541 weak orders, and six tables have 4,683."""
 ANSWER: Final = "answer"
+_WITHOUT_NOW: Final = (
+    "Omit --keep synopsis, or compare the ts of two tables instead: for example a.ts < b.ts - INTERVAL 1 DAY."
+)
 """The range variable for the outputs of a ``Nest``."""
 
 
@@ -158,7 +161,7 @@ def _scalars(predicate: Predicate) -> Iterator[Scalar]:
             case Plain(condition=scalar):
                 yield from _conjuncts(scalar)
             case NowFrom() | NowBefore():
-                raise _refused("the query uses NOW", "Write an interval between the ts of two tables instead.")
+                raise _refused("the query uses NOW()", _WITHOUT_NOW)
             case rows.Exists() | NotExists():
                 raise _refused("the query has a subquery", "Join the table instead of EXISTS.")
             case rows.And() | rows.Or():

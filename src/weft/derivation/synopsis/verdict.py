@@ -118,7 +118,8 @@ def _times(stored: Stored) -> str:
 def most_runs(interval: algebra.Interval) -> int:
     """Return the greatest number of runs of one row that end within the window [low, high].
 
-    Two runs are more than high - low + 1 microseconds apart, because otherwise they would be one run.
+    Times of a row that are at most high - low + 1 microseconds apart belong to the same run.  The gap between two runs
+    is therefore longer.
     """
     assert interval.high is not None
     return interval.high // (interval.high - interval.low + 2) + 1

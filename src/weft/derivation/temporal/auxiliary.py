@@ -9,8 +9,8 @@ change the view:
   full rows.
 - A predicate mentions the period set of R.  Rows with fewer columns have longer periods.
 
-Because B contains the key, each row of the auxiliary view comes from one row of R at any instant.  The maintenance of
-the auxiliary view therefore needs only the changes of R: ∇A = π_B(σ_f(∇R)) and ΔA = π_B(σ_f(ΔR))
+Because B contains the key, at each instant each row of the auxiliary view comes from exactly one row of R.  The
+maintenance of the auxiliary view therefore needs only the changes of R: ∇A = π_B(σ_f(∇R)) and ΔA = π_B(σ_f(ΔR))
 (``AuxiliaryMaintenance``).
 
 A view has at most one auxiliary view per table.  If the view reads the table twice, the auxiliary view has all columns

@@ -39,7 +39,7 @@ def find_sources(paths: Sequence[str | os.PathLike[str]], names: Mapping[Path, s
 def mail_paths(paths: Sequence[str | os.PathLike[str]]) -> Iterator[tuple[list[Path], dict[Path, str]]]:
     """Yield paths that can be read repeatedly. Also yield a dict that maps the copies of streams to the original names.
 
-    Raises NotFound and ExtractionError.
+    Raises NotFound if a path does not exist, or ExtractionError if a path cannot be read.
     """
     absolute = [Path(os.path.abspath(path)) for path in paths]
     for path in absolute:

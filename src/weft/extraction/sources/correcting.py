@@ -18,7 +18,7 @@ from weft.catalog.naming import folded
 from weft.catalog.records import TableRecord
 from weft.errors import Refused
 from weft.execution.current_rows_cache import current_rows, update_cache
-from weft.execution.history_log import log_of, record
+from weft.execution.history_log import log_of, record_one
 from weft.execution.home import OpenHome
 from weft.extraction.sources.polling import clock_of
 from weft.instants import format_instant, parse_instant
@@ -63,7 +63,7 @@ class Corrected(Brief):
 def correct(home: OpenHome, name: str, correction: Correction, *, now: int | None = None) -> Corrected:
     """Record a correction of a past period. On a replay home, ``now`` (µs UTC) replaces the clock.
 
-    Raises NotFound, ClockError, LeaseBusy and StorageError. Raises Refused for a table without a source, or an unknown
+    Raises NotFound, ClockError, LeaseBusy or StorageError. Raises Refused for a table without a source, or an unknown
     column. Raises Refused for a period that reaches into the present or starts before the recorded history. Raises
     Refused if the correction omits a column and no row is recorded for a part of the period.
     """
@@ -90,7 +90,9 @@ def _recorded(
     present = current_rows(writer, table)
     load_id = writer.loads.begin(table.table_id, "a correction", "correction", None, wall)
     writer.revisions.intend(table.table_id, load_id, begins)
-    done = record(writer, table, load_id, at_least, lambda floor: log_rows_of(there, after, floor, table.stored), None)
+    done = record_one(
+        writer, table, load_id, at_least, lambda floor: log_rows_of(there, after, floor, table.stored), None
+    )
     update_cache(writer, table.table_id, present, done.rows)
     assert done.rows is not None and done.last is not None
     bounds = (done.rows.column(name).cast(pa.int64()).to_pylist() for name in ("valid_from", "valid_to"))
@@ -109,7 +111,7 @@ def _table(writer: Writer, name: str) -> TableRecord:
         )
     if table.log is None:
         raise Refused(
-            f"{table.name} is not a tracked table",
+            f"the table {table.name!r} is not a tracked table",
             hint="Name a tracked table: only the recorded history of a source can be corrected.",
         )
     return table

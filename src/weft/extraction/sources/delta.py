@@ -32,7 +32,10 @@ _GONE: Final = ("delete", "update_preimage")
 
 
 def columns_of_delta(path: Location, chosen: Chosen) -> Columns:
-    """Return a Delta table's columns. Raises NotFound and ExtractionError. Raises Refused if the feed is off."""
+    """Return a Delta table's columns.
+
+    Raises NotFound if the table does not exist, ExtractionError if it cannot be read, or Refused if its feed is off.
+    """
     return _columns(_telling(path), chosen, str(path))
 
 

@@ -169,7 +169,11 @@ def _instant(time: Any, scale: int = 1) -> int | str | None:
 
 
 def columns_of_feed(path: Path, table: str | None, chosen: Chosen) -> tuple[tuple[str, DataType], ...]:
-    """Return the columns of a feed, inferred from all of its changes. Raises Refused, ExtractionError and NotFound."""
+    """Return the columns of a feed, inferred from all of its changes.
+
+    Raises NotFound if the file does not exist, ExtractionError if it cannot be read, or Refused if a column is not
+    allowed.
+    """
     Mark.of(path)
     name = printable(str(path))
     with _opened(path, 0, None) as stream, connect() as connection:
@@ -196,7 +200,7 @@ def extent_of_feed(path: Path, seen: Sequence[Mapping[str, Any]]) -> FeedExtent:
     """Return the part of a feed that a poll of all its sources reads. ``seen`` contains the position of each source.
 
     The last named transaction may be incomplete. The last transaction is therefore read only if the file has not grown
-    since the last poll. Raises NotFound and ExtractionError.
+    since the last poll. Raises NotFound if the file does not exist, or ExtractionError if it cannot be read.
     """
     file_mark = Mark.of(path)
     mark = (file_mark.size, file_mark.modified_ns)

@@ -1,8 +1,8 @@
 """Poll a source: compare its rows with the open rows of its table, and record the difference as one transaction.
 
-All changes have the same time and are stored by one Delta commit. A poll that died can be repeated, because its stored
-changes are no longer part of the difference (design law 6). If a source cannot be read completely, the poll changes
-nothing, and the catalog records the reason.
+All changes have the same time and are stored by one Delta commit. An interrupted poll can be
+repeated: the next poll compares the source with the changes that are already stored (design law 6). If a source cannot
+be read completely, the poll changes nothing, and the catalog records the reason.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from weft.catalog.records import TableRecord
 from weft.catalog.sources import SourceRecord, chosen_columns, renamed_columns
 from weft.errors import ClockError, Conflict, ExtractionError, LeaseBusy, LeaseLost, WeftError
 from weft.execution.current_rows_cache import current_rows, update_cache
-from weft.execution.history_log import Recorded, record
+from weft.execution.history_log import Recorded, record_one
 from weft.execution.home import OpenHome
 from weft.extraction.batches import Progress
 from weft.extraction.sources.poll_feed import record_feed, same_feed
@@ -51,7 +51,7 @@ def poll_feed(
     Other sources of the same change feed are polled, too, because a transaction may change several tables. The result
     for the named source comes first.
 
-    Raises NotFound, ClockError, LeaseBusy and StorageError. Raises ExtractionError or Refused if a source is
+    Raises NotFound, ClockError, LeaseBusy or StorageError. Raises ExtractionError or Refused if a source is
     incomplete, has become empty, repeats a key, or has other columns.
     """
     settle_polls(home)
@@ -166,7 +166,7 @@ def _record(
         return Recorded(0, 0), open_rows
     at = home.clock()
     load_id = writer.loads.begin(table.table_id, source.location, "poll", None, at)
-    done = record(
+    done = record_one(
         writer, table, load_id, at_least, lambda floor: change_at(ended, begun, floor, table.stored), snapshot.seen
     )
     update_cache(writer, table.table_id, there, done.rows)

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qs, urlsplit
 
 from weft.algebra.schema import STRING, DataType, TableSchema
+from weft.configuration.postgres_uri import PASSWORD_PLACES, SCHEMES, has_password
 from weft.errors import ExtractionError, NotFound, Refused
 from weft.extraction.batches import Progress
 from weft.extraction.files.columns import check_names, chosen_of
@@ -21,7 +21,6 @@ from weft.storage.type_table import TYPES
 if TYPE_CHECKING:
     import psycopg
 
-SCHEMES: Final = ("postgresql://", "postgres://")
 _PATIENCE_SECONDS: Final = 10
 _AT_ONCE: Final = 10_000
 _SETTINGS: Final = (
@@ -46,16 +45,20 @@ def check_uri(uri: str) -> str:
     """Return the URI. Raise Refused if ``uri`` is not a PostgreSQL URI or contains a password."""
     if not uri.startswith(SCHEMES):
         raise Refused("this is not a PostgreSQL URI", hint="Write, for example, postgresql://anna@db.example/shop.")
-    if urlsplit(uri).password is not None or "password" in parse_qs(urlsplit(uri).query):
+    if has_password(uri):
         raise Refused(
             "the URI contains a password, which the catalog would store",
-            hint="Omit the password in the URI, and put it into ~/.pgpass or the environment variable PGPASSWORD.",
+            hint=f"Omit the password in the URI, and put it into {PASSWORD_PLACES}.",
         )
     return uri
 
 
 def columns_of_postgres(uri: str, table: str | None, chosen: Chosen) -> Columns:
-    """Return the columns of the table (``name`` or ``schema.name``). Raises NotFound, ExtractionError and Refused."""
+    """Return the columns of the table (``name`` or ``schema.name``).
+
+    Raises NotFound if the table does not exist, ExtractionError if the server cannot be read, or Refused if ``table``
+    is None or a column is not allowed.
+    """
     if table is None:
         raise Refused("--table is missing: a database can have several tables", hint="Write --table public.staff.")
     with _reading(uri) as connection:
@@ -129,7 +132,10 @@ def identified(table: str) -> Any:
 
 
 def columns_in(connection: psycopg.Connection[Any], table: str, uri: str) -> Columns:
-    """Return the columns of the table with their types. Raises NotFound and Refused."""
+    """Return the columns of the table with their types.
+
+    Raises NotFound if the table does not exist, or Refused if a column has a name that Weft does not allow.
+    """
     named = identified(table).as_string(connection)
     rows = connection.execute(_COLUMNS, [named]).fetchall()
     if not rows:
@@ -145,7 +151,8 @@ def replicated_columns(
 ) -> tuple[int, Mapping[str, str], Columns]:
     """Return the OID of a replicated table, the PostgreSQL type of each column, and the columns.
 
-    Generated columns are excluded, because logical decoding does not publish them. Raises NotFound and Refused.
+    Generated columns are excluded, because logical decoding does not publish them. Raises the errors of
+    ``columns_in``.
     """
     columns_there = columns_in(connection, table, uri)
     rows = connection.execute(

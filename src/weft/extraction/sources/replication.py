@@ -77,7 +77,7 @@ class _Followed:
     def is_fresh(self) -> bool:
         """True if the table needs a snapshot: it is new, or has columns that no recorded poll has read.
 
-        A poll that died may have added columns without recording their values.
+        An interrupted poll may have added columns without recording their values.
         """
         return "place" not in self.seen or not self.types.keys() <= self.seen["types"].keys()
 

@@ -66,7 +66,10 @@ class Mark:
 
     @classmethod
     def of(cls, path: Path) -> Mark:
-        """Return the mark of a regular file. Raises NotFound and ExtractionError."""
+        """Return the mark of a regular file.
+
+        Raises NotFound if the file does not exist, or ExtractionError if it cannot be read.
+        """
         try:
             with opened(path) as file:
                 stat = os.fstat(file.fileno())
@@ -94,7 +97,7 @@ def columns_of_file(
 
 
 def is_unchanged(path: Path, seen: Mapping[str, Any]) -> bool:
-    """Return whether the file has the same bytes as at the last poll. Raises NotFound and ExtractionError."""
+    """Return whether the file has the same bytes as at the last poll. Raises the errors of ``Mark.of``."""
     Mark.of(path)
     return "sha256" in seen and digest(path) == seen["sha256"]
 

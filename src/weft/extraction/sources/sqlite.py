@@ -25,7 +25,8 @@ from weft.storage.local_sql import connect, quoted
 def columns_of_sqlite(path: Path, table: str | None, chosen: Chosen) -> tuple[str, Columns]:
     """Return the name and the columns of the table. If ``table`` is None, the database must have only one table.
 
-    Raises NotFound, ExtractionError and Refused.
+    Raises NotFound if the file does not exist, ExtractionError if it cannot be read, or Refused if the database has no
+    such table or columns.
     """
     with _reading(path) as connection:
         name = _table(connection, table, path)

@@ -2,8 +2,8 @@
 
 SQL functions read the committed transactions in the slot, up to the end of the WAL.
 
-*Peek, record, then advance*: messages stay in the slot until the catalog has recorded them. A poll that died can
-therefore be repeated. The LSN in the source's ``seen`` shows which transactions are already recorded.
+*Peek, record, then advance*: messages stay in the slot until the catalog has recorded them. An interrupted poll
+can therefore be repeated. The LSN in the source's ``seen`` shows which transactions are already recorded.
 """
 
 from __future__ import annotations
@@ -42,7 +42,11 @@ def slot_options(home_id: str, uri: str, slot: str | None, publication: str | No
 
 
 def columns_of_server(uri: str, table: str | None, chosen: Chosen) -> Columns:
-    """Return the published columns of a table. Raises NotFound, ExtractionError and Refused."""
+    """Return the published columns of a table.
+
+    Raises NotFound if the table does not exist, ExtractionError if the server cannot be read, or Refused if the
+    server or a column is unsuitable.
+    """
     if table is None:
         raise Refused("--table is missing: a database can have several tables", hint="Write --table public.staff.")
     with connected(check_uri(uri)) as connection:

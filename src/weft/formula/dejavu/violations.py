@@ -104,5 +104,5 @@ def _unsafe(written: Named, text: str) -> FormulaError:
         text,
         written.at,
         f"the property {written.name} has no equivalent with finitely many values",
-        "quantify over seen values (forall, exists), or remove the intervals from the parts about unseen values",
+        "Quantify over seen values (forall, exists), or remove the intervals from the parts about unseen values.",
     )

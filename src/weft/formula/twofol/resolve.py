@@ -21,8 +21,8 @@ from weft.formula.twofol.twofol_parser import LENGTH, parsed
 from weft.formula.types import settled
 
 _BIND: Final = (
-    "put EXISTS TIME t. … around the formula, or write NOW for the time point: an answer belongs to the present "
-    "time point"
+    "Put EXISTS TIME t. … around the formula, or write NOW for the time point: an answer belongs to the present "
+    "time point."
 )
 
 
@@ -61,8 +61,8 @@ class _Lowering(Lowering):
 
     def _temporal_operator(self, at: int, name: str) -> Exception:
         hint = (
-            "write the operator with time points: EXISTS TIME t. t < NOW AND …; or write the formula in µTL "
-            "(--language mutl)"
+            "Write the operator with time points: EXISTS TIME t. t < NOW AND …. Or write the formula in µTL "
+            "(--language mutl)."
         )
         return self.refused(
             at, f"{name} is an operator of temporal logic, but formulas of this language name time points", hint
@@ -122,8 +122,8 @@ def _require_sorts(tree: Formula, written: Written, lowering: _Lowering) -> None
                     raise lowering.refused(
                         _place(written, output.name),
                         f"{function} of time points is not supported",
-                        "to count time points, write CNT; for the last time point, write NOT EXISTS TIME s. "
-                        "t < s AND …",
+                        "To count time points, write CNT. For the last time point, write NOT EXISTS TIME s. "
+                        "t < s AND ….",
                     )
             case _:
                 continue

@@ -1,4 +1,4 @@
-"""Render conjunctions and differences of relations over time points as SQL (``points`` defines the relations).
+"""Render conjunctions and differences of relations over time points as SQL (``steps`` defines the relations).
 
     Q1 ∧ Q2     joined:  rows equal in the shared variables, at the shared time points, with counts multiplied
     Q1 ∧ ¬Q2    without: the counts of Q1 minus the counts of Q2, at least 0
@@ -13,13 +13,15 @@ from typing import Final, TypeAlias
 from typing import Literal as OneOf
 
 from weft.algebra.formula import Variable
-from weft.sql.points import PERIOD, Dialect, Extent, Steps, agreeing, columns_of, conjunction
-from weft.sql.sweeping import listed, over
+from weft.period_sql.axis import POINTS, conjunction, listed, over
+from weft.period_sql.dialect import Dialect
+from weft.period_sql.steps import PERIOD, Extent, Steps, agreeing
+from weft.period_sql.sweep import Sweep
 
 Multiplied: TypeAlias = OneOf["times", "least"]
 """The way to combine two counts in a conjunction: by the product ("times") or the minimum ("least")."""
-OVERLAP: Final = ("a.from_tp < b.to_tp", "b.from_tp < a.to_tp")
-_SHARED: Final = ("GREATEST(a.from_tp, b.from_tp) AS from_tp", "LEAST(a.to_tp, b.to_tp) AS to_tp")
+_OVERLAP: Final = POINTS.overlap("ab")
+_COMMON: Final = POINTS.common("ab")
 
 
 def joined(
@@ -36,10 +38,10 @@ def joined(
     if left.points and set(right.variables) <= set(left.variables):
         heads = listed(_values(left, right, variables), count, "a.from_tp", "a.to_tp")
         return f"SELECT {heads} FROM {containing(left, right, 'a.from_tp', dialect)} WHERE a.from_tp < b.to_tp"
-    heads = listed(_values(left, right, variables), count, _SHARED)
+    heads = listed(_values(left, right, variables), count, _COMMON)
     if set(left.variables) == set(right.variables):
         return _one_to_one(left, right, heads, dialect)
-    met = conjunction([*agreeing(left, right), *OVERLAP])
+    met = conjunction([*agreeing(left, right), *_OVERLAP])
     return f"SELECT {heads} FROM {left.source} AS a JOIN {right.source} AS b ON {met}"
 
 
@@ -63,9 +65,9 @@ def containing(
     ``at < to_tp``.  If ``kind`` is LEFT and no period has started, the columns of ``right`` are NULL.
     """
     met = [*agreeing(left, right, outer, inner), f"{at} >= {inner}.from_tp"]
-    if not dialect.latest:
+    if not dialect.asof:
         met.append(f"{at} < {inner}.to_tp")
-    how = f"{'ASOF ' if dialect.latest else ''}{kind} JOIN"
+    how = f"{'ASOF ' if dialect.asof else ''}{kind} JOIN"
     return f"{left.source} AS {outer} {how} {right.source} AS {inner} ON {conjunction(met)}"
 
 
@@ -74,7 +76,12 @@ def without(left: Steps, right: Steps, extent: Extent, dialect: Dialect) -> str:
 
     If Q1 is not counted, each answer of Q1 has the count 1, and a matching answer of Q2 removes the answer.
     """
-    return _points_without(left, right, dialect) if left.points else _periods_without(left, right, extent)
+    if left.points:
+        return _points_without(left, right, dialect)
+    if set(left.variables) == set(right.variables):
+        others, counts = right.ordered(left.variables).source, (left.count(), right.count())
+        return Sweep(POINTS, dialect).subtracted(left.source, others, len(left.variables), counts)
+    return _periods_without(left, right, extent)
 
 
 def _points_without(left: Steps, right: Steps, dialect: Dialect) -> str:
@@ -94,8 +101,8 @@ def _periods_without(left: Steps, right: Steps, extent: Extent) -> str:
     if left.counted:
         held = f"SELECT {listed(right.values(), f'{right.count()} AS n', PERIOD)} FROM {right.source}"
         others = f"{held} UNION ALL SELECT {listed(right.values(), '0 AS n', PERIOD)} FROM ({others}) AS gaps"
-    met = [*agreeing(left, right), *OVERLAP, *(["a.n > b.n"] if left.counted else [])]
-    heads = listed(left.values("a"), ["a.n - b.n AS n"] if left.counted else [], _SHARED)
+    met = [*agreeing(left, right), *_OVERLAP, *(["a.n > b.n"] if left.counted else [])]
+    heads = listed(left.values("a"), ["a.n - b.n AS n"] if left.counted else [], _COMMON)
     near = f"SELECT {heads} FROM {left.source} AS a JOIN ({others}) AS b ON {conjunction(met)}"
     untouched = listed(left.values("a"), ["a.n"] if left.counted else [], "a.from_tp", "a.to_tp")
     same = conjunction(agreeing(left, right))
@@ -118,7 +125,7 @@ def gaps(steps: Steps, extent: Extent) -> str:
 
 def _values(left: Steps, right: Steps, variables: tuple[Variable, ...]) -> list[str]:
     sources = (left.column(each, "a") if each in left.variables else right.column(each, "b") for each in variables)
-    return [f"{source} AS {name}" for source, name in zip(sources, columns_of(len(variables)), strict=True)]
+    return [f"{source} AS {name}" for source, name in zip(sources, POINTS.columns(len(variables)), strict=True)]
 
 
 def _count(left: Steps, right: Steps, multiplied: Multiplied) -> list[str]:

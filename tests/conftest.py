@@ -14,6 +14,7 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from delta_spark import DeltaSpark
     from postgresql_server import Server
 
 CANARY = "canary-5e1f0b6c"
@@ -84,6 +85,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     os.environ["WEFT_CANARY"] = CANARY
     yield spark_session(tmp_path_factory.mktemp("spark-log"))
     stop_session()
+
+
+@pytest.fixture(scope="session")
+def other_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeltaSpark]:
+    """Another program: a Spark with Delta Lake in a process of its own."""
+    from delta_spark import delta_spark
+
+    with delta_spark(tmp_path_factory.mktemp("other-spark")) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

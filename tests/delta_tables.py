@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pytest
 from deltalake import CommitProperties, Transaction, write_deltalake
+
+from weft.storage.table import Commit, Fence, Table
 
 
 def write_table(path: Path, instants: list[int], app_id: str = "weft-table-1", number: int = 1) -> None:
@@ -42,3 +47,18 @@ def commit_file(table: Path, version: int) -> Path:
 
 def newest_data_file(table: Path) -> Path:
     return max(table.glob("*.parquet"), key=lambda file: file.stat().st_mtime_ns)
+
+
+def before_commit(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """``act`` happens once, between the opening of a handle and the commit through it."""
+    through = Table._commit
+
+    def late(table: Table, fence: Fence, write: Callable[[Any], None], *given: Any) -> Commit:
+        def acted(handle: Any) -> None:
+            act()
+            write(handle)
+
+        monkeypatch.setattr(Table, "_commit", through)
+        return through(table, fence, acted, *given)
+
+    monkeypatch.setattr(Table, "_commit", late)

@@ -16,7 +16,7 @@ from weft.catalog import layout
 from weft.execution.append_rows import append
 from weft.location import Location
 from weft.storage.columns import arrow_type
-from weft.storage.delta_log import has_commits
+from weft.storage.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -85,7 +85,7 @@ def stored_rows(weft: Weft, table: str) -> list[Row]:
 
 def delta_rows(folder: Path, columns: Sequence[str]) -> list[Row]:
     """Return some columns of a Delta table, sorted. Return an empty list if the table does not exist."""
-    if not has_commits(Location.of(folder)):
+    if not Table(Location.of(folder)).exists():
         return []
     data = DeltaTable(folder).to_pyarrow_table(columns=list(columns))
     rows = zip(*(data.column(name).to_pylist() for name in columns), strict=True)

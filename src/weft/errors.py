@@ -116,6 +116,10 @@ class StorageError(WeftError):
     """Stored data is damaged or missing."""
 
 
+class FilesRemoved(StorageError):
+    """A file was removed from its table and deleted while it was being read. Nothing is damaged: read again."""
+
+
 class ExecutionError(WeftError):
     """Spark, Java or Delta failed."""
 

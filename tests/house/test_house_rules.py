@@ -109,7 +109,9 @@ def test_only_the_clock_reads_the_clock() -> None:
 
 
 # These modules read and write the data of a home. Other modules may have local files.
-DATA_PARTS = [path for path in SOURCES if re.search("weft/(storage/|execution/|extraction/quarantine)", str(path))]
+DATA_PARTS = [
+    path for path in SOURCES if re.search("weft/(storage/|writing/|execution/|extraction/quarantine)", str(path))
+]
 FILE_MODULES = {"pathlib", "shutil", "fcntl", "glob", "tempfile", "io"}
 OF_THE_PROCESS = {"environ", "getpid", "kill", "cpu_count"}
 # The folder of a home contains its catalog and Spark's log. The folders of arrangements and open rows contain no data.

@@ -57,7 +57,7 @@ def test_kills_and_restarts_lose_nothing_and_repeat_nothing(
     database_server.restart()
     pipeline.run(home, sources, "load_more")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("weft.execution.outputs.failpoint", once_at("tick.computed", database_server.restart))
+        patch.setattr("weft.writing.outputs.failpoint", once_at("tick.computed", database_server.restart))
         pipeline.run(home, sources, "second_tick")  # no transaction is open while a tick computes
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("weft.execution.tick.failpoint", once_at("tick.planned", database_server.stop))

@@ -126,7 +126,19 @@ def test_every_failpoint_is_killed_at() -> None:
     # test_replacement_preview.py, unit/extraction/test_sources.py and test_many_rejected.py,
     # unit/delivery/test_mail_failures.py, test_delta.py, test_digest.py, test_webhook.py and test_program.py.
     others = ("arrangement.", "cleaning.", "commit.", "compaction.", "delta.", "digest.", "discard.", "exec.")
-    others = (*others, "location.", "mail.", "replace.", "source.", "synopsis.", "table.", "undo.", "view.", "webhook.")
+    others = (
+        *others,
+        "location.",
+        "mail.",
+        "purge.",
+        "replace.",
+        "source.",
+        "synopsis.",
+        "table.",
+        "undo.",
+        "view.",
+        "webhook.",
+    )
     names = {name for name in names if not name.startswith(others)}
     assert names == set().union(*(kill.names for kill in KILLS))
     assert len(set().union(*(kill.names for kill in KILLS if not kill.slow))) >= 8

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,20 +15,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from delta_spark import DeltaSpark
 from weft.algebra.schema import DataType
 from weft.catalog import layout, open_catalog
 from weft.errors import LeaseLost
-from weft.execution import outputs
-from weft.execution.outputs import Outputs, TickOutput
 from weft.instants import FIRST_INSTANT, LAST_INSTANT
 from weft.location import Location
 from weft.storage.columns import INSTANT, arrow_type
-from weft.storage.commit import append_rows, require_table
 from weft.storage.compaction import commit_rewritten, rewrite
-from weft.storage.delta_log import commit_actions, commit_file, delta_snapshot, transaction_version
-from weft.storage.fence import find_version
 from weft.storage.ledger import added_by_query, require_ledger
 from weft.storage.statistics import COLUMNS_PROPERTY, named_columns
+from weft.storage.table import Fence, Table
+from weft.writing.outputs import Outputs, TickOutput
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,89 +51,94 @@ ROWS = pa.table([pa.array([*held, None], SCHEMA.types[n]) for n, held in enumera
 PROPERTIES = {COLUMNS_PROPERTY: named_columns(["c11"]), "delta.appendOnly": "true"}
 
 
-def test_every_type_is_read_as_it_was_written_by_either(spark: SparkSession, tmp_path: Path) -> None:
+def version_of(table: Location, number: int) -> int | None:
+    found = Table(table).find("a", number)
+    return None if found is None else found.version
+
+
+def texts(rows: pa.Table) -> list[str]:
+    """Return the rows as texts, because NaN does not equal itself."""
+    return list(map(str, rows.cast(SCHEMA).to_pylist()))
+
+
+def read_by_weft(spark: SparkSession, file: Location) -> list[str]:
+    """Return the rows of a file as Weft's Spark reads them."""
+    schema = ", ".join(f"c{n} {kind}" for n, kind in enumerate(VALUES))
+    return texts(spark.read.schema(schema).parquet(file.spark).toArrow())
+
+
+def test_every_type_is_read_as_it_was_written_by_either(
+    spark: SparkSession, other_spark: DeltaSpark, tmp_path: Path
+) -> None:
     table = Location.of(tmp_path / "t")
-    require_table(table, SCHEMA, PROPERTIES)
-    append_rows(table, ROWS, "a", 1)
-    frame = spark.read.format("delta").load(table.spark)
-    assert [field.dataType.simpleString().upper() for field in frame.schema.fields] == list(VALUES)
-    for source in (frame, spark.read.schema(frame.schema).parquet(delta_snapshot(table).files[0].location.spark)):
-        assert str(source.toArrow().cast(SCHEMA).to_pylist()) == str(ROWS.to_pylist())  # NaN does not equal itself
+    Table(table).ensure(SCHEMA, PROPERTIES)
+    Table(table).append(ROWS, Fence("a", 1))
+    assert other_spark.types(table.spark) == list(VALUES)
+    rows = other_spark.read(table.spark)
+    assert texts(rows) == texts(ROWS) == read_by_weft(spark, Table(table).snapshot().files[0].location)
     # The row of Spark, then the row of delta-rs, then the statistics of both.
-    options = {"txnAppId": "a", "txnVersion": "2"}
-    frame.limit(1).write.format("delta").mode("append").options(**options).save(table.spark)
-    assert transaction_version(table, "a") == 2
-    append_rows(table, ROWS.slice(3), "a", 3)
-    assert spark.read.format("delta").load(table.spark).count() == 6
-    for file in delta_snapshot(table).files:
+    other_spark.append(table.spark, rows.slice(0, 1), {"txnAppId": "a", "txnVersion": "2"})
+    assert Table(table).number("a") == 2
+    Table(table).append(ROWS.slice(3), Fence("a", 3))
+    assert len(other_spark.read(table.spark)) == 6
+    for file in Table(table).snapshot().files:
         assert set(file.least) <= {"c11"}
     wanted = f"c11 = timestamp_micros({LAST_INSTANT})"
-    assert spark.read.format("delta").load(table.spark).where(wanted).count() >= 1  # Delta skips files by statistics
+    assert len(other_spark.read(table.spark, where=wanted)) >= 1  # Delta skips files by statistics
 
 
-def test_a_column_that_came_later_has_statistics_from_either(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_column_that_came_later_has_statistics_from_either(other_spark: DeltaSpark, tmp_path: Path) -> None:
     table = Location.of(tmp_path / "t")
     narrow, wide = pa.schema([("ts", INSTANT)]), pa.schema([("ts", INSTANT), ("a.b", INSTANT)])
-    require_table(table, narrow, {COLUMNS_PROPERTY: named_columns(["ts"])})
-    append_rows(table, pa.table({"ts": [1]}, schema=narrow), "a", 1)
-    require_table(table, wide, {COLUMNS_PROPERTY: named_columns(["ts", "a.b"])})
-    append_rows(table, pa.table({"ts": [2], "a.b": [-7]}, schema=wide), "a", 2)
-    found = spark.read.format("delta").load(table.spark)
-    assert sorted(map(tuple, found.selectExpr("unix_micros(ts)", "unix_micros(`a.b`)").collect()), key=str) == [
-        (1, None),
-        (2, -7),
-    ]
-    spark.createDataFrame(pa.table({"ts": [3], "a.b": [9]}, schema=wide)).write.format("delta").mode("append").save(
-        table.spark
-    )
-    bounds = [(file.least["ts"], file.greatest.get("a.b")) for file in delta_snapshot(table).files]
+    Table(table).ensure(narrow, {COLUMNS_PROPERTY: named_columns(["ts"])})
+    Table(table).append(pa.table({"ts": [1]}, schema=narrow), Fence("a", 1))
+    Table(table).ensure(wide, {COLUMNS_PROPERTY: named_columns(["ts", "a.b"])})
+    Table(table).append(pa.table({"ts": [2], "a.b": [-7]}, schema=wide), Fence("a", 2))
+    found = other_spark.read(table.spark, "unix_micros(ts) AS ts", "unix_micros(`a.b`) AS ab")
+    assert sorted(map(tuple, map(dict.values, found.to_pylist())), key=str) == [(1, None), (2, -7)]
+    other_spark.append(table.spark, pa.table({"ts": [3], "a.b": [9]}, schema=wide))
+    bounds = [(file.least["ts"], file.greatest.get("a.b")) for file in Table(table).snapshot().files]
     assert sorted(bounds, key=str) == [(0, -1), (0, 999), (0, None)]
 
 
-def test_a_checkpoint_of_either_is_read_by_the_other(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_checkpoint_of_either_is_read_by_the_other(other_spark: DeltaSpark, tmp_path: Path) -> None:
     table = Location.of(tmp_path / "t")
-    require_table(table, SCHEMA, {**PROPERTIES, "delta.checkpointInterval": "3"})
+    Table(table).ensure(SCHEMA, {**PROPERTIES, "delta.checkpointInterval": "3"})
     for number in range(1, 9, 2):
-        append_rows(table, ROWS, "a", number)
-        options = {"txnAppId": "a", "txnVersion": str(number + 1)}
-        frame = spark.createDataFrame(ROWS).coalesce(1)
-        frame.write.format("delta").mode("append").options(**options).save(table.spark)
-        assert find_version(table, "a", number + 1) == number + 1
+        Table(table).append(ROWS, Fence("a", number))
+        other_spark.append(table.spark, ROWS, {"txnAppId": "a", "txnVersion": str(number + 1)})
+        assert version_of(table, number + 1) == number + 1
     written = [name for name in (table / "_delta_log").names() if "checkpoint.parquet" in name]
     assert len(written) >= 3
-    assert spark.read.format("delta").load(table.spark).count() == delta_snapshot(table).rows == 32
+    assert len(other_spark.read(table.spark)) == Table(table).snapshot().rows == 32
 
 
-def test_files_of_either_that_became_one_are_read_and_added_to_by_both(spark: SparkSession, tmp_path: Path) -> None:
+def test_files_of_either_that_became_one_are_read_and_added_to_by_both(
+    spark: SparkSession, other_spark: DeltaSpark, tmp_path: Path
+) -> None:
     table = Location.of(tmp_path / "t")
-    require_table(table, SCHEMA, PROPERTIES)
+    Table(table).ensure(SCHEMA, PROPERTIES)
     for number in range(1, 5, 2):
-        append_rows(table, ROWS, "a", number)
-        options = {"txnAppId": "a", "txnVersion": str(number + 1)}
-        frame = spark.createDataFrame(ROWS).coalesce(1)
-        frame.write.format("delta").mode("append").options(**options).save(table.spark)
-    read = spark.read.format("delta").load(table.spark)
-    before = sorted(map(str, read.toArrow().cast(SCHEMA).to_pylist()))
-    assert before == sorted(map(str, ROWS.to_pylist() * 4))
+        Table(table).append(ROWS, Fence("a", number))
+        other_spark.append(table.spark, ROWS, {"txnAppId": "a", "txnVersion": str(number + 1)})
+    before = sorted(texts(other_spark.read(table.spark)))
+    assert before == sorted(texts(ROWS) * 4)
     for turn in (1, 2):
-        new = rewrite(table, delta_snapshot(table).files, ["c11"])
+        new = rewrite(Table(table), Table(table).snapshot().files, ["c11"])
         assert new is not None
-        version = commit_rewritten(table, new, turn, 0)
+        committed = commit_rewritten(Table(table), new, turn, 0)
+        assert committed is not None
+        version = committed.version
         assert version == 2 * turn + 3
-        (one,) = delta_snapshot(table).files
-        found = spark.read.format("delta").load(table.spark)
-        assert sorted(map(str, found.toArrow().cast(SCHEMA).to_pylist())) == before
-        straight = spark.read.schema(found.schema).parquet(one.location.spark)
-        assert sorted(map(str, straight.toArrow().cast(SCHEMA).to_pylist())) == before
-        changes = [a for a in commit_actions(commit_file(table, version)) if "add" in a or "remove" in a]
+        (one,) = Table(table).snapshot().files
+        assert sorted(texts(other_spark.read(table.spark))) == before
+        assert sorted(read_by_weft(spark, one.location)) == before
+        changes = [a for a in Table(table).entry(version).actions if "add" in a or "remove" in a]
         assert not any(each.get("add", each.get("remove"))["dataChange"] for each in changes)
-        options = {"txnAppId": "a", "txnVersion": str(turn + 4)}
-        spark.createDataFrame(ROWS.slice(0, 1)).write.format("delta").mode("append").options(**options).save(
-            table.spark
-        )
-        before = sorted([*before, str(ROWS.slice(0, 1).to_pylist()[0])])
-        assert find_version(table, "a", turn + 4) == version + 1
-        assert find_version(table, "a", 4) == 4
+        other_spark.append(table.spark, ROWS.slice(0, 1), {"txnAppId": "a", "txnVersion": str(turn + 4)})
+        before = sorted([*before, *texts(ROWS.slice(0, 1))])
+        assert version_of(table, turn + 4) == version + 1
+        assert version_of(table, 4) == 4
 
 
 def answers(*ordinals: int) -> pa.Table:
@@ -150,18 +154,22 @@ def answers(*ordinals: int) -> pa.Table:
     )
 
 
+def by_spark(spark: SparkSession, rows: pa.Table) -> Callable[[Location], None]:
+    return lambda folder: spark.createDataFrame(rows).coalesce(1).write.parquet(folder.spark)
+
+
 @pytest.mark.parametrize("by_spark_first", [False, True])
 def test_a_tick_s_output_is_fenced_whoever_wrote_before(
-    spark: SparkSession, tmp_path: Path, by_spark_first: bool
+    spark: SparkSession, other_spark: DeltaSpark, tmp_path: Path, by_spark_first: bool
 ) -> None:
     catalog = open_catalog(tmp_path / "home", create=True, clock="replay", at=1)
     writer = catalog.writer("tick", "one", 1)
-    data = require_ledger(writer.data)
-    ways: list[Any] = [lambda rows: rows, lambda rows: spark.createDataFrame(rows).coalesce(1)]
+    ledger = require_ledger(writer.data)
+    ways: list[Any] = [lambda rows: rows, lambda rows: by_spark(spark, rows)]
     first, second = reversed(ways) if by_spark_first else ways
 
     def commit(tick: int, rows: Any) -> int:
-        return Outputs(writer, tick, again=False)._commit(TickOutput("ledger", layout.LEDGER, rows), data)
+        return Outputs(writer, tick, again=False)._commit(TickOutput("ledger", layout.LEDGER, rows)).version
 
     assert commit(5, first(answers(1, 2))) == 1
     assert commit(6, second(answers(3))) == 2
@@ -174,27 +182,23 @@ def test_a_tick_s_output_is_fenced_whoever_wrote_before(
                 commit(stale, way(answers(9)))
     assert left.names() == []
     assert {n: added_by_query(writer.data, n)[1].rows for n in (1, 2, 3)} == {1: 2, 2: 1, 3: 1}
-    found = spark.read.format("delta").load(data.spark).toArrow().sort_by("ordinal")
+    found = other_spark.read(ledger.place.spark).sort_by("ordinal")
     assert found.column("row").to_pylist() == [["x", None]] * 4
     assert found.column("ordinal").to_pylist() == [1, 2, 3, 4]
     catalog.close()
 
 
-def test_files_of_another_writer_are_not_committed(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_of_another_writer_are_not_committed(spark: SparkSession, tmp_path: Path) -> None:
     """A writer that was thought dead continues to write."""
     catalog = open_catalog(tmp_path / "home", create=True, clock="replay", at=1)
     writer = catalog.writer("tick", "one", 1)
-    data = require_ledger(writer.data)
-    append = outputs.append_files
+    require_ledger(writer.data)
 
-    def late(table: Location, folder: Location, app: str, number: int) -> int:
+    def written(folder: Location) -> None:
         pq.write_table(answers(8, 9), (writer.data / layout.WRITING / "part-00000-other.parquet").uri)
-        return append(table, folder, app, number)
+        by_spark(spark, answers(1, 2))(folder)
 
-    monkeypatch.setattr(outputs, "append_files", late)
-    given = TickOutput("ledger", layout.LEDGER, spark.createDataFrame(answers(1, 2)).coalesce(1))
-    version = Outputs(writer, 5, again=False)._commit(given, data)
+    given = TickOutput("ledger", layout.LEDGER, written)
+    version = Outputs(writer, 5, again=False)._commit(given).version
     assert added_by_query(writer.data, version)[1].rows == 2
     catalog.close()

@@ -12,7 +12,7 @@ import pytest
 from every_instant import Timeline
 from replayed import DAY, HOUR, START, answers, answers_table, first_instants, load, replay_home
 from weft.api import Weft
-from weft.execution import outputs as outputs_module
+from weft.writing import outputs as outputs_module
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,8 +18,9 @@ from weft.catalog import Catalog, Writer, open_catalog
 from weft.catalog.records import Choice, TableRecord
 from weft.errors import ClockError, LeaseLost
 from weft.execution import append_rows
-from weft.execution.append_rows import Appended, append, settle
-from weft.storage.delta_log import delta_snapshot
+from weft.execution.append_rows import Appended, append
+from weft.storage.table import Table
+from weft.writing.reserved import commit, settle
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -137,7 +138,7 @@ def test_own_times_become_ts_in_any_order_and_f_is_the_least(replay: Store) -> N
 
 def test_a_batch_is_one_file_in_order_of_ts(replay: Store) -> None:
     replay.append(("c", "g", 1, 30), ("a", "g", 2, 10), ("b", "g", 3, 20))
-    (file,) = delta_snapshot(replay.writer.data / replay.table.path).files
+    (file,) = Table(replay.writer.data / replay.table.path).snapshot().files
     stored = pq.read_table(file.location.uri)
     assert stored.column("msgid").to_pylist() == ["a", "b", "c"]
     assert file.rows == 3
@@ -204,7 +205,7 @@ def test_dead_after_reserving_nothing_is_there_and_the_late_writer_is_fenced(
     monkeypatch.setattr(old, "check", lambda: None)
     stamped = append_rows._stamp(replay.batch(("b", "g", 1, 2)), replay.table, left.floor, NOW)
     with pytest.raises(LeaseLost, match="another writer"):
-        append_rows.commit_rows(old, replay.writer.data / replay.table.path, stamped, left)
+        commit(old, replay.table, stamped, left)
     assert [row[0] for row in replay.rows()] == ["a"]
 
 

@@ -20,7 +20,7 @@ from weft.cli.server.server import _log_to
 from weft.location import Location
 from weft.runtime.doctor import Check, examine
 from weft.schedule.runner import ticking_alone
-from weft.storage import commit
+from weft.storage import table as table_module
 
 OWNER, GROUP = (0o700, 0o600), (0o2770, 0o660)
 
@@ -34,7 +34,7 @@ def umask(request: pytest.FixtureRequest) -> Iterator[int]:
 
 @pytest.fixture(autouse=True)
 def frequent_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(commit.PROPERTIES, "delta.checkpointInterval", "2")
+    monkeypatch.setitem(table_module.PROPERTIES, "delta.checkpointInterval", "2")
 
 
 def modes(folder: Path, *left: Path) -> dict[str, str]:

@@ -338,10 +338,10 @@ def test_a_password_that_others_can_read_is_told_by_the_doctor(tmp_path: Path) -
 
 
 def test_what_weft_starts_spark_with_is_refused_or_changes_no_answer(tmp_path: Path) -> None:
-    own = settings("local[2]", (), configuration())
+    own = settings("local[2]", configuration())
     assert {name for name in own if why_refused(name) is None} == set(ADJUSTABLE)
     home = _written(tmp_path, "[spark]\n'spark.sql.shuffle.partitions' = 3\nmemory = '700m'")
-    theirs = settings("local[2]", (), configuration(home))
+    theirs = settings("local[2]", configuration(home))
     assert theirs == {**own, "spark.sql.shuffle.partitions": "3", "spark.driver.memory": "700m"}
 
 

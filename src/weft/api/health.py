@@ -10,7 +10,7 @@ from weft.api.arguments import length
 from weft.api.weft_methods import WeftMethods
 from weft.catalog.records import QueryRecord, QueryState, TickRecord
 from weft.catalog.subscriptions import Subscription
-from weft.configuration import Setting, settings_of
+from weft.configuration import Setting, configuration, settings_of
 from weft.execution.home import OpenHome
 from weft.instants import MIN_INSTANT, format_instant, format_interval
 from weft.location import LEAST_FREE, free_bytes
@@ -33,6 +33,8 @@ class Health(Brief):
     subscriptions.  A due subscription has answers to deliver now.  A failed subscription waits for its next attempt.  A
     parked subscription waits for a person.  ``free_bytes`` is the free space on the disk of the home.  ``catalog`` is
     the file or the URL of the catalog.
+    ``purged_until`` is the instant from which ``maintain`` deletes the files with purged answers, or None if there are
+    no such files.
     """
 
     at: int
@@ -45,6 +47,7 @@ class Health(Brief):
     parked: int
     muted: int
     free_bytes: int
+    purged_until: int | None
     problems: tuple[str, ...]
 
     def _brief(self) -> str:
@@ -71,6 +74,7 @@ def health_of(home: OpenHome, max_lag_us: int) -> Health:
         parked=sum(1 for each, _ in subscribed if each.state == "parked"),
         muted=sum(1 for each, _ in subscribed if each.muted),
         free_bytes=free,
+        purged_until=_purged_until(home),
         problems=(
             *_query_problems(queries.get("failed", 0), lag, max_lag_us),
             *_channel_problems(subscribed),
@@ -95,6 +99,13 @@ def _lag_us(home: OpenHome, last_tick: TickRecord | None, at: int) -> int | None
     return max(at - max((each for each in (ready, news) if each is not None), default=at), 0)
 
 
+def _purged_until(home: OpenHome) -> int | None:
+    from weft.storage.cleaning import UNCOMMITTED_US
+
+    last = home.catalog.queries.last_purge()
+    return None if last is None else last + max(configuration(home.folder).retention_us, UNCOMMITTED_US)
+
+
 def _channel_problems(subscribed: Sequence[tuple[Subscription, QueryRecord]]) -> Iterator[str]:
     for each, query in subscribed:
         if each.state == "parked":
@@ -111,16 +122,16 @@ def _query_problems(failed: int, lag: int | None, max_lag_us: int) -> Iterator[s
 class Maintaining(WeftMethods):
     """The methods of ``Weft`` that maintain the home."""
 
-    def maintain(self, *, dry_run: bool = False, retain: str | int = "7d") -> Iterator[Step]:
+    def maintain(self, *, dry_run: bool = False, retain: str | int | None = None) -> Iterator[Step]:
         """Maintain arrangements and data files, and yield each step.
 
-        Weft deletes unneeded files after the retention time ``retain``.  With ``dry_run``, the method only lists the
-        steps.  The method does not start Spark.  Raises LeaseBusy or StorageError.  Raises Refused if ``retain`` is
-        more than a week.
+        Weft deletes unneeded files after the retention time ``retain``, by default that of the settings.  With
+        ``dry_run``, the method only lists the steps.  The method does not start Spark.  Raises LeaseBusy or
+        StorageError.  Raises Refused if ``retain`` is more than a week.
         """
         from weft.execution.maintenance import maintain
 
-        return maintain(self.opened, dry_run=dry_run, keep_us=length(retain))
+        return maintain(self.opened, dry_run=dry_run, keep_us=None if retain is None else length(retain))
 
     def settings(self) -> tuple[Setting, ...]:
         """Return all settings of this home with their origins.  Raise Refused for an invalid setting."""

@@ -16,7 +16,7 @@ from weft.catalog.replaced_texts import ReplacedText
 from weft.catalog.subscriptions import Subscription
 from weft.configuration import configuration
 from weft.errors import Conflict, QueryFault, Refused, SynopsisError, WeftError
-from weft.execution.home import OpenHome, finish_purges
+from weft.execution.home import OpenHome
 from weft.faults import query_faults
 from weft.instants import parse_interval
 from weft.planning.plan import columns_of, standing_plan
@@ -277,11 +277,19 @@ def resume(home: OpenHome, name: str, *, skip: bool) -> QueryRecord:
         return writer.queries.set_state(name, "active")
 
 
-def remove(home: OpenHome, name: str, *, purge: bool) -> QueryRecord:
+def remove(home: OpenHome, name: str, *, purge: bool, now: bool) -> QueryRecord:
     """Implement ``Weft.remove``."""
+    if now and not purge:
+        raise Refused(
+            "now needs purge: without a purge, the answers stay",
+            hint="Pass purge as well (`weft remove --purge --now`).",
+        )
     with home.writing(f"remove {name}") as writer:
-        query = writer.queries.remove(name, home.clock(), purge=purge)
-        finish_purges(writer, home.clock())
+        query = writer.queries.remove(name, home.clock(), purge=purge, now=now)
+        if purge:
+            from weft.writing.removals import finish_purges
+
+            finish_purges(writer, home.clock())
         if is_synopsis(writer.queries.plan(query.plan_id).body):
             from weft.execution.synopsis.discarding import drop_unneeded
 

@@ -288,12 +288,12 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         """
         return standing.resume(self.opened, name, skip=skip)
 
-    def remove(self, name: str, *, purge: bool = False) -> QueryRecord:
+    def remove(self, name: str, *, purge: bool = False, now: bool = False) -> QueryRecord:
         """Remove a query.  With ``purge``, also delete its answers.  Afterwards, the name can be used again.
 
         Raises NotFound.  Raises Conflict if other queries read the results of the query.
         """
-        return standing.remove(self.opened, name, purge=purge)
+        return standing.remove(self.opened, name, purge=purge, now=now)
 
     def tick(self, names: str | Sequence[str] = (), *, now: AnyInstant | None = None) -> Ticked:
         """Tick the named queries (default: all active ones) and the queries that they read, and deliver the answers.

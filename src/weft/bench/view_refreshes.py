@@ -22,9 +22,10 @@ from weft.algebra.temporal import Base
 from weft.api.weft import Weft
 from weft.bench.directory import BEGIN, DAY, MIN_EMPLOYEES, DirectoryTable, days_of, tables
 from weft.errors import DerivationError, ExecutionError, Refused
-from weft.execution.history_log import record
+from weft.execution.history_log import record_one
 from weft.execution.reader import Reader
 from weft.extraction.sources.apply_changes import record_changes
+from weft.period_sql.notation import SPARK
 from weft.planning.view_plan import bound_view
 from weft.runtime.session import stop_session
 from weft.sql.render_temporal import Evaluation, Leaf, value_sql
@@ -168,7 +169,7 @@ class _Directory:
     def _record(self, writer: Writer, table: DirectoryTable, at: int, rows: pa.Table) -> None:
         known = writer.tables.named(table.name)
         load_id = writer.loads.begin(known.table_id, "generated", "bench", None, self.weft.clock())
-        recorded = record(writer, known, load_id, at, lambda _: rows, None)
+        recorded = record_one(writer, known, load_id, at, lambda _: rows, None)
         writer.loads.finish(load_id, recorded.began + recorded.ended, 0, 0, 0, self.weft.clock())
 
     def round(self, in_full: bool, counted: bool) -> None:
@@ -230,7 +231,7 @@ class _Directory:
         for table in view_plan.tables:
             columns = [column.name for column in table.columns]
             reader.whole(table.name, columns).createOrReplaceTempView(table.name)
-        return spark.sql(value_sql(view_plan.plan.view, _table_of, Evaluation(self.now, since))).count()
+        return spark.sql(value_sql(view_plan.plan.view, _table_of, Evaluation(self.now, since), SPARK)).count()
 
 
 def _table_of(leaf: Leaf) -> str:

@@ -25,7 +25,11 @@ from weft.instants import MIN_INSTANT, format_instant
 _READING: Final = text(f"{ddl.queries.name}.{ddl.READING}")
 PURGING: Final = "purging"
 """The ``reason`` of a removed query during the purge of its answers."""
+PURGING_NOW: Final = "purging with its files"
+"""As ``PURGING``, if the files are to be deleted at once."""
 _PURGED: Final = "its answers were purged"
+"""The ``reason`` of a removed query whose answers are no longer in the ledger. Removed files may still contain them."""
+_DELETED: Final = "its answers were purged and their files deleted"
 
 QUERY: Final = tuple(ddl.queries.c[field.name] for field in fields(QueryRecord))
 
@@ -174,7 +178,7 @@ class Queries:
             yield
         except StorageError:
             query = self.by_id(query_id)
-            if query.state == "removed" and query.reason in (PURGING, _PURGED):
+            if query.state == "removed" and query.reason in (PURGING, PURGING_NOW, _PURGED, _DELETED):
                 raise NotFound(
                     f"the query {query.name} was removed with its answers",
                     hint="List the installed queries with `weft queries`.",
@@ -228,32 +232,52 @@ class Queries:
             query = query_named(connection, name)
             return change_query(connection, query.query_id, state=state, reason=reason)
 
-    def remove(self, name: str, at: int, *, purge: bool = False) -> QueryRecord:
+    def remove(self, name: str, at: int, *, purge: bool = False, now: bool = False) -> QueryRecord:
         """Remove a live query.  Raise Conflict if other queries read its results.
 
         The name of the query becomes free, and its answers stay in the ledger.  With ``purge``, the caller must purge
-        the answers and then call ``purged``.
+        the answers and then call ``purged``.  With ``now``, the caller must also delete the files of the answers.
         """
         with self._database.changing_under_lease() as connection:
             query = query_named(connection, name)
             _refuse_read(connection, query)
-            reason = PURGING if purge else None
+            reason = (PURGING_NOW if now else PURGING) if purge else None
             return change_query(connection, query.query_id, state="removed", removed_at=at, reason=reason)
 
     def purging(self) -> tuple[QueryRecord, ...]:
         """Return the removed queries whose answers must be purged.  A part of the answers may already be purged."""
         queries = ddl.queries.c
-        wanted = select(*QUERY).where(queries.state == "removed", queries.reason == PURGING)
+        wanted = select(*QUERY).where(queries.state == "removed", queries.reason.in_((PURGING, PURGING_NOW)))
         with self._database.reading() as connection:
             return tuple(query_record(row) for row in connection.execute(wanted.order_by(queries.query_id)))
 
-    def purged(self, query_ids: Iterable[int], stored: tuple[str, int, int] | None) -> None:
-        """Record a purge of the queries' answers.  ``stored`` is the ledger's new (path, version, number of rows)."""
+    def purged(self, query_ids: Iterable[int], stored: tuple[str, int, int] | None, at: int) -> None:
+        """Record a purge of the queries' answers at the wall-clock time ``at`` (µs).
+
+        ``stored`` is the ledger's new (path, version, number of rows), or None if there is no ledger.
+        """
+        reason = _DELETED if stored is None else _PURGED
         with self._database.changing_under_lease() as connection:
             for query_id in query_ids:
-                change_query(connection, query_id, reason=_PURGED)
+                change_query(connection, query_id, reason=reason, removed_at=at)
             if stored is not None:
                 record_version(connection, *stored)
+
+    def last_purge(self) -> int | None:
+        """Return the wall-clock time (µs) of the last purge whose files still exist, or None."""
+        queries = ddl.queries.c
+        with self._database.reading() as connection:
+            last: int | None = connection.execute(
+                select(func.max(queries.removed_at)).where(queries.state == "removed", queries.reason == _PURGED)
+            ).scalar_one()
+            return last
+
+    def purged_files_deleted(self, before: int) -> None:
+        """Record that the files of all purges up to the wall-clock time ``before`` (µs) are deleted."""
+        queries = ddl.queries
+        own = (queries.c.state == "removed", queries.c.reason == _PURGED, queries.c.removed_at <= before)
+        with self._database.changing_under_lease() as connection:
+            connection.execute(update(queries).where(*own).values(reason=_DELETED))
 
     def skip_to(self, name: str, instant: int, signature: str, plan_body: str) -> QueryRecord:
         """Continue the query from ``instant`` with the plan of this signature.  Create the plan if it does not exist.

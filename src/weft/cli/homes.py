@@ -39,7 +39,7 @@ def add_to(app: typer.Typer) -> None:
         )
     )(init)
     app.command(epilog=example("weft config", "weft config --json"))(config)
-    app.command(epilog=example("weft prepare"))(prepare)
+    app.command(epilog=example("weft prepare", "weft prepare --s3"))(prepare)
     app.command(epilog=example("weft doctor"))(doctor)
 
 
@@ -164,17 +164,29 @@ def as_text(value: object) -> str:
     )
 
 
-def prepare(json: JsonOption = False) -> None:
-    """Download Delta's jars and make an archive of Java classes, once after an install, so that Spark starts faster."""
+def prepare(
+    s3: Annotated[
+        bool, typer.Option("--s3", help="Also download the jars with which Spark reads and writes S3.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Make an archive of Java classes, once after an installation, so that Spark starts faster."""
     from weft.demo.rehearsal import rehearse
     from weft.runtime.archiving import make_archive, wanted_archive
+    from weft.runtime.jars import S3_JARS, fetch_jars
 
+    jars: Sequence[Path] = ()
+    if s3:
+        with working("downloading the jars for S3"):
+            jars = fetch_jars(S3_JARS)
+        if not json:
+            echo(f"The {len(jars)} jars for S3 are in {jars[0].parent}.")
     with working("creating the class-data archive (one or two minutes; other commands work meanwhile)"):
         outcome = make_archive(rehearse)
     archive = wanted_archive()
     file = None if archive is None else str(archive.file)
     if json:
-        print_json({"outcome": outcome, "archive": file})
+        print_json({"outcome": outcome, "archive": file, "jars": [str(jar) for jar in jars]})
         return
     messages = {
         "made": f"Created {file}.",

@@ -28,15 +28,19 @@ def add_to(app: typer.Typer) -> None:
 def maintain(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and change nothing.")] = False,
     retain: Annotated[
-        str, typer.Option(metavar="7d", help="How long to retain files that are no longer needed: 0 to 7d.")
-    ] = "7d",
+        str | None,
+        typer.Option(
+            metavar="7d",
+            help="How long to retain files that are no longer needed: 0 to 7d (default: storage.retention).",
+        ),
+    ] = None,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
     """Compact small data files, delete files that are no longer needed, and maintain arrangements."""
     steps: list[Step] = []
     with opened(home) as weft, working("maintaining") as doing:
-        for step in weft.maintain(dry_run=dry_run, retain=0 if retain.strip() in ("0", "0s") else retain):
+        for step in weft.maintain(dry_run=dry_run, retain=0 if retain in ("0", "0s") else retain):
             doing(f"maintaining: {step.name}")
             steps.append(step)
             if not (step.action == "compact" or step.action == "clean" or json):
@@ -89,5 +93,4 @@ def _compaction(steps: Sequence[Compacted]) -> tuple[str, str]:
 
 def _deleted(step: Cleaned) -> str:
     log = f" and {step.log:,} of the log" if step.log else ""
-    files = f"{step.files:,} file{'s' * (step.files != 1)}{log}, {size(step.size)}"
-    return f"nothing: {step.problem}; {files} remain to be deleted" if step.problem else files
+    return f"{step.files:,} file{'s' * (step.files != 1)}{log}, {size(step.size)}"

@@ -124,7 +124,7 @@ def add_to(app: typer.Typer) -> None:
     app.command(epilog=example("weft show unanswered"))(show)
     app.command(epilog=example("weft pause unanswered"))(pause)
     app.command(epilog=example("weft resume unanswered", "weft resume unanswered --skip"))(resume)
-    app.command(epilog=example("weft remove unanswered --purge"))(remove)
+    app.command(epilog=example("weft remove unanswered --purge --now"))(remove)
 
 
 def install(
@@ -390,12 +390,15 @@ def resume(
 def remove(
     name: NameArgument,
     purge: Annotated[bool, typer.Option("--purge", help="Also delete the answers.")] = False,
+    now: Annotated[
+        bool, typer.Option("--now", help="With --purge: also delete the files that contained the answers at once.")
+    ] = False,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
     """Remove a query; files that it wrote are left."""
     with opened(home) as weft:
-        query = weft.remove(name, purge=purge)
+        query = weft.remove(name, purge=purge, now=now)
     _print_changed(query, "is removed" + (", with its answers" if purge else ""), json)
 
 

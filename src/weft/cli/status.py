@@ -49,6 +49,8 @@ def status(
         echo(f"catalog     {plain(health.catalog)}")
         echo(f"server      {plain(server)}")
         echo(f"free disk   {size(health.free_bytes)}")
+        if health.purged_until is not None:
+            echo(f"purged      answers whose files `weft maintain` deletes from {instant(health.purged_until)} on")
         for problem in problems:
             echo(f"PROBLEM: {plain(problem)}", style="bold red")
         if not problems:
@@ -79,4 +81,5 @@ def _as_json(health: Health, server: str, problems: list[str]) -> dict[str, Any]
         "catalog": health.catalog,
         "server": server,
         "free_bytes": health.free_bytes,
+        "purged_until": iso(health.purged_until),
     }

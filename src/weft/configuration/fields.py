@@ -16,6 +16,9 @@ from weft.configuration.postgres_uri import why_no_catalog
 from weft.errors import Refused, WeftError
 from weft.instants import parse_interval
 
+_NONE: Final = ("0", "0s")
+_LONGEST_RETENTION: Final = "7d"
+
 FILE: Final = "weft.toml"
 """The name of the settings file in a home."""
 
@@ -44,6 +47,12 @@ def _address(text: str) -> str:
     return text
 
 
+def _https(text: str) -> str:
+    if re.fullmatch(r"https://[^\s/]\S*", text) is None:
+        raise ValueError("it should be an address that begins with https://")
+    return text
+
+
 def _zone(text: str) -> str:
     import zoneinfo
 
@@ -69,6 +78,12 @@ def _length(text: str) -> str:
         parse_interval(text)
     except WeftError as error:
         raise ValueError(error.message) from None
+    return text
+
+
+def _retention(text: str) -> str:
+    if text not in _NONE and parse_interval(_length(text)) > parse_interval(_LONGEST_RETENTION):
+        raise ValueError(f"files can be retained for at most {_LONGEST_RETENTION}")
     return text
 
 
@@ -105,7 +120,9 @@ def _one_or_more(value: Any) -> Any:
 
 Memory = Annotated[str, AfterValidator(_memory)]
 Address = Annotated[str, AfterValidator(_address)]
+Https = Annotated[str, AfterValidator(_https)]
 Length = Annotated[str, AfterValidator(_length)]
+Retention = Annotated[str, AfterValidator(_retention)]
 Secret = Annotated[str, AfterValidator(_secret)]
 Zone = Annotated[str, AfterValidator(_zone)]
 CatalogUrl = Annotated[str, AfterValidator(_catalog)]
@@ -140,11 +157,8 @@ class Configuration(BaseModel):
     cache: Annotated[Path | None, Place(None, "WEFT_CACHE")] = Field(
         default=None, description="the folder for files that Weft can create again"
     )
-    jars: Annotated[Path | None, Place(None, "WEFT_JARS")] = Field(
-        default=None, description="a folder with Delta's jars"
-    )
-    ivysettings: Annotated[str | None, Place(None, "WEFT_IVYSETTINGS")] = Field(
-        default=None, description="an Ivy settings file"
+    maven: Annotated[Https | None, Place(None, "WEFT_MAVEN")] = Field(
+        default=None, description="the HTTPS address of a Maven repository instead of Maven Central"
     )
     class_archive: Annotated[Literal["auto", "off"], Place(None, "WEFT_CLASS_ARCHIVE")] = Field(
         default="auto", description="whether Weft uses a class-data archive and creates it automatically: auto or off"
@@ -154,6 +168,9 @@ class Configuration(BaseModel):
     )
     delta_root: Annotated[Path | None, Place("delta.root", "WEFT_DELTA_ROOT")] = Field(
         default=None, description="the folder under which channels write Delta tables"
+    )
+    retention: Annotated[Retention, Place("storage.retention", "WEFT_RETENTION")] = Field(
+        default="7d", description="how long removed data files stay on disk for readers: 0s to 7d"
     )
     spark_master: Annotated[str | None, Place("spark.master", "WEFT_SPARK_MASTER")] = Field(
         default=None, description="Spark's master URL"
@@ -254,6 +271,11 @@ class Configuration(BaseModel):
         default="start", description="from when new queries deliver answers: start or now"
     )
     users: dict[str, User] = Field(default={}, description="people by name: zone, email")
+
+    @property
+    def retention_us(self) -> int:
+        """The retention of removed data files in microseconds."""
+        return 0 if self.retention in _NONE else parse_interval(self.retention)
 
     @property
     def mail_port(self) -> int:

@@ -19,6 +19,7 @@ from weft.errors import Conflict, DeliveryError, Refused, StorageError
 from weft.location import Location
 from weft.storage.answer_tables import append_answers, require_fit, require_own, table_id
 from weft.storage.ledger import Answers
+from weft.storage.table import Table
 
 
 class DeltaChannel:
@@ -42,18 +43,18 @@ class DeltaChannel:
     def require(self, answers: Answers) -> None:
         """Raise Refused if another writer owns the table, or if a Delta table cannot store the columns."""
         require_fit(answers)
-        require_own(self._place(), answers)
+        require_own(Table(self._place()), answers)
 
     def prepare(self) -> str:
         """Return a position (JSON) with the ID of the Delta table."""
         with self._sending():
             self._root.mkdir(parents=True, exist_ok=True)
-            return json.dumps({"table": table_id(self._place())})
+            return json.dumps({"table": table_id(Table(self._place()))})
 
     def send(self, message: Message, position: str | None) -> None:
         """Append those rows of the message that the table does not contain."""
         with self._sending():
-            append_answers(self._place(), message.answers, message.rows)
+            append_answers(Table(self._place()), message.answers, message.rows)
 
     def test(self, message: Message) -> str:
         """Check that the table is writable.  Add no row, because the readers of the table expect only answers."""
@@ -64,7 +65,7 @@ class DeltaChannel:
         """Return ``undone``, or ``unknown`` if the table is missing or was replaced."""
         before = None if position is None else json.loads(position)["table"]
         with self._sending():
-            return "undone" if before in (None, table_id(self._place())) else "unknown"
+            return "undone" if before in (None, table_id(Table(self._place()))) else "unknown"
 
     def _place(self) -> Location:
         folder = self._root

@@ -1,42 +1,31 @@
-"""Append rows to tables.
+"""Append the new rows of a batch to a table.
 
-A batch goes through four states (design sections 1 and 6):
-
-1. The catalog *reserves* the batch's instants. No tick advances past reserved instants.
-2. The writer *writes* the rows in one Delta commit with the number of the reservation.
-3. The writer finds the commit in Delta's log and forces the commit to disk.
-4. The catalog *commits* the reservation.
-
-If a writer dies between two states, the reservation stays open. The next writer looks for the commit in Delta and
-settles the reservation.
+``append`` finds the rows that the table does not have yet, gives each row its ts, and stores the rows under a
+reservation (``writing.reserved``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.catalog import CatalogParts, Writer, layout
-from weft.catalog.records import HomeRecord, Reservation, TableRecord
+from weft.catalog.records import HomeRecord, TableRecord
 from weft.errors import ClockError, WeftError
 from weft.execution import driver_reader
 from weft.execution.driver_reader import rows_of
 from weft.execution.look_ups import LookUps
-from weft.execution.rollback import finish_undoing
-from weft.execution.staging import staged
 from weft.failpoint import failpoint
 from weft.instants import MIN_INSTANT
-from weft.location import Location
-from weft.storage.columns import instants, stored_schema
-from weft.storage.commit import append_rows, require_table
-from weft.storage.delta_log import DataFile, delta_snapshot, has_commits
-from weft.storage.fence import find_commit, make_durable, spend
+from weft.storage.columns import stored_schema
+from weft.storage.delta_log import DataFile
 from weft.storage.local_sql import count_differing, first_per_key, without_keys_of, without_stored_keys
-from weft.storage.statistics import COLUMNS_PROPERTY, named_columns
+from weft.storage.table import Table
+from weft.writing.reserved import commit, ensure, record, settle
 
 OWN_TIME: Final = "_own_time"
 """Batch column for the event time of a row (microseconds UTC), or NULL."""
@@ -68,19 +57,6 @@ class Appended:
     differ: int = 0
 
 
-@dataclass(frozen=True)
-class Settled:
-    """The settled reservation of a dead writer. ``rows`` is 0 if the writer committed no row to Delta."""
-
-    reservation: Reservation
-    rows: int
-
-
-def table_app_id(table_id: int) -> str:
-    """Return the ``txnAppId`` of a table's Delta commits."""
-    return f"weft-table-{table_id}"
-
-
 def append(
     writer: Writer,
     table: TableRecord,
@@ -105,14 +81,13 @@ def append(
     ``on_late`` raises pass through.
     """
     settle(writer)
-    place = writer.data / table.path
-    fresh = _new_rows(writer, place, table, batch, distinct_on)
+    files = Table(writer.data / table.path).files() if distinct_on else ()
+    fresh = _new_rows(writer, files, table, batch, distinct_on)
     known = batch.num_rows - fresh.num_rows
-    differ = _differing(place, table, batch, fresh, distinct_on) if known and distinct_on else 0
+    differ = _differing(files, table, batch, fresh, distinct_on) if known and distinct_on else 0
     if not fresh.num_rows:
         return Appended(0, known, differ=differ)
-    writer.check()
-    require_table(place, stored_schema(table.schema), properties(table))
+    ensure(writer, table)
     now = _clock(writer.home(), at, fresh)
     reservation = writer.reservations.reserve(table.table_id, load_id, _least(fresh, now))
     failpoint("ingest.reserved")
@@ -128,18 +103,22 @@ def append(
         if not fresh.num_rows:
             writer.reservations.abandon(reservation.reservation_id)
             return Appended(0, known, differ=differ)
-    done = _store(writer, place, _stamp(fresh, table, reservation.floor, now), reservation, (known, count))
-    return replace(done, differ=differ)
+    stamped = _stamp(fresh, table, reservation.floor, now)
+    committed = commit(writer, table, stamped, reservation)
+    failpoint("ingest.written")
+    first, last = record(writer, table, reservation, committed, stamped)
+    failpoint("ingest.committed")
+    return Appended(stamped.num_rows, known, count, committed.version, first, last, differ)
 
 
 def _differing(
-    place: Location, table: TableRecord, batch: pa.Table, fresh: pa.Table, distinct_on: tuple[str, ...]
+    files: Sequence[DataFile], table: TableRecord, batch: pa.Table, fresh: pa.Table, distinct_on: tuple[str, ...]
 ) -> int:
     """Return the number of known rows that differ from the stored row or from an earlier row of the batch."""
     names = [*(name for name in stored_schema(table.schema).names if name != table.schema.start), SEQ]
     known = batch.filter(pc.invert(pc.is_in(batch.column(SEQ), value_set=fresh.column(SEQ).combine_chunks())))
-    files = [file.location for file in delta_snapshot(place, check_files=False).files] if has_commits(place) else []
-    return count_differing(known.select(names), fresh.select(names), files, distinct_on, SEQ)
+    places = [file.location for file in files]
+    return count_differing(known.select(names), fresh.select(names), places, distinct_on, SEQ)
 
 
 def late_beforehand(
@@ -150,77 +129,24 @@ def late_beforehand(
     If the table does not exist yet, ``table`` is None. A late row that occurs twice in the batch counts twice.
     """
     late = batch.filter(pc.fill_null(pc.less(batch.column(OWN_TIME), floor), False))
-    place = None if table is None else catalog.data / table.path
-    if late.num_rows and distinct_on and place is not None and has_commits(place):
-        files = [file.location for file in delta_snapshot(place, check_files=False).files if file.rows != 0]
+    if late.num_rows and distinct_on and table is not None:
+        files = [file.location for file in Table(catalog.data / table.path).files() if file.rows != 0]
         late = without_stored_keys(late, files, distinct_on, SEQ)
     return int(late.num_rows)
 
 
-def _store(
-    writer: Writer,
-    place: Location,
-    stamped: pa.Table,
-    reservation: Reservation,
-    counted: tuple[int, int],
-) -> Appended:
-    """``counted`` has the number of known rows and the number of late rows."""
-    version = commit_rows(writer, place, stamped, reservation)
-    failpoint("ingest.written")
-    start = writer.tables.by_id(reservation.table_id).schema.start
-    bounds = pc.min_max(stamped.column(start).cast(pa.int64())).as_py()
-    first, last = bounds["min"], bounds["max"]
-    make_durable(place, version)
-    writer.reservations.commit(reservation.reservation_id, version, stamped.num_rows, first, last)
-    failpoint("ingest.committed")
-    known, late = counted
-    return Appended(stamped.num_rows, known, late, version, first, last)
-
-
-def settle(writer: Writer) -> tuple[Settled, ...]:
-    """Settle the open reservations of dead writers without Spark. Also finish an interrupted undo of a load.
-
-    The caller must have just taken the lease. If Delta contains the commit of a reservation, the catalog records the
-    reservation as committed. If an append to several tables has staged the rows of a reservation, the rows are
-    committed now. Any other reservation is abandoned. Before a reservation is abandoned, a commit in Delta uses up the
-    reservation's number, because the writer may still be alive.
-    """
-    writer.loads.forget_dead(writer.lease.acquired_at)
-    finish_undoing(writer)
-    return tuple(_settle_one(writer, reservation) for reservation in writer.reservations.still_open())
-
-
-def _settle_one(writer: Writer, reservation: Reservation) -> Settled:
-    table = writer.tables.by_id(reservation.table_id)
-    place, app, number = writer.data / table.path, table_app_id(table.table_id), reservation.reservation_id
-    commit = find_commit(place, app, number, table.stored.start)
-    if commit is None:
-        rows = staged(writer.data, number) if writer.sources.intended(number) else None
-        if rows is None:
-            spend(place, app, number)
-        else:
-            commit_rows(writer, place, rows, reservation)
-        commit = find_commit(
-            place, app, number, table.stored.start
-        )  # the writer may have committed just before ``spend``
-    if commit is None or not commit.rows:
-        writer.reservations.abandon(number)
-        return Settled(reservation, 0)
-    make_durable(place, commit.version)
-    writer.reservations.commit(number, commit.version, commit.rows, commit.first_ts, commit.last_ts)
-    return Settled(reservation, commit.rows)
-
-
 def _new_rows(
-    writer: Writer, place: Location, table: TableRecord, batch: pa.Table, distinct_on: tuple[str, ...] | None
+    writer: Writer,
+    stored: Sequence[DataFile],
+    table: TableRecord,
+    batch: pa.Table,
+    distinct_on: tuple[str, ...] | None,
 ) -> pa.Table:
     """Return the new rows in order of arrival, without duplicates."""
     if not distinct_on:
         return batch if _rises(batch.column(SEQ)) else batch.sort_by(SEQ)
     first = first_per_key(batch, distinct_on, SEQ)
-    if not has_commits(place):
-        return first
-    files = [file for file in delta_snapshot(place, check_files=False).files if file.rows != 0]
+    files = [file for file in stored if file.rows != 0]
     bounds, there = driver_reader.BOUNDS, rows_of(files)
     if bounds.loaded < there and (first.num_rows <= bounds.keys or bounds.passes * first.num_rows < there):
         new = _rows_not_in_table(LookUps(layout.arrangements_folder(writer.path)), table, files, first, distinct_on)
@@ -244,15 +170,6 @@ def _rows_not_in_table(
             return None
         new.append(without_keys_of(piece, known.rows, keys, SEQ))
     return pa.concat_tables(new) if new else rows
-
-
-def properties(table: TableRecord) -> dict[str, str]:
-    """Return the Delta properties of a table. The properties limit column statistics to the start column.
-
-    Reads of new rows and thresholds use only statistics of the start column. Other statistics would lengthen the log.
-    """
-    with_statistics = instants([table.stored.start], stored_schema(table.stored))
-    return {"delta.appendOnly": "true", COLUMNS_PROPERTY: named_columns(with_statistics)}
 
 
 def _clock(home: HomeRecord, at: int, batch: pa.Table) -> int:
@@ -298,9 +215,3 @@ def _rises(column: pa.ChunkedArray) -> bool:
     """Return whether the values of the column never decrease. Most files are already in order and need no sort."""
     flat = column.combine_chunks()
     return bool(pc.all(pc.less_equal(flat.slice(0, max(len(flat) - 1, 0)), flat.slice(1))).as_py())
-
-
-def commit_rows(writer: Writer, place: Location, rows: pa.Table, reservation: Reservation) -> int:
-    """Commit the rows with the number of the reservation, and return the Delta version."""
-    writer.check()
-    return append_rows(place, rows, table_app_id(reservation.table_id), reservation.reservation_id)

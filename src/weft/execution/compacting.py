@@ -9,25 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
 from weft.catalog import CatalogParts, layout
+from weft.errors import FilesRemoved
 from weft.execution.home import OpenHome
 from weft.failpoint import failpoint
 from weft.interruption import stop_here
-from weft.location import Location
 from weft.storage import compaction
-from weft.storage.cleaning import LONGEST_RETENTION_US, deletable_files, delete
+from weft.storage.cleaning import UNCOMMITTED_US, deletable_files, delete
 from weft.storage.compaction import Rewritten, Sorting, commit_rewritten, compactable, rewrite
-from weft.storage.delta_log import DataFile, delta_snapshot, has_commits
-from weft.storage.fence import make_durable
-from weft.storage.removing import Remover
+from weft.storage.delta_log import DataFile
 from weft.storage.stored_relations import SINCE
+from weft.storage.table import Table
 from weft.storage.verify import require_undamaged
-
-RETENTION_US: Final = LONGEST_RETENTION_US
-"""Default retention of files that are no longer needed, in microseconds."""
-_PATIENCE_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True)
@@ -51,14 +46,13 @@ class Compacted:
 class Cleaned:
     """The deletion of unneeded data files and log files of a table or the ledger.
 
-    ``size`` is the total size of these files in bytes. If the files were not deleted, ``problem`` explains the reason.
+    ``size`` is the total size of these files in bytes.
     """
 
     name: str
     files: int
     log: int
     size: int
-    problem: str | None = None
     action: Literal["clean"] = "clean"
 
 
@@ -84,12 +78,12 @@ def stored_tables(catalog: CatalogParts) -> list[StoredTable]:
         for table in catalog.tables.all()
     ]
     tables.append(StoredTable("ledger", layout.LEDGER, compaction.LEDGER))
-    return [each for each in tables if has_commits(catalog.data / each.path)]
+    return [each for each in tables if Table(catalog.data / each.path).exists()]
 
 
 def groups_to_compact(home: OpenHome, table: StoredTable) -> list[tuple[DataFile, ...]]:
     """Return the groups of files to compact. Each group becomes one file."""
-    files = delta_snapshot(home.catalog.data / table.path, check_files=False).files
+    files = Table(home.catalog.data / table.path).files()
     return compactable(files, table.sorting.neighbours, compaction.BOUNDS)
 
 
@@ -99,13 +93,15 @@ def compact(home: OpenHome, table: StoredTable, group: Sequence[DataFile]) -> It
     Yield the result for each new file. Stop early if another process has removed a file of the group. Raise LeaseBusy,
     LeaseLost or StorageError.
     """
-    place, remaining = home.catalog.data / table.path, tuple(group)
+    place, remaining = Table(home.catalog.data / table.path), tuple(group)
     while len(remaining) > 1:
         stop_here()
-        with place.shared():  # keeps a purge from deleting the files
-            if not _are_there(place, remaining):
-                return
+        if not _are_there(place, remaining):
+            return
+        try:
             rewritten = rewrite(place, remaining, table.sorting.within, compaction.BOUNDS)
+        except FilesRemoved:
+            return
         if rewritten is None:  # the first file alone exceeds the bound
             remaining = remaining[1:]
             continue
@@ -118,29 +114,27 @@ def compact(home: OpenHome, table: StoredTable, group: Sequence[DataFile]) -> It
         remaining = remaining[count:]
 
 
-def _committed(home: OpenHome, table: StoredTable, place: Location, rewritten: Rewritten) -> tuple[int, int] | None:
+def _committed(home: OpenHome, table: StoredTable, place: Table, rewritten: Rewritten) -> tuple[int, int] | None:
     """Return the table's file counts before and after the commit, or None if an old file is missing."""
     with home.writing("maintain") as writer:
         require_undamaged(writer)
-        version = commit_rewritten(place, rewritten, writer.lease.token, home.clock())
-        if version is None:
+        if commit_rewritten(place, rewritten, writer.lease.token, home.clock()) is None:
             return None
         failpoint("compaction.committed")
-        make_durable(place, version)
-        now = delta_snapshot(place, check_files=False)
+        now = place.snapshot()
         writer.tables.record_versions([(table.path, now.version, now.rows or 0)])
         failpoint("compaction.recorded")
     return len(now.files) - 1 + len(rewritten.removed), len(now.files)
 
 
-def _are_there(place: Location, group: Sequence[DataFile]) -> bool:
-    there = {file.location for file in delta_snapshot(place, check_files=False).files}
+def _are_there(place: Table, group: Sequence[DataFile]) -> bool:
+    there = {file.location for file in place.files()}
     return all(file.location in there for file in group)
 
 
 def to_compact(home: OpenHome, table: StoredTable) -> Iterator[Compacted]:
     """Yield the results that ``compact`` would yield for the table's groups, without changing any file."""
-    after = len(delta_snapshot(home.catalog.data / table.path, check_files=False).files)
+    after = len(Table(home.catalog.data / table.path).files())
     for group in groups_to_compact(home, table):
         before, after = after, after - len(group) + 1
         yield Compacted(table.name, len(group), before, after, sum(file.size for file in group), None)
@@ -151,14 +145,22 @@ def clean(home: OpenHome, table: StoredTable, keep_us: int, *, dry_run: bool) ->
 
     With ``dry_run``, delete nothing. Raise LeaseBusy or StorageError.
     """
-    place = home.catalog.data / table.path
-    unneeded, problem = deletable_files(place, keep_us, home.clock()), None
-    if not unneeded.data and not unneeded.log:
-        return
-    if not dry_run:
+    place = Table(home.catalog.data / table.path)
+    unneeded = deletable_files(place, keep_us, home.clock())
+    if not dry_run and (unneeded.data or unneeded.log):
         with home.writing("maintain") as writer:
             require_undamaged(writer)
             unneeded = deletable_files(place, keep_us, home.clock())
-            if not delete(place, unneeded, Remover(writer.lease.token, writer.check), _PATIENCE_SECONDS):
-                problem = "another process is reading the table"
-    yield Cleaned(table.name, len(unneeded.data), len(unneeded.log), unneeded.size, problem)
+            delete(place, unneeded, writer.lease.token, writer.check)
+    if not dry_run and table.path == layout.LEDGER:
+        _note_purges(home, keep_us)
+    if unneeded.data or unneeded.log:
+        yield Cleaned(table.name, len(unneeded.data), len(unneeded.log), unneeded.size)
+
+
+def _note_purges(home: OpenHome, keep_us: int) -> None:
+    """Record the purges whose files are deleted. A file that no commit has named may contain purged answers, too."""
+    last, before = home.catalog.queries.last_purge(), home.clock() - max(keep_us, UNCOMMITTED_US)
+    if last is not None and last <= before:
+        with home.writing("maintain") as writer:
+            writer.queries.purged_files_deleted(before)

@@ -18,7 +18,7 @@ from weft.execution.driver_reader import DriverReader, readings
 from weft.execution.groups import Member, compiled, grouped, window_start
 from weft.execution.look_ups import ANSWER, LookUps
 from weft.execution.new_answers import known_answers
-from weft.execution.reader import files_of, pinned, stored_files
+from weft.execution.reader import files_of, removals_reported, stored_files
 from weft.execution.relations import relations
 from weft.execution.tick import tick_instant
 from weft.execution.windows import slices_of
@@ -99,7 +99,7 @@ def forecast(catalog: CatalogParts, name: str, at: int) -> Forecast:
         tables, lambda name: files_of(catalog.data, tables[name], snapshots), driver_reader.BOUNDS, look_ups
     )
     with_answers = [query.query_id] if query.rows else []
-    with pinned(catalog.data, [layout.LEDGER, *(table.path for table in tables.values())]):
+    with removals_reported(catalog.data, snapshots):
         read, small = _relations(driver, member, shape, catalog.home().t0)
         ledger = stored_files(catalog.data, layout.LEDGER, snapshots)
         look_up = known_answers(ledger, with_answers, ANSWER.empty_table(), driver_reader.BOUNDS, look_ups)

@@ -1,6 +1,6 @@
 """Append changes to the logs of tracked tables.
 
-The protocol is that of ``execution.append_rows``. If a writer dies, the next writer settles the open reservation and
+The protocol is that of ``writing.reserved``. If a writer dies, the next writer settles the open reservation and
 completes an append to several tables. The recorded instants of a table's log increase with each commit. The last record
 of a period is therefore well defined.
 """
@@ -12,19 +12,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from weft.algebra.temporal import VALID_TO
 from weft.catalog import CatalogParts, Writer
 from weft.catalog.records import Reservation, TableRecord
-from weft.execution.append_rows import commit_rows, properties
-from weft.execution.staging import stage, unstage, unstage_all
 from weft.failpoint import failpoint
-from weft.storage.columns import stored_schema
-from weft.storage.commit import require_table
-from weft.storage.delta_log import delta_snapshot, has_commits
-from weft.storage.fence import make_durable
 from weft.storage.periods import TS, read_log
+from weft.storage.table import Table
+from weft.writing.reserved import commit, ensure, record
+from weft.writing.staging import stage, unstage, unstage_all
 
 
 @dataclass(frozen=True)
@@ -45,11 +41,7 @@ class Recorded:
 
 def log_of(catalog: CatalogParts, table: TableRecord) -> pa.Table:
     """Return the whole log of a tracked table. Raise StorageError if a file is missing or damaged."""
-    place = catalog.data / table.path
-    if not has_commits(place):
-        return stored_schema(table.stored).empty_table()
-    with place.shared():  # keeps a purge from deleting the files
-        return read_log(delta_snapshot(place, check_files=False).files, table.stored)
+    return read_log(Table(catalog.data / table.path).files(), table.stored)
 
 
 @dataclass(frozen=True)
@@ -66,7 +58,7 @@ class ChangesToRecord:
     seen: Mapping[str, Any] | None
 
 
-def record(
+def record_one(
     writer: Writer,
     table: TableRecord,
     load_id: int,
@@ -85,9 +77,8 @@ def record_together(writer: Writer, parts: Sequence[ChangesToRecord], at_least: 
     ``at_least``, not before the watermark F, and after all recorded changes of the tables. Raise LeaseLost or
     StorageError. If ``changes`` raises an error, nothing is stored and the error passes through.
     """
-    writer.check()
     for part in parts:
-        require_table(writer.data / part.table.path, stored_schema(part.table.stored), properties(part.table))
+        ensure(writer, part.table)
     last = [part.table.last_ts + 1 for part in parts if part.table.last_ts is not None]
     after = max([at_least, *last])
     reserved = [writer.reservations.reserve(part.table.table_id, part.load_id, after) for part in parts]
@@ -127,13 +118,9 @@ def _stored(writer: Writer, wanted: Sequence[tuple[ChangesToRecord, Reservation,
 
 
 def _commit(writer: Writer, part: ChangesToRecord, reservation: Reservation, rows: pa.Table) -> Recorded:
-    place = writer.data / part.table.path
-    version = commit_rows(writer, place, rows, reservation)
+    committed = commit(writer, part.table, rows, reservation)
     failpoint("source.written")
-    make_durable(place, version)
-    bounds = pc.min_max(rows.column(TS).cast(pa.int64())).as_py()
-    first, last = bounds["min"], bounds["max"]
-    writer.reservations.commit(reservation.reservation_id, version, rows.num_rows, first, last)
+    first, last = record(writer, part.table, reservation, committed, rows)
     failpoint("source.committed")
     began = rows.column(VALID_TO).null_count
     return Recorded(began, rows.num_rows - began, first, last, rows)

@@ -34,18 +34,7 @@ class OpenHome:
         """Return this home's Spark session. The first call in a process takes 5 to 15 seconds. Raise ExecutionError."""
         from weft.runtime.session import spark_session
 
-        return spark_session(self.folder, kafka=self._follows_topics)
-
-    def kafka_session(self) -> SparkSession:
-        """Return this home's Spark session. Raise ExecutionError if Spark was started without the Kafka connector."""
-        from weft.runtime.session import require_connector, spark_session
-
-        session = spark_session(self.folder, kafka=lambda: True)
-        require_connector()
-        return session
-
-    def _follows_topics(self) -> bool:
-        return any("topic" in source.options for source in self.catalog.sources.all())
+        return spark_session(self.folder)
 
     def schemas(self, *texts: str) -> Mapping[str, TableSchema]:
         """Return the schemas of the home's tables, and of the query results that ``texts`` mention.
@@ -87,14 +76,17 @@ class OpenHome:
         with self.catalog.writing(purpose, self.clock, wait_us=wait_us) as writer, renewing_lease(writer, self.clock):
             writer.loads.forget_dead(self.clock())
             if writer.reservations.still_open() or writer.load_history.being_undone():
-                from weft.execution.append_rows import settle
+                from weft.writing.reserved import settle
 
                 settle(writer)
             if writer.ticks.planned() is not None:
                 from weft.execution.tick import settle_tick
 
                 settle_tick(writer, self.clock())
-            finish_purges(writer, self.clock())
+            if writer.queries.purging():
+                from weft.writing.removals import finish_purges
+
+                finish_purges(writer, self.clock())
             yield writer
 
     def close(self) -> None:
@@ -103,20 +95,6 @@ class OpenHome:
 
         release_session(self.folder)
         self.catalog.close()
-
-
-def finish_purges(writer: Writer, at: int) -> None:
-    """Remove the answers of removed queries from the ledger. Files in use stay until the next call."""
-    going = [each.query_id for each in writer.queries.purging()]
-    if going:
-        from weft.storage.purge import purge as take_out
-        from weft.storage.removing import Remover
-
-        done = take_out(writer.data, going, Remover(writer.lease.token, writer.check), at)
-        if done.complete:
-            writer.queries.purged(going, done.version)
-        elif done.version is not None:
-            writer.tables.record_versions([done.version])
 
 
 @contextmanager

@@ -27,6 +27,7 @@ from weft.storage.compaction import Compaction, compactions
 from weft.storage.data_files import file_batches, read_data_files
 from weft.storage.delta_log import DataFile
 from weft.storage.ledger import ledger_schema
+from weft.storage.table import Table
 
 ANSWER: Final = ledger_schema("query_id", "row_hash")
 """Schema of the columns that identify an answer."""
@@ -41,7 +42,7 @@ def moved_since(arrangement: Arrangement, files: Sequence[DataFile]) -> list[Com
     if not gone or not files:
         return []
     try:
-        return compactions(files[0].location.parent, gone)
+        return compactions(Table(files[0].location.parent), gone)
     except StorageError:
         return []
 

@@ -22,9 +22,9 @@ from weft.algebra.schema import TableSchema
 from weft.arrangement import Arrangement, ArrangementError, remove
 from weft.arrangement.manifest import carried_columns
 from weft.catalog import CatalogParts, layout
+from weft.configuration import configuration
 from weft.errors import QueryFault, Refused
 from weft.execution.compacting import (
-    RETENTION_US,
     Cleaned,
     Compacted,
     StoredTable,
@@ -46,7 +46,7 @@ from weft.instants import format_interval
 from weft.planning.plan import Plan, columns_read, for_many, parameter_table
 from weft.storage.cleaning import LONGEST_RETENTION_US
 from weft.storage.columns import stored_schema
-from weft.storage.delta_log import delta_snapshot, has_commits
+from weft.storage.table import Table
 
 _FOLDER: Final = re.compile(r"(\d+)-(key-|row-)?(\d+(?:-\d+)*)")
 
@@ -71,12 +71,14 @@ class Done:
 Step = Done | Compacted | Cleaned
 
 
-def maintain(home: OpenHome, *, dry_run: bool = False, keep_us: int = RETENTION_US) -> Iterator[Step]:
+def maintain(home: OpenHome, *, dry_run: bool = False, keep_us: int | None = None) -> Iterator[Step]:
     """Maintain the home and yield the result of each step. The caller may stop after any step.
 
-    With ``dry_run``, only report the steps. ``keep_us`` is the retention of unneeded files in microseconds. Raise
-    Refused for an invalid ``keep_us``. The steps raise LeaseBusy, LeaseLost and StorageError.
+    With ``dry_run``, only report the steps. ``keep_us`` is the retention of unneeded files in microseconds. If
+    ``keep_us`` is None, the retention is that of the settings. Raise Refused for an invalid retention. The steps raise
+    LeaseBusy, LeaseLost and StorageError.
     """
+    keep_us = configuration(home.folder).retention_us if keep_us is None else keep_us
     if not 0 <= keep_us <= LONGEST_RETENTION_US:
         raise Refused(
             f"unneeded files can be stored for at most {format_interval(LONGEST_RETENTION_US)}, not for "
@@ -122,7 +124,7 @@ def _catch_up(home: OpenHome, stored: StoredTable, wanted: LookedUp) -> None:
         if known is None or stored.path != (layout.LEDGER if known[1] is None else _path(home, known[1])):
             continue
         with home.writing("maintain"):
-            files = delta_snapshot(home.catalog.data / stored.path, check_files=False).files
+            files = Table(home.catalog.data / stored.path).files()
             key, table = known
             if table is None:
                 look_ups.answers(files, ANSWER.empty_table())
@@ -170,11 +172,9 @@ def look_ups_of_plans(catalog: CatalogParts) -> LookedUp:
 
 def _built(home: OpenHome, name: str, column: str, columns: set[str], *, dry_run: bool) -> Iterator[Done]:
     table = home.catalog.tables.named(name)
-    place = home.catalog.data / table.path
-    key_column = table.schema.column(column)
-    if not has_commits(place) or key_column is None:
+    files, key_column = Table(home.catalog.data / table.path).files(), table.schema.column(column)
+    if not files or key_column is None:
         return
-    files = delta_snapshot(place, check_files=False).files
     stored = table.stored
     required = [column.name for column in stored.columns] if table.tracked else [stored.start]
     schema = stored_schema(stored, {key_column.name, *columns, *required})

@@ -23,8 +23,8 @@ from weft.execution.phases import COMPUTING, SETTLING, phase
 from weft.execution.reader import Reader
 from weft.execution.temp_views import NotSmall
 from weft.runtime.settings import scanning
-from weft.storage.data_files import read_data_files
-from weft.storage.delta_log import DataFile, check_data_file
+from weft.storage.data_files import check_data_file, read_data_files
+from weft.storage.delta_log import DataFile
 from weft.storage.ledger import Added, ledger_schema
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ NULL in this file.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from operator import or_
@@ -28,7 +28,9 @@ from weft.location import Location
 from weft.runtime.session import spark_errors
 from weft.runtime.settings import scanning, small
 from weft.sql.render import quoted
-from weft.storage.delta_log import DataFile, DeltaSnapshot, check_data_file, delta_snapshot, has_commits
+from weft.storage.data_files import check_data_file, unreadable_file
+from weft.storage.delta_log import DataFile, DeltaSnapshot
+from weft.storage.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -59,8 +61,8 @@ def stored_files(data: Location, path: str, snapshots: dict[str, DeltaSnapshot |
     ``snapshots`` maps paths to snapshots. If the snapshot of ``path`` is missing, add the current snapshot.
     """
     if path not in snapshots:
-        place = data / path
-        snapshots[path] = delta_snapshot(place, check_files=False) if has_commits(place) else None
+        table = Table(data / path)
+        snapshots[path] = table.snapshot() if table.exists() else None
     snapshot = snapshots[path]
     return () if snapshot is None else snapshot.files
 
@@ -74,13 +76,21 @@ def files_of(data: Location, table: Relation, snapshots: dict[str, DeltaSnapshot
 
 
 @contextmanager
-def pinned(data: Location, paths: Iterable[str]) -> Iterator[None]:
-    """Protect the files of these Delta tables from deletion while the block runs, even without the lease."""
-    with ExitStack() as stack:
-        for place in dict.fromkeys(data / path for path in paths):
-            if has_commits(place):
-                stack.enter_context(place.shared())
+def removals_reported(data: Location, snapshots: Mapping[str, DeltaSnapshot | None]) -> Iterator[None]:
+    """If the block fails and a file of the snapshots has been deleted meanwhile, raise FilesRemoved.
+
+    Readers without the lease use this context manager, because Spark and DuckDB do not say why a file is missing.
+    ``snapshots`` maps paths to snapshots, and may change during the block.
+    """
+    try:
         yield
+    except Exception as error:
+        for path, before in snapshots.items():
+            named = {file.location for file in Table(data / path).files()}
+            for file in () if before is None else before.files:
+                if file.location not in named and not file.location.exists():
+                    raise unreadable_file(file.location, error) from error
+        raise
 
 
 @dataclass

@@ -16,7 +16,8 @@ from weft.catalog.naming import distinct
 from weft.catalog.records import FIRST_AT, ORDINAL, QueryRecord, TableRecord
 from weft.location import Location
 from weft.sql.render import literal, quoted
-from weft.storage.delta_log import DataFile, delta_snapshot, has_commits
+from weft.storage.delta_log import DataFile
+from weft.storage.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -78,8 +79,7 @@ def answer_columns(results: ResultsTable) -> list[str]:
 
 def may_hold_answers(file: DataFile, query_id: int) -> bool:
     """Return whether a ledger file may contain answers of the query, according to the file statistics."""
-    least, greatest = file.least.get("query_id", query_id), file.greatest.get("query_id", query_id)
-    return bool(least <= query_id <= greatest)
+    return file.may_hold("query_id", query_id, query_id)
 
 
 def decoded(text: str, type_: DataType) -> str:
@@ -115,8 +115,7 @@ def answer_frame(
     Return None if no file has these answers. The columns are ``_ordinal``, ``_first_at``, ``_tick`` and the query's
     columns. A repeated column name gets a number.
     """
-    ledger = data / layout.LEDGER
-    files = delta_snapshot(ledger, check_files=False).files if has_commits(ledger) else ()
+    files = Table(data / layout.LEDGER).files()
     own = [file.location.spark for file in files if may_hold_answers(file, query.query_id)]
     if not own:
         return None

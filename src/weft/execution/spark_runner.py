@@ -17,7 +17,7 @@ from weft.errors import JvmEnded, LimitExceeded, QueryFault, StorageError
 from weft.execution.answers import gave_too_many
 from weft.execution.look_ups import LookUps
 from weft.execution.new_answers import new_answers
-from weft.execution.reader import Reader, pinned
+from weft.execution.reader import Reader, removals_reported
 from weft.execution.relations import Relation
 from weft.faults import query_faults
 from weft.location import Location
@@ -80,7 +80,7 @@ def ad_hoc_reader(
     """
     reader, allowed = Reader(spark, data, tables), limits(data)
     with (
-        pinned(data, [table.path for table in tables.values()]),
+        removals_reported(data, reader.snapshots),
         plain_errors("asking the query"),
         limited(allowed.seconds),
         few_enough(allowed.rows),

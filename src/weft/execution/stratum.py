@@ -19,13 +19,15 @@ from weft.execution.answers import union
 from weft.execution.groups import Member, grouped
 from weft.execution.isolate import failing_queries, isolated
 from weft.execution.new_answers import NewAnswers, new_answers
-from weft.execution.outputs import TickOutput
+from weft.execution.phases import COMMITTING, phase
 from weft.execution.reader import Reader
 from weft.execution.spark_runner import SparkRunner, spark_faults, too_many
 from weft.execution.tick_report import TickRun
 from weft.faults import FAULTS
+from weft.location import Location
 from weft.runtime.session import disk_is_full, session_started, spark_errors
 from weft.storage.ledger import Added
+from weft.writing.outputs import TickOutput
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -129,8 +131,17 @@ def _commit(
     parts = isolated(adding, numbered, run.set_aside)
     remaining = new.without(new.added.keys() & run.failed.keys())
     if remaining.added:
-        run.outputs.write(TickOutput(name, layout.LEDGER, _joined(remaining, parts)))
+        rows = _joined(remaining, parts)
+        with phase(COMMITTING):
+            # Spark only writes files, and this process commits them. Delta's own commit through Spark takes several
+            # jobs and ignores a repeated transaction silently.
+            files = rows if isinstance(rows, pa.Table) else partial(_write_files, rows)
+            run.outputs.write(TickOutput(name, layout.LEDGER, files))
     return remaining.added
+
+
+def _write_files(rows: DataFrame, folder: Location) -> None:
+    rows.write.parquet(folder.spark, compression="zstd")
 
 
 def _joined(new: NewAnswers, parts: Sequence[DataFrame | pa.Table]) -> DataFrame | pa.Table:

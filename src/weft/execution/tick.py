@@ -16,12 +16,10 @@ from weft.catalog import CatalogParts, Writer, layout
 from weft.catalog.records import Choice, PlanRecord, QueryRecord, TickRecord
 from weft.errors import ClockError, ExecutionError, WeftError
 from weft.execution import due
-from weft.execution.append_rows import settle
 from weft.execution.collector import fewer_collections
 from weft.execution.groups import Member, compiled, synopsis_of
 from weft.execution.isolate import isolated
 from weft.execution.look_ups import LookUps
-from weft.execution.outputs import Outputs, answers_name
 from weft.execution.phases import PLANNING, phase
 from weft.execution.relations import ResultsTable, relations
 from weft.execution.spark_runner import SparkRunner, limits
@@ -35,6 +33,8 @@ from weft.instants import MIN_INSTANT
 from weft.planning.synopsis_plan import is_synopsis
 from weft.storage.ledger import Added, added_by_query
 from weft.storage.verify import require_undamaged
+from weft.writing.outputs import Outputs, answers_name
+from weft.writing.reserved import settle
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,7 +12,6 @@ from weft.errors import ExecutionError, QueryFault, WeftError
 from weft.execution import due
 from weft.execution.groups import Member
 from weft.execution.isolate import isolated, reason
-from weft.execution.outputs import Outputs
 from weft.execution.phases import COUNTING, phase
 from weft.execution.relations import Relation, ResultsTable
 from weft.execution.spark_runner import SparkRunner
@@ -23,6 +22,7 @@ from weft.planning.plan import Plan
 from weft.planning.synopsis_plan import SynopsisPlan
 from weft.printable import Brief, counted
 from weft.storage.ledger import Added
+from weft.writing.outputs import Outputs
 
 
 @dataclass(frozen=True, repr=False)

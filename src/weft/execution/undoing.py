@@ -14,15 +14,15 @@ from weft.catalog.loads import LoadSummary
 from weft.catalog.records import TableRecord
 from weft.errors import Conflict
 from weft.execution.home import OpenHome
-from weft.execution.rollback import finish_undoing, remove_quarantined
 from weft.failpoint import failpoint
 from weft.instants import format_instant
 from weft.printable import Brief
-from weft.storage.delta_log import forget_log
-from weft.storage.taking_back import require_own_files
+from weft.storage.cleaning import clear
+from weft.storage.removing import require_own_files
+from weft.storage.table import Table
+from weft.writing.removals import finish_undoing, remove_quarantined
 
 _OWN: Final = re.compile(r"\d+-\w+")
-_PATIENCE_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,7 +51,7 @@ def undo_load(home: OpenHome, load_id: int) -> Undone:
         load = writer.load_history.one(load_id)
         table = writer.tables.by_id(load.load.table_id)
         _require_open(writer, load, table)
-        require_own_files(writer.data / table.path, writer.load_history.commits(load_id))
+        require_own_files(Table(writer.data / table.path), writer.load_history.commits(load_id))
         later = writer.load_history.latest(table.table_id)
         writer.load_history.begin_undo(load_id)
         failpoint("undo.marked")
@@ -111,10 +111,6 @@ def dropped_folders(catalog: CatalogParts) -> list[str]:
 
 
 def clear_dropped_folders(writer: Writer) -> None:
-    """Delete the folders of dropped tables, except folders that another process is reading."""
+    """Delete the folders of dropped tables."""
     for path in dropped_folders(writer):
-        place = writer.data / path
-        with place.alone(_PATIENCE_SECONDS) as alone:
-            if alone:
-                place.clear()
-                forget_log(place)
+        clear(Table(writer.data / path))

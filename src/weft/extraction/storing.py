@@ -19,7 +19,6 @@ from weft.execution.append_rows import (
     clock_not_set,
     late_beforehand,
     replay_without_clock,
-    settle,
 )
 from weft.execution.home import OpenHome, renewing_lease
 from weft.extraction.batches import DEFAULT_TIMING, Batch, Progress, RejectedRecord, Timing
@@ -27,6 +26,7 @@ from weft.extraction.quarantine import quarantine
 from weft.instants import format_instant
 from weft.printable import Brief
 from weft.storage.verify import require_undamaged
+from weft.writing.reserved import settle
 
 LEASE_WAIT_US: Final = 120 * 1_000_000
 """The maximum time that a batch waits for the lease, in microseconds. LeaseBusy is raised after this time."""

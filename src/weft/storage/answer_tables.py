@@ -10,27 +10,17 @@ deleted.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
 from weft.catalog.records import ORDINAL
-from weft.errors import Conflict, StorageError
+from weft.errors import Conflict
 from weft.failpoint import failpoint
-from weft.location import Location
-from weft.storage.commit import PROPERTIES, append_rows, first_line, schema_of
 from weft.storage.data_files import read_data_files
-from weft.storage.delta_log import (
-    DataFile,
-    delta_errors,
-    delta_snapshot,
-    has_commits,
-    open_table,
-    transaction_version,
-)
-from weft.storage.fence import find_version, make_durable
 from weft.storage.ledger import Answers, ResultRow
 from weft.storage.nested import field_names
+from weft.storage.table import Fence, Table
 from weft.storage.typed_answers import answers_schema, answers_table
 
 _HOME: Final = "weft.home"
@@ -62,19 +52,19 @@ def require_fit(answers: Answers) -> None:
             )
 
 
-def table_id(table: Location) -> str | None:
+def table_id(table: Table) -> str | None:
     """Return the ID that Delta gave the table, or None if the table does not exist."""
-    return str(_metadata(table).id) if has_commits(table) else None
+    return str(table.metadata().id) if table.exists() else None
 
 
-def require_own(table: Location, answers: Answers) -> None:
+def require_own(table: Table, answers: Answers) -> None:
     """Raise Conflict if the table belongs to another query or program, or if the columns differ.
 
     If the table does not exist, do nothing. Raise StorageError if the table's log cannot be read.
     """
-    if not has_commits(table):
+    if not table.exists():
         return
-    described, there = _metadata(table), _schema(table)
+    described, there = table.metadata(), _schema(table)
     properties = described.configuration
     if _QUERY not in properties:
         raise Conflict("the path has a Delta table that Weft did not create", where=str(table), hint=_HINT)
@@ -92,7 +82,7 @@ def require_own(table: Location, answers: Answers) -> None:
         )
 
 
-def append_answers(table: Location, answers: Answers, rows: Sequence[ResultRow]) -> None:
+def append_answers(table: Table, answers: Answers, rows: Sequence[ResultRow]) -> None:
     """Append the rows that the table lacks, in one commit. Create the table if it does not exist.
 
     The rows are on disk when the function returns. The errors of ``require_own`` pass through. Raise Conflict if the
@@ -100,54 +90,37 @@ def append_answers(table: Location, answers: Answers, rows: Sequence[ResultRow])
     ordinal if the home was restored from a copy while the original home continued to send.
     """
     _create_table(table, answers)
-    before = transaction_version(table, _app_id(answers)) or 0
+    before = table.number(_app_id(answers)) or 0
     known = [row for row in rows if row.ordinal <= before]
     if known:
         _require_not_skipped(table, answers, known)
         _require_same(table, answers, known)
-        version = find_version(table, _app_id(answers), before)
+        table.find(_app_id(answers), before)  # forces the commit to disk
     new = [row for row in rows if row.ordinal > before]
     if new:
-        _record_gap(table, before, new[0].ordinal)
-        version = append_rows(table, answers_table(answers.columns, new), _app_id(answers), new[-1].ordinal)
+        _record_gap(table, answers, before, new[0].ordinal)
+        table.append(answers_table(answers.columns, new), Fence(_app_id(answers), new[-1].ordinal))
         failpoint("delta.committed")
-    if version is not None:
-        make_durable(table, version)
 
 
-def _create_table(table: Location, answers: Answers) -> None:
+def _create_table(table: Table, answers: Answers) -> None:
     require_own(table, answers)
-    if has_commits(table):
+    if table.exists():
         return
     require_fit(answers)
-    from deltalake import DeltaTable
-
-    try:
-        DeltaTable.create(
-            table.uri,
-            answers_schema(answers.columns),
-            description=f"Answers of the query {answers.name}, appended by Weft",
-            configuration={
-                **PROPERTIES,
-                _HOME: answers.home_id,
-                _QUERY: str(answers.query_id),
-                _NAME: answers.name,
-            },
-            raise_if_key_not_exists=False,  # the properties are Weft's own
-        )
-    except delta_errors() as error:
-        raise StorageError(f"the table could not be created: {first_line(error)}", where=str(table)) from error
+    properties = {_HOME: answers.home_id, _QUERY: str(answers.query_id), _NAME: answers.name}
+    described = f"Answers of the query {answers.name}, appended by Weft"
+    table.ensure(answers_schema(answers.columns), properties, described)
     failpoint("delta.made")
-    make_durable(table, 0)
 
 
-def _gaps(table: Location) -> list[tuple[int, int]]:
-    gaps = str(_metadata(table).configuration.get(_GAPS) or "")
+def _gaps(table: Table) -> list[tuple[int, int]]:
+    gaps = str(table.metadata().configuration.get(_GAPS) or "")
     pairs = (each.partition("-") for each in gaps.split(",") if each)
     return [(int(first), int(last)) for first, _, last in pairs]
 
 
-def _record_gap(table: Location, before: int, first: int) -> None:
+def _record_gap(table: Table, answers: Answers, before: int, first: int) -> None:
     """Record that the table skips the ordinals between ``before`` and ``first``."""
     noted = _gaps(table)
     wanted = [gap for gap in noted if gap[1] <= before]  # drops the gap of an append that died
@@ -155,17 +128,12 @@ def _record_gap(table: Location, before: int, first: int) -> None:
         wanted.append((before + 1, first - 1))
     if wanted == noted:
         return
-    opened = open_table(table)
     gaps = ",".join(f"{begin}-{end}" for begin, end in wanted)
-    try:
-        opened.alter.set_table_properties({_GAPS: gaps}, raise_if_not_exists=False)
-    except delta_errors() as error:
-        raise StorageError(f"the table could not be changed: {first_line(error)}", where=str(table)) from error
+    table.set_properties({_GAPS: gaps}, Fence(_app_id(answers), before, repeats=True), "answers were being appended")
     failpoint("delta.noted")
-    make_durable(table, opened.version())
 
 
-def _require_not_skipped(table: Location, answers: Answers, rows: Sequence[ResultRow]) -> None:
+def _require_not_skipped(table: Table, answers: Answers, rows: Sequence[ResultRow]) -> None:
     first, last = rows[0].ordinal, rows[-1].ordinal
     gap = next((each for each in _gaps(table) if each[0] <= last and first <= each[1]), None)
     if gap is not None:
@@ -177,13 +145,13 @@ def _require_not_skipped(table: Location, answers: Answers, rows: Sequence[Resul
         )
 
 
-def _require_same(table: Location, answers: Answers, rows: Sequence[ResultRow]) -> None:
+def _require_same(table: Table, answers: Answers, rows: Sequence[ResultRow]) -> None:
     """Raise Conflict if the table has another answer for an ordinal in ``rows``. Missing ordinals are accepted."""
     import pyarrow.compute as pc
 
     first, last = rows[0].ordinal, rows[-1].ordinal
     wanted = answers_table(answers.columns, rows)
-    files = [file for file in delta_snapshot(table, check_files=False).files if _may_hold(file, first, last)]
+    files = [file for file in table.files() if file.may_hold(ORDINAL, first, last)]
     between = (pc.field(ORDINAL) >= first) & (pc.field(ORDINAL) <= last)
     there = read_data_files(files, wanted.schema, between)
     expected = dict(zip(wanted.column(ORDINAL).to_pylist(), _texts(wanted), strict=True))
@@ -199,10 +167,6 @@ def _require_same(table: Location, answers: Answers, rows: Sequence[ResultRow]) 
 
 def _app_id(answers: Answers) -> str:
     return f"weft-{answers.home_id}-{answers.query_id}"
-
-
-def _may_hold(file: DataFile, first: int, last: int) -> bool:
-    return bool(file.greatest.get(ORDINAL, last) >= first and file.least.get(ORDINAL, first) <= last)
 
 
 def _texts(rows: pa.Table) -> list[str]:
@@ -232,13 +196,6 @@ def _differences(wanted: pa.Schema, there: pa.Schema) -> str:
     return "; ".join(differences) or "the columns are in another order or the table is partitioned"
 
 
-def _metadata(table: Location) -> Any:
-    try:
-        return open_table(table).metadata()
-    except delta_errors() as error:
-        raise StorageError(f"the table cannot be read: {first_line(error)}", where=str(table)) from error
-
-
-def _schema(table: Location) -> pa.Schema:
+def _schema(table: Table) -> pa.Schema:
     """Return the schema without field metadata, because users may add comments to columns."""
-    return pa.schema([pa.field(field.name, field.type) for field in schema_of(open_table(table))])
+    return pa.schema([pa.field(field.name, field.type) for field in table.schema()])

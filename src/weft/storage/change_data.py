@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from weft.errors import ExtractionError, NotFound
 from weft.location import Location
-from weft.storage.delta_log import delta_errors
+from weft.storage.table import delta_errors
 
 CHANGE: Final = "_change_type"
 VERSION: Final = "_commit_version"

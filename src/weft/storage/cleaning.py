@@ -1,14 +1,15 @@
-"""Delete unneeded files of a Delta table after the retention, while no reader uses the table.
+"""Delete unneeded files of a Delta table after a retention.
 
 The unneeded files are log files before a checkpoint, and data files that the log does not name. A data file is unneeded
-after a compaction or a purge, or if its writer died before the commit. The retention of a file starts at its removal
-from the log or at its last write. The retention protects readers that Weft does not know. Weft's own readers hold a
-shared lock on the table's folder (``Location.shared``).
+after a compaction, an undo, a discard or a purge, or if its writer died before the commit. The retention starts when
+the file is removed from the log, or when the file was last written. The retention protects readers. A reader whose file
+is deleted anyway must read again (``FilesRemoved``).
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -16,13 +17,16 @@ from typing import Final
 from weft.errors import StorageError
 from weft.failpoint import failpoint
 from weft.location import Location
-from weft.storage.delta_log import delta_errors, delta_snapshot, has_commits, open_table, return_table
-from weft.storage.fence import spend
-from weft.storage.removing import REMOVING, Remover, require_latest
+from weft.storage.table import REMOVING, Table, removal
 
 HOUR_US: Final = 60 * 60 * 1_000_000
 LONGEST_RETENTION_US: Final = 7 * 24 * HOUR_US
 """The time for which Delta's log records removed files (``delta.deletedFileRetentionDuration``)."""
+
+UNCOMMITTED_US: Final = 24 * HOUR_US
+"""The least retention of a data file that no commit has named. The file may belong to a writer that is still running,
+such as a compaction. The retention is much longer than a lease.
+"""
 
 _LISTED_US: Final = 10 * 60 * 1_000_000
 """The maximum time that a reader without a lock needs between listing and reading a log."""
@@ -41,60 +45,62 @@ class DeletableFiles:
     size: int
 
 
-def deletable_files(table: Location, keep_us: int, at: int) -> DeletableFiles:
+def deletable_files(table: Table, keep_us: int, at: int) -> DeletableFiles:
     """Return the files that may be deleted at the wall-clock time ``at`` (µs).
 
-    A file must have been removed or last written at least ``keep_us`` before ``at``. The function rounds ``keep_us`` up
-    to whole hours. Raise StorageError if the log is damaged.
+    A file must have been removed from the log at least ``keep_us`` before ``at``. A file that no commit has named must
+    also have been written at least ``UNCOMMITTED_US`` before. The function rounds times up to whole hours. Raise
+    StorageError if the log is damaged.
     """
-    if not has_commits(table):
+    if not table.exists():
         return DeletableFiles((), (), 0)
-    named = {file.location for file in delta_snapshot(table, check_files=False).files}
-    try:
-        opened = open_table(table)
-        # delta-rs reads the removal times from the log.
-        names = opened.vacuum(
-            retention_hours=-(-keep_us // HOUR_US), dry_run=True, enforce_retention_duration=False, full=True
-        )
-        return_table(table, opened)
-    except delta_errors() as error:
-        raise StorageError(f"the files of a table could not be listed: {error}", where=str(table)) from error
+    named = {file.location for file in table.files()}
+    names = [*table.unneeded(keep_us), *table.unneeded(max(keep_us, UNCOMMITTED_US), uncommitted=True)]
     # Files with other names stay, because Weft did not write them.
-    places = dict.fromkeys(table / name for name in names if _DATA.fullmatch(name))
+    places = dict.fromkeys(table.place / name for name in names if _DATA.fullmatch(name))
     data = tuple(place for place in places if place not in named and place.exists())
-    log = _behind_a_checkpoint(table, at - max(keep_us, _LISTED_US))
+    log = _behind_a_checkpoint(table.place, at - max(keep_us, _LISTED_US))
     return DeletableFiles(data, log, sum(map(_size, (*data, *log))))
 
 
-def delete(table: Location, files: DeletableFiles, remover: Remover, patience_seconds: float) -> bool:
-    """Delete the files and return True. Return False if other processes use the table for ``patience_seconds``.
+def delete(table: Table, files: DeletableFiles, token: int, check: Callable[[], None]) -> None:
+    """Delete the files. The caller must hold the lease and must have checked the table for damage.
 
-    The caller must hold the lease and must have checked the table for damage. The function checks the lease while no
-    other process uses the table. The files of a later writer stay, because the writer locks the table until its commit.
-    An earlier writer cannot commit a deleted file, because its transaction number can no longer be used. For
-    compactions, this function makes the number unusable (``storage.fence``). Raise LeaseLost or StorageError.
+    ``token`` is the token of the lease, and ``check`` raises LeaseLost if the lease is lost. The lease is checked after
+    the files were listed, so the files of a later writer are not among them. An earlier writer cannot commit a deleted
+    file, because its number can no longer be used. For compactions, this function commits the token first. Raise
+    LeaseLost or StorageError.
     """
     if not files.data and not files.log:
-        return True
-    with table.alone(patience_seconds) as alone:
-        if not alone:
-            return False
-        remover.check()
-        require_latest(table, remover.token, "unneeded files were being deleted")
-        spend(table, REMOVING, remover.token)
-        try:
-            _force_log(table)
-            for file in (*files.data, *files.log):
-                _remove(file)
-                failpoint("cleaning.deleted")
-            table.force()
-        except OSError as error:
-            raise StorageError(
-                f"a file could not be deleted: {error.strerror}",
-                where=str(table),
-                hint="Run the maintenance again: it deletes the remaining files.",
-            ) from error
-    return True
+        return
+    check()
+    if table.number(REMOVING) != token:
+        table.commit(removal(token), doing="unneeded files were being deleted")
+    try:
+        _force_log(table.place)
+        for file in (*files.data, *files.log):
+            _remove(file)
+            failpoint("cleaning.deleted")
+        table.place.force()
+    except OSError as error:
+        raise StorageError(
+            f"a file could not be deleted: {error.strerror}",
+            where=str(table),
+            hint="Run the maintenance again: it deletes the remaining files.",
+        ) from error
+
+
+def clear(table: Table) -> None:
+    """Delete a dropped table. Its commits are deleted first, the latest before the earlier ones.
+
+    A reader therefore finds no table, or an earlier state whose files exist.
+    """
+    log = table.place / "_delta_log"
+    for name in sorted(log.names(), reverse=True):
+        with suppress(FileNotFoundError):
+            (log / name).remove()
+    table.place.clear()
+    table.forget()
 
 
 def _behind_a_checkpoint(table: Location, before: int) -> tuple[Location, ...]:

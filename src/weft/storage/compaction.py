@@ -1,38 +1,23 @@
 """Compact a Delta table: replace groups of small data files by one file each, with the same rows.
 
 Each load and each tick adds a file, and every file makes reads slower. A compaction writes the new file without a
-lease, because no commit names the file yet. One fenced commit (``storage/removing.py``) then replaces the old files by
+lease, because no commit names the file yet. One fenced commit (``storage/table.py``) then replaces the old files by
 the new one. In the commit, ``dataChange`` is false, so followers of the table see no change. The old files stay on disk
 for readers until ``storage/cleaning.py`` deletes the files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote
+from typing import TYPE_CHECKING, Final
 
 from weft.errors import StorageError
-from weft.location import Location
 from weft.printable import counted
-from weft.storage.data_files import file_batches
-from weft.storage.delta_log import (
-    RESTORE_HINT,
-    DataFile,
-    added_files,
-    check_data_file,
-    commit_actions,
-    commit_file,
-    delta_errors,
-    delta_snapshot,
-    latest_version,
-    open_table,
-    return_table,
-    transaction_version,
-)
-from weft.storage.removing import REMOVING, taken_over
+from weft.storage.data_files import NewFile, check_data_file, file_batches
+from weft.storage.delta_log import RESTORE_HINT, DataFile
+from weft.storage.table import Commit, Table, removal
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -78,11 +63,10 @@ class Compaction:
 
 @dataclass(frozen=True)
 class Rewritten:
-    """An uncommitted new file (``added``), its statistics, and the old files with the same rows (``removed``)."""
+    """An uncommitted new file (``added``), and the old files with the same rows (``removed``)."""
 
     removed: tuple[DataFile, ...]
-    added: DataFile
-    stats: str
+    added: NewFile
 
 
 def compactable(
@@ -117,38 +101,24 @@ def _of_about_one_size(group: Sequence[DataFile], fewest: int) -> list[tuple[Dat
 
 
 def rewrite(
-    table: Location, group: Sequence[DataFile], within: Sequence[str], bounds: CompactionBounds = BOUNDS
+    table: Table, group: Sequence[DataFile], within: Sequence[str], bounds: CompactionBounds = BOUNDS
 ) -> Rewritten | None:
-    """Write the rows of the first files of the group as one file, and force the file to disk.
+    """Write the rows of the first files of the group as one file.
 
     The function takes as many files as fit into memory. If fewer than two files fit, return None. The function needs no
     lease. Raise StorageError if a file is damaged, if its row count differs from the log, or if the new file cannot be
     written.
     """
-    from weft.storage.commit import file_statistics, first_line, new_data_file, schema_of, write_data_file
-
-    opened = open_table(table)
-    inputs, batches = _read(group, schema_of(opened), bounds.held)
-    if len(inputs) < 2:
-        return_table(table, opened)
-        return None
     import pyarrow as pa
 
-    file = new_data_file(table)
-    try:
-        rows = pa.Table.from_batches(batches, schema_of(opened))
-        rows = rows.sort_by([(name, "ascending") for name in within])  # stable: rows with equal values keep their order
-        write_data_file(rows, file)
-        file.force()
-        stats = file_statistics(rows, opened)
-        return_table(table, opened)
-        return Rewritten(tuple(inputs), DataFile(file, file.size(), rows.num_rows, {}, {}), stats)
-    except delta_errors() as error:
-        raise StorageError(
-            f"small files could not be compacted: {first_line(error)}",
-            where=str(table),
-            hint="Nothing was changed; run the command again.",
-        ) from error
+    schema = table.schema()
+    inputs, batches = _read(group, schema, bounds.held)
+    if len(inputs) < 2:
+        return None
+    rows = pa.Table.from_batches(batches, schema)
+    # The sort is stable: rows with equal values keep their order.
+    (new,) = table.write(rows.sort_by([(name, "ascending") for name in within]))
+    return Rewritten(tuple(inputs), new)
 
 
 def _read(group: Sequence[DataFile], schema: pa.Schema, held: int) -> tuple[list[DataFile], list[pa.RecordBatch]]:
@@ -172,93 +142,48 @@ def _read(group: Sequence[DataFile], schema: pa.Schema, held: int) -> tuple[list
     return taken, batches
 
 
-def commit_rewritten(table: Location, rewritten: Rewritten, token: int, at: int) -> int | None:
-    """Replace the old files by the new file in one commit and return its version. Return None if an old file is gone.
+def commit_rewritten(table: Table, rewritten: Rewritten, token: int, at: int) -> Commit | None:
+    """Replace the old files by the new file in one commit. Return None if one of the files is gone.
 
-    ``token`` is the token of the caller's lease, and ``at`` is the wall-clock time (µs). Call ``make_durable`` to force
-    the commit to disk. Raise LeaseLost if a later lease holder has removed files from the log. Raise StorageError if
-    the commit cannot be written. After an error or None, the table is unchanged.
+    ``token`` is the token of the caller's lease, and ``at`` is the wall-clock time (µs). Raise LeaseLost if a later
+    lease holder has removed files from the log. Raise StorageError if the commit cannot be written. After an error or
+    None, the table is unchanged.
     """
-    with table.shared():  # nobody deletes the new file between the check and the commit
-        return _committed(table, rewritten, token, at)
-
-
-def _committed(table: Location, rewritten: Rewritten, token: int, at: int) -> int | None:
-    from weft.storage.commit import commit_files
-
-    opened = open_table(table)
-    before = opened.transaction_version(REMOVING)
-    if before is not None and before > token:
-        raise taken_over(table, _DOING)
-    # The handle was opened before this read, so a commit in between makes this commit fail.
-    there = {file.location: file.size for file in delta_snapshot(table, check_files=False).files}
-    if any(there.get(file.location) != file.size for file in rewritten.removed) or not _is_whole(rewritten.added):
+    # Whoever deletes files first commits the token of a later lease. If that happens after these checks, the commit
+    # fails.
+    there = {file.location: file.size for file in table.files()}
+    if any(there.get(file.location) != file.size for file in rewritten.removed) or not _is_whole(rewritten):
         with suppress(OSError):
             rewritten.added.location.remove()
         return None
-    since = opened.version()
-    problem: Exception | None = None
-    try:
-        new = {rewritten.added.location: rewritten.stats}
-        commit_files(opened, new, rewritten.removed, {REMOVING: token}, at, news=False)
-    except delta_errors() as error:
-        problem = error
-    # A commit may succeed and still report an error, such as a failed checkpoint. The log shows whether the commit
-    # succeeded.
-    version = _find(table, rewritten.added.location, since)
-    if version is not None:
-        return_table(table, opened)
-        return version
-    # The commit may still have succeeded, so do not delete the file.
-    if problem is None or transaction_version(table, REMOVING) != before:
-        raise taken_over(table, _DOING) from problem
-    raise StorageError(f"small files could not be compacted: {problem}", where=str(table), hint="Nothing was changed.")
+    return table.commit(removal(token), [rewritten.added], rewritten.removed, at=at, news=False, doing=_DOING)
 
 
-def _is_whole(file: DataFile) -> bool:
+def _is_whole(rewritten: Rewritten) -> bool:
     """Another process may have deleted the file before the commit."""
+    new = rewritten.added
     try:
-        check_data_file(file)
+        check_data_file(DataFile(new.location, new.size, new.rows, {}, {}))
     except StorageError:
         return False
     return True
 
 
-def _find(table: Location, file: Location, since: int) -> int | None:
-    """Return the version after ``since`` that added the file, or None."""
-    for version in range(latest_version(table) or 0, since, -1):
-        if any(added.location == file for added in added_files(table, version)):
-            return version
-    return None
-
-
-def compactions(table: Location, gone: Sequence[str]) -> list[Compaction]:
+def compactions(table: Table, gone: Sequence[str]) -> list[Compaction]:
     """Return the compactions in log order, starting with the first that removed a file in ``gone`` (paths).
 
     Return [] if the log no longer contains the removal of a file in ``gone``, or if the commit that removed a file also
     changed rows.
     """
     wanted, rewrites = set(gone), []
-    for version in range(latest_version(table) or 0, -1, -1):
+    for entry in table.entries():
         if not wanted:
             break
-        commit = commit_file(table, version)
-        if not commit.exists():  # cleaned up behind a checkpoint
-            return []
-        actions = commit_actions(commit)
-        removed = list(_files(table, actions, "remove"))
-        places = {str(file.location) for file in removed}
-        if any(action["remove"]["dataChange"] for action in actions if "remove" in action):
+        places = {str(file.location) for file in entry.removed}
+        if entry.removes_rows:
             if wanted & places:
                 return []
-        elif removed:
-            rewrites.append(Compaction(removed, list(_files(table, actions, "add"))))
+        elif entry.removed:
+            rewrites.append(Compaction(entry.removed, entry.added))
         wanted -= places
     return [] if wanted else rewrites[::-1]
-
-
-def _files(table: Location, actions: Sequence[dict[str, Any]], kind: str) -> Iterator[DataFile]:
-    for action in actions:
-        if kind in action:
-            fields = action[kind]
-            yield DataFile(table / unquote(fields["path"]), fields.get("size") or 0, None, {}, {})

@@ -1,19 +1,153 @@
-"""Read columns and rows of data files as Arrow tables in this process."""
+"""Write, check and read data files. A data file is a Parquet file in the folder of a Delta table."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from weft.errors import StorageError
-from weft.storage.columns import conformed
-from weft.storage.delta_log import RESTORE_HINT, DataFile, check_data_file
+from weft.errors import FilesRemoved, StorageError
+from weft.location import Location
+from weft.storage.delta_log import RESTORE_HINT, DataFile, check_parquet, names_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.compute as pc
 
 _BATCH_ROWS: Final = 65_536
+
+# zstd produces half as many bytes as snappy in about the same time.
+_COMPRESSION: Final = "zstd"
+_LEVEL: Final = 1
+
+_ROW_GROUP: Final = 32_768
+"""The number of rows in a row group. A reader can skip a row group by its statistics."""
+_SAMPLE: Final = 10_000
+
+
+@dataclass(frozen=True)
+class NewFile:
+    """A data file that no commit names yet, with its statistics for the log (JSON).
+
+    ``size`` is in bytes. ``modified_ms`` is the time of the write in milliseconds since 1970 UTC.
+    """
+
+    location: Location
+    size: int
+    modified_ms: int
+    rows: int
+    statistics: str
+
+
+def write_data_file(table: Location, rows: pa.Table, schema: pa.Schema, properties: Mapping[str, str]) -> NewFile:
+    """Write the rows as one Parquet file in the folder of the table, in their order. A missing column is NULL.
+
+    ``schema`` and ``properties`` are those of the table. If the write fails, the file is removed, and the error of
+    Arrow passes through.
+    """
+    import pyarrow.parquet as pq
+    from pyarrow import ArrowException
+
+    from weft.storage.columns import conformed
+
+    plain, file = conformed(rows, schema), new_location(table)
+    try:
+        pq.write_table(
+            plain,
+            file.uri,
+            compression=_COMPRESSION,
+            compression_level=_LEVEL,
+            store_schema=False,
+            row_group_size=_ROW_GROUP,
+            use_dictionary=_repeating(plain),
+            write_page_index=True,
+        )
+        file.follow()
+    except (OSError, ArrowException):
+        with suppress(OSError):  # leave no more on a full disk than necessary
+            file.remove()
+        raise
+    return _new_file(file, plain, schema, properties)
+
+
+def adopt_data_files(
+    table: Location, folder: Location, schema: pa.Schema, properties: Mapping[str, str]
+) -> list[NewFile]:
+    """Move the Parquet files of a folder into the folder of the table. The files have the columns of the table."""
+    import pyarrow.parquet as pq
+
+    from weft.storage.statistics import columns_with_statistics
+
+    names, files = columns_with_statistics(properties, schema), []
+    for name in sorted(each for each in folder.names() if each.endswith(".parquet")):
+        rows, file = pq.read_table((folder / name).uri, columns=names), new_location(table)
+        (folder / name).move(file)
+        files.append(_new_file(file, rows, schema, properties))
+    return files
+
+
+def _new_file(file: Location, rows: pa.Table, schema: pa.Schema, properties: Mapping[str, str]) -> NewFile:
+    from weft.storage.statistics import columns_with_statistics, statistics
+
+    stats = statistics(rows, columns_with_statistics(properties, schema))
+    return NewFile(file, file.size(), file.modified_ms(), rows.num_rows, stats)
+
+
+def new_location(table: Location) -> Location:
+    """Return a new, unique path for a data file of the table."""
+    return table / f"part-00000-{uuid.uuid4()}-c000.{_COMPRESSION}.parquet"
+
+
+def _repeating(rows: pa.Table) -> list[str]:
+    """Return the Parquet names of columns with many repeated values, for which a dictionary saves space."""
+    import pyarrow as pa
+
+    names = []
+    for name, column in zip(rows.column_names, rows.columns, strict=True):
+        sample = column.slice(0, _SAMPLE)
+        if pa.types.is_list(column.type):
+            names.append(f"{name}.list.element")
+        elif not pa.types.is_nested(column.type) and 2 * len(sample.unique()) <= len(sample):
+            names.append(name)
+    return names
+
+
+def check_data_file(file: DataFile) -> None:
+    """Raise StorageError if the file is missing, has the wrong size, or lacks Parquet's magic bytes.
+
+    Raise FilesRemoved, a StorageError, if the file is missing because its table no longer needs it.
+    """
+    try:
+        size = file.location.size()
+    except OSError as error:
+        raise unreadable_file(file.location, error) from error
+    if size != file.size:
+        raise StorageError(
+            f"a data file has {size} bytes, but the table's log says {file.size}",
+            where=str(file.location),
+            hint=RESTORE_HINT,
+        )
+    try:
+        check_parquet(file.location)
+    except OSError as error:
+        raise unreadable_file(file.location, error) from error
+
+
+def unreadable_file(file: Location, error: Exception) -> StorageError:
+    """Return the error for a data file that cannot be read.
+
+    If the file is missing, the table is read again. If the table no longer names the file, the result is FilesRemoved:
+    the file was removed and deleted after the caller had read the log.
+    """
+    if file.exists():
+        return StorageError(f"a data file cannot be read: {error}", where=str(file), hint=RESTORE_HINT)
+    if names_file(file):
+        return StorageError("a data file is missing", where=str(file), hint=RESTORE_HINT)
+    return FilesRemoved(
+        "a file was removed from its table while it was being read", where=str(file), hint="Run the command again."
+    )
 
 
 def read_data_files(files: Sequence[DataFile], schema: pa.Schema, condition: pc.Expression | None = None) -> pa.Table:
@@ -33,6 +167,8 @@ def file_batches(
     """Yield the rows of one file in batches. ``condition`` may use only columns of ``schema``."""
     import pyarrow as pa
     import pyarrow.dataset as ds
+
+    from weft.storage.columns import conformed
 
     check_data_file(file)
     # Spark may write instants as INT96. Nanoseconds would overflow after the year 2262.
@@ -54,6 +190,4 @@ def file_batches(
             table = conformed(pa.Table.from_batches([batch]), schema)
             yield from (table if plain or condition is None else table.filter(condition)).to_batches()
     except (OSError, pa.ArrowException) as error:
-        raise StorageError(
-            f"a data file cannot be read: {error}", where=str(file.location), hint=RESTORE_HINT
-        ) from error
+        raise unreadable_file(file.location, error) from error

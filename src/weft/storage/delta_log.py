@@ -1,10 +1,10 @@
-"""Read the log of a Delta table without Spark: its version, files and transactions, with integrity checks.
+"""Read the log of a Delta table without Spark: its commits, the files that they name, and damage of the log.
 
 delta-rs treats an empty commit file as a commit without changes. This module therefore checks the log files first and
 reports a truncated commit. Each error is a StorageError that names the file and the remedy.
 
-A process reads each log entry once and applies new entries to its cached snapshot (``_LogPosition``). After
-``forget_log`` or the restore of a copy, the process reads the whole log again.
+A process reads each log entry once and applies new entries to its cached snapshot (``LogPosition``). After ``forget``
+or the restore of a copy, the process reads the whole log again.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from threading import Lock
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from urllib.parse import unquote
 
 from weft.errors import StorageError
@@ -24,8 +25,9 @@ _COMMIT: Final = re.compile(r"(\d{20})\.json")
 _CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint\..*(?:parquet|json)")
 _PARQUET_ENDS: Final = b"PAR1"
 
-_MOST_CACHED: Final = 64
-_Cached = TypeVar("_Cached")
+MOST_CACHED: Final = 64
+"""The maximum number of tables whose log position and handle a process caches."""
+_RECENT: Final = 8
 
 RESTORE_HINT: Final = "Restore the entire home from a backup; `weft doctor` lists all damage."
 
@@ -43,6 +45,15 @@ class DataFile:
     rows: int | None
     least: Mapping[str, Any]
     greatest: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The name of the file in its table."""
+        return self.location.name
+
+    def may_hold(self, column: str, low: int, high: int) -> bool:
+        """Return whether the file may have a row with a value from ``low`` to ``high`` in the column."""
+        return bool(self.greatest.get(column, high) >= low and self.least.get(column, low) <= high)
 
 
 @dataclass(frozen=True)
@@ -65,29 +76,69 @@ class DeltaSnapshot:
 
 
 @dataclass(frozen=True)
-class _LogPosition:
+class LogEntry:
+    """A commit in the log of the table in the folder ``table``."""
+
+    table: Location
+    version: int
+    actions: Sequence[Mapping[str, Any]]
+
+    @cached_property
+    def added(self) -> tuple[DataFile, ...]:
+        """The files that the commit added, without bounds."""
+        return tuple(self._files("add"))
+
+    @cached_property
+    def removed(self) -> tuple[DataFile, ...]:
+        """The files that the commit removed, without bounds."""
+        return tuple(self._files("remove"))
+
+    def _files(self, kind: str) -> Sequence[DataFile]:
+        found = []
+        for fields in (action[kind] for action in self.actions if kind in action):
+            rows = json.loads(fields.get("stats") or "{}").get("numRecords")
+            found.append(DataFile(self.table / unquote(fields["path"]), fields.get("size") or 0, rows, {}, {}))
+        return found
+
+    @property
+    def numbers(self) -> Mapping[str, int]:
+        """The transaction number of each application in the commit."""
+        return {action["txn"]["appId"]: action["txn"]["version"] for action in self.actions if "txn" in action}
+
+    @property
+    def removes_rows(self) -> bool:
+        """Whether the commit removed rows, and not only files whose rows are in other files."""
+        return any(action["remove"]["dataChange"] for action in self.actions if "remove" in action)
+
+
+@dataclass(frozen=True)
+class LogPosition:
     """The last log entry that this process has read.
 
     ``version`` is the version of the commit. ``mark`` identifies the commit file and changes if the file is replaced.
     ``snapshot`` is the table at ``version``, or None before the first request. ``instants`` are the timestamp columns
-    of the snapshot.
+    of the snapshot. ``recent`` are the last entries that this process has read.
     """
 
     version: int
     mark: tuple[int, ...]
     snapshot: DeltaSnapshot | None = None
     instants: frozenset[str] = frozenset()
+    recent: tuple[LogEntry, ...] = ()
 
 
-_positions: dict[str, _LogPosition] = {}
-_idle_handles: dict[str, tuple[Any, tuple[int, ...]]] = {}
-"""An idle delta-rs handle for each table, with the mark of the last commit that the handle has read."""
-_cache_lock: Final = Lock()  # threads write different tables concurrently
+_positions: dict[str, LogPosition] = {}
+_lock: Final = Lock()  # threads write different tables concurrently
 
 
-def has_commits(table: Location) -> bool:
+def commit_file(table: Location, version: int) -> Location:
+    """Return the path of the log file of a commit."""
+    return table / f"_delta_log/{version:020d}.json"
+
+
+def log_exists(table: Location) -> bool:
     """Return whether a Delta table exists. A folder without commits is not a table."""
-    if _current_position(table) is not None:
+    if _current(table) is not None:
         return True
     return bool(_numbered(table, _COMMIT)) or bool(_numbered(table, _CHECKPOINT))
 
@@ -97,125 +148,58 @@ def last_commit(table: Location) -> int:
     return max(_numbered(table, _COMMIT), default=-1)
 
 
-def delta_snapshot(table: Location, *, check_files: bool = True) -> DeltaSnapshot:
-    """Return the state of a table at the last commit. If ``check_files`` is True, check the size and the magic bytes of
-    each data file.
+def follow(table: Location) -> LogPosition:
+    """Read the log entries since the last call, and return the position after them.
 
-    Raise StorageError if the table does not exist, or if one of its files is missing or truncated.
+    Raise StorageError if the table does not exist or if the log is damaged.
     """
-    _apply_new_entries(table)
-    followed = _positions.get(table.path)
-    snapshot = followed.snapshot if followed else None
-    if snapshot is None:
-        opened = open_table(table)
-        files = tuple(_data_file(table, action) for action in _add_actions(opened, table))
-        snapshot = DeltaSnapshot(table, opened.version(), files)
-        mark = commit_file(table, snapshot.version).mark()
+    known = _current(table)
+    if known is None:
+        forget(table)
+        version = check_log(table)
+        mark = commit_file(table, version).mark()
+        known = LogPosition(version, mark or ())
         if mark is not None:
-            _cache(_positions, table, _LogPosition(snapshot.version, mark, snapshot, _instants(opened)))
-        return_table(table, opened)
-    if check_files:
-        for file in snapshot.files:
-            check_data_file(file)
-    return snapshot
+            note(table, known)
+        return known
+    before = known
+    while (mark := commit_file(table, known.version + 1).mark()) is not None:
+        entry = _read(table, known.version + 1)
+        snapshot = known.snapshot and _next_snapshot(known.snapshot, entry, known.instants)
+        known = LogPosition(entry.version, mark, snapshot, known.instants, (*known.recent, entry)[-_RECENT:])
+    if known is not before:
+        note(table, known)
+    return known
 
 
-def forget_log(table: Location) -> None:
-    """Drop the cached log of the table."""
+def note(table: Location, position: LogPosition) -> None:
+    """Cache the position of a table."""
+    with _lock:
+        _positions.pop(table.path, None)
+        _positions[table.path] = position
+        while len(_positions) > MOST_CACHED:
+            _positions.pop(next(iter(_positions)), None)
+
+
+def forget(table: Location) -> None:
+    """Drop the cached position of a table."""
     _positions.pop(table.path, None)
-    _idle_handles.pop(table.path, None)
 
 
-def transaction_version(table: Location, app_id: str) -> int | None:
-    """Return the last ``txnVersion`` of ``app_id``, or None. Raise StorageError if the log is damaged."""
-    if not has_commits(table):
-        return None
-    opened = open_table(table)
-    try:
-        version: int | None = opened.transaction_version(app_id)
-    except delta_errors() as error:
-        raise _unreadable(table, error) from error
-    return_table(table, opened)
-    return version
+def _current(table: Location) -> LogPosition | None:
+    known = _positions.get(table.path)
+    return known if known and commit_file(table, known.version).mark() == known.mark else None
 
 
-def latest_version(table: Location) -> int | None:
-    """Return the version of the last commit, or None if there is no table. Raise StorageError if the log is damaged."""
-    if not has_commits(table):
-        return None
-    return _apply_new_entries(table)
+def read_entry(table: Location, version: int) -> LogEntry:
+    """Return the log entry of a commit. Raise StorageError if the commit is missing or damaged."""
+    known = _current(table)
+    entry = next((each for each in known.recent if each.version == version), None) if known else None
+    return entry or _read(table, version)
 
 
-def added_files(table: Location, version: int) -> tuple[DataFile, ...]:
-    """Return the data files that a commit added. Raise StorageError if the commit is missing or damaged."""
-    added = []
-    for action in commit_actions(commit_file(table, version)):
-        if "add" in action:
-            add = action["add"]
-            rows = json.loads(add.get("stats") or "{}").get("numRecords")
-            added.append(DataFile(table / unquote(add["path"]), add["size"], rows, {}, {}))
-    return tuple(added)
-
-
-def check_log(table: Location) -> int:
-    """Check the log and return the last version. Raise StorageError if a commit is missing, empty or truncated."""
-    commits = _numbered(table, _COMMIT)
-    checkpoints = _numbered(table, _CHECKPOINT)
-    if not commits and not checkpoints:
-        raise StorageError(f"there is no Delta table in {table}: the log is missing", hint=RESTORE_HINT)
-    since = max(checkpoints, default=-1)
-    for number in sorted(checkpoints):
-        for file in checkpoints[number]:
-            if number == since and file.name.endswith(".parquet"):
-                _check_parquet(file)
-    last = max(commits, default=since)
-    if since < 0 and 0 not in commits:
-        raise StorageError(f"the log of {table} does not begin at its first commit", hint=RESTORE_HINT)
-    for version in range(since + 1, last + 1):
-        if version not in commits:
-            raise StorageError(
-                f"the log of {table} lacks the commit {version}, although it ends at {last}", hint=RESTORE_HINT
-            )
-        commit_actions(commits[version][0])
-    if last <= since and last in commits:
-        commit_actions(commits[last][0])
-    return max(last, since)
-
-
-def check_data_file(file: DataFile) -> None:
-    """Raise StorageError if the file is missing, has the wrong size, or lacks Parquet's magic bytes."""
-    try:
-        size = file.location.size()
-    except FileNotFoundError:
-        raise StorageError("a data file is missing", where=str(file.location), hint=RESTORE_HINT) from None
-    except OSError as error:
-        raise StorageError(f"a data file cannot be read: {error.strerror}", where=str(file.location)) from error
-    if size != file.size:
-        raise StorageError(
-            f"a data file has {size} bytes, but the table's log says {file.size}",
-            where=str(file.location),
-            hint=RESTORE_HINT,
-        )
-    _check_parquet(file.location)
-
-
-def _check_parquet(file: Location) -> None:
-    """Check the magic bytes. After a power cut, a file may have the right size and contain only zeros."""
-    try:
-        ends = file.ends(len(_PARQUET_ENDS))
-    except OSError as error:
-        raise StorageError(f"a file of a table cannot be read: {error}", where=str(file), hint=RESTORE_HINT) from error
-    if ends != (_PARQUET_ENDS, _PARQUET_ENDS):
-        raise StorageError("a file of a table is truncated or overwritten", where=str(file), hint=RESTORE_HINT)
-
-
-def commit_file(table: Location, version: int) -> Location:
-    """Return the path of the log file of a commit."""
-    return table / f"_delta_log/{version:020d}.json"
-
-
-def commit_actions(commit: Location) -> list[dict[str, Any]]:
-    """Return the actions of a commit file. Raise StorageError if the file is missing, empty or truncated."""
+def _read(table: Location, version: int) -> LogEntry:
+    commit = commit_file(table, version)
     try:
         text = commit.read().decode("utf-8")
     except FileNotFoundError:
@@ -235,7 +219,65 @@ def commit_actions(commit: Location) -> list[dict[str, Any]]:
         actions.append(action)
     if not actions:
         raise StorageError("a commit is empty", where=str(commit), hint=RESTORE_HINT)
-    return actions
+    return LogEntry(table, version, actions)
+
+
+def check_log(table: Location) -> int:
+    """Check the log and return the last version. Raise StorageError if a commit is missing, empty or truncated."""
+    commits = _numbered(table, _COMMIT)
+    checkpoints = _numbered(table, _CHECKPOINT)
+    if not commits and not checkpoints:
+        raise StorageError(f"there is no Delta table in {table}: the log is missing", hint=RESTORE_HINT)
+    since = max(checkpoints, default=-1)
+    for file in checkpoints.get(since, ()):
+        if file.name.endswith(".parquet"):
+            try:
+                check_parquet(file)
+            except OSError as error:
+                raise StorageError(
+                    f"a checkpoint cannot be read: {error}", where=str(file), hint=RESTORE_HINT
+                ) from error
+    last = max(commits, default=since)
+    if since < 0 and 0 not in commits:
+        raise StorageError(f"the log of {table} does not begin at its first commit", hint=RESTORE_HINT)
+    for version in range(since + 1, last + 1):
+        if version not in commits:
+            raise StorageError(
+                f"the log of {table} lacks the commit {version}, although it ends at {last}", hint=RESTORE_HINT
+            )
+        _read(table, version)
+    if last <= since and last in commits:
+        _read(table, last)
+    return max(last, since)
+
+
+def names_file(file: Location) -> bool:
+    """Return whether the log of the table in the file's folder names the data file now."""
+    table = file.parent
+    if not log_exists(table):
+        return False
+    checkpoints = _numbered(table, _CHECKPOINT)
+    since = max(checkpoints, default=-1)
+    for version in range(follow(table).version, since, -1):
+        entry = read_entry(table, version)
+        if file in (each.location for each in entry.added):
+            return True
+        if file in (each.location for each in entry.removed):
+            return False
+    import pyarrow.parquet as pq
+
+    parts = [part for part in checkpoints.get(since, ()) if part.name.endswith(".parquet")]
+    added = (pq.read_table(part.uri, columns=["add.path"]).column(0).to_pylist() for part in parts)
+    return any(file.name in (unquote(path) for path in each if path) for each in added)
+
+
+def check_parquet(file: Location) -> None:
+    """Check the magic bytes. After a power cut, a file may have the right size and contain only zeros.
+
+    Raise StorageError if they are wrong, and OSError if the file cannot be read.
+    """
+    if file.ends(len(_PARQUET_ENDS)) != (_PARQUET_ENDS, _PARQUET_ENDS):
+        raise StorageError("a file of a table is truncated or overwritten", where=str(file), hint=RESTORE_HINT)
 
 
 def _numbered(table: Location, pattern: re.Pattern[str]) -> dict[int, list[Location]]:
@@ -252,138 +294,17 @@ def _numbered(table: Location, pattern: re.Pattern[str]) -> dict[int, list[Locat
     return numbered
 
 
-def delta_errors() -> tuple[type[Exception], ...]:
-    """Return the exceptions that delta-rs and Arrow raise if they cannot read or write a table."""
-    import pyarrow
-    from deltalake.exceptions import DeltaError
-
-    return (DeltaError, OSError, ValueError, pyarrow.ArrowException)
-
-
-def open_table(table: Location) -> Any:
-    """Return an exclusive ``DeltaTable`` handle at the last commit. Raise StorageError if the log is damaged."""
-    expected = _apply_new_entries(table)
-    # Import delta-rs late, because the import is slow and most commands do not need delta-rs.
-    from deltalake import DeltaTable
-
-    try:
-        opened = _updated_handle(table) or DeltaTable(table.uri)
-        version = opened.version()
-    except delta_errors() as error:
-        raise _unreadable(table, error) from error
-    if version < expected:
-        raise StorageError(f"{table} was read at version {version}, but its log ends at {expected}", hint=RESTORE_HINT)
-    return opened
-
-
-def return_table(table: Location, opened: Any) -> None:
-    """Put a handle into the cache for the next ``open_table``. The caller must not use the handle afterwards."""
-    mark = commit_file(table, opened.version()).mark()
-    if mark is not None:
-        _cache(_idle_handles, table, (opened, mark))
-
-
-def _updated_handle(table: Location) -> Any:
-    """Update the cached handle to the last commit. Return None if the log was replaced."""
-    opened, mark = _idle_handles.pop(table.path, (None, ()))
-    if opened is None or commit_file(table, opened.version()).mark() != mark:
-        return None
-    try:
-        opened.update_incremental()
-    except delta_errors():  # commits that it needs are cleaned up: read the checkpoint
-        return None
-    return opened
-
-
-def _apply_new_entries(table: Location) -> int:
-    known = _current_position(table)
-    if known is None:
-        forget_log(table)
-        version = check_log(table)
-        mark = commit_file(table, version).mark()
-        if mark is not None:
-            _cache(_positions, table, _LogPosition(version, mark))
-        return version
-    before = known
-    while (mark := commit_file(table, known.version + 1).mark()) is not None:
-        version = known.version + 1
-        actions = commit_actions(commit_file(table, version))
-        snapshot = known.snapshot and _next_snapshot(known.snapshot, version, actions, known.instants)
-        known = _LogPosition(version, mark, snapshot, known.instants)
-    if known is not before:
-        _cache(_positions, table, known)
-    return known.version
-
-
-def _current_position(table: Location) -> _LogPosition | None:
-    known = _positions.get(table.path)
-    return known if known and commit_file(table, known.version).mark() == known.mark else None
-
-
-def _cache(cache: dict[str, _Cached], table: Location, value: _Cached) -> None:
-    with _cache_lock:
-        cache.pop(table.path, None)
-        cache[table.path] = value
-        while len(cache) > _MOST_CACHED:
-            cache.pop(next(iter(cache)), None)
-
-
-def _next_snapshot(
-    before: DeltaSnapshot, version: int, actions: Sequence[Mapping[str, Any]], instants: frozenset[str]
-) -> DeltaSnapshot | None:
+def _next_snapshot(before: DeltaSnapshot, entry: LogEntry, instants: frozenset[str]) -> DeltaSnapshot | None:
     """Return the snapshot after one more commit. Return None if the commit changes the metadata or the protocol."""
     from weft.storage.statistics import parse_statistics
 
-    files = before.files
-    gone = {before.location / unquote(action["remove"]["path"]) for action in actions if "remove" in action}
+    if any("metaData" in action or "protocol" in action for action in entry.actions):
+        return None
+    files, gone = before.files, {file.location for file in entry.removed}
     if gone:
         files = tuple(file for file in files if file.location not in gone)
     added = []
-    for action in actions:
-        if "metaData" in action or "protocol" in action:
-            return None
-        if "add" in action:
-            add = action["add"]
-            rows, least, greatest = parse_statistics(add.get("stats"), instants)
-            added.append(DataFile(before.location / unquote(add["path"]), add["size"], rows, least, greatest))
-    return (
-        DeltaSnapshot(before.location, version, (*files, *added)) if added or gone else replace(before, version=version)
-    )
-
-
-def _instants(opened: Any) -> frozenset[str]:
-    import pyarrow
-
-    return frozenset(f.name for f in pyarrow.schema(opened.schema().to_arrow()) if pyarrow.types.is_timestamp(f.type))
-
-
-def _add_actions(opened: Any, table: Location) -> Sequence[Mapping[str, Any]]:
-    import pyarrow
-
-    from weft.storage.statistics import micros_in_bounds
-
-    try:
-        actions = pyarrow.table(opened.get_add_actions(flatten=True))
-        rows: Sequence[Mapping[str, Any]] = micros_in_bounds(actions).to_pylist()
-    except delta_errors() as error:
-        raise _unreadable(table, error) from error
-    return rows
-
-
-def _data_file(table: Location, action: Mapping[str, Any]) -> DataFile:
-    least: dict[str, Any] = {}
-    greatest: dict[str, Any] = {}
-    for name, value in action.items():
-        bound, _, column = name.partition(".")
-        if value is None or not column:
-            continue
-        if bound == "min":
-            least[column] = value
-        elif bound == "max":
-            greatest[column] = value
-    return DataFile(table / unquote(action["path"]), action["size_bytes"], action.get("num_records"), least, greatest)
-
-
-def _unreadable(table: Location, error: Exception) -> StorageError:
-    first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return StorageError(f"the table in {table} cannot be read: {first_line}", hint=RESTORE_HINT)
+    for file, fields in zip(entry.added, (a["add"] for a in entry.actions if "add" in a), strict=True):
+        rows, least, greatest = parse_statistics(fields.get("stats"), instants)
+        added.append(replace(file, rows=rows, least=least, greatest=greatest))
+    return DeltaSnapshot(before.location, entry.version, (*files, *added))

@@ -14,16 +14,11 @@ from typing import TYPE_CHECKING, Final
 from weft.algebra.schema import DataType
 from weft.catalog import layout
 from weft.catalog.records import QueryRecord
-from weft.errors import StorageError
+from weft.errors import FilesRemoved, StorageError
 from weft.location import Location
 from weft.storage.data_files import file_batches
-from weft.storage.delta_log import (
-    RESTORE_HINT,
-    DataFile,
-    added_files,
-    delta_snapshot,
-    has_commits,
-)
+from weft.storage.delta_log import RESTORE_HINT, DataFile
+from weft.storage.table import Table
 from weft.storage.values import Value, decode
 
 if TYPE_CHECKING:
@@ -64,24 +59,26 @@ def read_rows(data: Location, query: QueryRecord, after: int = 0, limit: int | N
     last = query.rows if limit is None else min(query.rows, first + limit - 1)
     if first > last:
         return
-    ledger = data / layout.LEDGER
-    if not has_commits(ledger):
+    ledger = Table(data / layout.LEDGER)
+    if not ledger.exists():
         raise StorageError(
             f"the ledger in {ledger} is missing, but it should have {query.rows} answers of {query.name}",
             hint=RESTORE_HINT,
         )
-    # The lock prevents the deletion of files that the log no longer names.
-    with ledger.shared():
-        yield from _in_order(ledger, query, first, last)
+    while first <= last:
+        try:
+            for row in _in_order(ledger, query, first, last):
+                yield row
+                first = row.ordinal + 1
+        except FilesRemoved:  # a purge or a compaction has moved the remaining answers
+            continue
 
 
-def _in_order(ledger: Location, query: QueryRecord, first: int, last: int) -> Iterator[ResultRow]:
+def _in_order(ledger: Table, query: QueryRecord, first: int, last: int) -> Iterator[ResultRow]:
     types = [type_ for _, type_ in query.columns]
     expected = first
     waiting: dict[int, tuple[int, int, list[str | None]]] = {}
-    for ordinal, first_at, tick, row in _scan(
-        _relevant(delta_snapshot(ledger, check_files=False).files, query, first, last), query, first, last
-    ):
+    for ordinal, first_at, tick, row in _scan(_relevant(ledger.files(), query, first, last), query, first, last):
         if ordinal < expected or ordinal in waiting:
             raise StorageError(f"the answer {ordinal} of {query.name} is in the ledger twice", hint=RESTORE_HINT)
         waiting[ordinal] = (first_at, tick, row)
@@ -124,18 +121,16 @@ def ledger_schema(*names: str) -> pa.Schema:
     return pyarrow.schema([field for field in every if not names or field.name in names])
 
 
-def require_ledger(data: Location) -> Location:
-    """Return the location of the ledger. Create an empty ledger if it does not exist.
+def require_ledger(data: Location) -> Table:
+    """Return the ledger. Create an empty ledger if it does not exist.
 
     The ledger must exist, because a fence needs a table with a log. Raise StorageError if the ledger cannot be created.
     """
-    ledger = data / layout.LEDGER
-    if has_commits(ledger):
-        return ledger
-    from weft.storage.commit import require_table
-    from weft.storage.statistics import COLUMNS_PROPERTY, named_columns
+    ledger = Table(data / layout.LEDGER)
+    if not ledger.exists():
+        from weft.storage.statistics import COLUMNS_PROPERTY, named_columns
 
-    require_table(ledger, ledger_schema(), {COLUMNS_PROPERTY: named_columns(_STATISTICS)})
+        ledger.ensure(ledger_schema(), {COLUMNS_PROPERTY: named_columns(_STATISTICS)})
     return ledger
 
 
@@ -144,7 +139,8 @@ def added_by_query(data: Location, version: int) -> dict[int, Added]:
     rows: Counter[int] = Counter()
     last: dict[int, int] = {}
     schema = ledger_schema("query_id", "first_at")
-    for batch in (each for file in added_files(data / layout.LEDGER, version) for each in file_batches(file, schema)):
+    ledger = Table(data / layout.LEDGER)
+    for batch in ledger.scan(schema, files=ledger.entry(version).added):
         instants = batch.column("first_at").cast("int64").to_pylist()
         for query_id, first_at in zip(batch.column("query_id").to_pylist(), instants, strict=True):
             rows[query_id] += 1
@@ -154,15 +150,8 @@ def added_by_query(data: Location, version: int) -> dict[int, Added]:
 
 def _relevant(files: Sequence[DataFile], query: QueryRecord, first: int, last: int) -> list[DataFile]:
     """Return the files that may contain the wanted rows, ordered by tick."""
-
-    def may_hold(file: DataFile, column: str, low: int, high: int) -> bool:
-        return bool(file.greatest.get(column, high) >= low and file.least.get(column, low) <= high)
-
-    wanted = [
-        file
-        for file in files
-        if may_hold(file, "query_id", query.query_id, query.query_id) and may_hold(file, "ordinal", first, last)
-    ]
+    key = query.query_id
+    wanted = [file for file in files if file.may_hold("query_id", key, key) and file.may_hold("ordinal", first, last)]
     return sorted(wanted, key=lambda file: (file.least.get("tick", 0), file.least.get("ordinal", 0), file.location))
 
 

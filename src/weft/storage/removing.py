@@ -1,85 +1,82 @@
-"""Fence two operations: commits that remove files from a table's log, and the deletion of those files.
+"""Remove rows from a Delta table, without Spark: rows that satisfy a condition, or all rows of some commits.
 
-delta-rs allows two commits to remove the same file. A commit that removes files therefore has a transaction number for
-``REMOVING``: the token of the writer's lease. The writer compares the token with the number in the log, and commits
-through the same handle. If another writer removes files in the meantime, delta-rs refuses the commit. A writer that has
-lost its lease therefore cannot remove files.
+One commit removes the files with such rows. If a file has other rows too, they move to a new file. The removed files
+stay on disk until cleaning deletes them. The commits carry the token of the writer's lease (``storage.table``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
-from weft.errors import LeaseLost, StorageError
-from weft.location import Location
-from weft.storage.delta_log import delta_errors, latest_version, open_table, return_table, transaction_version
-from weft.storage.fence import make_durable
+from weft.errors import Conflict
+from weft.storage.data_files import NewFile, read_data_files
+from weft.storage.delta_log import DataFile, commit_file
+from weft.storage.table import Table, removal
 
-REMOVING: Final = "weft-compaction"
-"""The ``txnAppId`` of commits that remove files from a table's log. The transaction numbers are lease tokens."""
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+
+_APPEND_ONLY: Final = "delta.appendOnly"
+
+DISCARDING: Final = "weft-discard"
+"""The application whose number is the tick that made the rows unnecessary. If a table has such a number, it may have
+fewer rows than the catalog records.
+"""
 
 
-@dataclass(frozen=True)
-class Remover:
-    """A writer that removes files. ``token`` is the token of the writer's lease. ``check`` raises LeaseLost if the
-    lease is lost.
+def remove_rows(
+    table: Table,
+    gone: pc.Expression,
+    may_hold: Callable[[DataFile], bool],
+    token: int,
+    at: int,
+    doing: str,
+    *,
+    also: Mapping[str, int] | None = None,
+    news: bool = True,
+) -> bool:
+    """Remove the rows that satisfy ``gone``. Return whether there were such rows.
 
-    ``check`` reads the catalog, because the log shows a later writer only after that writer's first commit.
+    Only files for which ``may_hold`` is True are read. ``at`` is the wall-clock time (µs UTC). ``also``, ``news`` and
+    ``doing`` are as in ``Table.commit``.
     """
+    schema = table.schema()
+    touched: list[DataFile] = []
+    new: list[NewFile] = []
+    for file in filter(may_hold, table.files()):
+        remaining = read_data_files([file], schema, ~gone)
+        if file.rows is None or remaining.num_rows < file.rows:
+            touched.append(file)
+            new += table.write(remaining) if remaining.num_rows else []
+    if touched:
+        table.commit(removal(token), new, touched, also=also, at=at, news=news, doing=doing)
+    return bool(touched)
 
-    token: int
-    check: Callable[[], None]
+
+def require_own_files(table: Table, versions: Sequence[int]) -> None:
+    """Raise Conflict if rows of the commits now share a file with other rows."""
+    there = {file.location for file in table.files()} if versions else set()
+    for version in versions:
+        gone = not commit_file(table.place, version).exists()
+        if gone or not {file.location for file in table.entry(version).added} <= there:
+            raise Conflict(
+                "since the last maintenance, the rows of the load share files with rows of other loads and "
+                "cannot be separated from them",
+                hint="Nothing was changed. If nothing uses the table, drop the table and load it again.",
+            )
 
 
-@contextmanager
-def removing(table: Location, token: int, doing: str) -> Iterator[Any]:
-    """Open a delta-rs handle for commits that remove files. Pass ``removal_properties(token)`` to each commit.
+def remove_commits(table: Table, versions: Sequence[int], token: int, at: int) -> None:
+    """Remove the remaining files of the commits. After a crash, another call completes the work.
 
-    ``doing`` completes the message "another writer took this home over while …". During the ``with`` block, no other
-    process deletes files of the table. At the end of the block, the commits are on disk. Raise LeaseLost if a later
-    lease holder has removed files. Raise StorageError if the block raises one of ``delta_errors``.
+    The table's property ``delta.appendOnly`` is false meanwhile, because an append-only table must not lose rows.
     """
-    with table.shared():
-        opened = open_table(table)
-        before, since = opened.transaction_version(REMOVING), opened.version()
-        if before is not None and before > token:
-            raise taken_over(table, doing)
-        try:
-            yield opened
-        except delta_errors() as error:
-            if transaction_version(table, REMOVING) not in (before, token):
-                raise taken_over(table, doing) from error
-            message = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise StorageError(
-                f"{table} could not be changed while {doing}: {message}",
-                hint="Run the command again: it completes the change.",
-            ) from error
-        return_table(table, opened)
-        # The version of the handle does not count all commits, so read the log.
-        for version in range(since + 1, (latest_version(table) or since) + 1):
-            make_durable(table, version)
-
-
-def removal_properties(token: int) -> Any:
-    """Return the delta-rs properties of a commit that removes files."""
-    from deltalake import CommitProperties, Transaction
-
-    return CommitProperties(app_transactions=[Transaction(REMOVING, token)])
-
-
-def require_latest(table: Location, token: int, doing: str) -> None:
-    """Raise LeaseLost if a later lease holder has removed files of the table."""
-    if (transaction_version(table, REMOVING) or 0) > token:
-        raise taken_over(table, doing)
-
-
-def taken_over(table: Location, doing: str) -> LeaseLost:
-    """Return the error for a writer that lost its lease to another writer."""
-    return LeaseLost(
-        f"another writer took this home over while {doing}",
-        where=str(table),
-        hint="Nothing more was changed; run the command again.",
-    )
+    fence, doing = removal(token), "a load was being undone"
+    added = {file.location for version in versions for file in table.entry(version).added}
+    going = [file for file in table.files() if file.location in added]
+    if going:
+        table.set_properties({_APPEND_ONLY: "false"}, fence, doing)
+        table.commit(fence, remove=going, at=at, doing=doing)
+    if table.metadata().configuration.get(_APPEND_ONLY) == "false":  # also after a writer that died
+        table.set_properties({_APPEND_ONLY: "true"}, fence, doing)

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from weft.algebra.schema import TableSchema
 from weft.catalog.records import TableRecord
-from weft.errors import StorageError
 from weft.location import Location
-from weft.storage.delta_log import RESTORE_HINT, DataFile, check_data_file, delta_snapshot, has_commits
+from weft.storage.data_files import check_data_file, unreadable_file
+from weft.storage.delta_log import DataFile
 from weft.storage.periods import periods, read_log
+from weft.storage.table import Table
 
 
 def sample_rows(data: Location, table: TableRecord, limit: int = 5) -> list[tuple[object, ...]]:
@@ -17,17 +18,16 @@ def sample_rows(data: Location, table: TableRecord, limit: int = 5) -> list[tupl
 
     A column that is newer than the file is NULL. Raise StorageError if the file is missing or damaged.
     """
-    place = data / table.path
-    if table.version < 0 or not has_commits(place):
+    if table.version < 0:
         return []
     names = [column.name for column in table.schema.columns]
-    with place.shared():
-        files = delta_snapshot(place, check_files=False).files
-        for file in sorted(files, key=lambda each: (each.greatest.get("ts", 0), each.location), reverse=True):
-            check_data_file(file)
-            rows = _periods(file, table.log, names, limit) if table.log else _head(file.location, names, limit)
-            if rows:
-                return rows
+    for file in sorted(
+        Table(data / table.path).files(), key=lambda each: (each.greatest.get("ts", 0), each.location), reverse=True
+    ):
+        check_data_file(file)
+        rows = _periods(file, table.log, names, limit) if table.log else _head(file.location, names, limit)
+        if rows:
+            return rows
     return []
 
 
@@ -47,5 +47,5 @@ def _head(file: Location, names: Sequence[str], limit: int) -> list[tuple[object
         there = [name for name in names if name in stored.schema.names]
         rows = stored.head(limit, columns=there, batch_size=max(limit, 1), use_threads=False).to_pylist()
     except (OSError, pyarrow.ArrowException) as error:
-        raise StorageError(f"a data file cannot be read: {error}", where=str(file), hint=RESTORE_HINT) from error
+        raise unreadable_file(file, error) from error
     return [tuple(row.get(name) for name in names) for row in rows]

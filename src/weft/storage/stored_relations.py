@@ -20,11 +20,10 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.location import Location
 from weft.storage.columns import INSTANT
 from weft.storage.data_files import read_data_files
-from weft.storage.delta_log import delta_snapshot, has_commits
 from weft.storage.local_sql import quoted
+from weft.storage.table import Table
 from weft.storage.temporal_sql import temporal_sql
 
 SINCE: Final = "since"
@@ -114,38 +113,37 @@ _cached: dict[str, RelationLog] = {}
 _cache_lock: Final = Lock()
 
 
-def read_relation_log(table: Location, relation: pa.Schema) -> RelationLog:
+def read_relation_log(table: Table, relation: pa.Schema) -> RelationLog:
     """Return the log of a relation. Without a table, the log is empty. Raise StorageError if the table is damaged."""
     schema = table_schema(relation)
-    if not has_commits(table):
+    if not table.exists():
         return RelationLog(relation, schema.empty_table())
-    with table.shared():  # nobody deletes replaced files meanwhile
-        files = delta_snapshot(table, check_files=False).files
-        names = tuple(file.location.name for file in files)
-        known = _cached.get(table.path)
-        if known is None or known.relation != relation or known.files != names[: len(known.files)]:
-            known = RelationLog(relation, schema.empty_table())
-        log = known
-        if len(known.files) < len(names):
-            more = read_data_files(files[len(known.files) :], schema)
-            log = RelationLog.of(relation, pa.concat_tables([known.rows, more]), names)
+    files = table.files()
+    names = tuple(file.location.name for file in files)
+    known = _cached.get(table.place.path)
+    if known is None or known.relation != relation or known.files != names[: len(known.files)]:
+        known = RelationLog(relation, schema.empty_table())
+    log = known
+    if len(known.files) < len(names):
+        more = read_data_files(files[len(known.files) :], schema)
+        log = RelationLog.of(relation, pa.concat_tables([known.rows, more]), names)
     _cache(table, log)
     return log
 
 
-def cache_written(table: Location, version: int, before: RelationLog, change: RelationChange) -> None:
+def cache_written(table: Table, version: int, before: RelationLog, change: RelationChange) -> None:
     """Add a change to the cache after its commit as ``version``."""
-    snapshot = delta_snapshot(table, check_files=False)
+    snapshot = table.snapshot()
     if snapshot.version == version:
         after = before.changed(change)
         after.files = tuple(file.location.name for file in snapshot.files)
         _cache(table, after)
 
 
-def _cache(table: Location, log: RelationLog) -> None:
+def _cache(table: Table, log: RelationLog) -> None:
     with _cache_lock:
-        _cached.pop(table.path, None)
-        _cached[table.path] = log
+        _cached.pop(table.place.path, None)
+        _cached[table.place.path] = log
         size = sum(each.rows.nbytes for each in _cached.values())
         while size > _MOST_BYTES:
             size -= _cached.pop(next(iter(_cached))).rows.nbytes

@@ -19,7 +19,8 @@ from weft.algebra.schema import TableSchema
 from weft.errors import ExecutionError, StorageError
 from weft.sql.duckdb_dialect import MACROS, local_text
 from weft.storage.columns import stored_schema
-from weft.storage.delta_log import RESTORE_HINT, DataFile, check_data_file
+from weft.storage.data_files import check_data_file
+from weft.storage.delta_log import RESTORE_HINT, DataFile
 from weft.storage.local_sql import connect, quoted
 from weft.storage.time_limit import interrupted_in_time, require_time
 

@@ -7,20 +7,13 @@ from typing import Final
 
 from weft.catalog import CatalogParts, layout
 from weft.catalog.records import StoredVersion
-from weft.errors import StorageError
+from weft.errors import FilesRemoved, StorageError
 from weft.location import Location
 from weft.printable import counted
-from weft.storage.delta_log import (
-    RESTORE_HINT,
-    DeltaSnapshot,
-    check_data_file,
-    commit_file,
-    delta_snapshot,
-    forget_log,
-    has_commits,
-    last_commit,
-)
-from weft.storage.discarding import has_discarded
+from weft.storage.data_files import check_data_file
+from weft.storage.delta_log import RESTORE_HINT, DeltaSnapshot, commit_file, last_commit
+from weft.storage.removing import DISCARDING
+from weft.storage.table import Table
 
 
 @dataclass(frozen=True)
@@ -51,7 +44,7 @@ def verify(catalog: CatalogParts) -> list[Finding]:
     """
     others = (stored.path for stored in catalog.tables.versions())
     for path in {*(table.path for table in catalog.tables.all()), layout.LEDGER, *others}:
-        forget_log(catalog.data / path)
+        Table(catalog.data / path).forget()
         _checked.pop(str(catalog.data / path), None)
     findings: list[Finding] = []
     for _ in range(_LOOKS):
@@ -103,8 +96,8 @@ def require_undamaged(catalog: CatalogParts) -> None:
 
 
 def _verify_one(data: Location, path: str, stored: StoredVersion, unsettled: bool) -> list[Finding]:
-    table = data / path
-    if not has_commits(table):
+    table = Table(data / path)
+    if not table.exists():
         if stored.version < 0:
             return []
         return [
@@ -116,17 +109,16 @@ def _verify_one(data: Location, path: str, stored: StoredVersion, unsettled: boo
             )
         ]
     try:
-        with table.shared():  # nobody deletes files meanwhile
-            snapshot = delta_snapshot(table, check_files=False)
-            findings = _file_findings(path, snapshot)
+        snapshot = table.snapshot()
+        findings = _file_findings(path, snapshot)
     except StorageError as error:
-        return [_log_finding(path, error, table, stored)]
+        return [_log_finding(path, error, table.place, stored)]
     if snapshot.version < stored.version:
         problem = f"the table ends at version {snapshot.version}, but version {stored.version} was recorded"
         return [Finding(path, problem, RESTORE_HINT)]
     expected_here = snapshot.version == stored.version or not unsettled
     if expected_here and snapshot.rows is not None and snapshot.rows != stored.rows:
-        if snapshot.rows < stored.rows and has_discarded(table):
+        if snapshot.rows < stored.rows and table.number(DISCARDING) is not None:
             return findings
         rows = counted(snapshot.rows, "row")
         problem = f"the table has {rows} at version {snapshot.version}, but {stored.rows} were recorded"
@@ -146,6 +138,8 @@ def _file_findings(path: str, snapshot: DeltaSnapshot) -> list[Finding]:
             continue
         try:
             check_data_file(file)
+        except FilesRemoved:
+            here.discard(file.location.path)
         except StorageError as error:
             findings.append(_finding(path, error))
             here.discard(file.location.path)

@@ -13,7 +13,7 @@ import forked
 from weft.api import Weft
 from weft.errors import Conflict, Refused
 from weft.instants import to_datetime
-from weft.storage.delta_log import delta_snapshot
+from weft.storage.table import Table
 from weft.storage.verify import verify
 
 BEFORE = "SELECT s.c FROM r, s WHERE r.a = s.a AND r.ts < s.ts"
@@ -41,25 +41,33 @@ def weft(tmp_path: Path) -> Iterator[Weft]:
 
 
 def there(weft: Weft, table: str) -> int:
-    return delta_snapshot(weft.catalog.data / weft.catalog.tables.named(table).path).rows or 0
+    return Table(weft.catalog.data / weft.catalog.tables.named(table).path).snapshot().rows or 0
+
+
+def data_files(weft: Weft, table: str) -> list[str]:
+    place = weft.catalog.data / weft.catalog.tables.named(table).path
+    return [name for name in place.names() if name.endswith(".parquet")]
 
 
 def answers(weft: Weft, name: str) -> set[tuple[object, ...]]:
     return {(row.first_at, *row.values) for row in weft.results(name)}
 
 
-def test_rows_go_once_they_are_taken_in_and_answers_stay_the_same(weft: Weft, tmp_path: Path) -> None:
+def test_rows_go_once_they_are_taken_in_and_answers_stay_the_same(
+    weft: Weft, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     weft.install("q", BEFORE, keep="synopsis", discard_history=True)
     weft.tick(now=6)
     assert (there(weft, "r"), there(weft, "s")) == (0, 1)
     weft.tick(now=10)
     load(weft, tmp_path, "s", (1, "z", 11), (3, "n", 12))
     assert there(weft, "s") == 2
+    assert len(data_files(weft, "s")) == 3  # removed files stay for readers
+    monkeypatch.setenv("WEFT_RETENTION", "0s")
     weft.tick(now=20)
     assert (there(weft, "r"), there(weft, "s")) == (0, 0)
     assert answers(weft, "q") == {(3, "x"), (9, "y"), (11, "z")}
-    files = [name for name in (weft.catalog.data / weft.catalog.tables.named("s").path).names() if "parquet" in name]
-    assert files == []
+    assert data_files(weft, "s") == []
     assert verify(weft.catalog) == []
     assert weft.catalog.tables.named("s").rows == 4
 
@@ -116,7 +124,10 @@ def test_rows_of_a_log_go_with_their_states(weft: Weft, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "point", ["synopsis.discarded:1", "synopsis.discarded:2", "tick.committed", "cleaning.deleted"]
 )
-def test_a_tick_that_was_killed_as_rows_went_is_followed_by_others(point: str, weft: Weft, tmp_path: Path) -> None:
+def test_a_tick_that_was_killed_as_rows_went_is_followed_by_others(
+    point: str, weft: Weft, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WEFT_RETENTION", "0s")
     weft.install("q", BEFORE, keep="synopsis", discard_history=True)
     weft.close()
     command = [sys.executable, "-m", "weft", "tick", "--home", str(tmp_path / "home"), "--now", _text(6)]
@@ -134,7 +145,7 @@ def test_a_tick_that_was_killed_as_rows_went_is_followed_by_others(point: str, w
 @pytest.mark.parametrize(
     "point", ["discard.committed:1", "discard.committed:2", "synopsis.discarded:1", "tick.committed"]
 )
-def test_no_file_with_rows_outlives_the_tick_after_a_crash(point: str, weft: Weft, tmp_path: Path) -> None:
+def test_rows_of_a_tick_that_died_are_discarded_and_their_files_go(point: str, weft: Weft, tmp_path: Path) -> None:
     weft.install("q", BEFORE, keep="synopsis", discard_history=True)
     weft.install("other", "SELECT a FROM r", keep="synopsis", discard_history=True)
     weft.close()
@@ -143,9 +154,9 @@ def test_no_file_with_rows_outlives_the_tick_after_a_crash(point: str, weft: Wef
     assert died.returncode == -signal.SIGKILL
     with Weft.open(tmp_path / "home", create=True) as opened:
         opened.tick(now=21)  # nothing is new
-        for table in ("r", "s"):
-            place = opened.catalog.data / opened.catalog.tables.named(table).path
-            assert [name for name in place.names() if name.endswith(".parquet")] == []
+        assert (there(opened, "r"), there(opened, "s")) == (0, 0)
+        list(opened.maintain(retain=0))
+        assert [data_files(opened, table) for table in ("r", "s")] == [[], []]
         assert verify(opened.catalog) == []
         assert answers(opened, "q") == {(3, "x"), (9, "y")}
         assert answers(opened, "other") == {(1, 1), (5, 2)}

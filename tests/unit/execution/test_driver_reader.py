@@ -16,9 +16,8 @@ from weft.execution.driver_reader import DriverReader, ReadBounds, Reading
 from weft.execution.look_ups import LookUps
 from weft.execution.windows import Slice
 from weft.location import Location
+from weft.storage import table as delta
 from weft.storage.columns import stored_schema
-from weft.storage.commit import append_rows, require_table
-from weft.storage.delta_log import delta_snapshot
 
 SCHEMA = TableSchema(
     7,
@@ -43,15 +42,15 @@ class Table:
 
     def __init__(self, folder: Path, parts: list[list[Row]], bounds: ReadBounds) -> None:
         schema = stored_schema(SCHEMA)
-        place = Location.of(folder / "t")
-        require_table(place, schema, {})
+        stored = delta.Table(Location.of(folder / "t"))
+        stored.ensure(schema, {})
         for number, rows in enumerate(parts, 1):
             columns = [pa.array(list(values)) for values in zip(*rows, strict=True)]
             given = [c.cast(field.type) for c, field in zip(columns, schema, strict=True)]
-            append_rows(place, pa.table(given, schema.names), "test", number)
+            stored.append(pa.table(given, schema.names), delta.Fence("test", number))
         self.rows = [row for part in parts for row in part]
         record = TableRecord(**_record(len(self.rows)))
-        files = delta_snapshot(place).files
+        files = stored.files()
         look_ups = LookUps(folder / "arrangements")
         self.reader = DriverReader({"t": record}, lambda _: files, bounds, look_ups)
 

@@ -15,7 +15,7 @@ from weft.errors import NotFound
 from weft.execution import driver_reader
 from weft.execution.driver_reader import ReadBounds
 from weft.execution.look_ups import LookUps
-from weft.storage.delta_log import delta_snapshot
+from weft.storage.table import Table
 
 QUERY = (
     "SELECT m.id, a.word FROM posts m, posts a WHERE a.id = m.parent "
@@ -79,7 +79,7 @@ def test_a_table_that_is_larger_is_asked_through_its_arrangement(weft: Weft, mon
 def _caught_up(weft: Weft) -> None:
     """As a tick does it."""
     table = weft.catalog.tables.named("posts")
-    files = delta_snapshot(weft.catalog.data / table.path).files
+    files = Table(weft.catalog.data / table.path).snapshot().files
     keys = driver_reader.pa.table({"key": driver_reader.pa.array([1])})
     look_ups = LookUps(layout.arrangements_folder(weft.home))
     for column in ("id", "parent"):

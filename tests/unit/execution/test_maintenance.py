@@ -16,7 +16,7 @@ from weft.execution import driver_reader, maintenance
 from weft.execution.driver_reader import ReadBounds
 from weft.execution.look_ups import LookUps
 from weft.execution.maintenance import Done, look_ups_of_plans
-from weft.storage.delta_log import delta_snapshot
+from weft.storage.table import Table
 
 REPLIES = "SELECT m.id, a.word FROM posts m, posts a WHERE a.id = m.parent"
 
@@ -68,7 +68,7 @@ def test_what_was_built_is_what_a_tick_asks_for(weft: Weft) -> None:
     weft.install("replies", REPLIES)
     done(weft)
     table = weft.catalog.tables.named("posts")
-    files = delta_snapshot(weft.catalog.data / table.path).files
+    files = Table(weft.catalog.data / table.path).snapshot().files
     look_ups = LookUps(layout.arrangements_folder(weft.home), catching_up=False, most_read=-1)
     (columns,) = {tuple(sorted(names)) for names in look_ups_of_plans(weft.catalog).values()}
     found = look_ups.rows(table.schema, files, "id", [*columns, "ts"], pa.table({"key": pa.array([2, 3])}))

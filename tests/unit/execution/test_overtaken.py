@@ -18,13 +18,13 @@ from weft.api import Weft
 from weft.catalog import layout
 from weft.catalog.records import Choice
 from weft.errors import LeaseLost, StorageError
-from weft.execution import outputs
-from weft.execution.outputs import Outputs, TickOutput
-from weft.execution.staging import stage, staged, unstage_all
 from weft.location import Location
 from weft.schedule.clock import now_us
-from weft.storage.delta_log import delta_snapshot
+from weft.storage.table import Table
 from weft.storage.verify import verify
+from weft.writing import outputs
+from weft.writing.outputs import Outputs, TickOutput
+from weft.writing.staging import stage, staged, unstage_all
 
 PROGRAM = """
 import os, signal, sys
@@ -88,7 +88,7 @@ def load_more(weft: Weft) -> None:
 IN_THE_MIDDLE = {
     LOAD: ("weft.storage.verify", "_verify_one"),
     "weft.tick()": ("weft.storage.verify", "_verify_one"),
-    "weft.undo_load(1)": ("weft.execution.rollback", "roll_back"),
+    "weft.undo_load(1)": ("weft.writing.removals", "remove_commits"),
 }
 
 
@@ -108,7 +108,7 @@ def test_a_table_that_another_writer_has_dropped_is_no_damage(weft: Weft) -> Non
 
 
 def test_real_damage_is_still_told(weft: Weft) -> None:
-    file = delta_snapshot(weft.catalog.data / weft.catalog.tables.named("t").path).files[0]
+    file = Table(weft.catalog.data / weft.catalog.tables.named("t").path).snapshot().files[0]
     Path(file.location.path).write_bytes(b"PAR1")
     with pytest.raises(StorageError, match="the store is damaged"):
         load_more(weft)
@@ -126,17 +126,6 @@ def test_a_stale_writer_leaves_what_a_later_one_has_staged_and_written(weft: Wef
     later.release()
 
 
-class Written:
-    """A frame of Spark's, as far as an output asks of one."""
-
-    def __init__(self, places: list[str]) -> None:
-        self.write, self.places = self, places
-
-    def parquet(self, place: str, compression: str) -> None:
-        self.places.append(place)
-        raise OSError(compression)
-
-
 def test_a_stale_writer_leaves_the_files_that_spark_writes_for_a_later_one(
     weft: Weft, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,6 +139,10 @@ def test_a_stale_writer_leaves_the_files_that_spark_writes_for_a_later_one(
 
     monkeypatch.setattr(outputs, "require_ledger", asleep)
     tick = stale.ticks.plan(now_us(), Choice(), 0)
-    with pytest.raises(OSError, match="zstd"):
-        Outputs(stale, tick.tick_id, again=False).write(TickOutput("ledger", layout.LEDGER, Written([])))  # type: ignore[arg-type]
+
+    def written(folder: Location) -> None:
+        raise OSError("Spark failed")
+
+    with pytest.raises(OSError, match="Spark failed"):
+        Outputs(stale, tick.tick_id, again=False).write(TickOutput("ledger", layout.LEDGER, written))
     assert [each.name for each in writing.iterdir()] == [str(stale.lease.token + 1)]

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from weft.api.weft import Weft
-from weft.execution import append_rows as append_rows_module
-from weft.execution.append_rows import settle, table_app_id
-from weft.storage.commit import append_rows
+from weft.storage.columns import stored_schema
 from weft.storage.data_files import read_data_files
-from weft.storage.delta_log import delta_snapshot
+from weft.storage.table import Fence, Table
+from weft.writing.reserved import settle, table_app_id
 
 
 def test_rows_that_come_while_their_reservation_is_given_up_are_counted(
@@ -24,19 +23,19 @@ def test_rows_that_come_while_their_reservation_is_given_up_are_counted(
         weft.ingest_file(file, "t", ts_from="at")
         table = weft.catalog.tables.named("t")
         place = weft.catalog.data / table.path
-        files = delta_snapshot(place).files
-        rows = read_data_files(files, append_rows_module.stored_schema(table.schema))
-        spend = append_rows_module.spend
+        files = Table(place).snapshot().files
+        rows = read_data_files(files, stored_schema(table.schema))
+        spend = Table.spend
 
         def late(*given: Any) -> None:
-            append_rows(place, rows, table_app_id(table.table_id), reservation.reservation_id)
+            Table(place).append(rows, Fence(table_app_id(table.table_id), reservation.reservation_id))
             spend(*given)
 
-        monkeypatch.setattr(append_rows_module, "spend", late)
+        monkeypatch.setattr(Table, "spend", late)
         with weft.opened.writing("ingest") as writer:
             load_id = writer.loads.begin(table.table_id, "again", "file", None, 1)
             reservation = writer.reservations.reserve(table.table_id, load_id, 1)
             (settled,) = settle(writer)
             assert settled.rows == 1
             assert not settle(writer)
-        assert weft.catalog.tables.named("t").rows == 2 == delta_snapshot(place).rows
+        assert weft.catalog.tables.named("t").rows == 2 == Table(place).snapshot().rows

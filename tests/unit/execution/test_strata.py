@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow.compute as pc
 import pytest
 
 from definitions import definition
@@ -15,9 +16,8 @@ from weft.catalog.records import Choice, QueryRecord, results_schema
 from weft.errors import Conflict, NotFound
 from weft.execution.strata import member, strata
 from weft.execution.tick import settle_tick
-from weft.storage.delta_log import transaction_version
-from weft.storage.purge import purge
-from weft.storage.removing import Remover
+from weft.storage.removing import remove_rows
+from weft.storage.table import Table
 from weft.storage.verify import verify
 
 
@@ -127,7 +127,7 @@ def test_a_dead_tick_of_which_nothing_is_written_is_abandoned_and_fenced(tmp_pat
     assert [tick.state for tick in writer.ticks.latest()] == ["abandoned"]
     assert [each.tau for each in writer.queries.all()] == [None, None]
     # Whoever still computes it can commit nothing any more.
-    assert transaction_version(writer.data / layout.LEDGER, "weft-ledger") == planned.tick_id
+    assert Table(writer.data / layout.LEDGER).number("weft-ledger") == planned.tick_id
 
 
 def test_a_dead_tick_is_fenced_where_nothing_was_ever_written(tmp_path: Path) -> None:
@@ -137,9 +137,10 @@ def test_a_dead_tick_is_fenced_where_nothing_was_ever_written(tmp_path: Path) ->
     assert planned is not None
     writer.ticks.open_outputs(planned.tick_id, [("ledger", layout.LEDGER)])
     assert settle_tick(writer, 0) is None
-    assert transaction_version(writer.data / layout.LEDGER, "weft-ledger") == planned.tick_id
+    assert Table(writer.data / layout.LEDGER).number("weft-ledger") == planned.tick_id
     assert verify(writer) == []
-    assert purge(writer.data, [1], Remover(writer.lease.token, writer.check), 0).version == (layout.LEDGER, 1, 0)
+    ledger, gone = Table(writer.data / layout.LEDGER), pc.field("query_id") == 1
+    assert not remove_rows(ledger, gone, lambda _: True, writer.lease.token, 0, "a test was running")
 
 
 def test_what_a_dead_tick_has_written_counts_and_the_rest_comes_later(

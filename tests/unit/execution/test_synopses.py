@@ -23,7 +23,7 @@ from weft.api import Weft
 from weft.catalog import layout
 from weft.errors import Conflict, SqlError, SynopsisError
 from weft.storage import stored_relations
-from weft.storage.delta_log import delta_snapshot
+from weft.storage.table import Table
 from weft.storage.verify import verify
 
 HOUR = 3_600_000_000
@@ -228,7 +228,7 @@ def test_what_is_stored_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPa
                 assert any(each.name.startswith("synopses/") for each in weft.maintain(retain=0))
         assert verify(weft.catalog) == []
         places = [weft.catalog.data / layout.SYNOPSES / name for name in (*_stored(weft), "states")]
-        assert all((delta_snapshot(place).rows or 0) < 8 for place in places)
+        assert all((Table(place).snapshot().rows or 0) < 8 for place in places)
         assert delivered(weft, "within") == expected(QUERIES["within"], (*FIRST, *rows), rows[-1].ts + 1)
 
 
@@ -261,7 +261,7 @@ def test_what_is_stored_is_never_in_many_files(tmp_path: Path, monkeypatch: pyte
             load(weft, tmp_path, [row])
             weft.tick(now=row.ts + 1)
             places = [weft.catalog.data / layout.SYNOPSES / name for name in (*_stored(weft), "states")]
-            assert all(len(delta_snapshot(place).files) <= 3 for place in places)
+            assert all(len(Table(place).snapshot().files) <= 3 for place in places)
         last = Row("s", 9 * HOUR, (4, "y"))
         load(weft, tmp_path, [last])
         weft.tick(now=last.ts + 1)

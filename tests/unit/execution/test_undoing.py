@@ -21,7 +21,7 @@ from weft.instants import MIN_INSTANT
 from weft.storage import compaction
 from weft.storage.columns import stored_schema
 from weft.storage.data_files import read_data_files
-from weft.storage.delta_log import commit_actions, commit_file, delta_snapshot, open_table
+from weft.storage.table import Table
 from weft.storage.verify import verify
 
 SOURCE = Path(__file__).resolve().parents[3] / "src" / "weft"
@@ -41,7 +41,7 @@ def weft(tmp_path: Path) -> Iterator[Weft]:
 
 def ids(weft: Weft, table: str = "t") -> list[int]:
     record = weft.catalog.tables.named(table)
-    files = delta_snapshot(weft.catalog.data / record.path).files
+    files = Table(weft.catalog.data / record.path).snapshot().files
     found = read_data_files(files, stored_schema(record.schema)).column("id").to_pylist()
     assert record.rows == len(found)
     return sorted(found)
@@ -77,16 +77,11 @@ def test_a_load_is_taken_back_whole_and_its_file_can_be_loaded_again(weft: Weft,
 def test_the_log_says_what_was_taken_out(weft: Weft) -> None:
     weft.undo_load(1)
     place = weft.catalog.data / weft.catalog.tables.named("t").path
-    opened = open_table(place)
-    removed = [
-        action["remove"]
-        for version in range(opened.version() + 1)
-        for action in commit_actions(commit_file(place, version))
-        if "remove" in action
-    ]
+    entries = list(Table(place).entries())
+    removed = [action["remove"] for entry in entries for action in entry.actions if "remove" in action]
     assert [each["dataChange"] for each in removed] == [True]
     assert (Path(place.path) / removed[0]["path"]).exists()
-    assert opened.metadata().configuration["delta.appendOnly"] == "true"
+    assert Table(place).metadata().configuration["delta.appendOnly"] == "true"
 
 
 def test_rows_that_were_known_by_it_can_be_loaded_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,8 +134,8 @@ def test_what_cannot_be_taken_back_says_why(weft: Weft, tmp_path: Path, monkeypa
 
 
 def test_every_failpoint_is_killed_at() -> None:
-    text = "".join((SOURCE / "execution" / name).read_text() for name in ("undoing.py", "rollback.py"))
-    assert sorted(re.findall(r'failpoint\("([^"]+)"\)', text)) == sorted(POINTS)
+    text = "".join((SOURCE / name).read_text() for name in ("execution/undoing.py", "writing/removals.py"))
+    assert sorted(re.findall(r'failpoint\("((?:undo|table)\.[^"]+)"\)', text)) == sorted(POINTS)
 
 
 @pytest.mark.parametrize("point", POINTS)

@@ -34,7 +34,7 @@ from weft.extraction.quarantine import quarantined_bytes
 from weft.extraction.storing import Summary
 from weft.storage.columns import stored_schema
 from weft.storage.data_files import read_data_files
-from weft.storage.delta_log import delta_snapshot, has_commits
+from weft.storage.table import Table
 
 
 @dataclass(frozen=True)
@@ -311,8 +311,8 @@ def stored(home: OpenHome, table: str) -> tuple[list[dict[str, Any]], list[tuple
     """A table's rows in the order in which its files have them, and what of its loads is in quarantine."""
     record = home.catalog.tables.named(table)
     place, rows = home.catalog.data / record.path, []
-    if has_commits(place):
-        files = sorted(delta_snapshot(place).files, key=lambda file: file.location.modified_ms())
+    if Table(place).exists():
+        files = sorted(Table(place).snapshot().files, key=lambda file: file.location.modified_ms())
         rows = read_data_files(files, stored_schema(record.schema)).to_pylist()
     kept = [
         (each.position, each.reason, quarantined_bytes(home.catalog.data, each))
@@ -386,7 +386,7 @@ def test_a_large_load_that_was_killed_goes_on_where_it_was(tmp_path: Path, point
         with Weft.open(tmp_path / "home", clock="replay", create=True) as weft:
             done = weft.ingest_file(tmp_path / "x.csv", "t", ts_from="at", keys=keys or None)
             record = weft.catalog.tables.named("t")
-            files = delta_snapshot(weft.catalog.data / record.path).files
+            files = Table(weft.catalog.data / record.path).snapshot().files
             numbers = read_data_files(files, stored_schema(record.schema, ["a"])).column("a").to_pylist()
             assert sorted(numbers) == [n for n in range(ROWS) if n % 9]
             assert record.rows == len(numbers)

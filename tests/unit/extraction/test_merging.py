@@ -19,7 +19,7 @@ from weft.extraction.batches import Batch, RejectedRecord
 from weft.extraction.files.given_files import input_files
 from weft.extraction.merging import BEFORE_ALL, Timed, merged
 from weft.storage.data_files import read_data_files
-from weft.storage.delta_log import delta_snapshot
+from weft.storage.table import Table
 
 SCHEMA = pa.schema([("name", pa.string()), (OWN_TIME, pa.int64()), (SEQ, pa.int64())])
 
@@ -92,7 +92,7 @@ def test_what_is_no_stream_of_bytes_is_refused(given: object) -> None:
 def stored(weft: Weft, table: str) -> list[dict[str, object]]:
     """The rows in the order of their ts."""
     place = weft.catalog.data / weft.catalog.tables.named(table).path
-    files = delta_snapshot(place).files
+    files = Table(place).snapshot().files
     schema = pq.read_schema(files[0].location.path)
     rows: list[dict[str, object]] = read_data_files(files, schema).sort_by("ts").to_pylist()
     return rows

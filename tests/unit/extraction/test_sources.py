@@ -21,8 +21,8 @@ from coalesced import Period, coalesced
 from weft.api import Weft
 from weft.errors import ClockError, Conflict, ExtractionError, Refused, WeftError
 from weft.execution.history_log import log_of
-from weft.storage.delta_log import delta_snapshot
 from weft.storage.periods import periods
+from weft.storage.table import Table
 from weft.storage.verify import verify
 
 SOURCES = Path(__file__).resolve().parents[3] / "src" / "weft"
@@ -73,7 +73,7 @@ def test_a_poll_is_one_transaction_at_one_instant(weft: Weft, file: Path) -> Non
     states = [(100, [ANN, BEN]), (200, ["1,Ann,Ops", COY]), (300, [ANN, COY])]
     assert history(weft) == coalesced([(at, [row(line) for line in lines]) for at, lines in states])
     table = weft.catalog.tables.named("staff")
-    commits = delta_snapshot(weft.catalog.data / table.path).version
+    commits = Table(weft.catalog.data / table.path).snapshot().version
     assert (table.rows, table.keys, table.first_ts, table.last_ts) == (8, ("id",), 100, 300)
     assert commits == 3
     assert verify(weft.catalog) == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,17 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arranged import KINDS, as_rows, identical
+from delta_tables import before_commit
 from weft.errors import LeaseLost, StorageError
 from weft.location import Location
-from weft.storage import commit
 from weft.storage.columns import INSTANT
-from weft.storage.commit import append_rows, require_table
 from weft.storage.compaction import CompactionBounds, Rewritten, commit_rewritten, compactable, compactions, rewrite
 from weft.storage.data_files import read_data_files
-from weft.storage.delta_log import DataFile, commit_actions, commit_file, delta_snapshot, transaction_version
-from weft.storage.fence import find_version, spend
-from weft.storage.removing import REMOVING
+from weft.storage.delta_log import DataFile, commit_file
 from weft.storage.statistics import COLUMNS_PROPERTY, named_columns
+from weft.storage.table import REMOVING, Fence, Table
 
 APP = "weft-table-1"
 SCHEMA = pa.schema([("a", pa.int64()), ("ts", INSTANT)])
@@ -34,7 +31,7 @@ SCHEMA = pa.schema([("a", pa.int64()), ("ts", INSTANT)])
 @pytest.fixture
 def table(tmp_path: Path) -> Location:
     place = Location.of(tmp_path / "tables" / "1-t")
-    require_table(place, SCHEMA, {COLUMNS_PROPERTY: named_columns(["ts"]), "delta.appendOnly": "true"})
+    Table(place).ensure(SCHEMA, {COLUMNS_PROPERTY: named_columns(["ts"]), "delta.appendOnly": "true"})
     return place
 
 
@@ -43,14 +40,14 @@ def rows(*values: int) -> pa.Table:
 
 
 def filled(table: Location, *files: pa.Table) -> tuple[DataFile, ...]:
-    known = transaction_version(table, APP) or 0
+    known = Table(table).number(APP) or 0
     for number, data in enumerate(files, known + 1):
-        append_rows(table, data, APP, number)
-    return delta_snapshot(table).files
+        Table(table).append(data, Fence(APP, number))
+    return Table(table).snapshot().files
 
 
 def rewritten(table: Location) -> Rewritten:
-    found = rewrite(table, delta_snapshot(table).files, ["ts"])
+    found = rewrite(Table(table), Table(table).snapshot().files, ["ts"])
     assert found is not None
     return found
 
@@ -58,6 +55,11 @@ def rewritten(table: Location) -> Rewritten:
 def stored(table: Location) -> list[int]:
     found: list[int] = DeltaTable(table.uri).to_pyarrow_table().column("a").to_pylist()
     return sorted(found)
+
+
+def commit(table: Location, new: Rewritten, token: int, at: int = 0) -> int | None:
+    committed = commit_rewritten(Table(table), new, token, at)
+    return None if committed is None else committed.version
 
 
 def file(number: int, least: int, rows: int | None, size: int) -> DataFile:
@@ -105,15 +107,15 @@ def test_a_file_is_written_again_only_a_few_times_however_often_this_is_done() -
 def test_every_value_stays_the_same_to_the_byte(tmp_path: Path) -> None:
     place = Location.of(tmp_path / "t")
     schema = pa.schema([("ts", INSTANT), *((name, kind) for name, (kind, _) in KINDS.items())])
-    require_table(place, schema, {COLUMNS_PROPERTY: named_columns(["ts"])})
+    Table(place).ensure(schema, {COLUMNS_PROPERTY: named_columns(["ts"])})
     for number in range(20):
         columns = [pa.array([number * 1_000 + 1, 500, None], INSTANT)]
         columns += [pa.array([vs[number % len(vs)], None, vs[0]], kind) for kind, vs in KINDS.values()]
-        append_rows(place, pa.table(columns, schema=schema), APP, number + 1)
-    files = delta_snapshot(place).files
+        Table(place).append(pa.table(columns, schema=schema), Fence(APP, number + 1))
+    files = Table(place).snapshot().files
     before = read_data_files(files, schema)
-    assert commit_rewritten(place, rewritten(place), 1, 0) == 21
-    (one,) = delta_snapshot(place).files
+    assert commit(place, rewritten(place), 1) == 21
+    (one,) = Table(place).snapshot().files
     after = read_data_files([one], schema)
     assert identical(as_rows(after)) == identical(as_rows(before))
     instants = after.column("ts").cast(pa.int64()).drop_null().to_pylist()
@@ -126,62 +128,52 @@ def test_every_value_stays_the_same_to_the_byte(tmp_path: Path) -> None:
 
 def test_a_column_that_came_later_is_null_in_the_rows_from_before(table: Location) -> None:
     filled(table, rows(1), rows(2))
-    require_table(table, SCHEMA.append(pa.field("b", pa.string())), {})
+    Table(table).ensure(SCHEMA.append(pa.field("b", pa.string())), {})
     filled(table, rows(3).append_column("b", pa.array(["x"])))
-    assert commit_rewritten(table, rewritten(table), 1, 0) is not None
+    assert commit_rewritten(Table(table), rewritten(table), 1, 0) is not None
     found = DeltaTable(table.uri).to_pyarrow_table().to_pylist()
     assert [(row["a"], row["b"]) for row in found] == [(1, None), (2, None), (3, "x")]
 
 
 def test_the_commit_says_that_no_data_changed_and_whose_it_is(table: Location) -> None:
     files = filled(table, rows(1), rows(3), rows(2))
-    version = commit_rewritten(table, rewritten(table), 7, 5_000_000)
+    version = commit(table, rewritten(table), 7, 5_000_000)
     assert version is not None
-    actions = commit_actions(commit_file(table, version))
+    actions = Table(table).entry(version).actions
     removed = [each["remove"] for each in actions if "remove" in each]
     (added,) = (each["add"] for each in actions if "add" in each)
     assert {each["path"] for each in removed} == {each.location.name for each in files}
     assert [each["dataChange"] for each in (*removed, added)] == [False] * 4
     assert {each["deletionTimestamp"] for each in removed} == {5_000}
     assert json.loads(added["stats"])["numRecords"] == 3
-    assert transaction_version(table, REMOVING) == 7
-    assert pq.read_table(delta_snapshot(table).files[0].location.uri).column("a").to_pylist() == [1, 2, 3]
-    assert find_version(table, APP, 3) == 3
-    assert append_rows(table, rows(4), APP, 4) == version + 1
+    assert Table(table).number(REMOVING) == 7
+    assert pq.read_table(Table(table).snapshot().files[0].location.uri).column("a").to_pylist() == [1, 2, 3]
+    found = Table(table).find(APP, 3)
+    assert found is not None
+    assert found.version == 3
+    assert Table(table).append(rows(4), Fence(APP, 4)).version == version + 1
 
 
 def test_what_is_appended_meanwhile_stays(table: Location) -> None:
     filled(table, rows(1), rows(2))
     new = rewritten(table)
     filled(table, rows(9))
-    assert commit_rewritten(table, new, 1, 0) == 4
+    assert commit(table, new, 1) == 4
     assert stored(table) == [1, 2, 9]
-    assert len(delta_snapshot(table).files) == 2
-
-
-def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
-    """``act`` happens once, between the look at the log and the commit."""
-    through = commit.commit_files
-
-    def late(*arguments: Any, **named: Any) -> None:
-        monkeypatch.setattr(commit, "commit_files", through)
-        act()
-        through(*arguments, **named)
-
-    monkeypatch.setattr(commit, "commit_files", late)
+    assert len(Table(table).snapshot().files) == 2
 
 
 def test_a_load_that_comes_first_changes_nothing(table: Location, monkeypatch: pytest.MonkeyPatch) -> None:
     filled(table, rows(1), rows(2))
-    meanwhile(monkeypatch, lambda: filled(table, rows(9)))
-    assert commit_rewritten(table, rewritten(table), 1, 0) == 4
+    before_commit(monkeypatch, lambda: filled(table, rows(9)))
+    assert commit(table, rewritten(table), 1) == 4
     assert stored(table) == [1, 2, 9]
 
 
 BETWEEN: dict[str, Callable[[Location, Rewritten], object]] = {
-    "the number is spent": lambda table, _: spend(table, REMOVING, 9),
-    "another one did the same": lambda table, _: commit_rewritten(table, rewritten(table), 9, 0),
-    "an older one did the same": lambda table, _: commit_rewritten(table, rewritten(table), 3, 0),
+    "the number is spent": lambda table, _: Table(table).spend(REMOVING, 9),
+    "another one did the same": lambda table, _: commit_rewritten(Table(table), rewritten(table), 9, 0),
+    "an older one did the same": lambda table, _: commit_rewritten(Table(table), rewritten(table), 3, 0),
 }
 
 
@@ -191,62 +183,62 @@ def test_whoever_takes_files_out_meanwhile_fences_this_one(
 ) -> None:
     filled(table, rows(1), rows(2))
     new = rewritten(table)
-    meanwhile(monkeypatch, lambda: BETWEEN[act](table, new))
+    before_commit(monkeypatch, lambda: BETWEEN[act](table, new))
     with pytest.raises(LeaseLost, match="another writer"):
-        commit_rewritten(table, new, 5, 0)
+        commit_rewritten(Table(table), new, 5, 0)
     assert stored(table) == [1, 2]
 
 
 def test_a_later_lease_was_at_it_already(table: Location) -> None:
     filled(table, rows(1), rows(2))
     new = rewritten(table)
-    spend(table, REMOVING, 6)
+    Table(table).spend(REMOVING, 6)
     with pytest.raises(LeaseLost):
-        commit_rewritten(table, new, 5, 0)
+        commit_rewritten(Table(table), new, 5, 0)
     assert stored(table) == [1, 2]
 
 
 def test_files_that_are_gone_or_a_new_one_that_is_leave_everything_as_it_is(table: Location) -> None:
     filled(table, rows(1), rows(2))
     one, other = rewritten(table), rewritten(table)
-    assert commit_rewritten(table, one, 1, 0) is not None
-    assert commit_rewritten(table, other, 2, 0) is None
+    assert commit_rewritten(Table(table), one, 1, 0) is not None
+    assert commit_rewritten(Table(table), other, 2, 0) is None
     assert not other.added.location.exists()
     filled(table, rows(3))
     taken = rewritten(table)
     taken.added.location.remove()  # somebody else took it for litter
-    assert commit_rewritten(table, taken, 3, 0) is None
+    assert commit_rewritten(Table(table), taken, 3, 0) is None
     assert stored(table) == [1, 2, 3]
 
 
 def test_files_that_do_not_fit_into_memory_stay_apart(table: Location) -> None:
     filled(table, *(rows(*range(100 * n, 100 * n + 100)) for n in range(4)))
-    found = rewrite(table, delta_snapshot(table).files, ["ts"], CompactionBounds(held=4_000))
+    found = rewrite(Table(table), Table(table).snapshot().files, ["ts"], CompactionBounds(held=4_000))
     assert found is not None
     assert len(found.removed) == 2
-    assert rewrite(table, delta_snapshot(table).files, ["ts"], CompactionBounds(held=2_000)) is None
+    assert rewrite(Table(table), Table(table).snapshot().files, ["ts"], CompactionBounds(held=2_000)) is None
 
 
 def test_a_file_with_other_rows_than_the_log_says_is_never_rewritten(table: Location) -> None:
     files = filled(table, rows(1), rows(2))
     with pytest.raises(StorageError, match="1 row, but the table's log says 2"):
-        rewrite(table, [DataFile(files[0].location, files[0].size, 2, {}, {}), files[1]], ["ts"])
+        rewrite(Table(table), [DataFile(files[0].location, files[0].size, 2, {}, {}), files[1]], ["ts"])
 
 
 def test_the_log_tells_which_files_became_which(table: Location) -> None:
     first = filled(table, rows(1), rows(2))
-    commit_rewritten(table, rewritten(table), 1, 0)
+    commit_rewritten(Table(table), rewritten(table), 1, 0)
     middle = filled(table, rows(3))
-    commit_rewritten(table, rewritten(table), 2, 0)
-    found = compactions(table, [str(each.location) for each in first])
+    commit_rewritten(Table(table), rewritten(table), 2, 0)
+    found = compactions(Table(table), [str(each.location) for each in first])
     assert [{f.location for f in each.removed} for each in found] == [
         {each.location for each in first},
         {each.location for each in middle},
     ]
     assert [each.size for each in found[0].removed] == [each.size for each in first]
-    assert compactions(table, [str(middle[-1].location)]) == found[1:]
-    assert compactions(table, []) == []
-    assert compactions(table, ["/never/there"]) == []
+    assert compactions(Table(table), [str(middle[-1].location)]) == found[1:]
+    assert compactions(Table(table), []) == []
+    assert compactions(Table(table), ["/never/there"]) == []
     for version in range(4):
         commit_file(table, version).remove()
-    assert compactions(table, [str(first[0].location)]) == []
+    assert compactions(Table(table), [str(first[0].location)]) == []

@@ -9,16 +9,11 @@ import pytest
 from deltalake import DeltaTable
 
 from delta_tables import commit_file, newest_data_file, write_table
-from weft.errors import StorageError
+from weft.errors import FilesRemoved, StorageError
 from weft.location import Location
-from weft.storage.delta_log import (
-    added_files,
-    check_log,
-    delta_snapshot,
-    has_commits,
-    latest_version,
-    transaction_version,
-)
+from weft.storage.data_files import check_data_file
+from weft.storage.delta_log import check_log
+from weft.storage.table import Table
 
 
 @pytest.fixture
@@ -30,7 +25,7 @@ def table(tmp_path: Path) -> Path:
 
 
 def test_a_snapshot_has_version_files_rows_and_bounds(table: Path) -> None:
-    found = delta_snapshot(Location.of(table))
+    found = Table(Location.of(table)).snapshot()
     assert (found.version, found.rows, len(found.files)) == (2, 6, 3)
     newest = max(found.files, key=lambda file: file.greatest["ts"])
     assert newest.location == Location.of(newest_data_file(table))
@@ -41,28 +36,28 @@ def test_a_snapshot_has_version_files_rows_and_bounds(table: Path) -> None:
 
 
 def test_transactions_are_found_by_their_id(table: Path) -> None:
-    assert transaction_version(Location.of(table), "weft-table-1") == 3
-    assert transaction_version(Location.of(table), "weft-table-2") is None
-    assert transaction_version(Location.of(table).parent / "none", "weft-table-1") is None
+    assert Table(Location.of(table)).number("weft-table-1") == 3
+    assert Table(Location.of(table)).number("weft-table-2") is None
+    assert Table(Location.of(table).parent / "none").number("weft-table-1") is None
 
 
 def test_a_folder_without_a_table(tmp_path: Path) -> None:
-    assert not has_commits(Location.of(tmp_path))
-    assert latest_version(Location.of(tmp_path)) is None
+    assert not Table(Location.of(tmp_path)).exists()
+    assert Table(Location.of(tmp_path)).files() == ()
     with pytest.raises(StorageError, match="no Delta table"):
-        delta_snapshot(Location.of(tmp_path))
+        Table(Location.of(tmp_path)).snapshot()
     # A writer that died before its first commit leaves data and an empty log.
     (tmp_path / "_delta_log").mkdir()
     (tmp_path / "part-0.parquet").touch()
-    assert transaction_version(Location.of(tmp_path), "weft-table-1") is None
+    assert Table(Location.of(tmp_path)).number("weft-table-1") is None
 
 
 def test_the_files_of_one_commit(table: Path) -> None:
-    (added,) = added_files(Location.of(table), 2)
+    (added,) = Table(Location.of(table)).entry(2).added
     assert added.location == Location.of(newest_data_file(table))
     assert added.rows == 2
     with pytest.raises(StorageError, match="missing"):
-        added_files(Location.of(table), 9)
+        Table(Location.of(table)).entry(9)
 
 
 def test_a_checkpoint_stands_for_the_commits_before_it(table: Path) -> None:
@@ -70,8 +65,8 @@ def test_a_checkpoint_stands_for_the_commits_before_it(table: Path) -> None:
     write_table(table, [9_000_000], number=4)
     commit_file(table, 0).unlink()
     commit_file(table, 1).unlink()
-    assert delta_snapshot(Location.of(table)).rows == 7
-    assert latest_version(Location.of(table)) == check_log(Location.of(table)) == 3
+    assert Table(Location.of(table)).snapshot().rows == 7
+    assert Table(Location.of(table)).snapshot().version == check_log(Location.of(table)) == 3
 
 
 def cut(file: Path, size: int) -> None:
@@ -112,7 +107,9 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 def test_damage_is_reported_with_a_remedy_and_never_read_as_empty(table: Path, damage: str) -> None:
     DAMAGES[damage](table)
     with pytest.raises(StorageError) as reported:
-        delta_snapshot(Location.of(table))
+        for file in Table(Location.of(table)).snapshot().files:
+            check_data_file(file)
+    assert not isinstance(reported.value, FilesRemoved)
     assert reported.value.hint
     assert str(table) in str(reported.value)
 
@@ -121,4 +118,4 @@ def test_damage_is_reported_with_a_remedy_and_never_read_as_empty(table: Path, d
 def test_a_damaged_log_has_no_transactions(table: Path, damage: str) -> None:
     DAMAGES[damage](table)
     with pytest.raises(StorageError):
-        transaction_version(Location.of(table), "weft-table-1")
+        Table(Location.of(table)).number("weft-table-1")

@@ -1,10 +1,11 @@
-"""Answers of removed queries, taken out while others read."""
+"""Answers of removed queries, taken out while others read. Their files go later, or at once."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow.compute as pc
 import pytest
 
 from delta_tables import write_ledger
@@ -13,10 +14,10 @@ from weft.catalog.records import QueryRecord
 from weft.errors import StorageError
 from weft.location import Location
 from weft.schedule.clock import now_us
-from weft.storage import purge as purging
+from weft.storage.cleaning import deletable_files, delete
 from weft.storage.ledger import read_rows
-from weft.storage.purge import purge
-from weft.storage.removing import Remover
+from weft.storage.removing import remove_rows
+from weft.storage.table import Table
 
 QUERY = QueryRecord(
     query_id=1, name="q", user="u", sql="", plan_id=1, parameters=(), columns=(("n", BIGINT),), every_us=None,
@@ -38,23 +39,32 @@ def files(home: Path) -> int:
     return len(list((home / "ledger").glob("*.parquet")))
 
 
-def test_a_purge_leaves_a_reader_what_it_reads(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(purging, "WAIT_FOR_READERS_SECONDS", 0.0)
+def purge(home: Path, query_id: int) -> Table:
+    ledger, gone = Table(Location.of(home / "ledger")), pc.field("query_id") == query_id
+    doing = "a test was running"
+    assert remove_rows(ledger, gone, lambda file: file.may_hold("query_id", query_id, query_id), 1, now_us(), doing)
+    return ledger
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_reader_goes_on_though_its_files_are_removed(home: Path, at_once: bool) -> None:
     reader = read_rows(Location.of(home), QUERY)
     assert next(reader).ordinal == 1
-    begun = purge(Location.of(home), [2], Remover(1, lambda: None), now_us())
-    assert not begun.complete
-    assert begun.version is not None
-    assert begun.version[2] == 6
-    assert [row.ordinal for row in reader] == [2, 3, 4, 5, 6]
     held = files(home)
-    done = purge(Location.of(home), [2], Remover(2, lambda: None), now_us())
-    assert done.complete
-    assert files(home) < held
+    ledger = purge(home, 2)
+    assert (ledger.snapshot().version, ledger.snapshot().rows) == (3, 6)
+    assert files(home) == 2 * held
+    if at_once:
+        delete(ledger, deletable_files(ledger, 0, now_us()), 1, lambda: None)
+        assert files(home) == held
+    assert [row.ordinal for row in reader] == [2, 3, 4, 5, 6]
     assert [row.ordinal for row in read_rows(Location.of(home), QUERY)] == [1, 2, 3, 4, 5, 6]
     with pytest.raises(StorageError):
         list(read_rows(Location.of(home), replace(QUERY, query_id=2)))
 
 
-def test_a_purge_of_nothing(tmp_path: Path) -> None:
-    assert purge(Location.of(tmp_path), [1], Remover(1, lambda: None), now_us()).complete
+def test_a_purge_touches_only_files_with_such_answers(home: Path) -> None:
+    before = Table(Location.of(home / "ledger")).files()
+    write_ledger(home / "ledger", 4, [(3, 1, 4, ["x"])])
+    after = purge(home, 3).files()
+    assert {file.name for file in after} == {file.name for file in before}

@@ -2,39 +2,37 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable
 
+from delta_tables import before_commit
 from weft.errors import LeaseLost
 from weft.location import Location
 from weft.schedule.clock import now_us
-from weft.storage import commit, removing
+from weft.storage import table as table_module
 from weft.storage.cleaning import deletable_files, delete
 from weft.storage.columns import INSTANT
-from weft.storage.commit import append_rows, commit_files, require_table
 from weft.storage.compaction import commit_rewritten, rewrite
-from weft.storage.delta_log import delta_snapshot, forget_log, open_table, transaction_version
-from weft.storage.discarding import discard
-from weft.storage.fence import spend
-from weft.storage.purge import purge
-from weft.storage.removing import REMOVING, Remover
-from weft.storage.taking_back import roll_back
+from weft.storage.removing import DISCARDING, remove_commits, remove_rows
+from weft.storage.table import REMOVING, Fence, Table
 
 SCHEMA = pa.schema([("query_id", pa.int64()), ("ts", INSTANT)])
 STALE, LATER = 5, 9
-STALE_REMOVER = Remover(STALE, lambda: None)
+DOING = "a test was running"
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> Location:
-    """Three rows in three files; the folder is named as the ledger, which a purge looks for."""
-    place = Location.of(tmp_path / "ledger")
-    require_table(place, SCHEMA, {})
+    """Three rows in three files."""
+    place = Location.of(tmp_path / "t")
+    Table(place).ensure(SCHEMA, {})
     append(place, 1, 2, 3)
     return place
 
@@ -42,7 +40,7 @@ def table(tmp_path: Path) -> Location:
 def append(table: Location, *values: int) -> None:
     for value in values:
         rows = pa.table({"query_id": [value], "ts": pa.array([value], INSTANT)}, schema=SCHEMA)
-        append_rows(table, rows, "weft-table-1", value)
+        Table(table).append(rows, Fence("weft-table-1", value))
 
 
 def stored(table: Location) -> list[int]:
@@ -58,17 +56,26 @@ def append_only(table: Location) -> bool:
     return DeltaTable(table.uri).metadata().configuration.get("delta.appendOnly") == "true"
 
 
+def undo(table: Location, token: int) -> None:
+    remove_commits(Table(table), [1], token, now_us())
+
+
+def remove(table: Location, also: dict[str, int] | None = None) -> None:
+    gone = pc.field("query_id") == 1
+    remove_rows(Table(table), gone, lambda _: True, STALE, now_us(), DOING, also=also, news=not also)
+
+
 REMOVALS: dict[str, Callable[[Location], object]] = {
-    "a load is undone": lambda table: roll_back(table, [1], STALE, now_us()),
-    "answers are purged": lambda table: purge(table.parent, [1], STALE_REMOVER, now_us()),
-    "rows are discarded": lambda table: discard(table, pc.field("query_id") == 1, 1, STALE_REMOVER, now_us()),
+    "a load is undone": lambda table: undo(table, STALE),
+    "answers are purged": remove,
+    "rows are discarded": lambda table: remove(table, {DISCARDING: 1}),
 }
 
 
 def later_writer(table: Location) -> None:
     """What commits of a later lease leave in the log, made through handles of its own."""
-    forget_log(table)
-    spend(table, REMOVING, LATER)
+    Table(table).forget()
+    Table(table).spend(REMOVING, LATER)
 
 
 @pytest.mark.parametrize("removal", REMOVALS)
@@ -77,75 +84,74 @@ def test_a_writer_that_was_overtaken_before_it_looks_removes_nothing(table: Loca
     with pytest.raises(LeaseLost, match="another writer"):
         REMOVALS[removal](table)
     assert (stored(table), data_files(table)) == ([1, 2, 3], 3)
-    assert transaction_version(table, REMOVING) == LATER
+    assert Table(table).number(REMOVING) == LATER
 
 
 @pytest.mark.parametrize("removal", REMOVALS)
 def test_a_writer_that_was_overtaken_between_its_look_and_its_commit_removes_nothing(
     table: Location, removal: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    require_table(table, SCHEMA, {"delta.appendOnly": "true"} if "undone" in removal else {})
+    Table(table).ensure(SCHEMA, {"delta.appendOnly": "true"} if "undone" in removal else {})
 
-    def asleep(place: Location) -> object:
-        opened = open_table(place)
-        later_writer(place)
-        return opened
-
-    monkeypatch.setattr(removing, "open_table", asleep)
+    before_commit(monkeypatch, lambda: later_writer(table))
     with pytest.raises(LeaseLost, match="another writer"):
         REMOVALS[removal](table)
     assert stored(table) == [1, 2, 3]
-    assert transaction_version(table, REMOVING) == LATER
+    assert Table(table).number(REMOVING) == LATER
     assert append_only(table) == ("undone" in removal)
 
 
 def test_a_writer_that_was_overtaken_between_its_own_commits_goes_no_further(
     table: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    require_table(table, SCHEMA, {"delta.appendOnly": "true"})
+    Table(table).ensure(SCHEMA, {"delta.appendOnly": "true"})
 
-    def asleep(*given: object, **named: object) -> None:
+    through = Table.commit
+
+    def asleep(*given: Any, **named: Any) -> object:
+        monkeypatch.setattr(Table, "commit", through)
         later_writer(table)
-        commit_files(*given, **named)  # type: ignore[arg-type]
+        return through(*given, **named)
 
-    monkeypatch.setattr(commit, "commit_files", asleep)
+    monkeypatch.setattr(Table, "commit", asleep)
     with pytest.raises(LeaseLost, match="another writer"):
-        roll_back(table, [1], STALE, now_us())
+        undo(table, STALE)
     assert stored(table) == [1, 2, 3]
-    assert transaction_version(table, REMOVING) == LATER
+    assert Table(table).number(REMOVING) == LATER
 
 
 def test_an_undo_that_died_in_between_is_finished_and_the_table_takes_rows_only_again(
     table: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    require_table(table, SCHEMA, {"delta.appendOnly": "true"})
+    Table(table).ensure(SCHEMA, {"delta.appendOnly": "true"})
 
-    def killed(*given: object, **named: object) -> None:
-        commit_files(*given, **named)  # type: ignore[arg-type]
+    through = Table.commit
+
+    def killed(*given: Any, **named: Any) -> None:
+        through(*given, **named)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(commit, "commit_files", killed)
-        roll_back(table, [1], STALE, now_us())
+        patched.setattr(Table, "commit", killed)
+        undo(table, STALE)
     assert (stored(table), append_only(table)) == ([2, 3], False)
-    found = roll_back(table, [1], LATER, now_us())
-    assert found is not None
-    assert (stored(table), found[1], append_only(table)) == ([2, 3], 2, True)
+    undo(table, LATER)
+    assert (stored(table), append_only(table)) == ([2, 3], True)
 
 
 def compacted(table: Location) -> None:
-    found = rewrite(table, delta_snapshot(table).files, ["ts"])
+    found = rewrite(Table(table), Table(table).snapshot().files, ["ts"])
     assert found is not None
-    commit_rewritten(table, found, 1, now_us())
+    commit_rewritten(Table(table), found, 1, now_us())
 
 
 def test_a_stale_writer_deletes_nothing(table: Location) -> None:
     compacted(table)
-    found = deletable_files(table, 0, now_us())
+    found = deletable_files(Table(table), 0, now_us())
     assert len(found.data) == 3
     later_writer(table)
     with pytest.raises(LeaseLost):
-        delete(table, found, STALE_REMOVER, 0.0)
+        delete(Table(table), found, STALE, lambda: None)
     assert data_files(table) == 4
 
 
@@ -156,35 +162,56 @@ def test_a_writer_that_lost_its_lease_deletes_nothing_though_the_table_does_not_
         raise LeaseLost("another writer took this home over")
 
     with pytest.raises(LeaseLost):
-        delete(table, deletable_files(table, 0, now_us()), Remover(STALE, lost), 0.0)
+        delete(Table(table), deletable_files(Table(table), 0, now_us()), STALE, lost)
     assert data_files(table) == 4
 
 
 def test_a_file_that_a_writer_is_about_to_name_is_not_deleted(table: Location, monkeypatch: pytest.MonkeyPatch) -> None:
-    deleted = []
+    compacted(table)
 
     def meanwhile(point: str) -> None:
         if point == "commit.written":
-            found = deletable_files(table, 0, now_us())
-            assert len(found.data) == 1
-            deleted.append(delete(table, found, STALE_REMOVER, 0.0))
+            found = deletable_files(Table(table), 0, now_us())
+            assert len(found.data) == 3  # those of the compaction
+            delete(Table(table), found, LATER, lambda: None)
 
-    monkeypatch.setattr(commit, "failpoint", meanwhile)
+    monkeypatch.setattr(table_module, "failpoint", meanwhile)
     append(table, 4)
-    assert deleted == [False]
     assert stored(table) == [1, 2, 3, 4]
 
 
-def test_a_compacted_file_is_not_deleted_between_the_look_at_it_and_its_commit(
+def test_a_compacted_file_is_not_deleted_before_its_commit(table: Location, monkeypatch: pytest.MonkeyPatch) -> None:
+    def meanwhile() -> None:
+        assert deletable_files(Table(table), 0, now_us()).data == ()
+
+    before_commit(monkeypatch, meanwhile)
+    compacted(table)
+    assert (stored(table), len(Table(table).files())) == ([1, 2, 3], 1)
+
+
+def aged(table: Location) -> None:
+    for name in table.names():
+        os.utime(f"{table}/{name}", (0, 0))
+
+
+def test_a_compacted_file_that_became_old_and_was_deleted_is_not_committed(table: Location) -> None:
+    found = rewrite(Table(table), Table(table).files(), ["ts"])
+    assert found is not None
+    aged(table)
+    delete(Table(table), deletable_files(Table(table), 0, now_us()), 1, lambda: None)
+    assert commit_rewritten(Table(table), found, LATER, now_us()) is None
+    assert (stored(table), data_files(table)) == ([1, 2, 3], 3)
+
+
+def test_a_compacted_file_that_a_later_writer_deletes_after_the_look_at_it_enters_no_log(
     table: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    deleted = []
+    def meanwhile() -> None:
+        aged(table)
+        delete(Table(table), deletable_files(Table(table), 0, now_us()), LATER, lambda: None)
+        assert data_files(table) == 3
 
-    def asleep(*given: object, **named: object) -> None:
-        deleted.append(delete(table, deletable_files(table, 0, now_us()), Remover(1, lambda: None), 0.0))
-        commit_files(*given, **named)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(commit, "commit_files", asleep)
-    compacted(table)
-    assert deleted == [False]
+    before_commit(monkeypatch, meanwhile)
+    with pytest.raises(LeaseLost):
+        compacted(table)
     assert stored(table) == [1, 2, 3]

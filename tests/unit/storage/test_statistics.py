@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from weft.instants import FIRST_INSTANT, LAST_INSTANT
 from weft.location import Location
 from weft.storage.columns import INSTANT, instants
-from weft.storage.commit import append_rows, require_table
-from weft.storage.delta_log import delta_snapshot
 from weft.storage.statistics import COLUMNS_PROPERTY, columns_with_statistics, named_columns, statistics
+from weft.storage.table import Fence, Table
 
 ANY = st.integers(-(2**63), 2**63 - 1)
 AN_INSTANT = st.one_of(
@@ -31,13 +30,13 @@ SCHEMA = pa.schema([("ts", INSTANT), ("n", pa.int64()), ("text", pa.string())])
 def test_bounds_hold_every_value_and_are_close(values: list[tuple[int | None, int | None]]) -> None:
     with TemporaryDirectory() as folder:
         table = Location.of(folder) / "t"
-        require_table(table, SCHEMA, {COLUMNS_PROPERTY: named_columns(["ts", "n"])})
+        Table(table).ensure(SCHEMA, {COLUMNS_PROPERTY: named_columns(["ts", "n"])})
         given_rows = {
             "ts": pa.array([v for v, _ in values], INSTANT),
             "n": pa.array([v for _, v in values], pa.int64()),
         }
-        append_rows(table, pa.table(given_rows), "a", 1)
-        (file,) = delta_snapshot(table).files
+        Table(table).append(pa.table(given_rows), Fence("a", 1))
+        (file,) = Table(table).snapshot().files
     assert file.rows == len(values)
     for name, number in (("ts", 0), ("n", 1)):
         held = [row[number] for row in values if row[number] is not None]
@@ -55,7 +54,7 @@ def test_bounds_hold_every_value_and_are_close(values: list[tuple[int | None, in
 @pytest.mark.parametrize("far", [-62_135_596_800_000_001, LAST_INSTANT + 1, 8_210_266_876_799_999_999, 2**63 - 1])
 def test_instants_that_python_has_no_years_for_can_be_read_whoever_wrote_them(tmp_path: Path, far: int) -> None:
     write_deltalake(str(tmp_path / "t"), pa.table({"ts": pa.array([far, 5], INSTANT)}), mode="append")
-    (file,) = delta_snapshot(Location.of(tmp_path / "t")).files
+    (file,) = Table(Location.of(tmp_path / "t")).snapshot().files
     assert file.least.get("ts", far) <= min(far, 5)
     assert file.greatest.get("ts", far) >= max(far, 5)
 

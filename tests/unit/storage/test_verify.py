@@ -13,10 +13,9 @@ from weft.algebra.schema import BIGINT
 from weft.catalog import Writer, open_catalog
 from weft.catalog.records import Choice, Count
 from weft.errors import StorageError
-from weft.location import Location
-from weft.storage import verify as module
 from weft.storage.delta_log import DeltaSnapshot
 from weft.storage.samples import sample_rows
+from weft.storage.table import Table
 from weft.storage.verify import require_undamaged, verify
 
 
@@ -166,17 +165,17 @@ def test_a_copy_that_is_put_back_is_looked_at_anew(home: Path, tmp_path_factory:
 
 
 def test_what_another_writes_meanwhile_is_no_damage(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    snapshot = module.delta_snapshot
+    snapshot = Table.snapshot
 
-    def late(table: Location, *, check_files: bool = True) -> DeltaSnapshot:
-        monkeypatch.setattr(module, "delta_snapshot", snapshot)
+    def late(table: Table) -> DeltaSnapshot:
+        monkeypatch.setattr(Table, "snapshot", snapshot)
         with open_catalog(home, at=0) as other:
             writer = other.writer("test", "other", 0)
             ingest(writer, home, [11, 12])
             writer.release()
-        return snapshot(table, check_files=check_files)
+        return table.snapshot()
 
-    monkeypatch.setattr(module, "delta_snapshot", late)
+    monkeypatch.setattr(Table, "snapshot", late)
     with open_catalog(home, at=0) as catalog:
         assert verify(catalog) == []
-        assert module.delta_snapshot is snapshot
+        assert Table.snapshot is snapshot

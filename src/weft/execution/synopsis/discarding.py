@@ -16,10 +16,10 @@ from weft.execution.synopsis.standing import STATES_NAME, last_state
 from weft.failpoint import failpoint
 from weft.faults import query_faults
 from weft.planning.synopsis_plan import TP, SynopsisPlan, discards, relations_of, tables_of
+from weft.storage.cleaning import clear
 from weft.storage.columns import INSTANT
-from weft.storage.delta_log import forget_log
-from weft.storage.discarding import discard
-from weft.storage.removing import Remover
+from weft.storage.table import Table
+from weft.writing.removals import discard
 
 
 def discard_taken_in(writer: Writer, tick_id: int, at: int) -> None:
@@ -35,11 +35,10 @@ def discard_taken_in(writer: Writer, tick_id: int, at: int) -> None:
             plans = [(query, synopsis_of(record, schemas)) for query, record in queries]
     except QueryFault:
         return  # the next tick sets the query aside; until then its needs are unknown
-    remover = Remover(writer.lease.token, writer.check)
     for table in (each for each in tables if each.table_id in going):
         readers = [each for each in plans if any(read.id == table.table_id for read in each[1].tables)]
         gone = _taken_in(writer, readers)
-        version = None if gone is None else discard(writer.data / table.path, gone, tick_id, remover, at)
+        version = None if gone is None else discard(writer, table, gone, tick_id, at)
         failpoint("synopsis.discarded")
         if version is not None:
             writer.tables.record_versions([(table.path, *version)])
@@ -78,5 +77,4 @@ def drop_unneeded(writer: Writer) -> None:
         writer.tables.forget_versions([f"{layout.SYNOPSES}/{name}" for name in going])
     for name in going:
         writer.check()
-        (folder / name).clear()
-        forget_log(folder / name)
+        clear(Table(folder / name))

@@ -23,7 +23,8 @@ from weft.planning.synopsis_plan import AT, TP
 from weft.sql.render import quoted
 from weft.storage.columns import INSTANT, stored_schema
 from weft.storage.data_files import file_batches, read_data_files
-from weft.storage.delta_log import DataFile, delta_snapshot, has_commits
+from weft.storage.delta_log import DataFile
+from weft.storage.table import Table
 from weft.storage.temporal_sql import temporal_sql
 
 AT_ONCE: Final = 100_000
@@ -132,7 +133,7 @@ class News:
 
     def _files(self, table: TableRecord) -> Sequence[DataFile]:
         place = self.data / table.path
-        return delta_snapshot(place, check_files=False).files if has_commits(place) else ()
+        return Table(place).files()
 
 
 def _counted(instants: pa.Table) -> pa.Table:

@@ -26,8 +26,7 @@ from weft.execution.groups import Member
 from weft.execution.isolate import isolated
 from weft.execution.look_ups import ANSWER, LookUps
 from weft.execution.new_answers import answer_files, known_answers
-from weft.execution.outputs import Outputs, TickOutput
-from weft.execution.phases import TAKING_IN, phase
+from weft.execution.phases import COMMITTING, TAKING_IN, phase
 from weft.execution.spark_runner import limits, too_many
 from weft.execution.synopsis.answers import LEDGER_COLUMNS, ledger_rows
 from weft.execution.synopsis.batch import EMPTY, State, stored_schema
@@ -35,12 +34,13 @@ from weft.execution.synopsis.evaluating import evaluate_shared
 from weft.execution.synopsis.news import News
 from weft.location import Location
 from weft.planning.synopsis_plan import SynopsisPlan
-from weft.storage.commit import require_table
 from weft.storage.data_files import file_batches
-from weft.storage.delta_log import DataFile, delta_snapshot, has_commits
+from weft.storage.delta_log import DataFile
 from weft.storage.ledger import Added, added_by_query, ledger_schema
 from weft.storage.stored_relations import RelationChange, RelationLog, cache_written, read_relation_log, table_schema
+from weft.storage.table import Table
 from weft.storage.time_limit import time_limit
+from weft.writing.outputs import Outputs, TickOutput
 
 STATES: Final = pa.schema([("states", pa.string()), ("tp", pa.int64()), ("at", pa.int64())])
 """The schema of the last processed states.
@@ -194,7 +194,7 @@ class TickSynopses:
         return results
 
     def _changed(self, relation: str, rows: pa.Table) -> dict[str, tuple[RelationLog, RelationChange]]:
-        log = read_relation_log(self.writer.data / path_of(relation), rows.schema)
+        log = read_relation_log(Table(self.writer.data / path_of(relation)), rows.schema)
         change = log.change_to(rows, self.tick.t, self._needed)
         return {} if change is None else {relation: (log, change)}
 
@@ -204,13 +204,15 @@ class TickSynopses:
         relations = {}
         for stored in synopsis.stored:
             schema = stored_schema(stored)
-            relations[stored] = read_relation_log(self.writer.data / path_of(plan.relation(stored)), schema).as_of(tau)
+            relations[stored] = read_relation_log(
+                Table(self.writer.data / path_of(plan.relation(stored))), schema
+            ).as_of(tau)
         return State(*last, relations)
 
     def _write_states(self, results: _Results) -> None:
         if self.outputs.find(GONE_THROUGH, _STATES_PATH) is not None:
             return
-        log = read_relation_log(self.writer.data / _STATES_PATH, STATES)
+        log = read_relation_log(Table(self.writer.data / _STATES_PATH), STATES)
         there = log.as_of(self.tick.t)
         rows = dict(zip(there.column("states").to_pylist(), there.to_pylist(), strict=True))
         rows |= {name: {"states": name, "tp": tp, "at": at} for name, (tp, at) in results.states.items()}
@@ -221,15 +223,17 @@ class TickSynopses:
         self._commit([self._written(GONE_THROUGH, _STATES_PATH, log, change)])
 
     def _written(self, name: str, path: str, log: RelationLog, change: RelationChange) -> _Written:
-        if not has_commits(self.writer.data / path):
-            require_table(self.writer.data / path, table_schema(log.relation), {})
+        table = Table(self.writer.data / path)
+        if not table.exists():
+            table.ensure(table_schema(log.relation), {})
         return _Written(TickOutput(name, path, change.rows, self.at if change.replaces else None), log, change)
 
     def _commit(self, written: Sequence[_Written]) -> None:
-        versions = self.outputs.write_all([each.output for each in written])
+        with phase(COMMITTING):
+            versions = self.outputs.write_all([each.output for each in written])
         for each, version in zip(written, versions, strict=True):
             if each.log is not None and each.change is not None:
-                cache_written(self.writer.data / each.output.path, version, each.log, each.change)
+                cache_written(Table(self.writer.data / each.output.path), version, each.log, each.change)
 
     @cached_property
     def _needed(self) -> list[int]:
@@ -260,10 +264,9 @@ class TickSynopses:
         # An answer that contains a time point is always new. The ledger may already contain an answer without a time
         # point.
         queries = [each.member.query for each in members if each.plan.language == "sql" and each.member.query.rows]
-        ledger = self.writer.data / layout.LEDGER
-        if not queries or not rows.num_rows or not has_commits(ledger):
+        files, ids = Table(self.writer.data / layout.LEDGER).files(), [query.query_id for query in queries]
+        if not queries or not rows.num_rows or not files:
             return rows
-        files, ids = delta_snapshot(ledger, check_files=False).files, [query.query_id for query in queries]
         keys = rows.select(ANSWER.names)
         look_ups = LookUps(layout.arrangements_folder(self.writer.path))
         known = known_answers(files, ids, keys, BOUNDS, look_ups).rows
@@ -291,7 +294,7 @@ def last_state(data: Location, plan: SynopsisPlan, tau: int | None) -> tuple[int
     """Return the number and the time (µs UTC) of the last processed state before ``tau``, or None."""
     if tau is None:
         return None
-    last = read_relation_log(data / _STATES_PATH, STATES).as_of(tau)
+    last = read_relation_log(Table(data / _STATES_PATH), STATES).as_of(tau)
     last = last.filter(pc.equal(last.column("states"), plan.states))
     return (last.column("tp")[0].as_py(), last.column("at")[0].as_py()) if last.num_rows else None
 
@@ -301,7 +304,7 @@ def rows_stored(data: Location, plan: SynopsisPlan, tau: int | None) -> dict[str
     counts = {}
     for stored in plan.stored:
         name, schema = plan.relation(stored), stored_schema(stored)
-        counts[name] = 0 if tau is None else read_relation_log(data / path_of(name), schema).as_of(tau).num_rows
+        counts[name] = 0 if tau is None else read_relation_log(Table(data / path_of(name)), schema).as_of(tau).num_rows
     return counts
 
 

@@ -22,7 +22,6 @@ from weft.catalog.naming import folded
 from weft.catalog.records import TableRecord
 from weft.catalog.views import ViewRecord
 from weft.errors import ClockError, Refused, StorageError, WeftError
-from weft.execution.append_rows import commit_rows, properties
 from weft.execution.current_rows_cache import cached_open_rows
 from weft.execution.home import OpenHome
 from weft.execution.look_ups import LookUps
@@ -33,10 +32,8 @@ from weft.faults import is_of_the_home, isolated_error
 from weft.instants import format_instant
 from weft.planning.view_plan import ViewPlan, restored_view
 from weft.printable import Brief, counted
-from weft.storage.columns import stored_schema
-from weft.storage.commit import require_table
 from weft.storage.delta_log import DeltaSnapshot
-from weft.storage.fence import make_durable
+from weft.writing.reserved import commit, ensure, record
 
 
 @dataclass(frozen=True, repr=False)
@@ -220,18 +217,15 @@ def refresh_view(writer: Writer, view: ViewRecord, t: int, at: int) -> Refreshed
     if not log_rows.num_rows:
         writer.views.unchanged(view.table_id, t)
         return Refreshed(view.name, t)
-    place = writer.data / own.path
-    writer.check()
-    require_table(place, stored_schema(own.stored), properties(own))
+    ensure(writer, own)
     load_id = writer.loads.begin(own.table_id, view.name, "view", None, at)
     if change.begins is not None and (view.tau is None or change.begins <= view.tau):
         writer.revisions.intend(own.table_id, load_id, change.begins)
     reservation = writer.views.reserve(own.table_id, load_id, t)
     failpoint("view.reserved")
-    version = commit_rows(writer, place, log_rows, reservation)
+    committed = commit(writer, own, log_rows, reservation)
     failpoint("view.written")
-    make_durable(place, version)
-    writer.reservations.commit(reservation.reservation_id, version, log_rows.num_rows, t, t)
+    record(writer, own, reservation, committed, log_rows)
     failpoint("view.committed")
     writer.views.settle([view.table_id])
     writer.loads.finish(load_id, log_rows.num_rows, 0, 0, 0, at)

@@ -15,22 +15,17 @@ from weft.algebra.temporal import each as subexpressions
 from weft.catalog.catalog import CatalogParts
 from weft.catalog.records import TableRecord
 from weft.catalog.views import ViewRecord, readers
-from weft.execution.reader import pinned
 from weft.execution.temporal.refresh_views import view_plan_of
 from weft.planning.words import length
 from weft.sql.render import interval, quoted
-from weft.storage.delta_log import delta_snapshot, has_commits
 from weft.storage.periods import periods, read_log
+from weft.storage.table import Table
 
 
 def storage_counts(catalog: CatalogParts, table: TableRecord) -> tuple[int, int, int]:
     """Return the numbers of periods and open periods of a table, and its size in bytes. Raise StorageError."""
-    place = catalog.data / table.path
-    if not has_commits(place):
-        return 0, 0, 0
-    with pinned(catalog.data, [table.path]):
-        files = delta_snapshot(place, check_files=False).files
-        rows = periods(read_log(files, table.stored))
+    files = Table(catalog.data / table.path).files()
+    rows = periods(read_log(files, table.stored))
     return rows.num_rows, rows.column(VALID_TO).null_count, sum(file.size for file in files)
 
 

@@ -68,7 +68,7 @@ def add_source(
             "only a PostgreSQL change feed has a slot and a publication", hint="Omit --slot and --publication."
         )
     _check_rename(kind, rename)
-    table_of, place, columns = _inspect(home, kind, location, table_of, chosen, rename)
+    table_of, place, columns = _inspect(kind, location, table_of, chosen, rename)
     _check_keys(keys, [column for column, _ in columns], place)
     options = _options(table_of, chosen, rename)
     own: Stamps = stamps or ("source" if kind == "changes" else "clock")
@@ -118,7 +118,7 @@ def _subscribed(
 
 
 def _inspect(
-    home: OpenHome, kind: SourceKind, location: str, table_of: str | None, chosen: Chosen, rename: Renamed
+    kind: SourceKind, location: str, table_of: str | None, chosen: Chosen, rename: Renamed
 ) -> tuple[str | None, str, Sequence[tuple[str, DataType]]]:
     """Return the table name (None in a source with only one table), the source's location, and its columns."""
     if kind == "postgres":
@@ -126,7 +126,7 @@ def _inspect(
     if kind == "changes" and location.startswith(SCHEMES):
         return table_of, check_uri(location), columns_of_server(location, table_of, chosen)
     if kind == "changes" and location.startswith(SCHEME):
-        return table_of, location, columns_of_topic(home, location, table_of, chosen)
+        return table_of, location, columns_of_topic(location, table_of, chosen)
     path = file_path(location)
     if kind == "sqlite":
         name, columns = columns_of_sqlite(path, table_of, chosen)

@@ -18,7 +18,7 @@ from weft.catalog.naming import folded
 from weft.catalog.records import TableRecord
 from weft.errors import Refused
 from weft.execution.current_rows_cache import current_rows, update_cache
-from weft.execution.history_log import log_of, record
+from weft.execution.history_log import log_of, record_one
 from weft.execution.home import OpenHome
 from weft.extraction.sources.polling import clock_of
 from weft.instants import format_instant, parse_instant
@@ -90,7 +90,9 @@ def _recorded(
     present = current_rows(writer, table)
     load_id = writer.loads.begin(table.table_id, "a correction", "correction", None, wall)
     writer.revisions.intend(table.table_id, load_id, begins)
-    done = record(writer, table, load_id, at_least, lambda floor: log_rows_of(there, after, floor, table.stored), None)
+    done = record_one(
+        writer, table, load_id, at_least, lambda floor: log_rows_of(there, after, floor, table.stored), None
+    )
     update_cache(writer, table.table_id, present, done.rows)
     assert done.rows is not None and done.last is not None
     bounds = (done.rows.column(name).cast(pa.int64()).to_pylist() for name in ("valid_from", "valid_to"))

@@ -18,7 +18,7 @@ from weft.catalog.records import TableRecord
 from weft.catalog.sources import SourceRecord, chosen_columns, renamed_columns
 from weft.errors import ClockError, Conflict, ExtractionError, LeaseBusy, LeaseLost, WeftError
 from weft.execution.current_rows_cache import current_rows, update_cache
-from weft.execution.history_log import Recorded, record
+from weft.execution.history_log import Recorded, record_one
 from weft.execution.home import OpenHome
 from weft.extraction.batches import Progress
 from weft.extraction.sources.poll_feed import record_feed, same_feed
@@ -166,7 +166,7 @@ def _record(
         return Recorded(0, 0), open_rows
     at = home.clock()
     load_id = writer.loads.begin(table.table_id, source.location, "poll", None, at)
-    done = record(
+    done = record_one(
         writer, table, load_id, at_least, lambda floor: change_at(ended, begun, floor, table.stored), snapshot.seen
     )
     update_cache(writer, table.table_id, there, done.rows)

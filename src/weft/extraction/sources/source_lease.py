@@ -14,7 +14,6 @@ from weft.catalog import Writer
 from weft.catalog.records import TableRecord
 from weft.catalog.sources import SourceRecord
 from weft.errors import Conflict, Refused
-from weft.execution.append_rows import settle
 from weft.execution.driver_reader import count_text
 from weft.execution.history_log import Recorded
 from weft.execution.home import OpenHome, renewing_lease
@@ -22,6 +21,7 @@ from weft.extraction.batches import RejectedRecord
 from weft.printable import Brief
 from weft.storage.periods import values_of
 from weft.storage.verify import require_undamaged
+from weft.writing.reserved import settle
 
 LEASE_WAIT_US: Final = 120 * 1_000_000
 Added = Sequence[tuple[str, DataType]]

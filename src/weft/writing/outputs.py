@@ -9,26 +9,19 @@ Outputs are the answers of each stratum, the answers of synopses, and the states
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 
 from weft.catalog import Writer, layout
-from weft.execution.phases import COMMITTING, phase
 from weft.failpoint import failpoint
 from weft.location import Location
-from weft.storage.commit import append_files, append_rows, replace_rows
-from weft.storage.delta_log import added_files, delta_snapshot
-from weft.storage.fence import find_version, make_durable, spend
 from weft.storage.ledger import require_ledger
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
+from weft.storage.table import Commit, Fence, Table
 
 _AT_ONCE: Final = 4
 
@@ -37,15 +30,14 @@ _AT_ONCE: Final = 4
 class TickOutput:
     """Rows that a tick adds to the Delta table at ``path`` (relative to the home's data).
 
-    ``name`` is unique among the outputs of a tick, and stays the same if the tick runs again. ``rows`` is a Spark
-    DataFrame or a small Arrow table. The columns of an Arrow table may be in any order. The commit of an Arrow table
-    needs no Spark job. If ``replaced_at`` (the wall clock time, µs UTC) is given, the Arrow rows replace all rows of
-    the table.
+    ``name`` is unique among the outputs of a tick, and stays the same if the tick runs again. ``rows`` is an Arrow
+    table with its columns in any order, or a function that writes Parquet files into an empty folder. If
+    ``replaced_at`` (the wall clock time, µs UTC) is given, the rows replace all rows of the table.
     """
 
     name: str
     path: str
-    rows: DataFrame | pa.Table
+    rows: pa.Table | Callable[[Location], None]
     replaced_at: int | None = None
 
 
@@ -65,12 +57,12 @@ class Outputs:
         """Return the version in which the table at ``path`` received this output, or None if the output is missing."""
         if not self.again:
             return None
-        version = find_version(self.writer.data / path, output_app_id(name), self.tick_id)
-        if version is not None:
-            self.writer.ticks.open_outputs(self.tick_id, [(name, path)])
-            make_durable(self.writer.data / path, version)
-            self._record([(name, *self._stored(path, version))])
-        return version
+        commit = Table(self.writer.data / path).find(output_app_id(name), self.tick_id)
+        if commit is None:
+            return None
+        self.writer.ticks.open_outputs(self.tick_id, [(name, path)])
+        self._record([(name, path, commit)])
+        return commit.version
 
     def write(self, output: TickOutput) -> int:
         """Commit an output and return the table's new version. Raise LeaseLost if another writer has taken over."""
@@ -86,44 +78,32 @@ class Outputs:
         self.writer.ticks.open_outputs(self.tick_id, [(each.name, each.path) for each in outputs])
         if any(each.path == layout.LEDGER for each in outputs):
             require_ledger(self.writer.data)
-        with phase(COMMITTING):
-            versions = self._committed(outputs)
-            stored = [(each.name, *self._stored(each.path, v)) for each, v in zip(outputs, versions, strict=True)]
-            self._record(stored)
+        commits = self._committed(outputs)
+        self._record([(each.name, each.path, commit) for each, commit in zip(outputs, commits, strict=True)])
         for _ in outputs:
             failpoint("tick.recorded")
-        return versions
+        return [each.version for each in commits]
 
-    def _committed(self, outputs: Sequence[TickOutput]) -> list[int]:
+    def _committed(self, outputs: Sequence[TickOutput]) -> list[Commit]:
         if len(outputs) == 1:
             failpoint("tick.computed")
-            versions = [self._durable(outputs[0])]
+            commits = [self._commit(outputs[0])]
             failpoint("tick.written")
-            return versions
+            return commits
         with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
             going = []
             for each in outputs:
                 failpoint("tick.computed")
-                going.append(pool.submit(self._durable, each))
+                going.append(pool.submit(self._commit, each))
             for done in as_completed(going):
                 done.exception()
                 failpoint("tick.written")
         return [each.result() for each in going]
 
-    def _durable(self, output: TickOutput) -> int:
-        table = self.writer.data / output.path
-        version = self._commit(output, table)
-        make_durable(table, version)
-        return version
-
-    def _commit(self, output: TickOutput, table: Location) -> int:
-        app = output_app_id(output.name)
-        if isinstance(output.rows, pa.Table) and output.replaced_at is not None:
-            return replace_rows(table, output.rows, app, self.tick_id, output.replaced_at)
+    def _commit(self, output: TickOutput) -> Commit:
+        table, fence = Table(self.writer.data / output.path), Fence(output_app_id(output.name), self.tick_id)
         if isinstance(output.rows, pa.Table):
-            return append_rows(table, output.rows, app, self.tick_id)
-        # Spark writes the files, and this process makes the commit. Delta's own commit through Spark takes several jobs
-        # and ignores a repeated transaction silently.
+            return table.append(output.rows, fence, output.replaced_at)
         parent = self.writer.data / layout.WRITING
         # Use one folder for each lease, because a writer that lost the lease may still write files and clear its
         # folder.
@@ -131,8 +111,8 @@ class Outputs:
         try:
             _clear_earlier(parent, self.writer.lease.token)
             parent.make()
-            output.rows.write.parquet(folder.spark, compression="zstd")
-            return append_files(table, folder, app, self.tick_id)
+            output.rows(folder)
+            return table.append(folder, fence, output.replaced_at)
         finally:
             folder.clear()
 
@@ -142,18 +122,15 @@ class Outputs:
             return
         if path == layout.LEDGER:  # a late process must not create the ledger
             require_ledger(self.writer.data)
-        spend(self.writer.data / path, output_app_id(name), self.tick_id)
+        Table(self.writer.data / path).spend(output_app_id(name), self.tick_id)
 
-    def _stored(self, path: str, version: int) -> tuple[int, tuple[str, int, int]]:
-        """Return the number of rows that a commit added, and the path, version and row count of the whole table."""
-        table = self.writer.data / path
-        added = sum(file.rows or 0 for file in added_files(table, version))
-        now = delta_snapshot(table, check_files=False)
-        return added, (path, now.version, now.rows or 0)
-
-    def _record(self, written: Sequence[tuple[str, int, tuple[str, int, int]]]) -> None:
-        self.stored.update({table[0]: table for _, _, table in written})
-        self.writer.ticks.outputs_written(self.tick_id, written)
+    def _record(self, written: Sequence[tuple[str, str, Commit]]) -> None:
+        records = []
+        for name, path, commit in written:
+            now = Table(self.writer.data / path).snapshot()
+            self.stored[path] = path, now.version, now.rows or 0
+            records.append((name, commit.rows, self.stored[path]))
+        self.writer.ticks.outputs_written(self.tick_id, records)
 
 
 def _clear_earlier(parent: Location, token: int) -> None:

@@ -1,0 +1,105 @@
+"""Append rows to tables under reservations, and settle the reservations of dead writers.
+
+An append goes through four states (design sections 1 and 6):
+
+1. The catalog *reserves* the instants of the rows. No tick advances past reserved instants.
+2. ``commit`` writes the rows in one Delta commit with the number of the reservation, finds the commit in Delta's log,
+   and forces it to disk.
+3. ``record`` records the commit in the catalog.
+
+If a writer dies between two states, the reservation stays open. The next writer looks for the commit in Delta and
+settles the reservation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.catalog import Writer
+from weft.catalog.records import Reservation, TableRecord
+from weft.storage.columns import instants, stored_schema
+from weft.storage.statistics import COLUMNS_PROPERTY, named_columns
+from weft.storage.table import Commit, Fence, Table
+from weft.writing.removals import finish_undoing
+from weft.writing.staging import staged
+
+
+@dataclass(frozen=True)
+class Settled:
+    """The settled reservation of a dead writer. ``rows`` is 0 if the writer committed no row to Delta."""
+
+    reservation: Reservation
+    rows: int
+
+
+def table_app_id(table_id: int) -> str:
+    """Return the ``txnAppId`` of a table's Delta commits."""
+    return f"weft-table-{table_id}"
+
+
+def ensure(writer: Writer, table: TableRecord) -> None:
+    """Create the Delta table, or add the columns that it lacks. Raise LeaseLost or StorageError.
+
+    Only the columns that new rows and thresholds are selected by have statistics. Others would lengthen the log.
+    """
+    schema = stored_schema(table.stored)
+    with_statistics = named_columns(instants([table.stored.start], schema))
+    writer.check()
+    Table(writer.data / table.path).ensure(schema, {"delta.appendOnly": "true", COLUMNS_PROPERTY: with_statistics})
+
+
+def commit(writer: Writer, table: TableRecord, rows: pa.Table, reservation: Reservation) -> Commit:
+    """Commit the rows with the number of the reservation. Raise LeaseLost or StorageError."""
+    writer.check()
+    return Table(writer.data / table.path).append(rows, _fence(reservation))
+
+
+def record(
+    writer: Writer, table: TableRecord, reservation: Reservation, committed: Commit, rows: pa.Table
+) -> tuple[int, int]:
+    """Record the commit of a reservation in the catalog. Return the least and the greatest ts of its rows (µs UTC)."""
+    bounds = pc.min_max(rows.column(table.stored.start).cast(pa.int64())).as_py()
+    first, last = bounds["min"], bounds["max"]
+    writer.reservations.commit(reservation.reservation_id, committed.version, rows.num_rows, first, last)
+    return first, last
+
+
+def settle(writer: Writer) -> tuple[Settled, ...]:
+    """Settle the open reservations of dead writers without Spark. Also finish an interrupted undo of a load.
+
+    The caller must have just taken the lease. If Delta contains the commit of a reservation, the catalog records the
+    reservation as committed. If an append to several tables has staged the rows of a reservation, the rows are
+    committed now. Any other reservation is abandoned. Before a reservation is abandoned, a commit in Delta uses up the
+    reservation's number, because the writer may still be alive.
+    """
+    writer.loads.forget_dead(writer.lease.acquired_at)
+    finish_undoing(writer)
+    return tuple(_settle_one(writer, reservation) for reservation in writer.reservations.still_open())
+
+
+def _settle_one(writer: Writer, reservation: Reservation) -> Settled:
+    number = reservation.reservation_id
+    table, fence = writer.tables.by_id(reservation.table_id), _fence(reservation)
+    stored = Table(writer.data / table.path)
+    committed = stored.find(fence.app_id, number)
+    if committed is None:
+        rows = staged(writer.data, number) if writer.sources.intended(number) else None
+        if rows is None:
+            stored.spend(fence.app_id, number)
+        else:
+            commit(writer, table, rows, reservation)
+        committed = stored.find(fence.app_id, number)  # the writer may have committed just before ``spend``
+    if committed is None:
+        writer.reservations.abandon(number)
+        return Settled(reservation, 0)
+    schema = stored_schema(table.stored, [table.stored.start])
+    rows = pa.Table.from_batches(stored.scan(schema, files=committed.files), schema)
+    record(writer, table, reservation, committed, rows)
+    return Settled(reservation, rows.num_rows)
+
+
+def _fence(reservation: Reservation) -> Fence:
+    return Fence(table_app_id(reservation.table_id), reservation.reservation_id)

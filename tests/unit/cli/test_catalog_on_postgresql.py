@@ -30,9 +30,12 @@ Told = Any
 
 
 @pytest.fixture
-def url(database_server: Server) -> str:
-    """The URL of an empty database."""
-    return database_server.uri(database_server.new_database())
+def url(database_server: Server) -> Iterator[str]:
+    """The URL of an empty database, which is dropped at the end: a database has a thousand files."""
+    name = database_server.new_database()
+    yield database_server.uri(name)
+    with psycopg.connect(database_server.uri("postgres"), autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @pytest.fixture

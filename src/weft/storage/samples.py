@@ -38,13 +38,14 @@ def _newest(files: Sequence[DataFile], names: Sequence[str], limit: int) -> list
 
 def _periods(files: Sequence[DataFile], log: TableSchema, names: Sequence[str], limit: int) -> list[tuple[object, ...]]:
     """Return the periods that began last. The newest files have them, and the latest states of all their periods."""
+    order = [(VALID_FROM, "descending"), *((name, "ascending") for name in names if name != VALID_FROM)]
     count = 0
     records: list[dict[str, object]] = []
     while count < len(files) and len(records) < limit:
         for file in files[count : 2 * count + 1]:
             check_data_file(file)
         count = 2 * count + 1
-        latest = periods(read_log(files[:count], log)).sort_by([(VALID_FROM, "descending")])
+        latest = periods(read_log(files[:count], log)).sort_by(order)
         records = latest.slice(0, limit).select(list(names)).to_pylist()
     return [tuple(row[name] for name in names) for row in records]
 

@@ -25,6 +25,7 @@ def cluster() -> Iterator[Cluster]:
         yield running
 
 
+@pytest.mark.timeout(600)
 def test_a_worker_dies_in_a_tick_and_the_answers_are_those_of_one_machine(
     cluster: Cluster, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -14,12 +14,14 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from scenario import attached
+from small_batches import small_batches
 from weft.api import Weft
 from weft.errors import NotFound
 from weft.extraction import ingest
 from weft.extraction.batches import batches_of
-from weft.extraction.files import rows
 
 START = 733_968_000_000_000
 DAY = 86_400_000_000
@@ -101,16 +103,16 @@ OTHERS: dict[str, Callable[[Weft, Path], None]] = {"third_tick": third_tick}
 
 def run(home: Path, sources: Path, *steps: str) -> None:
     """Run the steps in order."""
-    small_batches()
+    limit_batches(pytest.MonkeyPatch())
     with Weft.open(home, clock="replay", create=True) as weft:
         for step in steps:
             (STEPS | OTHERS)[step](weft, sources)
 
 
-def small_batches() -> None:
+def limit_batches(patch: pytest.MonkeyPatch) -> None:
     """Limit batches to a few rows in this process."""
-    ingest.batches_of = partial(batches_of, max_rows=8)  # type: ignore[attr-defined]
-    rows.MAX_ROWS = 5  # type: ignore[misc]
+    patch.setattr(ingest, "batches_of", partial(batches_of, max_rows=8))
+    small_batches(patch, 5)
 
 
 if __name__ == "__main__":

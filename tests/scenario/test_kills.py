@@ -24,8 +24,6 @@ from replayed import first_instants
 from scenario import pipeline
 from scenario.killed import Contents, contents, require_laws, run_process, write_sources
 from weft.api import Weft
-from weft.extraction import ingest
-from weft.extraction.files import rows
 from weft.storage.verify import verify
 
 if TYPE_CHECKING:
@@ -83,8 +81,7 @@ KILLS = (
 def small_batches() -> Iterator[None]:
     """Limit batches to a few rows, until the end of the module."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ingest, "batches_of", ingest.batches_of)
-        patch.setattr(rows, "MAX_ROWS", rows.MAX_ROWS)
+        pipeline.limit_batches(patch)
         yield
 
 

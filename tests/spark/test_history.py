@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from replayed import AT, DAY, HOUR, START, answers, first_instants, replay_home
+from small_batches import small_batches
 from weft.api import Weft
 from weft.errors import ClockError
 from weft.extraction.batches import Progress
@@ -103,7 +104,7 @@ def test_several_windows_and_what_comes_late(weft: Weft, tmp_path: Path) -> None
 
 
 def test_a_load_that_holds_is_passed_by_no_tick(weft: Weft, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("weft.extraction.files.rows.MAX_ROWS", 50)
+    small_batches(monkeypatch, 50)
     weft.ingest_file(written(tmp_path / "s.csv", shipments(0, END)), "shipments", ts_from="at")
     path = written(tmp_path / "o.csv", orders())
     found: list[int | str] = []

@@ -16,6 +16,7 @@ import pytest
 
 from letters import AT, letter, spool
 from replayed import table_frame
+from small_batches import small_batches
 from weft.algebra.schema import STRING
 from weft.catalog import Catalog, open_catalog
 from weft.catalog.records import Choice
@@ -166,7 +167,7 @@ def test_with_a_key_rows_are_known_in_another_file_too(spark: SparkSession, cata
 def test_a_load_that_died_goes_on_where_it_was(
     spark: SparkSession, catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("weft.extraction.files.rows.MAX_ROWS", 2)
+    small_batches(monkeypatch, 2)
     path = tmp_path / "x.csv"
     path.write_text("a,at\n" + "".join(f"{n},1993-04-0{n}\n" for n in range(1, 6)))
 
@@ -187,10 +188,10 @@ def test_a_load_that_died_goes_on_where_it_was(
     path.write_text(path.read_text() + "6,1993-04-06\n")
 
     def overtake(_read: int) -> None:
-        monkeypatch.setattr("weft.extraction.files.rows.MAX_ROWS", 100)
+        small_batches(monkeypatch, 100)
         load(path, at=AT + DAY)
 
-    monkeypatch.setattr("weft.extraction.files.rows.MAX_ROWS", 4)
+    small_batches(monkeypatch, 4)
     with pytest.raises(Conflict, match="another process"):
         load(path, progress=overtake)
     assert catalog.tables.named("t").rows == 5 + 6
@@ -199,7 +200,7 @@ def test_a_load_that_died_goes_on_where_it_was(
 def test_one_file_at_once_from_several_sides_is_stored_once(
     spark: SparkSession, catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("weft.extraction.files.rows.MAX_ROWS", 2)
+    small_batches(monkeypatch, 2)
     path = tmp_path / "x.csv"
     path.write_text("a,at\n" + "".join(f"{n},1993-04-0{n}\n" for n in range(1, 6)))
     together = threading.Barrier(3)
@@ -230,7 +231,7 @@ def test_one_file_at_once_from_several_sides_is_stored_once(
 def test_a_second_process_with_the_same_file_is_refused(
     spark: SparkSession, catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("weft.extraction.files.rows.MAX_ROWS", 2)
+    small_batches(monkeypatch, 2)
     path = tmp_path / "x.csv"
     path.write_text("a,at\n1,1993-04-01\n2,1993-04-02\n3,1993-04-03\n")
     said: list[str] = []
@@ -253,7 +254,7 @@ def test_a_second_process_with_the_same_file_is_refused(
 def test_late_rows_are_kept_aside_and_taken_later_or_refused(
     spark: SparkSession, catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: list[str] | None
 ) -> None:
-    monkeypatch.setattr("weft.extraction.files.rows.MAX_ROWS", 2)
+    small_batches(monkeypatch, 2)
     load = file_loader(catalog, lambda: spark)
     first = tmp_path / "first.csv"
     first.write_text("a,at\n0,1993-04-03\n")

@@ -128,6 +128,11 @@ def test_channels_go_on_and_the_dry_run_tells_what_comes(weft: Weft, spark: Spar
         "1 answer came from the old text only: they stay delivered.",
         "Nothing was changed.",
     ]
+    weft.pause("q")
+    paused = CliRunner().invoke(app, ["install", "q", both, "--replace", "--dry-run", "--home", str(weft.home)])
+    told = "The first tick after `weft resume q` would deliver 1 answer that q has not delivered, from the start."
+    assert paused.output.splitlines()[-4:] == [told, *ran.output.splitlines()[-3:]]
+    weft.resume("q")
     given = ["install", "q", both, "--replace", "--dry-run", "--json", "--home", str(weft.home)]
     found = json.loads(CliRunner().invoke(app, given).stdout)
     assert {name: found[name] for name in ("answers", "new", "known", "only_old")} == {

@@ -182,7 +182,7 @@ class Loading(WeftMethods):
 
 @dataclass(frozen=True, repr=False)
 class Description(Brief):
-    """A table with a few rows of its newest file.  The values of a row are in the order of the table's columns."""
+    """A table with a few rows of its newest files.  The values of a row are in the order of the table's columns."""
 
     table: TableRecord
     samples: tuple[tuple[object, ...], ...]
@@ -226,7 +226,7 @@ class Tabling(WeftMethods):
         return rename_table(self.opened, old, new)
 
     def describe(self, table: str, samples: int = 3) -> Description | ResultsDescription:
-        """Return a description of a table with at most ``samples`` rows of its newest file.
+        """Return a description of a table with at most ``samples`` rows of its newest files.
 
         For the table ``results.NAME``, return a description of the query ``NAME`` and its latest answers.  The method
         does not start Spark.  Raises NotFound or StorageError.

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from stat import S_IMODE
 from typing import Any, get_args
 
 from sqlalchemy import Connection, Engine, func, insert, inspect, select, update
@@ -17,7 +20,7 @@ from weft.catalog.dialects import make_tables, postgresql_engine, server_time, s
 from weft.catalog.migrations import migrate
 from weft.catalog.records import Clock, HomeRecord, LeaseName
 from weft.configuration import configuration
-from weft.errors import CatalogError, Conflict, Refused
+from weft.errors import CatalogError, Conflict, Refused, WeftError
 from weft.instants import MIN_INSTANT
 
 
@@ -89,29 +92,47 @@ def open_database(address: CatalogAddress, *, create: bool, clock: Clock, at: in
     return engine
 
 
-def delete_new_home(home: Path, *, folder_existed: bool) -> None:
-    """Delete a home that a refused command has created.  Do nothing if the home contains more than an empty catalog.
+@contextmanager
+def deleted_on_error(home: Path) -> Iterator[None]:
+    """Delete a home that the block has created if the block raises WeftError.
 
-    If the folder existed before the home, the folder and its other files remain.  A home with a catalog on a server
-    remains, because a person has chosen its catalog.
+    A home that contains more than an empty catalog remains. If the folder existed before, only what is new in it is
+    deleted. A home with a catalog on a server remains, because a person has chosen its catalog.
     """
-    catalog = layout.catalog_file(home)
-    if not catalog.exists():
+    if layout.catalog_file(home).exists():
+        yield
         return
-    own = {home / (catalog.name + suffix) for suffix in ("", "-wal", "-shm")}
-    own.update(layout.holders_folder(home).glob("*"))
-    folders = [layout.files_folder(home), layout.logs_folder(home), layout.holders_folder(home)]
-    if not folder_existed:
-        folders = [home, *(path for path in home.rglob("*") if path.is_dir())]
-    if layout.has_data(home) or any(
-        path.is_file() and path not in own for folder in folders if folder.exists() for path in folder.iterdir()
-    ):
-        return
-    for path in own:
+    before = set(home.iterdir()) if home.is_dir() else None
+    mode = None if before is None else home.stat().st_mode
+    try:
+        yield
+    except WeftError:
+        if layout.catalog_file(home).exists() and _delete_new(home, before or set()):
+            if mode is None:
+                _remove_empty(home)
+            else:
+                home.chmod(S_IMODE(mode))
+        raise
+
+
+def _delete_new(home: Path, before: set[Path]) -> bool:
+    """Delete what is new in the folder, and return True. Return False if that is more than an empty catalog."""
+    new = [path for top in home.iterdir() if top not in before for path in (top, *top.rglob("*"))]
+    catalog, holders = layout.catalog_file(home), layout.holders_folder(home)
+    own = [catalog.with_name(catalog.name + suffix) for suffix in ("", "-wal", "-shm")]
+    files = [path for path in new if not path.is_dir()]
+    if layout.has_data(home) or not all(path in own or path.parent == holders for path in files):
+        return False
+    for path in files:
         path.unlink(missing_ok=True)
-    for folder in sorted(folders, reverse=True):
-        if folder.exists():
-            folder.rmdir()
+    for path in sorted(set(new) - set(files), reverse=True):
+        _remove_empty(path)
+    return True
+
+
+def _remove_empty(folder: Path) -> None:
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def _open_tables(engine: Engine, address: CatalogAddress, *, create: bool, clock: Clock, at: int) -> None:

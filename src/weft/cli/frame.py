@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from weft.catalog import layout
 from weft.cli import terminal
 from weft.cli.troubles import remember
 from weft.configuration import configuration
@@ -66,9 +65,10 @@ def home_folder(home: Path | None) -> Path:
 def opened(home: Path | None, *, create: bool = False) -> Iterator[Weft]:
     """Open the home for a ``with`` block.  With ``create``, create a missing home with the wall clock.
 
-    If Weft refuses the command, the function deletes the home that it created.
+    If the command fails, the function deletes the home that it created, unless the home already contains data.
     """
     from weft.api.weft import Weft
+    from weft.catalog.home_record import deleted_on_error
 
     remote = terminal.remote()
     if remote is not None:
@@ -76,17 +76,8 @@ def opened(home: Path | None, *, create: bool = False) -> Iterator[Weft]:
         yield remote.weft
         return
     folder = home_folder(home)
-    folder_existed = folder.exists()
-    is_new = create and not layout.logs_folder(folder).exists()
-    try:
-        with Weft.open(folder, create=create) as weft:
-            yield weft
-    except Refused:
-        if is_new:
-            from weft.catalog.home_record import delete_new_home
-
-            delete_new_home(folder, folder_existed=folder_existed)
-        raise
+    with deleted_on_error(folder) if create else nullcontext(), Weft.open(folder, create=create) as weft:
+        yield weft
 
 
 def query_text(sql: str | None, file: Path | None) -> str:

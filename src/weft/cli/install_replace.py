@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from weft.api.weft import Weft
-    from weft.catalog.records import QueryRecord
     from weft.catalog.replaced_texts import ReplacedText
     from weft.execution.replacement_preview import Replacement
 
@@ -55,7 +54,8 @@ def preview_replacement(
 def _print_preview(preview: Replacement) -> None:
     name, old = preview.query.name, preview.query.rows
     begin = "from the start" if preview.since is None else f"from {instant(preview.since)} on"
-    echo(f"The next tick would deliver {counted(preview.new, 'answer')} that {name} has not delivered, {begin}.")
+    tick = f"The first tick after `weft resume {name}`" if preview.query.state == "paused" else "The next tick"
+    echo(f"{tick} would deliver {counted(preview.new, 'answer')} that {name} has not delivered, {begin}.")
     if old:
         echo(f"The new text also returns {preview.known:,} of the {counted(old, 'answer')} that {name} has delivered.")
     if preview.only_old:
@@ -75,7 +75,7 @@ def _as_json(preview: Replacement) -> dict[str, Any]:
     }
 
 
-def print_replaced(query: QueryRecord, old: ReplacedText) -> None:
+def print_replaced(old: ReplacedText) -> None:
     """Print the effect of a replacement on the query's answers."""
     stay = (
         f"The {counted(old.rows, 'answer')} of the query so far stay, and none is delivered again"
@@ -87,8 +87,6 @@ def print_replaced(query: QueryRecord, old: ReplacedText) -> None:
         echo("No tick of the old text was completed. Rows that only the old text returns are not delivered.")
     else:
         echo(f"The old text ran up to {instant(old.tau)}. Later rows that only the old text returns are not delivered.")
-    if query.state == "paused":
-        echo(f"The query stays paused. Resume the query with `weft resume {query.name}`.")
 
 
 def replaced_json(text: ReplacedText) -> dict[str, Any]:

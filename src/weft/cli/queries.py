@@ -206,10 +206,12 @@ def _print_installed(weft: Weft, query: QueryRecord, json: bool, *, replaced: bo
     if query.from_instant is not None:
         echo(f"The query delivers rows that enter its answer from {instant(query.from_instant)} on.")
     if replaced:
-        print_replaced(query, installed.replaced[-1])
+        print_replaced(installed.replaced[-1])
     elif replaced is not None:
         echo(f"The text is unchanged: the query continues where it was, every {_every(query)}.")
-    if query.state != "paused":
+    if query.state == "paused":
+        echo(f"The query stays paused. Resume the query with `weft resume {query.name}`.")
+    else:
         echo(f"The next `weft tick` or `weft run` runs it; `weft results {query.name}` prints its answers.")
 
 

@@ -95,8 +95,6 @@ class PushBack:
     def __init__(self, of: io.BufferedReader) -> None:
         self.of = of
         self._back: list[io.BytesIO] = []
-        self.position = 0
-        """The number of bytes read, minus the number of bytes put back."""
 
     def read(self, size: int) -> bytes:
         """Return the next ``size`` bytes, or fewer at the end of the stream."""
@@ -106,7 +104,6 @@ class PushBack:
             self._drop_empty()
         if len(data) < size:
             data += self.of.read(size - len(data))
-        self.position += len(data)
         return data
 
     def readline(self, limit: int) -> bytes:
@@ -117,14 +114,12 @@ class PushBack:
             self._drop_empty()
         if not line.endswith(b"\n") and len(line) < limit:
             line += self.of.readline(limit - len(line))
-        self.position += len(line)
         return line
 
     def put_back(self, data: bytes) -> None:
         """Put the bytes back at the start of the stream."""
         if data:
             self._back.append(io.BytesIO(data))
-            self.position -= len(data)
 
     def _drop_empty(self) -> None:
         last = self._back[-1]

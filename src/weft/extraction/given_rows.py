@@ -15,11 +15,10 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from weft.errors import Refused
-from weft.extraction.arrow_rows import check_names, from_arrow
 from weft.extraction.batches import MAX_LINE, Row, batches_of
 from weft.extraction.byte_streams import long_line
-from weft.extraction.python_rows import from_dicts, value_of
 from weft.extraction.row_values import Columns, listed, shown, wrong_value
+from weft.extraction.strict_rows import check_names, from_arrow, from_dicts, value_of
 from weft.extraction.typed_rows import TextRow, from_json, from_texts
 from weft.printable import counted
 from weft.storage.columns import arrow_type

@@ -14,8 +14,8 @@ import struct
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
-from weft.algebra.schema import STRING, DataType
-from weft.extraction.row_values import BITS
+from weft.algebra.schema import INTEGRAL, STRING, DataType
+from weft.storage.columns import arrow_type
 from weft.storage.json_text import (
     NOT_FINITE,
     ambiguous,
@@ -27,10 +27,10 @@ from weft.storage.json_text import (
     to_json,
 )
 from weft.storage.nested import element_type
+from weft.storage.type_table import EXACT, whole_numbers
 
 _DEEPEST: Final = 200
 """The maximum depth of a JSON text. Python's recursion limit may allow less, depending on the caller's stack."""
-_EXACT: Final = 2**53
 _EXACT_DIGITS: Final = 17
 _MOST_DIGITS: Final = 40
 _EXACT_DIGITS_OF_FLOAT: Final = 9
@@ -102,13 +102,12 @@ def _is_number(value: Any, shape: DataType) -> bool:
     if written is None:
         return shape.name in ("FLOAT", "DOUBLE") and value in NOT_FINITE
     is_integer = written.lstrip("-").isdigit()
-    if shape.name in BITS:
-        most = 2 ** (BITS[shape.name] - 1)
-        return is_integer and len(written) < _MOST_DIGITS and -most <= int(written) < most
+    if shape.name in INTEGRAL:
+        return is_integer and len(written) < _MOST_DIGITS and int(written) in whole_numbers(arrow_type(shape))
     if shape.name == "DECIMAL":
         return _is_decimal(written, shape)
     if is_integer:
-        return len(written) < _MOST_DIGITS and abs(int(written)) <= (_EXACT if shape.name == "DOUBLE" else 2**24)
+        return len(written) < _MOST_DIGITS and abs(int(written)) <= (EXACT if shape.name == "DOUBLE" else 2**24)
     return _is_fraction(written, shape)
 
 

@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
-from weft.algebra.schema import DataType
+from weft.algebra.schema import INTEGRAL, DataType
 from weft.errors import Refused
+from weft.storage.columns import arrow_type
+from weft.storage.type_table import TYPES, whole_numbers
 
 Columns = Sequence[tuple[str, DataType]]
-
-BITS: Final = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
-"""The number of bits of each integer type."""
-
-_TAKES: Final = {
-    "STRING": "a str",
-    "BOOLEAN": "a bool",
-    "FLOAT": "a float or an int",
-    "DOUBLE": "a float or an int",
-    "DATE": "a date",
-    "TIMESTAMP": "a datetime, UTC if it has no time zone",
-    "BINARY": "bytes",
-}
 
 
 def accepted_values(kind: DataType) -> str:
@@ -32,13 +20,13 @@ def accepted_values(kind: DataType) -> str:
     """
     if kind.shape is not None:
         return f"dicts and lists, or JSON, of the type {kind.declared}"
-    if kind.name in BITS:
-        most = 2 ** (BITS[kind.name] - 1)
-        return f"an int from {-most} to {most - 1}"
+    if kind.name in INTEGRAL:
+        limits = whole_numbers(arrow_type(kind))
+        return f"an int from {limits.start} to {limits.stop - 1}"
     if kind.name == "DECIMAL":
         digits, scale = (kind.precision or 0) - (kind.scale or 0), kind.scale
         return f"a number with at most {digits} digits before the point and {scale} after it"
-    return _TAKES.get(kind.name, f"a value of type {kind}")
+    return TYPES[kind.name].accepts
 
 
 def listed(columns: Columns) -> str:

@@ -7,25 +7,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from weft.algebra.schema import DataType
+from weft.algebra.schema import INTEGRAL, DataType
 from weft.errors import Refused
 from weft.extraction.nested_values import json_of
-from weft.extraction.row_values import BITS, Columns, listed, no_column, shown, wrong_value
+from weft.extraction.row_values import Columns, listed, no_column, shown, wrong_value
+from weft.storage.columns import arrow_type
 from weft.storage.json_text import parsed
-
-_OTHER: Final[Mapping[str, Any]] = {
-    "STRING": str,
-    "BOOLEAN": bool,
-    "FLOAT": float,
-    "DOUBLE": float,
-    "DATE": dt.date,
-    "TIMESTAMP": dt.datetime,
-    "BINARY": bytes,
-}
+from weft.storage.type_table import TYPES, whole_numbers
 
 
 @dataclass(frozen=True)
@@ -99,12 +91,12 @@ def _model(columns: tuple[tuple[str, DataType], ...]) -> type[BaseModel]:
 def _kind(kind: DataType) -> Any:
     if kind.shape is not None:
         return Any
-    if kind.name in BITS:
-        most = 2 ** (BITS[kind.name] - 1)
-        return Annotated[int, Field(ge=-most, lt=most)]
+    if kind.name in INTEGRAL:
+        limits = whole_numbers(arrow_type(kind))
+        return Annotated[int, Field(ge=limits.start, lt=limits.stop)]
     if kind.name == "DECIMAL":
         return Annotated[Decimal, Field(max_digits=kind.precision, decimal_places=kind.scale)]
-    return _OTHER[kind.name]
+    return TYPES[kind.name].python[0]
 
 
 def _values(row: BaseModel, columns: Columns) -> dict[str, object]:

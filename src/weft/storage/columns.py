@@ -8,22 +8,9 @@ from typing import Any, Final
 import pyarrow as pa
 
 from weft.algebra.schema import DataType, TableSchema
+from weft.storage.type_table import TYPES
 
-INSTANT: Final = pa.timestamp("us", tz="UTC")
-
-_ARROW: Final = {
-    "STRING": pa.string(),
-    "BOOLEAN": pa.bool_(),
-    "TINYINT": pa.int8(),
-    "SMALLINT": pa.int16(),
-    "INT": pa.int32(),
-    "BIGINT": pa.int64(),
-    "FLOAT": pa.float32(),
-    "DOUBLE": pa.float64(),
-    "DATE": pa.date32(),
-    "TIMESTAMP": INSTANT,
-    "BINARY": pa.binary(),
-}
+INSTANT: Final = TYPES["TIMESTAMP"].arrow
 
 
 def arrow_type(kind: DataType) -> pa.DataType:
@@ -38,7 +25,7 @@ def arrow_type(kind: DataType) -> pa.DataType:
         case DataType(name="ARRAY", element=DataType() as element):
             return pa.list_(arrow_type(element))
         case _:
-            return _ARROW[kind.name]
+            return TYPES[kind.name].arrow
 
 
 def stored_schema(table: TableSchema, names: Iterable[str] | None = None) -> pa.Schema:

@@ -12,6 +12,7 @@ from weft.algebra.schema import MOST_DIGITS, DataType
 from weft.errors import StorageError
 from weft.storage.columns import arrow_type
 from weft.storage.json_text import NOT_FINITE, day_of, expanded_year_time, instant_of, number_text, parsed, to_json
+from weft.storage.type_table import whole_numbers
 
 
 def nested_value(text: str, shape: DataType) -> Any:
@@ -90,8 +91,7 @@ def _number(value: Any, shape: DataType) -> Any:
         return float(value)
     if shape.name == "DECIMAL":
         return _decimal(str(written), shape)
-    most = 1 << (arrow_type(shape).bit_width - 1)
-    if not -most <= (number := int(value)) < most:
+    if (number := int(value)) not in whole_numbers(arrow_type(shape)):
         raise ValueError("too large")
     return number
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weft.algebra.schema import TableSchema
+from weft.algebra.temporal import VALID_FROM
 from weft.catalog.records import TableRecord
 from weft.location import Location
 from weft.storage.data_files import check_data_file, unreadable_file
@@ -14,26 +15,38 @@ from weft.storage.table import Table
 
 
 def sample_rows(data: Location, table: TableRecord, limit: int = 5) -> list[tuple[object, ...]]:
-    """Return at most ``limit`` rows of the table's newest file, with values in column order.
+    """Return at most ``limit`` rows of the table's newest files, with values in column order.
 
-    A column that is newer than the file is NULL. Raise StorageError if the file is missing or damaged.
+    A column that is newer than a file is NULL. Raise StorageError if a file is missing or damaged.
     """
     if table.version < 0:
         return []
     names = [column.name for column in table.schema.columns]
-    for file in sorted(
-        Table(data / table.path).files(), key=lambda each: (each.greatest.get("ts", 0), each.location), reverse=True
-    ):
-        check_data_file(file)
-        rows = _periods(file, table.log, names, limit) if table.log else _head(file.location, names, limit)
-        if rows:
-            return rows
-    return []
+    stored = Table(data / table.path).files()
+    files = sorted(stored, key=lambda each: (each.greatest.get("ts", 0), each.location), reverse=True)
+    return _periods(files, table.log, names, limit) if table.log else _newest(files, names, limit)
 
 
-def _periods(file: DataFile, log: TableSchema, names: Sequence[str], limit: int) -> list[tuple[object, ...]]:
-    """Read the periods from the newest file, because this file has the latest states."""
-    records = periods(read_log([file], log)).slice(0, limit).select(list(names)).to_pylist()
+def _newest(files: Sequence[DataFile], names: Sequence[str], limit: int) -> list[tuple[object, ...]]:
+    rows: list[tuple[object, ...]] = []
+    for file in files:
+        if len(rows) < limit:
+            check_data_file(file)
+            rows += _head(file.location, names, limit - len(rows))
+    return rows
+
+
+def _periods(files: Sequence[DataFile], log: TableSchema, names: Sequence[str], limit: int) -> list[tuple[object, ...]]:
+    """Return the periods that began last. The newest files have them, and the latest states of all their periods."""
+    order = [(VALID_FROM, "descending"), *((name, "ascending") for name in names if name != VALID_FROM)]
+    count = 0
+    records: list[dict[str, object]] = []
+    while count < len(files) and len(records) < limit:
+        for file in files[count : 2 * count + 1]:
+            check_data_file(file)
+        count = 2 * count + 1
+        latest = periods(read_log(files[:count], log)).sort_by(order)
+        records = latest.slice(0, limit).select(list(names)).to_pylist()
     return [tuple(row[name] for name in names) for row in records]
 
 

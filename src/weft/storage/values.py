@@ -1,25 +1,20 @@
 """Decode the stored values of an answer. Each value is one text that loses no information. NULL is stored as NULL.
 
 A STRING is stored unchanged. A BOOLEAN is ``true`` or ``false``. Integers and DECIMAL are decimal numbers. FLOAT and
-DOUBLE are in Java's notation (``NaN``, ``Infinity``, ``1.0E10``). TIMESTAMP and INTERVAL are integer microseconds. DATE
-is the number of days since 1970-01-01. BINARY is base64.
+DOUBLE are in Java's notation (``NaN``, ``Infinity``, ``1.0E10``). TIMESTAMP is integer microseconds. DATE is the
+number of days since 1970-01-01. BINARY is base64.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-import datetime as dt
-import decimal
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from collections.abc import Sequence
 
 from weft.algebra.schema import DataType
 from weft.errors import StorageError
-from weft.instants import to_date, to_datetime
+from weft.storage.type_table import TYPES
 
 Value = object
-"""str, bool, int, float, Decimal, bytes, datetime (UTC), date, timedelta, or None."""
+"""str, bool, int, float, Decimal, bytes, datetime (UTC), date, or None."""
 
 
 def decode(values: Sequence[str | None], types: Sequence[DataType]) -> tuple[Value, ...]:
@@ -38,57 +33,6 @@ def decode(values: Sequence[str | None], types: Sequence[DataType]) -> tuple[Val
 
 def _decode_one(text: str, type_: DataType) -> Value:
     try:
-        return _DECODERS[type_.name](text)
-    except (KeyError, ValueError, ArithmeticError, binascii.Error) as error:
+        return TYPES[type_.name].decode(text)
+    except (KeyError, ValueError, ArithmeticError) as error:
         raise StorageError(f"{text[:40]!r} is not a stored {type_}") from error
-
-
-def _boolean(text: str) -> bool:
-    if text not in ("true", "false"):
-        raise ValueError(text)
-    return text == "true"
-
-
-def _instant(text: str) -> dt.datetime | int:
-    microseconds = int(text)
-    try:
-        return to_datetime(microseconds)
-    except OverflowError:
-        return microseconds
-
-
-def _date(text: str) -> dt.date | int:
-    days = int(text)
-    try:
-        return to_date(days)
-    except OverflowError:
-        return days
-
-
-def _interval(text: str) -> dt.timedelta | int:
-    microseconds = int(text)
-    try:
-        return dt.timedelta(microseconds=microseconds)
-    except OverflowError:
-        return microseconds
-
-
-def _binary(text: str) -> bytes:
-    return base64.b64decode(text, validate=True)
-
-
-_DECODERS: Final[Mapping[str, Callable[[str], Value]]] = {
-    "STRING": str,
-    "BOOLEAN": _boolean,
-    "TINYINT": int,
-    "SMALLINT": int,
-    "INT": int,
-    "BIGINT": int,
-    "FLOAT": float,
-    "DOUBLE": float,
-    "DECIMAL": decimal.Decimal,
-    "TIMESTAMP": _instant,
-    "DATE": _date,
-    "INTERVAL": _interval,
-    "BINARY": _binary,
-}

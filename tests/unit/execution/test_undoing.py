@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import forked
+from small_batches import small_batches
 from weft.api import Weft
 from weft.errors import Conflict, NotFound, Refused
 from weft.execution import driver_reader
@@ -162,7 +163,7 @@ def test_killed_anywhere_the_next_writer_finishes(weft: Weft, tmp_path: Path, po
 def test_a_load_that_ended_in_the_middle_is_told_and_can_be_taken_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("weft.extraction.files.rows.MAX_ROWS", 1)
+    small_batches(monkeypatch, 1)
     for name in "ab":
         (tmp_path / f"{name}.csv").write_text(f"id,at\n{ord(name)},2024-01-01\n{ord(name) + 10},2024-01-05\n")
 

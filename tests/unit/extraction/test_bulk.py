@@ -1,4 +1,4 @@
-"""Large files are read by several threads: the same rows in the same order, rejected records and types."""
+"""Files are read by several threads: the same rows in the same order, rejected records and types."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 import signal
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,40 +34,32 @@ from weft.extraction.quarantine import quarantined_bytes
 from weft.extraction.storing import Summary
 from weft.storage.columns import stored_schema
 from weft.storage.data_files import read_data_files
+from weft.storage.local_sql import connect
 from weft.storage.table import Table
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large a file, its chunks and batches are for a test; ``line`` is the longest line."""
+    """How large chunks and batches are for a test, and the limits of lines and records."""
 
     chunk: int = 120
     smallest: int = 25
     rows: int = 7
     line: int = 1 << 20
+    record: int = 64 << 20
+    lines: int = 100_000
 
 
-CAREFUL = None
-
-
-class Unused:
-    """A DuckDB of a thread that needs none."""
-
-    def close(self) -> None:
-        pass
-
-
-TOGETHER = workers.Workers()
-
-
-def reading(patch: pytest.MonkeyPatch, sizes: Sizes | None) -> None:
-    """From now on every file is large, or (None) none is."""
-    patch.setattr(bulk, "LARGE", 1 << 60 if sizes is None else 0)
-    longest = (sizes or Sizes()).line
-    patch.setattr(text_records, "MAX_LINE", longest)
-    patch.setattr(csv_pieces, "MAX_LINE", longest)
-    patch.setattr(csv_pieces, "_HALF", longest // 2)
-    if sizes is not None:
+def reading(patch: pytest.MonkeyPatch, sizes: Sizes, careful: bool = False) -> None:
+    """From now on files are read in chunks of these sizes, or record by record."""
+    for module in (text_records, csv_pieces):
+        patch.setattr(module, "MAX_LINE", sizes.line)
+    patch.setattr(csv_pieces, "_HALF", sizes.line // 2)
+    patch.setattr(text_records, "MAX_RECORD", sizes.record)
+    patch.setattr(text_records, "_MOST_LINES", sizes.lines)
+    if careful:
+        patch.setattr(csv_pieces.Chunk, "is_plain", False)
+    else:
         patch.setattr(csv_pieces, "CHUNK", sizes.chunk)
         patch.setattr(csv_pieces, "SMALLEST", sizes.smallest)
         patch.setattr(bulk, "ROWS", sizes.rows)
@@ -87,8 +79,9 @@ def read(
     timing: Timing = DEFAULT_TIMING,
     latest: int | None = None,
     aside: frozenset[str] = frozenset(),
+    origins: bool = False,
 ) -> Read:
-    batches = list(source.batches(timing, latest, aside=aside))
+    batches = list(source.batches(timing, latest, aside=aside, origins=origins))
     rejected = [each for batch in batches for each in batch.rejected]
     return Read(
         [row for batch in batches for row in batch.rows.to_pylist()],
@@ -146,8 +139,14 @@ SOUP = st.lists(
     st.sampled_from([b'"', b'"', b",", b",", b"\n", b"\n", b"\r\n", b"a", b"1", b'""', b'","', b"\xff", b"\0", b"\r"]),
     max_size=60,
 ).map(lambda parts: b"a,b\n" + b"".join(parts))
+LIMITS = st.sampled_from([{}, {}, {"line": 64}, {"line": 64, "record": 150}, {"line": 20, "record": 50, "lines": 3}])
+TOGETHER = workers.Workers(connect(threads=1))
 SIZES = st.builds(
-    Sizes, st.integers(20, 300), st.integers(10, 60), st.integers(1, 30), st.sampled_from([1 << 20, 1 << 20, 64])
+    lambda chunk, smallest, rows, limits: Sizes(chunk, smallest, rows, **limits),
+    st.integers(20, 300),
+    st.integers(10, 60),
+    st.integers(1, 30),
+    LIMITS,
 )
 
 
@@ -158,30 +157,22 @@ def require_same_records(raw: bytes, sizes: Sizes, dialect: Dialect) -> None:
     """The records of the CSV with the numbers of their lines, bytes and cells, read in pieces and one by one."""
     with pytest.MonkeyPatch.context() as patch:
         reading(patch, sizes)
-        patch.setattr(workers, "connect", lambda threads: Unused())
         records = CsvRecords(io.BufferedReader(io.BytesIO(raw)), dialect)
-        named, _ = records.names()
+        named, before = records.names()
         if named is None:
             return
         names = [str(number) for number in range(records.width or 0)]
-        expected = list(records)
+        expected = [*before, *records]
         found: list[TextRecord] = []
 
-        def look(
-            cells: pa.Table, records_at: csv_pieces.RecordsAt, _connection: object
-        ) -> list[tuple[int, bytes, list[str | None]]]:
+        def look(cells: pa.Table, records_at: csv_pieces.RecordsAt, _connection: object) -> list[TextRecord]:
             rows = [list(row.values()) for row in cells.to_pylist()]
             places = records_at(range(len(rows)))
-            return [(line, raw, row) for (line, raw), row in zip(places, rows, strict=True)]
+            return [TextRecord(line, raw, row) for (line, raw), row in zip(places, rows, strict=True)]
 
-        given_stream = PushBack(io.BufferedReader(io.BytesIO(raw)))
-        records = CsvRecords(given_stream, dialect)
-        records.names()
-        given_stream.put_back(records.held)
-        pieces = csv_pieces.CsvPieces(given_stream, records.line, dialect, names, TOGETHER, look)
-        for piece in pieces:
-            good = [TextRecord(piece.before + line, raw, cells) for line, raw, cells in piece.result]
-            found += sorted([*good, *piece.problems], key=lambda record: record.line)
+        stream = io.BufferedReader(io.BytesIO(raw))
+        for piece in csv_pieces.CsvPieces(stream, dialect, names, TOGETHER, look):
+            found += sorted([*piece.result, *piece.problems], key=lambda record: record.line)
     told = [(record.line, record.raw, record.problem or record.cells) for record in expected]
     assert [(record.line, record.raw, record.problem or record.cells) for record in found] == told
 
@@ -239,32 +230,72 @@ def test_a_csv_reads_the_same_either_way(
     )
     found = []
     with pytest.MonkeyPatch.context() as patch:
-        for way in (replace(sizes), CAREFUL):
-            reading(patch, Sizes(line=sizes.line))
-            reading(patch, way)
-            if way is CAREFUL:
-                patch.setattr(text_records, "MAX_LINE", sizes.line)
+        for careful in (False, True):
+            reading(patch, sizes, careful)
             source = looked_at(path, known)
-            found.append(
-                source if isinstance(source, str) else (source.columns, source.inspection.layout, read(source))
-            )
+            if isinstance(source, str):
+                found.append(source)
+                continue
+            found.append((source.columns, source.inspection.layout, read(source)))
+            assert read(source, origins=True) == read(source)
     assert found[0] == found[1]
+
+
+class Counting(PushBack):
+    """Counts the bytes that are read, those that were put back more than once."""
+
+    bytes_read = 0
+
+    def read(self, size: int) -> bytes:
+        data = super().read(size)
+        Counting.bytes_read += len(data)
+        return data
+
+    def readline(self, limit: int) -> bytes:
+        line = super().readline(limit)
+        Counting.bytes_read += len(line)
+        return line
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        b'"' + b"a" * 100 + b'\n",',
+        b'1,"x\n' + b"aa\n" * 20,
+        b'1,"x\n' + b'x"",b\n' * 20,
+        b'1,"x\n',
+        b"caf\xe9,1\n",
+    ],
+)
+def test_broken_records_are_not_read_many_times(broken: bytes) -> None:
+    raw = b"a,b\n" + broken * (200_000 // len(broken))
+    pieces = []
+    with pytest.MonkeyPatch.context() as patch:
+        reading(patch, Sizes(chunk=20_000, smallest=600, line=2_000, record=9_000))
+        patch.setattr(csv_pieces, "PushBack", Counting)
+        patch.setattr(Counting, "bytes_read", 0)
+        stream = io.BufferedReader(io.BytesIO(raw))
+        for piece in csv_pieces.CsvPieces(stream, Dialect(), ["a", "b"], TOGETHER, lambda cells, *_: cells.num_rows):
+            pieces.append(piece.result + len(piece.problems))
+        assert sum(pieces) == sum(1 for _ in CsvRecords(io.BufferedReader(io.BytesIO(raw)), Dialect(), 2)) - 1
+    assert Counting.bytes_read < 4 * len(raw)
+    assert len(pieces) < 30
 
 
 def test_a_line_that_cannot_be_read_before_the_names_is_not_lost(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_bytes(b"caf\xe9,b\na,b\n1,2\n")
-    for sizes in (CAREFUL, Sizes()):
+    for careful in (True, False):
         with pytest.MonkeyPatch.context() as patch:
-            reading(patch, sizes)
+            reading(patch, Sizes(), careful)
             [rejected] = read(open_file(tmp_path / "x.csv", None)).rejected
         assert (rejected.position, rejected.raw) == ("line 1", b"caf\xe9,b\n")
 
 
 def test_types_are_inferred_though_a_record_is_no_text(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_bytes(b"a,b\n1,x\n2,caf\xe9\n\0,y\n")
-    for sizes in (CAREFUL, Sizes()):
+    for careful in (True, False):
         with pytest.MonkeyPatch.context() as patch:
-            reading(patch, sizes)
+            reading(patch, Sizes(), careful)
             source = open_file(tmp_path / "x.csv", None)
             assert [str(kind) for _, kind in source.columns] == ["BIGINT", "STRING"]
             assert [each.position for each in read(source).rejected] == ["line 3", "line 4"]
@@ -287,13 +318,13 @@ def test_other_files_read_the_same_either_way(tmp_path: Path, name: str, timing:
         packed = gzip.compress(raw) if name.endswith("gz") else raw
         (tmp_path / name).write_bytes(packed[:-30] if name.startswith("cut") else packed)
     found = []
-    for sizes in (CAREFUL, Sizes(chunk=300, rows=90)):
+    for origins in (True, False):
         with pytest.MonkeyPatch.context() as patch:
-            reading(patch, sizes)
+            reading(patch, Sizes(chunk=300, rows=90))
             patch.setattr("weft.extraction.files.parquet_pieces.MAX_ROWS", 35)
             source = open_file(tmp_path / name, schema(a="INT", at="TIMESTAMP"), ts_from=timing.ts_from)
-            found.append(read(source, timing, 1_577_836_800_000_030))
-            found.append(read(source, timing, 1_577_836_800_000_030, ASIDE))
+            found.append(read(source, timing, 1_577_836_800_000_030, origins=origins))
+            found.append(read(source, timing, 1_577_836_800_000_030, ASIDE, origins))
     assert found[:2] == found[2:]
     assert len(found[0].rows) > 100
     assert 0 < len(found[0].rows) - len(found[1].rows) <= 70
@@ -324,7 +355,7 @@ def stored(home: OpenHome, table: str) -> tuple[list[dict[str, Any]], list[tuple
 
 @pytest.fixture(scope="module")
 def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[OpenHome, OpenHome]]:
-    pair = home_at(tmp_path_factory.mktemp("careful")), home_at(tmp_path_factory.mktemp("large"))
+    pair = home_at(tmp_path_factory.mktemp("careful")), home_at(tmp_path_factory.mktemp("chunks"))
     yield pair
     for home in pair:
         home.close()
@@ -336,16 +367,14 @@ def test_a_load_stores_the_same_either_way(
     homes: tuple[OpenHome, OpenHome], raw: bytes, sizes: Sizes, timing: Timing, keys: list[str] | None
 ) -> None:
     found = []
-    for home, way in zip(homes, (CAREFUL, sizes), strict=True):
+    for home, careful in zip(homes, (True, False), strict=True):
         name = f"t{len(home.catalog.tables.all())}"
         columns = [("a", DataType("BIGINT")), ("b", DataType("STRING")), ("at", DataType("TIMESTAMP"))]
         home.catalog.tables.create(name, columns, keys)
         path = home.folder / "x.csv"
         path.write_bytes(raw)
         with pytest.MonkeyPatch.context() as patch:
-            reading(patch, Sizes(line=sizes.line))
-            reading(patch, way)
-            patch.setattr(text_records, "MAX_LINE", sizes.line)
+            reading(patch, sizes, careful)
             try:
                 done: Summary | str = ingest_file(home, path, name, timing=timing)
             except WeftError as error:
@@ -359,7 +388,7 @@ SCRIPT = """
 import sys
 from weft.api.weft import Weft
 from weft.extraction.files import bulk, csv_pieces
-bulk.LARGE, bulk.ROWS, csv_pieces.CHUNK, csv_pieces.SMALLEST = 0, 9, 150, 40
+bulk.ROWS, csv_pieces.CHUNK, csv_pieces.SMALLEST = 9, 150, 40
 with Weft.open(sys.argv[1], clock="replay", create=True) as weft:
     print(weft.ingest_file(sys.argv[2], "t", ts_from="at", keys=sys.argv[3:]))
 """

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from small_batches import small_batches
 from weft.algebra.schema import Column, DataType, TableSchema
 from weft.errors import ExtractionError, NotFound, Refused
 from weft.extraction.batches import DEFAULT_TIMING, MAX_LINE, Batch, RejectedRecord, Timing, arrow_type
@@ -215,7 +216,7 @@ def test_a_parquet_value_that_does_not_fit_is_kept_as_its_json(tmp_path: Path) -
 
 
 def test_the_own_time_is_the_running_maximum_over_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("weft.extraction.files.rows.MAX_ROWS", 2)
+    small_batches(monkeypatch, 2)
     days = ["", "03", "01", "", "05", "02", "04"]
     text = "a,at\n" + "".join(f"{n},{day and f'2020-01-{day}'}\n" for n, day in enumerate(days))
     source = open_file(written(tmp_path / "x.csv", text), None, ts_from="AT")

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from letters import letter
+from small_batches import small_batches
 from weft.api import Weft
 from weft.errors import Conflict, Refused
 
@@ -147,7 +148,7 @@ def test_rows_without_a_time_on_a_home_without_a_clock(tmp_path: Path) -> None:
 def test_a_file_that_is_being_loaded_is_refused_before_its_columns_are_added(
     weft: Weft, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("weft.extraction.files.rows.MAX_ROWS", 1)
+    small_batches(monkeypatch, 1)
     (tmp_path / "x.csv").write_text("id,at,n\n8,2024-01-05,1\n9,2024-01-05,2\n")
     seen: list[object] = []
 
@@ -162,7 +163,7 @@ def test_a_file_that_is_being_loaded_is_refused_before_its_columns_are_added(
 
 
 def test_known_rows_with_other_values_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("weft.extraction.files.rows.MAX_ROWS", 3)
+    small_batches(monkeypatch, 3)
     (tmp_path / "1.csv").write_text("id,at,n,x\n1,2024-01-01,5,a\n2,2024-01-01,,b\n3,2024-01-01,7,\n")
     (tmp_path / "2.csv").write_text(
         "id,at,n,x\n1,2024-01-01,5,a\n2,2024-01-01,1,b\n3,2024-01-01,7,\n"

@@ -1,4 +1,4 @@
-"""Load large files in batches of a million rows. Several threads read and cast pieces ahead of the writer.
+"""Load files in batches of up to a million rows. Several threads read and cast pieces ahead of the writer.
 
 The rows, their order and the rejected records are the same as when reading record by record.
 """
@@ -8,59 +8,46 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
 
 import duckdb
 import pyarrow as pa
 
 from weft.extraction.batches import Batch, RejectedRecord
-from weft.extraction.byte_streams import PushBack
 from weft.extraction.files.csv_pieces import CsvPieces, RecordsAt
 from weft.extraction.files.inference import Inference, Seen
 from weft.extraction.files.rows import Caster, Converted, rows_as_json
-from weft.extraction.files.text_records import CsvRecords, Dialect, TextRecord
+from weft.extraction.files.text_records import Dialect, TextRecord
 from weft.extraction.files.workers import Workers
 
-LARGE: Final = 1 << 20
-"""The minimum size of a CSV or Parquet file for this module, in bytes. The measured speedup for CSV is 1.4 at one
-megabyte and 2.9 at four megabytes. Parquet files load at the same speed.
-"""
 ROWS: Final = 1_000_000
 BYTES: Final = 256 << 20
 """The approximate maximum size of a batch: ``ROWS`` rows or ``BYTES`` bytes."""
 
 
-def is_large(path: Path) -> bool:
-    """Return whether the file is large enough for this module."""
-    return path.stat().st_size >= LARGE
-
-
-def csv_batches(stream: io.BufferedReader, dialect: Dialect, caster: Caster, source: str) -> Iterator[Batch]:
+def csv_batches(
+    stream: io.BufferedReader,
+    dialect: Dialect,
+    caster: Caster,
+    source: str,
+    connection: duckdb.DuckDBPyConnection,
+) -> Iterator[Batch]:
     """Yield the batches of a CSV file. The stream starts with the header line."""
 
     def cast(
         cells: pa.Table, records_at: RecordsAt, connection: duckdb.DuckDBPyConnection
-    ) -> tuple[Converted, list[tuple[int, bytes]], list[int]]:
+    ) -> tuple[Converted, list[RejectedRecord]]:
         done = caster.converted(cells, connection)
-        lines = [line for line, _ in records_at(done.good)] if caster.aside else []
-        return done, records_at(done.places) if done.places else [], lines
+        if caster.aside:
+            done = caster.without_aside(done, (f"line {line}" for line, _ in records_at(done.good)))
+        bad = zip(done.reasons, records_at(done.places) if done.places else (), strict=True)
+        return done, [RejectedRecord(source, f"line {line}", reason, raw) for reason, (line, raw) in bad]
 
-    pushback = PushBack(stream)
-    records = CsvRecords(pushback, dialect)
-    _, before = records.names()
-    pushback.put_back(records.held)
     building = _Building(caster)
-    building.add([], _unreadable(before, source), len(before))
-    with Workers() as workers:
-        for piece in CsvPieces(pushback, records.line, dialect, caster.names, workers, cast):
-            done, bad, lines = piece.result
-            if caster.aside:
-                done = caster.without_aside(done, (f"line {piece.before + line}" for line in lines))
-            rejected = _unreadable(piece.problems, source)
-            for reason, (line, raw) in zip(done.reasons, bad, strict=True):
-                rejected.append(RejectedRecord(source, f"line {piece.before + line}", reason, raw))
-            building.add([done], rejected, len(piece.problems))
+    with Workers(connection) as workers:
+        for piece in CsvPieces(stream, dialect, caster.names, workers, cast):
+            done, rejected = piece.result
+            building.add([done], [*_unreadable(piece.problems, source), *rejected], len(piece.problems))
             yield from building.full()
         yield from building.rest()
 
@@ -69,7 +56,9 @@ def _unreadable(records: Iterable[TextRecord], source: str) -> list[RejectedReco
     return [RejectedRecord(source, f"line {record.line}", record.problem or "", record.raw) for record in records]
 
 
-def parquet_batches(pieces: Iterable[pa.Table], caster: Caster, source: str) -> Iterator[Batch]:
+def parquet_batches(
+    pieces: Iterable[pa.Table], caster: Caster, source: str, connection: duckdb.DuckDBPyConnection
+) -> Iterator[Batch]:
     """Yield the batches of a Parquet file. ``pieces`` are tables with the rows of the file."""
 
     def cast(cells: pa.Table, connection: duckdb.DuckDBPyConnection) -> tuple[Converted, list[bytes]]:
@@ -78,7 +67,7 @@ def parquet_batches(pieces: Iterable[pa.Table], caster: Caster, source: str) -> 
 
     building = _Building(caster)
     before = 0
-    with Workers() as workers:
+    with Workers(connection) as workers:
         for done, records in workers.in_order(pieces, cast):
             bad = zip(done.places, done.reasons, records, strict=True)
             rejected = [RejectedRecord(source, f"row {before + p + 1}", why, raw) for p, why, raw in bad]
@@ -90,19 +79,17 @@ def parquet_batches(pieces: Iterable[pa.Table], caster: Caster, source: str) -> 
         yield from building.rest()
 
 
-def infer_types(stream: io.BufferedReader, dialect: Dialect, names: Sequence[str]) -> Seen:
+def infer_types(
+    stream: io.BufferedReader, dialect: Dialect, names: Sequence[str], connection: duckdb.DuckDBPyConnection
+) -> Seen:
     """Return the evidence for the column types of a CSV file. Every record after the header line is read."""
     inference = Inference(names)
 
     def look(cells: pa.Table, _records_at: RecordsAt, connection: duckdb.DuckDBPyConnection) -> Seen:
         return inference.seen(connection, cells)
 
-    lines = PushBack(stream)
-    records = CsvRecords(lines, dialect)
-    records.names()
-    lines.put_back(records.held)
-    with Workers() as workers:
-        for piece in CsvPieces(lines, records.line, dialect, names, workers, look):
+    with Workers(connection) as workers:
+        for piece in CsvPieces(stream, dialect, names, workers, look):
             inference.take(piece.result)
     return inference.evidence()
 

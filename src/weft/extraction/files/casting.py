@@ -8,35 +8,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from weft.algebra.schema import DataType
+from weft.algebra.schema import INTEGRAL, DataType
 from weft.instants import FIRST_INSTANT, LAST_INSTANT, format_full
+from weft.storage.type_table import TYPES
 
 _FIRST: Final = f"TIMESTAMPTZ '{format_full(FIRST_INSTANT)}+00'"
 _LAST: Final = f"TIMESTAMPTZ '{format_full(LAST_INSTANT)}+00'"
 _DAY: Final = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
-_SIZES: Final = {"TINYINT": "TINYINT", "SMALLINT": "SMALLINT", "INT": "INTEGER", "BIGINT": "BIGINT"}
-
-_FROM_DUCKDB: Final = {
-    "BOOLEAN": "BOOLEAN",
-    "TINYINT": "TINYINT",
-    "SMALLINT": "SMALLINT",
-    "INTEGER": "INT",
-    "BIGINT": "BIGINT",
-    "UTINYINT": "SMALLINT",
-    "USMALLINT": "INT",
-    "UINTEGER": "BIGINT",
-    "UBIGINT": "DECIMAL(20,0)",
-    "HUGEINT": "DECIMAL(38,0)",
-    "FLOAT": "FLOAT",
-    "DOUBLE": "DOUBLE",
-    "DATE": "DATE",
-    "BLOB": "BINARY",
-    "TIMESTAMP": "TIMESTAMP",
-    "TIMESTAMP_S": "TIMESTAMP",
-    "TIMESTAMP_MS": "TIMESTAMP",
-    "TIMESTAMP_NS": "TIMESTAMP",
-    "TIMESTAMP WITH TIME ZONE": "TIMESTAMP",
-}
+_FROM_DUCKDB: Final = {name: kind for kind, row in TYPES.items() for name in (row.duckdb, *row.also)}
+_TOO_LARGE: Final = {"UBIGINT": "DECIMAL(20,0)", "HUGEINT": "DECIMAL(38,0)"}
+"""Integer types of DuckDB that are larger than BIGINT."""
 
 
 def from_text(cell: str, kind: DataType) -> str:
@@ -45,8 +26,8 @@ def from_text(cell: str, kind: DataType) -> str:
     BINARY is read from base64. For most types, a faster cast that accepts only the usual notation is tried first.
     """
     slow, name = exactly_from_text(cell, kind), kind.name
-    if name in _SIZES:
-        quick = f"TRY_CAST({cell} AS {_SIZES[name]})"
+    if name in INTEGRAL:
+        quick = f"TRY_CAST({cell} AS {duckdb_type(kind)})"
         return f"CASE WHEN CAST({quick} AS VARCHAR) = {cell} THEN {quick} ELSE {slow} END"
     if name == "TIMESTAMP":
         # The cast to TIMESTAMP ignores offsets and zones. Use the result of the cast only if its text equals the cell.
@@ -63,8 +44,8 @@ def exactly_from_text(cell: str, kind: DataType) -> str:
     """Return the expression of ``from_text`` without the faster cast."""
     bare = f"trim({cell})"
     name = kind.name
-    if name in _SIZES:
-        return f"CASE WHEN regexp_full_match({bare}, '[+-]?[0-9]+') THEN TRY_CAST({bare} AS {_SIZES[name]}) END"
+    if name in INTEGRAL:
+        return f"CASE WHEN regexp_full_match({bare}, '[+-]?[0-9]+') THEN TRY_CAST({bare} AS {duckdb_type(kind)}) END"
     if name == "DECIMAL":
         exact = rf"[+-]?[0-9]+(\.[0-9]{{0,{kind.scale}}}0*)?"
         return f"CASE WHEN regexp_full_match({bare}, '{exact}') THEN TRY_CAST({bare} AS {duckdb_type(kind)}) END"
@@ -113,8 +94,7 @@ def _in_range(instant: str) -> str:
 
 def duckdb_type(kind: DataType) -> str:
     """Return DuckDB's name of the Weft type ``kind``."""
-    names = {"STRING": "VARCHAR", "INT": "INTEGER", "TIMESTAMP": "TIMESTAMPTZ", "BINARY": "BLOB"}
-    return names.get(kind.name, str(kind))
+    return str(kind) if kind.name == "DECIMAL" else TYPES[kind.name].duckdb
 
 
 def weft_type(duckdb_name: str) -> DataType:
@@ -124,4 +104,4 @@ def weft_type(duckdb_name: str) -> DataType:
     """
     if duckdb_name.startswith("DECIMAL") and not is_nested(duckdb_name):
         return DataType.parse(duckdb_name)
-    return DataType.parse(_FROM_DUCKDB.get(duckdb_name, "STRING"))
+    return DataType.parse(_TOO_LARGE.get(duckdb_name) or _FROM_DUCKDB.get(duckdb_name, "STRING"))

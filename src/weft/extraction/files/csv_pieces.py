@@ -5,8 +5,10 @@ A *chunk* consists of whole records. In a *plain* chunk, every quote conforms to
 chunk, Arrow returns the same cells as the record reader, or an error. Every line end outside quotes ends a record.
 
 The module cuts the chunks as if all of them were plain, and threads parse the chunks ahead. If a chunk is not plain,
-the module puts back this chunk and all later chunks, and then cuts smaller chunks. The smallest chunks are read with
-:class:`~weft.extraction.files.text_records.CsvRecords`. Reading stops after the chunk's last record.
+the module puts back this chunk and all later chunks, and then cuts smaller chunks. If a smallest chunk is not plain,
+its records, and those that begin in it, are read with :class:`~weft.extraction.files.text_records.CsvRecords`. While
+chunks are not plain, the module parses no chunk ahead, and each time it reads twice as much record by record. Reading a
+file without a plain chunk therefore takes little longer than reading it record by record.
 """
 
 from __future__ import annotations
@@ -44,100 +46,108 @@ Work = Callable[[pa.Table, RecordsAt, duckdb.DuckDBPyConnection], _T]
 
 @dataclass(frozen=True)
 class Piece(Generic[_T]):
-    """The result for consecutive records. ``problems`` are the rejected records, with line numbers in the file.
-
-    The sum of ``before`` and a line number in ``result`` is the line number in the file.
-    """
+    """The result for consecutive records. ``problems`` are the rejected records."""
 
     result: _T
-    before: int
-    problems: tuple[TextRecord, ...] = ()
+    problems: Sequence[TextRecord] = ()
 
 
 class CsvPieces(Generic[_T]):
     """The pieces of a CSV file after the header line, in order. ``names`` has one name for each cell of a record."""
 
     def __init__(
-        self,
-        stream: PushBack,
-        line: int,
-        dialect: Dialect,
-        names: Sequence[str],
-        workers: Workers,
-        work: Work[_T],
+        self, stream: io.BufferedReader, dialect: Dialect, names: Sequence[str], workers: Workers, work: Work[_T]
     ) -> None:
-        """Start reading after the first ``line`` lines of the file."""
-        self._stream = stream
-        self._line = line
+        self._stream = PushBack(stream)
+        self._line = 0
         self._dialect = dialect
         self._names = names
         self._workers = workers
         self._work = work
 
     def __iter__(self) -> Iterator[Piece[_T]]:
-        ahead: deque[tuple[Chunk, Future[tuple[_T, int] | None]]] = deque()
-        size = CHUNK
+        records = CsvRecords(self._stream, self._dialect)
+        _, before = records.names()
+        self._go_on_after(records)
+        yield self._piece([], before)
+        size, most, careful = CHUNK, IN_FLIGHT, SMALLEST
+        ahead: deque[tuple[Chunk, Future[Piece[_T] | None]]] = deque()
         while True:
-            while len(ahead) < IN_FLIGHT and (chunk := next_chunk(self._stream, self._dialect, size)):
+            while len(ahead) < most and (chunk := self._next_chunk(size)):
                 ahead.append((chunk, self._workers.submit(partial(self._tried, chunk))))
             if not ahead:
                 break
             chunk, future = ahead.popleft()
-            done = future.result()
-            if done is not None:
-                result, lines = done
-                yield Piece(result, self._line)
-                self._line += lines
-                size = min(2 * size, CHUNK)
+            piece = future.result()
+            if piece is not None:
+                yield piece
+                size, most, careful = min(2 * size, CHUNK), min(2 * most, IN_FLIGHT), SMALLEST
                 continue
             self._put_back(chunk, ahead)
+            most = 1
             if len(chunk.raw) > SMALLEST:
                 size = max(len(chunk.raw) // 8, SMALLEST)
             else:
-                yield from self._carefully(self._stream.position + len(chunk.raw))
+                yield from self._carefully(careful)
+                careful = min(2 * careful, CHUNK)
         yield from self._carefully(None)  # the end of the file may be damaged, which this reports
 
-    def _tried(self, chunk: Chunk, connection: duckdb.DuckDBPyConnection) -> tuple[_T, int] | None:
+    def _next_chunk(self, size: int) -> Chunk | None:
+        """Return the next chunk of about ``size`` bytes, or None at the end of the file."""
+        raw = self._stream.read(size)
+        last = len(raw) < size
+        end = len(raw) if last else end_of_records(raw, self._dialect.quote.encode())
+        self._stream.put_back(raw[end:])
+        chunk = Chunk(raw[:end], self._line, self._dialect, last)
+        self._line += chunk.raw.count(_NEWLINE)
+        return chunk if raw else None
+
+    def _tried(self, chunk: Chunk, connection: duckdb.DuckDBPyConnection) -> Piece[_T] | None:
         if not chunk.is_plain:
             return None
         try:
             cells = chunk.cells(self._names)
         except pa.ArrowInvalid:
             return None
-        return self._work(cells, chunk.records, connection), chunk.lines
+        return Piece(self._work(cells, chunk.records, connection))
 
-    def _put_back(self, chunk: Chunk, ahead: deque[tuple[Chunk, Future[tuple[_T, int] | None]]]) -> None:
+    def _put_back(self, chunk: Chunk, ahead: deque[tuple[Chunk, Future[Piece[_T] | None]]]) -> None:
         while ahead:
             other, future = ahead.pop()
             future.cancel()
             self._stream.put_back(other.raw)
         self._stream.put_back(chunk.raw)
+        self._line = chunk.before
 
-    def _carefully(self, until: int | None) -> Iterator[Piece[_T]]:
-        """Read record by record up to the first record that ends at or after the position ``until``."""
-        records = CsvRecords(self._stream, self._dialect, len(self._names), self._line)
-        held: list[TextRecord] = []
-        problems: list[TextRecord] = []
-        size = 0
-        for record in records:
-            (held if record.problem is None else problems).append(record)
-            size += len(record.raw)
-            if until is not None and self._stream.position - records.held_size >= until:
-                break
-            if len(held) + len(problems) >= _RECORDS or size >= MAX_BYTES:
-                yield self._piece(held, problems)
-                held, problems, size = [], [], 0
+    def _go_on_after(self, records: CsvRecords) -> None:
         self._stream.put_back(records.held)
         self._line = records.line
-        if held or problems:
-            yield self._piece(held, problems)
 
-    def _piece(self, held: list[TextRecord], problems: list[TextRecord]) -> Piece[_T]:
+    def _carefully(self, size: int | None) -> Iterator[Piece[_T]]:
+        """Read the records that begin in the next ``size`` bytes, record by record."""
+        records = CsvRecords(self._stream, self._dialect, len(self._names), self._line, size)
+        read: list[TextRecord] = []
+        held = 0
+        for record in records:
+            read.append(record)
+            held += len(record.raw)
+            if len(read) >= _RECORDS or held >= MAX_BYTES:
+                yield self._read(read)
+                read, held = [], 0
+        self._go_on_after(records)
+        if read:
+            yield self._read(read)
+
+    def _read(self, records: Sequence[TextRecord]) -> Piece[_T]:
+        good = [record for record in records if record.problem is None]
+        return self._piece(good, [record for record in records if record.problem is not None])
+
+    def _piece(self, good: Sequence[TextRecord], problems: Sequence[TextRecord]) -> Piece[_T]:
         def records_at(places: Sequence[int]) -> list[tuple[int, bytes]]:
-            return [(held[place].line, held[place].raw) for place in places]
+            return [(good[place].line, good[place].raw) for place in places]
 
-        work = partial(self._work, text_table(held, self._names), records_at)
-        return Piece(self._workers.submit(work).result(), 0, tuple(problems))
+        work = partial(self._work, text_table(good, self._names), records_at)
+        return Piece(self._workers.submit(work).result(), problems)
 
 
 _HALF: Final = MAX_LINE // 2
@@ -146,16 +156,15 @@ _NEWLINE: Final = b"\n"
 
 @dataclass(frozen=True)
 class Chunk:
-    """A piece of a file. A plain chunk consists of whole records. ``last`` is True for the last chunk of the file."""
+    """A piece of a file. A plain chunk consists of whole records.
+
+    ``before`` is the number of lines before the chunk. ``last`` is True for the last chunk of the file.
+    """
 
     raw: bytes
+    before: int
     dialect: Dialect
     last: bool = False
-
-    @property
-    def lines(self) -> int:
-        """The number of lines that end in the chunk."""
-        return self.raw.count(_NEWLINE)
 
     @property
     def is_plain(self) -> bool:
@@ -200,12 +209,12 @@ class Chunk:
         )
 
     def records(self, places: Iterable[int]) -> list[tuple[int, bytes]]:
-        """Return the number of the first line (from 1) and the bytes of each record at ``places``."""
+        """Return the number of the first line and the bytes of each record at ``places``."""
         wanted, quote = set(places), self.dialect.quote.encode()
         positions: list[tuple[int, bytes]] = []
         held: list[bytes] = []
         place = quotes = 0
-        for number, line in enumerate(io.BytesIO(self.raw), 1):
+        for number, line in enumerate(io.BytesIO(self.raw), self.before + 1):
             held.append(line)
             quotes += line.count(quote)
             if quotes % 2:
@@ -219,24 +228,15 @@ class Chunk:
         return positions
 
 
-def next_chunk(stream: PushBack, dialect: Dialect, size: int) -> Chunk | None:
-    """Return the next chunk of about ``size`` bytes, or None at the end of the stream."""
-    raw = stream.read(size)
-    if not raw:
-        return None
-    if len(raw) < size:
-        return Chunk(raw, dialect, last=True)
-    quote = dialect.quote.encode()
+def end_of_records(raw: bytes, quote: bytes) -> int:
+    """Return the position after the last line end outside quotes, or the end of ``raw`` if there is none."""
     end = raw.rfind(_NEWLINE) + 1
-    odd = raw.count(quote, 0, end) % 2 if quote in raw else 0
-    while end and odd:
-        before = raw.rfind(_NEWLINE, 0, end - 1) + 1
-        odd = (odd + raw.count(quote, before, end)) % 2
-        end = before
-    if end == 0:  # no record ends in the chunk, or none ends plainly
-        return Chunk(raw, dialect)
-    stream.put_back(raw[end:])
-    return Chunk(raw[:end], dialect)
+    odd = raw.count(quote, 0, end) % 2
+    while odd:
+        earlier = raw.rfind(_NEWLINE, 0, raw.rfind(quote, 0, end)) + 1  # every line end in between is in quotes, too
+        odd = (odd + raw.count(quote, earlier, end)) % 2
+        end = earlier
+    return end or len(raw)
 
 
 def _are_quotes_plain(raw: bytes, dialect: Dialect) -> bool:

@@ -14,8 +14,7 @@ import pyarrow as pa
 from weft.algebra.schema import NULL, STRING, DataType
 from weft.errors import Refused
 from weft.extraction.files.columns import check_names
-from weft.extraction.files.inference import Evidence, Inference, Seen, of_json
-from weft.extraction.files.rows import text_table
+from weft.extraction.files.inference import Evidence, Inference, of_json
 from weft.extraction.files.shapes import with_text
 from weft.extraction.files.text_records import CsvRecords, Dialect, TextRecord
 
@@ -59,16 +58,6 @@ def _dialect(sample: bytes, connection: duckdb.DuckDBPyConnection) -> Dialect:
     # DuckDB writes "(empty)" for a character that it did not detect.
     delimiter, quote, escape = (value if value is not None and len(value) == 1 else "" for value in rows[0])
     return Dialect(delimiter or ",", quote or '"', escape if escape not in ("", quote) else None)
-
-
-def infer_csv(records: CsvRecords, names: Sequence[str], connection: duckdb.DuckDBPyConnection) -> Seen:
-    """Return the evidence for the column types. Every readable record after the header line is used."""
-    inference = Inference(names)
-    records.names()
-    good = (record for record in records if record.problem is None)
-    for piece in _pieces(good):
-        inference.observe(connection, text_table(piece, names))
-    return inference.evidence()
 
 
 def infer_json(

@@ -23,7 +23,7 @@ from weft.extraction.byte_streams import plain
 from weft.extraction.files import bulk
 from weft.extraction.files.casting import weft_type
 from weft.extraction.files.columns import MAX_COLUMNS, check_names
-from weft.extraction.files.csv_sniff import csv_layout, infer_csv, json_evidence
+from weft.extraction.files.csv_sniff import csv_layout, json_evidence
 from weft.extraction.files.encoding import UTF_8, as_utf_8, codec_name, detect_encoding
 from weft.extraction.files.inference import Evidence, Seen
 from weft.extraction.files.options import AS_WRITTEN, FileOptions
@@ -154,10 +154,7 @@ def inspect_file(
         found_types: Seen | dict[str, DataType] = dict.fromkeys(names, STRING)
         if infer:
             with text() as stream:
-                if bulk.is_large(file.path):
-                    found_types = bulk.infer_types(stream, dialect, names)
-                else:
-                    found_types = infer_csv(CsvRecords(stream, dialect), names, connection)
+                found_types = bulk.infer_types(stream, dialect, names, connection)
     return FileInspection(file, layout, encoding, dict(found_types), _renamed(own, names))
 
 

@@ -12,12 +12,12 @@ import pyarrow as pa
 from weft.algebra.schema import BIGINT, BOOLEAN, DATE, DOUBLE, MOST_NESTED, NULL, STRING, TIMESTAMP, DataType
 from weft.extraction.nested_values import keeps_digits
 from weft.storage.json_text import ambiguous, number_text, parsed
+from weft.storage.type_table import EXACT
 
 _MOST_FIELDS: Final = 100
 _MOST_PARTS: Final = 10_000
 """The maximum number of fields and elements of one type, at all depths together."""
 _BIGGEST: Final = 2**63
-_EXACT: Final = 2**53
 _LONG: Final = replace(BIGINT, precision=19)
 """The type of integers that a DOUBLE may not represent exactly, used only in intermediate results."""
 
@@ -97,7 +97,7 @@ def _number(text: str) -> DataType:
     if text.lstrip("-").isdigit():
         if len(text) >= 40 or not -_BIGGEST <= int(text) < _BIGGEST:
             return STRING
-        return BIGINT if abs(int(text)) <= _EXACT else _LONG
+        return BIGINT if abs(int(text)) <= EXACT else _LONG
     return DOUBLE if keeps_digits(text) else STRING
 
 

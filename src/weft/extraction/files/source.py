@@ -81,20 +81,19 @@ class FileSource:
         ``origins`` is True, the batches also contain the records of their rows. ``aside`` contains the positions of
         records to leave out. Raises ExtractionError for a damaged Parquet file.
         """
-        layout, path = self.inspection.layout, self.inspection.file.path
+        layout = self.inspection.layout
         own_times = OwnTimes(self.matched.own_time, timing.order == "arrival", latest, timing.too_far, self.form)
         sound = self._sound()
         caster = Caster(layout, own_times, self.columns, self.name, origins=origins, aside=aside, sound=sound)
-        large = not origins and bulk.is_large(path)
-        if layout.format == "parquet":
-            yield from self._parquet_batches(caster, large)
-            return
-        with self.inspection.text() as stream:
-            if layout.format == "csv" and large:
-                yield from bulk.csv_batches(stream, layout.dialect, caster, self.name)
+        with connect() as connection:
+            if layout.format == "parquet":
+                yield from self._parquet_batches(caster, origins, connection)
                 return
-            with connect() as connection:
-                yield from caster.text_batches(self.inspection.records(stream), connection)
+            with self.inspection.text() as stream:
+                if layout.format == "csv" and not origins:
+                    yield from bulk.csv_batches(stream, layout.dialect, caster, self.name, connection)
+                else:
+                    yield from caster.text_batches(self.inspection.records(stream), connection)
 
     def _sound(self) -> frozenset[str]:
         """Return the nested columns in which the inspection found only values of the table's type."""
@@ -119,15 +118,13 @@ class FileSource:
         own: list[int | None] = [] if batch is None else batch.rows.column(OWN_TIME).to_pylist()
         return own[0] if own else None
 
-    def _parquet_batches(self, caster: Caster, large: bool) -> Iterator[Batch]:
+    def _parquet_batches(self, caster: Caster, origins: bool, connection: duckdb.DuckDBPyConnection) -> Iterator[Batch]:
         pieces = self.inspection.parquet()
         try:
-            if large:
-                yield from bulk.parquet_batches(pieces, caster, self.name)
-                return
-            with connect() as connection:
-                for piece in pieces:
-                    yield caster.cast(piece, None, connection)
+            if origins:
+                yield from (caster.cast(piece, None, connection) for piece in pieces)
+            else:
+                yield from bulk.parquet_batches(pieces, caster, self.name, connection)
         except (OSError, pa.ArrowException, duckdb.Error) as error:
             raise unreadable(self.inspection.file, error) from None
 

@@ -52,13 +52,14 @@ _MOST_LINES: Final = 100_000
 class _Lines:
     """Numbered lines of bytes, with push-back. Lines are cut at ``MAX_LINE`` + 1 bytes. Iteration yields decoded lines.
 
-    ``number`` is the number of lines that have ended, including the lines before the stream.
+    ``number`` is the number of lines that have ended, including the lines before the stream. ``position`` is the number
+    of bytes that were taken.
     """
 
     def __init__(self, stream: io.BufferedReader | PushBack, number: int = 0) -> None:
         self._stream = stream
         self._back: deque[bytes] = deque()
-        self.held_size = 0
+        self.position = 0
         self.number = number
         self.taken: list[bytes] = []
         self.taken_size = 0
@@ -74,13 +75,10 @@ class _Lines:
 
     def take(self) -> bytes:
         """Return the next line, or b"" at the end, and append it to ``taken``."""
-        if self._back:
-            line = self._back.popleft()
-            self.held_size -= len(line)
-        else:
-            line = self._read()
+        line = self._back.popleft() if self._back else self._read()
         if line:
             self.taken.append(line)
+            self.position += len(line)
             self.number += line.endswith(b"\n")
         return line
 
@@ -91,7 +89,7 @@ class _Lines:
     def put_back(self, lines: list[bytes]) -> None:
         """Put the lines back at the start."""
         self._back.extendleft(reversed(lines))
-        self.held_size += sum(map(len, lines))
+        self.position -= sum(map(len, lines))
         self.number -= sum(line.endswith(b"\n") for line in lines)
 
     def __iter__(self) -> Iterator[str]:
@@ -132,14 +130,21 @@ class CsvRecords:
     """The records of a CSV file, including the header line.
 
     ``width`` is the number of cells of a record. If ``width`` is None, the first record sets it. An empty cell is None.
-    Blank lines are skipped. After each record, another reader may continue reading the stream. ``held`` contains the
-    bytes that were read after the last record.
+    Blank lines are skipped. ``line`` is the number of lines before the stream. If ``size`` is not None, only the
+    records that begin in the first ``size`` bytes are read. Another reader may then continue: ``held`` contains the
+    bytes that were read after the last record. That reader also reports damage of the file.
     """
 
     def __init__(
-        self, stream: io.BufferedReader | PushBack, dialect: Dialect, width: int | None = None, line: int = 0
+        self,
+        stream: io.BufferedReader | PushBack,
+        dialect: Dialect,
+        width: int | None = None,
+        line: int = 0,
+        size: int | None = None,
     ) -> None:
         self.width = width
+        self._size = size
         self._lines = _Lines(stream, line)
         csv.field_size_limit(MAX_LINE)
         self._reader = csv.reader(
@@ -161,14 +166,9 @@ class CsvRecords:
         """The bytes that were read after the last record."""
         return self._lines.held
 
-    @property
-    def held_size(self) -> int:
-        """The number of bytes in ``held``."""
-        return self._lines.held_size
-
     def __iter__(self) -> Iterator[TextRecord]:
         lines = self._lines
-        while line := _next_line(lines):
+        while (self._size is None or lines.position < self._size) and (line := _next_line(lines)):
             if len(line) > MAX_LINE:
                 yield from _too_long(lines, line)
                 continue
@@ -180,7 +180,8 @@ class CsvRecords:
             if self.width is None and isinstance(record.cells, list):
                 self.width = len(record.cells)
             yield record
-        yield from _broken_off(lines)
+        if self._size is None:
+            yield from _broken_off(lines)
 
     def names(self) -> tuple[TextRecord | None, list[TextRecord]]:
         """Return the header line and the rejected records before it. The first readable record is the header line.

@@ -12,23 +12,26 @@ from types import TracebackType
 from typing import Final, TypeVar
 
 import duckdb
+import pyarrow as pa
 
-from weft.storage.local_sql import connect
+from weft.extraction.batches import MAX_BYTES
 
 IN_FLIGHT: Final = 12
 """The maximum number of pieces that are read ahead. Reading ahead gives the threads work while a batch is written."""
 
 _T = TypeVar("_T")
-_Item = TypeVar("_Item")
 
 
 class Workers:
-    """A pool of one thread per processor. Work that has not started is cancelled at the end of the ``with`` block."""
+    """A pool of one thread per processor. Work that has not started is cancelled at the end of the ``with`` block.
 
-    def __init__(self) -> None:
+    The threads' connections belong to the DuckDB instance of ``connection`` and share its memory limit.
+    """
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._pool = ThreadPoolExecutor(os.cpu_count() or 2, thread_name_prefix="weft-load")
+        self._connection = connection
         self._own = threading.local()
-        self._connections: list[duckdb.DuckDBPyConnection] = []
 
     def __enter__(self) -> Workers:
         return self
@@ -37,27 +40,27 @@ class Workers:
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
         self._pool.shutdown(cancel_futures=True)
-        for connection in self._connections:
-            connection.close()
 
     def submit(self, work: Callable[[duckdb.DuckDBPyConnection], _T]) -> Future[_T]:
         """Run ``work`` on a thread with that thread's DuckDB connection."""
         return self._pool.submit(self._run, work)
 
-    def in_order(self, items: Iterable[_Item], work: Callable[[_Item, duckdb.DuckDBPyConnection], _T]) -> Iterator[_T]:
-        """Yield the result for each item in order. At most ``IN_FLIGHT`` items are processed ahead."""
-        waiting: deque[Future[_T]] = deque()
-        for item in items:
-            waiting.append(self.submit(partial(work, item)))
-            if len(waiting) >= IN_FLIGHT:
-                yield waiting.popleft().result()
+    def in_order(
+        self, tables: Iterable[pa.Table], work: Callable[[pa.Table, duckdb.DuckDBPyConnection], _T]
+    ) -> Iterator[_T]:
+        """Yield the result for each table in order.
+
+        At most ``IN_FLIGHT`` tables, of at most ``MAX_BYTES`` together, are processed ahead.
+        """
+        waiting: deque[tuple[Future[_T], int]] = deque()
+        for table in tables:
+            waiting.append((self.submit(partial(work, table)), table.nbytes))
+            while len(waiting) >= IN_FLIGHT or sum(size for _, size in waiting) >= MAX_BYTES:
+                yield waiting.popleft()[0].result()
         while waiting:
-            yield waiting.popleft().result()
+            yield waiting.popleft()[0].result()
 
     def _run(self, work: Callable[[duckdb.DuckDBPyConnection], _T]) -> _T:
-        connection: duckdb.DuckDBPyConnection | None = getattr(self._own, "connection", None)
-        if connection is None:
-            connection = connect(threads=1)
-            self._own.connection = connection
-            self._connections.append(connection)
-        return work(connection)
+        if not hasattr(self._own, "connection"):
+            self._own.connection = self._connection.cursor()
+        return work(self._own.connection)

@@ -16,6 +16,7 @@ from weft.extraction.batches import Progress
 from weft.extraction.files.columns import check_names, chosen_of
 from weft.extraction.files.text_records import TextRecord
 from weft.extraction.sources.snapshot import Chosen, Columns, Snapshot, added_columns, rows_of
+from weft.storage.type_table import TYPES
 
 if TYPE_CHECKING:
     import psycopg
@@ -31,18 +32,7 @@ _SETTINGS: Final = (
     "SET client_encoding = 'UTF8'",
 )
 _MOST_DIGITS: Final = 38
-_KINDS: Final = {
-    "bool": "BOOLEAN",
-    "int2": "SMALLINT",
-    "int4": "INT",
-    "int8": "BIGINT",
-    "float4": "FLOAT",
-    "float8": "DOUBLE",
-    "date": "DATE",
-    "timestamp": "TIMESTAMP",
-    "timestamptz": "TIMESTAMP",
-    "bytea": "BINARY",
-}
+_KINDS: Final = {name: kind for kind, row in TYPES.items() for name in row.postgres}
 # The column ``atttypmod`` packs the precision and the scale of a numeric. Without ``atttypmod``, the precision is
 # unlimited.
 _COLUMNS: Final = """

@@ -19,8 +19,8 @@ from weft.catalog.dialects import to_write
 from weft.catalog.liveness import Liveness
 from weft.catalog.records import Lease, LeaseName
 from weft.errors import CatalogError, HomeClosed, LeaseLost
-from weft.location import FULL, free_bytes
 from weft.printable import require_text
+from weft.store import FULL, free_bytes
 
 
 class Database:

@@ -1,0 +1,131 @@
+"""An S3 server for tests (moto), in a process of its own. Its objects are in memory."""
+
+from __future__ import annotations
+
+import http.client
+import http.server
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from urllib.parse import urlsplit
+
+from weft.store import S3Access, S3Store
+
+
+@contextmanager
+def s3_server() -> Iterator[S3Access]:
+    """Start a server, and give the access to it. The server accepts any keys."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    access = S3Access(f"http://127.0.0.1:{port}", key="test-key", secret="test-secret")
+    try:
+        for _ in range(600):
+            try:
+                urllib.request.urlopen(f"{access.endpoint}/moto-api/", timeout=5).close()
+                break
+            except (urllib.error.URLError, ConnectionError):
+                time.sleep(0.1)
+        yield access
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def new_bucket(access: S3Access) -> S3Store:
+    """Make an empty bucket."""
+    name = f"weft-{uuid.uuid4()}"
+    request = urllib.request.Request(f"{access.endpoint}/{name}", method="PUT", headers={"Authorization": "AWS test"})
+    urllib.request.urlopen(request, timeout=60).close()
+    return S3Store(name, access)
+
+
+def environment(access: S3Access) -> dict[str, str]:
+    """Return the variables that give this access to another process."""
+    assert access.endpoint and access.key and access.secret
+    keys = {"AWS_ACCESS_KEY_ID": access.key, "AWS_SECRET_ACCESS_KEY": access.secret}
+    return {"AWS_ENDPOINT_URL": access.endpoint, "AWS_REGION": access.region, **keys}
+
+
+class _Proxy(http.server.BaseHTTPRequestHandler):
+    server_of: str
+    lose: Callable[[str, str], str | None]
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def _pass_on(self) -> None:
+        raw = self._body()
+        lost = type(self).lose(self.command, self.path)
+        if lost is not None and lost.isdigit():
+            self.send_response(int(lost))
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        if lost != "request":
+            status, headers, body = self._forwarded(raw)
+        if lost is not None:
+            self.close_connection = True
+            self.connection.shutdown(socket.SHUT_RDWR)
+            return
+        self.send_response(status)
+        for name, value in headers:
+            if name.lower() not in ("transfer-encoding", "connection", "date", "server"):
+                self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def _body(self) -> bytes:
+        if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        pieces = []
+        while size := int(self.rfile.readline().split(b";")[0], 16):
+            pieces.append(self.rfile.read(size))
+            self.rfile.readline()
+        while self.rfile.readline().strip():
+            pass
+        return b"".join(pieces)
+
+    def _forwarded(self, raw: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
+        connection = http.client.HTTPConnection(self.server_of, timeout=60)
+        own = ("expect", "transfer-encoding", "content-length", "connection")
+        headers = {name: value for name, value in self.headers.items() if name.lower() not in own}
+        connection.request(self.command, self.path, raw, headers)
+        reply = connection.getresponse()
+        found = reply.status, reply.getheaders(), reply.read()
+        connection.close()
+        return found
+
+    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _pass_on
+
+
+@contextmanager
+def lossy(store: S3Store, loses: Callable[[str, str], str | None]) -> Iterator[S3Store]:
+    """Put a proxy before the server of the store, and give the store behind the proxy.
+
+    ``loses`` receives the method and the path of a request. It returns "reply" to drop the connection after the server
+    has served the request, "request" to drop it before, the code of an error to answer instead, or None.
+    """
+
+    class Proxy(_Proxy):
+        server_of = urlsplit(store.access.endpoint or "").netloc
+        lose = staticmethod(loses)
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        access = replace(store.access, endpoint=f"http://127.0.0.1:{server.server_port}")
+        try:
+            yield replace(store, access=access)
+        finally:
+            server.shutdown()

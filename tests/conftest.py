@@ -14,6 +14,9 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from delta_spark import DeltaSpark
+    from postgresql_server import Server
+
 CANARY = "canary-5e1f0b6c"
 """The secret that no output may contain. It is in a file and in the variable WEFT_CANARY of Spark's environment."""
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -82,6 +85,30 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     os.environ["WEFT_CANARY"] = CANARY
     yield spark_session(tmp_path_factory.mktemp("spark-log"))
     stop_session()
+
+
+@pytest.fixture(scope="session")
+def other_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeltaSpark]:
+    """Another program: a Spark with Delta Lake in a process of its own."""
+    from delta_spark import delta_spark
+
+    with delta_spark(tmp_path_factory.mktemp("other-spark")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def database_server() -> Iterator[Server]:
+    """The PostgreSQL server of the test run. It starts once per process."""
+    from postgresql_server import postgresql_server
+
+    with postgresql_server() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def postgresql(database_server: Server) -> str:
+    """The URI of a PostgreSQL database for the tests of one module."""
+    return database_server.uri(database_server.new_database())
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import shutil
 import socket
 import subprocess
@@ -13,12 +14,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 
-from weft.runtime.jars import spark_folder
-from weft.runtime.java import cache_folder, find_java
+from weft.runtime.jars import fetch_jars
+from weft.runtime.java import find_java
 
-VERSION = "3.9.1"
+JARS = Path(__file__).with_name("kafka_jars.txt")
 SETTINGS = """process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
@@ -30,28 +31,26 @@ offsets.topic.replication.factor=1
 transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 auto.create.topics.enable=false
+log.cleaner.backoff.ms=100
 """
-IVY = """<ivy-module version="2.0"><info organisation="test" module="test"/><configurations><conf name="default"/>
-</configurations><dependencies><dependency org="org.apache.kafka" name="kafka_2.13" rev="{version}"
-conf="default-&gt;default"/></dependencies></ivy-module>"""
-IVY_SETTINGS = """<ivysettings><settings defaultResolver="central"/>
-<resolvers><ibiblio name="central" m2compatible="true"/></resolvers></ivysettings>"""
 
 
 @contextmanager
 def kafka_broker() -> Iterator[str]:
-    """The ``host:port`` of the broker. If its jars cannot be downloaded, the test is skipped with a message."""
-    java, jars = str(find_java().executable), _jars()
+    """The ``host:port`` of the broker. Its jars are downloaded once."""
+    jars = fetch_jars(JARS)
     folder = Path(tempfile.mkdtemp(prefix="weft-kafka-"))
     port, controller = _free_ports()
     settings = folder / "server.properties"
     settings.write_text(SETTINGS.format(port=port, controller=controller, folder=folder))
-    run = [java, "-Xmx400m", "-cp", f"{jars}/*"]
+    # Kafka's tool for new folders is a JVM of its own, and writes the same file.
     cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-    formatted = [*run, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(settings)]
-    subprocess.run(formatted, check=True, capture_output=True, timeout=120)
+    (folder / "logs").mkdir()
+    (folder / "logs" / "meta.properties").write_text(f"version=1\ncluster.id={cluster}\nnode.id=1\n")
+    command = [str(find_java().executable), "-XX:TieredStopAtLevel=1", "-Xmx400m"]
+    command += ["-cp", os.pathsep.join(map(str, jars)), "kafka.Kafka", str(settings)]
     with (folder / "log").open("wb") as log:
-        broker = subprocess.Popen([*run, "kafka.Kafka", str(settings)], stdout=log, stderr=log)
+        broker = subprocess.Popen(command, stdout=log, stderr=log)
     try:
         _await(port, broker)
         yield f"127.0.0.1:{port}"
@@ -61,27 +60,11 @@ def kafka_broker() -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _jars() -> Path:
-    """Return the folder of the broker's jars, which are downloaded once."""
-    folder = cache_folder() / "test-jars" / f"kafka-{VERSION}"
-    if folder.is_dir():
-        return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(dir=folder.parent))
-    try:
-        (work / "ivy.xml").write_text(IVY.format(version=VERSION))
-        (work / "settings.xml").write_text(IVY_SETTINGS)
-        (ivy,) = (spark_folder() / "jars").glob("ivy-*.jar")
-        command = [str(find_java().executable), "-jar", str(ivy), "-settings", str(work / "settings.xml")]
-        command += ["-cache", str(work / "cache"), "-ivy", str(work / "ivy.xml"), "-types", "jar", "bundle"]
-        command += ["-confs", "default", "-retrieve", str(work / "jars" / "[artifact]-[revision].[ext]")]
-        told = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False).stdout
-        if not (work / "jars" / f"kafka_2.13-{VERSION}.jar").exists() or "UNRESOLVED" in told:
-            pytest.skip(f"NOT TRIED ON KAFKA: the jars of its broker could not be fetched: {told[-300:]}")
-        (work / "jars").replace(folder)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-    return folder
+def create_topic(server: str, topic: str, partitions: int, **settings: str) -> None:
+    """Create a topic. ``settings`` are Kafka's, with ``_`` for each dot of their names."""
+    admin = AdminClient({"bootstrap.servers": server})
+    config = {name.replace("_", "."): value for name, value in settings.items()}
+    admin.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic].result(60)
 
 
 def _free_ports() -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""A server on this machine that handles each connection in a separate thread."""
+"""Ports of this machine, and a server that handles each connection in a separate thread."""
 
 from __future__ import annotations
 
@@ -38,3 +38,10 @@ def talking(talk: Callable[[socket.socket], None], over: threading.Event, second
             acceptor.join()
             for each in threads:
                 each.join(_JOIN_SECONDS)
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports that no program uses at the moment."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [int(each.getsockname()[1]) for each in sockets]

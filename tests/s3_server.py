@@ -1,4 +1,4 @@
-"""An S3 server for tests (moto), in a process of its own. Its objects are in memory."""
+"""An S3 server for a test, which keeps its buckets in memory."""
 
 from __future__ import annotations
 
@@ -9,43 +9,68 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.error
-import urllib.request
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from urllib.parse import urlsplit
 
+import pyarrow.fs
+
 from weft.store import S3Access, S3Store
+
+KEY, SECRET = "weft-test-key", "weft-test-secret"
+_PROGRAM = "import sys; from moto.server import main; main(sys.argv[1:])"
+_PATIENCE_SECONDS = 60.0
 
 
 @contextmanager
-def s3_server() -> Iterator[S3Access]:
-    """Start a server, and give the access to it. The server accepts any keys."""
+def s3_server(bucket: str) -> Iterator[int]:
+    """Start a server with a bucket, and yield the port."""
     with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    access = S3Access(f"http://127.0.0.1:{port}", key="test-key", secret="test-secret")
+        port: int = free.getsockname()[1]
+    command = [sys.executable, "-c", _PROGRAM, "-H", "127.0.0.1", "-p", str(port)]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        for _ in range(600):
-            try:
-                urllib.request.urlopen(f"{access.endpoint}/moto-api/", timeout=5).close()
-                break
-            except (urllib.error.URLError, ConnectionError):
-                time.sleep(0.1)
-        yield access
+        _await(port, server)
+        _client(f"127.0.0.1:{port}").create_dir(bucket)
+        yield port
     finally:
-        process.terminate()
-        process.wait()
+        server.kill()
+        server.wait()
+
+
+def _client(server: str) -> pyarrow.fs.S3FileSystem:
+    return pyarrow.fs.S3FileSystem(
+        access_key=KEY,
+        secret_key=SECRET,
+        endpoint_override=server,
+        scheme="http",
+        region="us-east-1",
+        allow_bucket_creation=True,
+    )
+
+
+def _await(port: int, server: subprocess.Popen[bytes]) -> None:
+    until = time.monotonic() + _PATIENCE_SECONDS
+    while time.monotonic() < until:
+        assert server.poll() is None, "the S3 server has ended"
+        with socket.socket() as tried:
+            if tried.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.1)
+    raise AssertionError("the S3 server does not answer")
+
+
+def access_to(port: int) -> S3Access:
+    """Return the access to the server on this port."""
+    return S3Access(f"http://127.0.0.1:{port}", key=KEY, secret=SECRET)
 
 
 def new_bucket(access: S3Access) -> S3Store:
     """Make an empty bucket."""
     name = f"weft-{uuid.uuid4()}"
-    request = urllib.request.Request(f"{access.endpoint}/{name}", method="PUT", headers={"Authorization": "AWS test"})
-    urllib.request.urlopen(request, timeout=60).close()
+    _client(urlsplit(access.endpoint or "").netloc).create_dir(name)
     return S3Store(name, access)
 
 

@@ -81,6 +81,13 @@ class CatalogError(WeftError):
     """The catalog cannot be read or changed: the home is unknown, the lease is lost, or the format is newer."""
 
 
+class CatalogUnreachable(CatalogError):
+    """The database server of the catalog cannot be reached, or the connection to it broke.
+
+    If the connection broke during a change, the catalog may or may not have recorded the change.
+    """
+
+
 class NotFound(Refused):
     """A table, query, subscription or file does not exist."""
 

@@ -8,11 +8,13 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
 from docs.pages import PAGES, Block, assert_current, blocks, name_of, perform, retyped, steps
 from mail_server import Post, serving
+from postgresql_server import Server
 from weft.demo.play import weeks, write_week
 
 SESSIONS = [page for page in PAGES if "```console" in page.read_text()]
@@ -25,6 +27,17 @@ def post(monkeypatch: pytest.MonkeyPatch) -> Iterator[Post]:
     with serving(found) as port:
         monkeypatch.setenv("WEFT_SMTP_PORT", str(port))
         yield found
+
+
+@pytest.fixture
+def database(page: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The PostgreSQL server of a page that names one: it runs on this machine and has the user and database weft."""
+    if "postgresql://weft@/" in page.read_text():
+        server: Server = request.getfixturevalue("database_server")
+        with psycopg.connect(server.uri("postgres"), autocommit=True) as connection:
+            connection.execute("CREATE ROLE weft LOGIN")
+            connection.execute("CREATE DATABASE weft OWNER weft")
+        monkeypatch.setenv("PGHOST", str(server.folder))
 
 
 @pytest.fixture
@@ -48,7 +61,7 @@ def terminal(
 
 
 @pytest.mark.parametrize("page", SESSIONS, ids=name_of)
-def test_a_page_is_typed(page: Path, terminal: Callable[[str], str], post: Post, bless: bool) -> None:
+def test_a_page_is_typed(page: Path, terminal: Callable[[str], str], post: Post, database: None, bless: bool) -> None:
     def output(block: Block) -> list[str]:
         if block.language == "console":
             return retyped(steps(block), terminal, bless)

@@ -15,13 +15,11 @@ import subprocess
 import sys
 import threading
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from logical_server import logical_server
 from unit.extraction.test_sources import history
 from weft.api import Weft
 from weft.storage.verify import verify
@@ -39,12 +37,6 @@ POINTS = (
     "source.recorded",
 )
 NOW = "2096-01-01"
-
-
-@pytest.fixture(scope="module")
-def postgresql() -> Iterator[str]:
-    with logical_server() as uri:
-        yield uri
 
 
 class Writer(threading.Thread):

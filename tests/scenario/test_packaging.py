@@ -33,8 +33,9 @@ def test_the_wheel_has_all_that_is_no_code(wheel: Path) -> None:
         names = packed.namelist()
         (metadata,) = (each for each in names if each.endswith(".dist-info/METADATA"))
         words = packed.read(metadata).decode()
-    for wanted in ("weft/py.typed", "weft/delivery/mail/letter.html", "weft/runtime/spark_conf/log4j2.properties"):
-        assert wanted in names
+    others = ("delivery/mail/letter.html", "runtime/spark_conf/log4j2.properties", "runtime/s3_jars.txt")
+    for wanted in ("py.typed", *others, "bench/delta_jars.txt"):
+        assert f"weft/{wanted}" in names
     assert any(each.endswith("licenses/LICENSE") for each in names)
     assert "License-Expression: Apache-2.0" in words
     assert "# Weft" in words, "the readme is the description"

@@ -15,14 +15,13 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
-from kafka_broker import kafka_broker
+from kafka_broker import create_topic, kafka_broker
 from unit.extraction.test_sources import history
 from weft.api import Weft
-from weft.runtime.session import spark_session, stop_session
 from weft.storage.verify import verify
 
 # The point "source.staged" applies to feeds with several tables
@@ -39,19 +38,14 @@ def broker() -> Iterator[str]:
 
 
 class Shop:
-    """The source of the changes. Spark's connector writes the changes into the topic, with one partition per key."""
+    """The source of the changes. All changes of a key are in one of the topic's three partitions."""
 
-    def __init__(self, home: Path, server: str, topic: str) -> None:
-        self._drawn, self._server, self._topic = random.Random(5), server, topic
-        self.spark = spark_session(home, kafka=lambda: True)
+    def __init__(self, server: str, topic: str) -> None:
+        self._drawn, self._topic = random.Random(5), topic
+        self._producer = Producer({"bootstrap.servers": server})
         self.rows = {key: {"id": key, "amount": 100, "version": 0} for key in range(ROWS)}
         self.transactions = 0
-        jvm: Any = self.spark.sparkContext._jvm
-        properties = jvm.java.util.Properties()
-        properties.setProperty("bootstrap.servers", server)
-        self.admin = jvm.org.apache.kafka.clients.admin.Admin.create(properties)
-        new = jvm.org.apache.kafka.clients.admin.NewTopic(topic, 3, 1)
-        self.admin.createTopics(jvm.java.util.Collections.singletonList(new)).all().get()
+        create_topic(server, topic, 3)
 
     def first(self) -> None:
         self.put([self._envelope(key, "r", "0") for key in self.rows])
@@ -73,9 +67,9 @@ class Shop:
         return str(key), json.dumps({"op": op, "after": self.rows[key], "source": source})
 
     def put(self, told: list[tuple[str, str | None]]) -> None:
-        rows = self.spark.createDataFrame(told, "key STRING, value STRING").coalesce(1)
-        written = rows.write.format("kafka").option("kafka.bootstrap.servers", self._server)
-        written.option("topic", self._topic).save()
+        for key, value in told:
+            self._producer.produce(self._topic, value, key)
+        assert self._producer.flush(60) == 0
 
 
 def poll(home: Path, failpoint: str | None, *more: str) -> subprocess.CompletedProcess[str]:
@@ -89,16 +83,7 @@ def poll(home: Path, failpoint: str | None, *more: str) -> subprocess.CompletedP
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
 def test_nothing_is_lost_and_nothing_comes_twice(broker: str, tmp_path: Path) -> None:
-    # A separate process is necessary, because the JVM of other tests has no connector.
-    path = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
-    command = [sys.executable, "-m", "scenario.test_topic", broker, str(tmp_path)]
-    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=1400, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-def follow_and_kill(broker: str, folder: Path) -> None:
-    home, shop = folder / "home", Shop(folder / "shop", broker, "shop.account")
+    home, shop = tmp_path / "home", Shop(broker, "shop.account")
     shop.first()
     with Weft.open(home, clock="replay", create=True) as weft:
         weft.add_source("account", "changes", f"kafka://{broker}/shop.account", ["id"], table="account")
@@ -118,7 +103,6 @@ def follow_and_kill(broker: str, folder: Path) -> None:
         assert taken.returncode == 0, taken.stdout + taken.stderr
         (kept,) = weft.quarantined()
         assert kept.position.startswith("partition ") and "offset" in kept.position
-    stop_session()
 
 
 def require_laws(weft: Weft, shop: Shop) -> None:
@@ -137,7 +121,3 @@ def require_laws(weft: Weft, shop: Shop) -> None:
     assert moves.pop(first) == 100 * ROWS and not any(moves.values())
     assert sorted(moves) == [(FIRST + number * 1000) * 1000 for number in range(1, shop.transactions + 1)]
     assert (weft.catalog.reservations.still_open(), verify(weft.catalog)) == ((), [])
-
-
-if __name__ == "__main__":
-    follow_and_kill(sys.argv[1], Path(sys.argv[2]))

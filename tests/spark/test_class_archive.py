@@ -18,7 +18,7 @@ import pytest
 
 from weft.runtime.archiving import wanted_archive
 from weft.runtime.class_archive import ClassArchive, archive_options
-from weft.runtime.jars import present_jars
+from weft.runtime.jars import spark_folder
 from weft.runtime.java import find_java
 from weft.runtime.launch import class_path
 
@@ -48,15 +48,29 @@ stop_session()
 
 @pytest.fixture(scope="module")
 def environ(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Set a separate cache folder and a small memory in the environment."""
+    """Set a separate cache folder, a pyspark of links and a small memory in the environment."""
     folder = tmp_path_factory.mktemp("archive")
-    shutil.copytree(present_jars()[0].parent, folder / "jars")
+    pyspark = _linked_pyspark(folder / "python")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WEFT_CACHE", str(folder / "cache"))
-        patch.setenv("WEFT_JARS", str(folder / "jars"))
+        patch.setenv("PYTHONPATH", str(pyspark.parent), prepend=os.pathsep)
+        patch.setattr("weft.runtime.launch.spark_folder", lambda: pyspark)
         patch.setenv("WEFT_SPARK_MEMORY", "512m")
         patch.delenv("WEFT_CLASS_ARCHIVE", raising=False)
         yield folder
+
+
+def _linked_pyspark(parent: Path) -> Path:
+    """Make a pyspark that consists of links, except for a copy of the smallest jar, which a test may change."""
+    own, theirs = parent / "pyspark", spark_folder()
+    (own / "jars").mkdir(parents=True)
+    for each in (*theirs.iterdir(), *(theirs / "jars").iterdir()):
+        if each.name != "jars":
+            (own / each.relative_to(theirs)).symlink_to(each)
+    copied = min((own / "jars").glob("*.jar"), key=lambda jar: jar.stat().st_size)
+    copied.unlink()
+    shutil.copy(theirs / "jars" / copied.name, copied)
+    return own
 
 
 def _python(script: str, folder: Path) -> subprocess.Popen[str]:
@@ -120,7 +134,7 @@ def _from_archive(told: Path, options: Sequence[str]) -> bool:
     """Return whether a JVM with these options takes Spark's classes from an archive. The JVM ends at once, because its
     input is empty.
     """
-    path = os.pathsep.join(map(str, class_path(present_jars())))
+    path = os.pathsep.join(map(str, class_path()))
     main = "org.apache.spark.api.python.PythonGatewayServer"
     done = subprocess.run(
         [str(find_java().executable), *options, "-Xlog:class+load", "-cp", path, main],
@@ -154,7 +168,7 @@ def test_a_damaged_one_and_a_stale_one_are_passed_over(made: ClassArchive, tmp_p
     assert archive_options(made, "1g") == ()
     made.file.write_bytes(whole)
     assert archive_options(made, "1g") == options
-    jar = present_jars()[0]
+    jar = next(jar for jar in class_path() if not jar.is_symlink())
     before = jar.stat().st_mtime_ns
     os.utime(jar, ns=(before - 10**12, before - 10**12))
     try:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from delta_spark import DeltaSpark
 from weft.algebra.schema import DataType
 from weft.catalog import layout, open_catalog
 from weft.errors import LeaseLost
@@ -55,70 +56,73 @@ def version_of(table: Store, number: int) -> int | None:
     return None if found is None else found.version
 
 
-def test_every_type_is_read_as_it_was_written_by_either(spark: SparkSession, tmp_path: Path) -> None:
+def texts(rows: pa.Table) -> list[str]:
+    """Return the rows as texts, because NaN does not equal itself."""
+    return list(map(str, rows.cast(SCHEMA).to_pylist()))
+
+
+def read_by_weft(spark: SparkSession, file: Store) -> list[str]:
+    """Return the rows of a file as Weft's Spark reads them."""
+    schema = ", ".join(f"c{n} {kind}" for n, kind in enumerate(VALUES))
+    return texts(spark.read.schema(schema).parquet(file.spark).toArrow())
+
+
+def test_every_type_is_read_as_it_was_written_by_either(
+    spark: SparkSession, other_spark: DeltaSpark, tmp_path: Path
+) -> None:
     table = store_of(tmp_path / "t")
     Table(table).ensure(SCHEMA, PROPERTIES)
     Table(table).append(ROWS, Fence("a", 1))
-    frame = spark.read.format("delta").load(table.spark)
-    assert [field.dataType.simpleString().upper() for field in frame.schema.fields] == list(VALUES)
-    for source in (frame, spark.read.schema(frame.schema).parquet(Table(table).snapshot().files[0].location.spark)):
-        assert str(source.toArrow().cast(SCHEMA).to_pylist()) == str(ROWS.to_pylist())  # NaN does not equal itself
+    assert other_spark.types(table.spark) == list(VALUES)
+    rows = other_spark.read(table.spark)
+    assert texts(rows) == texts(ROWS) == read_by_weft(spark, Table(table).snapshot().files[0].location)
     # The row of Spark, then the row of delta-rs, then the statistics of both.
-    options = {"txnAppId": "a", "txnVersion": "2"}
-    frame.limit(1).write.format("delta").mode("append").options(**options).save(table.spark)
+    other_spark.append(table.spark, rows.slice(0, 1), {"txnAppId": "a", "txnVersion": "2"})
     assert Table(table).number("a") == 2
     Table(table).append(ROWS.slice(3), Fence("a", 3))
-    assert spark.read.format("delta").load(table.spark).count() == 6
+    assert len(other_spark.read(table.spark)) == 6
     for file in Table(table).snapshot().files:
         assert set(file.least) <= {"c11"}
     wanted = f"c11 = timestamp_micros({LAST_INSTANT})"
-    assert spark.read.format("delta").load(table.spark).where(wanted).count() >= 1  # Delta skips files by statistics
+    assert len(other_spark.read(table.spark, where=wanted)) >= 1  # Delta skips files by statistics
 
 
-def test_a_column_that_came_later_has_statistics_from_either(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_column_that_came_later_has_statistics_from_either(other_spark: DeltaSpark, tmp_path: Path) -> None:
     table = store_of(tmp_path / "t")
     narrow, wide = pa.schema([("ts", INSTANT)]), pa.schema([("ts", INSTANT), ("a.b", INSTANT)])
     Table(table).ensure(narrow, {COLUMNS_PROPERTY: named_columns(["ts"])})
     Table(table).append(pa.table({"ts": [1]}, schema=narrow), Fence("a", 1))
     Table(table).ensure(wide, {COLUMNS_PROPERTY: named_columns(["ts", "a.b"])})
     Table(table).append(pa.table({"ts": [2], "a.b": [-7]}, schema=wide), Fence("a", 2))
-    found = spark.read.format("delta").load(table.spark)
-    assert sorted(map(tuple, found.selectExpr("unix_micros(ts)", "unix_micros(`a.b`)").collect()), key=str) == [
-        (1, None),
-        (2, -7),
-    ]
-    spark.createDataFrame(pa.table({"ts": [3], "a.b": [9]}, schema=wide)).write.format("delta").mode("append").save(
-        table.spark
-    )
+    found = other_spark.read(table.spark, "unix_micros(ts) AS ts", "unix_micros(`a.b`) AS ab")
+    assert sorted(map(tuple, map(dict.values, found.to_pylist())), key=str) == [(1, None), (2, -7)]
+    other_spark.append(table.spark, pa.table({"ts": [3], "a.b": [9]}, schema=wide))
     bounds = [(file.least["ts"], file.greatest.get("a.b")) for file in Table(table).snapshot().files]
     assert sorted(bounds, key=str) == [(0, -1), (0, 999), (0, None)]
 
 
-def test_a_checkpoint_of_either_is_read_by_the_other(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_checkpoint_of_either_is_read_by_the_other(other_spark: DeltaSpark, tmp_path: Path) -> None:
     table = store_of(tmp_path / "t")
     Table(table).ensure(SCHEMA, {**PROPERTIES, "delta.checkpointInterval": "3"})
     for number in range(1, 9, 2):
         Table(table).append(ROWS, Fence("a", number))
-        options = {"txnAppId": "a", "txnVersion": str(number + 1)}
-        frame = spark.createDataFrame(ROWS).coalesce(1)
-        frame.write.format("delta").mode("append").options(**options).save(table.spark)
+        other_spark.append(table.spark, ROWS, {"txnAppId": "a", "txnVersion": str(number + 1)})
         assert version_of(table, number + 1) == number + 1
     written = [name for name in (table / "_delta_log").names() if "checkpoint.parquet" in name]
     assert len(written) >= 3
-    assert spark.read.format("delta").load(table.spark).count() == Table(table).snapshot().rows == 32
+    assert len(other_spark.read(table.spark)) == Table(table).snapshot().rows == 32
 
 
-def test_files_of_either_that_became_one_are_read_and_added_to_by_both(spark: SparkSession, tmp_path: Path) -> None:
+def test_files_of_either_that_became_one_are_read_and_added_to_by_both(
+    spark: SparkSession, other_spark: DeltaSpark, tmp_path: Path
+) -> None:
     table = store_of(tmp_path / "t")
     Table(table).ensure(SCHEMA, PROPERTIES)
     for number in range(1, 5, 2):
         Table(table).append(ROWS, Fence("a", number))
-        options = {"txnAppId": "a", "txnVersion": str(number + 1)}
-        frame = spark.createDataFrame(ROWS).coalesce(1)
-        frame.write.format("delta").mode("append").options(**options).save(table.spark)
-    read = spark.read.format("delta").load(table.spark)
-    before = sorted(map(str, read.toArrow().cast(SCHEMA).to_pylist()))
-    assert before == sorted(map(str, ROWS.to_pylist() * 4))
+        other_spark.append(table.spark, ROWS, {"txnAppId": "a", "txnVersion": str(number + 1)})
+    before = sorted(texts(other_spark.read(table.spark)))
+    assert before == sorted(texts(ROWS) * 4)
     for turn in (1, 2):
         new = rewrite(Table(table), Table(table).snapshot().files, ["c11"])
         assert new is not None
@@ -127,17 +131,12 @@ def test_files_of_either_that_became_one_are_read_and_added_to_by_both(spark: Sp
         version = committed.version
         assert version == 2 * turn + 3
         (one,) = Table(table).snapshot().files
-        found = spark.read.format("delta").load(table.spark)
-        assert sorted(map(str, found.toArrow().cast(SCHEMA).to_pylist())) == before
-        straight = spark.read.schema(found.schema).parquet(one.location.spark)
-        assert sorted(map(str, straight.toArrow().cast(SCHEMA).to_pylist())) == before
+        assert sorted(texts(other_spark.read(table.spark))) == before
+        assert sorted(read_by_weft(spark, one.location)) == before
         changes = [a for a in Table(table).entry(version).actions if "add" in a or "remove" in a]
         assert not any(each.get("add", each.get("remove"))["dataChange"] for each in changes)
-        options = {"txnAppId": "a", "txnVersion": str(turn + 4)}
-        spark.createDataFrame(ROWS.slice(0, 1)).write.format("delta").mode("append").options(**options).save(
-            table.spark
-        )
-        before = sorted([*before, str(ROWS.slice(0, 1).to_pylist()[0])])
+        other_spark.append(table.spark, ROWS.slice(0, 1), {"txnAppId": "a", "txnVersion": str(turn + 4)})
+        before = sorted([*before, *texts(ROWS.slice(0, 1))])
         assert version_of(table, turn + 4) == version + 1
         assert version_of(table, 4) == 4
 
@@ -161,7 +160,7 @@ def by_spark(spark: SparkSession, rows: pa.Table) -> Callable[[Store], None]:
 
 @pytest.mark.parametrize("by_spark_first", [False, True])
 def test_a_tick_s_output_is_fenced_whoever_wrote_before(
-    spark: SparkSession, tmp_path: Path, by_spark_first: bool
+    spark: SparkSession, other_spark: DeltaSpark, tmp_path: Path, by_spark_first: bool
 ) -> None:
     catalog = open_catalog(tmp_path / "home", create=True, clock="replay", at=1)
     writer = catalog.writer("tick", "one", 1)
@@ -183,7 +182,7 @@ def test_a_tick_s_output_is_fenced_whoever_wrote_before(
                 commit(stale, way(answers(9)))
     assert left.names() == []
     assert {n: added_by_query(writer.data, n)[1].rows for n in (1, 2, 3)} == {1: 2, 2: 1, 3: 1}
-    found = spark.read.format("delta").load(ledger.place.spark).toArrow().sort_by("ordinal")
+    found = other_spark.read(ledger.place.spark).sort_by("ordinal")
     assert found.column("row").to_pylist() == [["x", None]] * 4
     assert found.column("ordinal").to_pylist() == [1, 2, 3, 4]
     catalog.close()

@@ -6,16 +6,13 @@ import datetime as dt
 import json
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from delta_spark import DeltaSpark
 from replayed import DAY, START, first_instants, replay_home
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 UTC = dt.timezone.utc
 ORDERS = (
@@ -80,8 +77,9 @@ def test_parts_of_nested_columns_are_asked_for_as_of_any_column(tmp_path: Path) 
         ]
 
 
+@pytest.mark.usefixtures("spark")
 def test_nested_columns_leave_as_what_they_are(
-    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, other_spark: DeltaSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WEFT_DELTA_ROOT", str(tmp_path / "out"))
     (tmp_path / "orders.jsonl").write_text("".join(json.dumps(order) + "\n" for order in ORDERS))
@@ -112,8 +110,8 @@ def test_nested_columns_leave_as_what_they_are(
         ] == [[order["who"] and order["who"]["name"] for order in ORDERS], [order["tags"] for order in ORDERS]]
         frame = found.spark()
         assert frame.selectExpr("who.at.zip AS z", "tags[1] AS t").where("id = 1").collect() == [("007", "b")]
-        theirs = spark.read.format("delta").load(str(tmp_path / "out" / "q"))
-        assert sorted(theirs.select("id", "who.name", "at.zip", "tags").collect()) == sorted(
+        theirs = other_spark.read(str(tmp_path / "out" / "q"), "id", "who.name", "at.zip", "tags").to_pylist()
+        assert sorted(tuple(row.values()) for row in theirs) == sorted(
             (row["id"], row["who"] and row["who"]["name"], row["at"] and row["at"]["zip"], row["tags"])
             for row in wanted
         )

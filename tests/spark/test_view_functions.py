@@ -16,6 +16,7 @@ import pytest
 from temporal_values import leaf_name, tracked
 from weft.derivation.temporal.sequenced import sequenced
 from weft.execution.temporal.adding import refusal
+from weft.period_sql.notation import DUCKDB, SPARK
 from weft.sql.duckdb_dialect import local_text, not_local
 from weft.sql.lower import bind_view
 from weft.sql.render import spelled
@@ -283,8 +284,8 @@ def on_spark(spark: SparkSession, sql: str) -> dict[int, list[Any]]:
 def test_views_may_call_what_both_engines_compute_alike(spark: SparkSession) -> None:
     unlike = [text for text in SAME if not_local(bound((text,))) is not None]
     assert unlike == []
-    sql = value_sql(bound(SAME), leaf_name, Evaluation(9, 0))
-    here, there = on_duckdb(sql), on_spark(spark, sql)
+    local, distributed = (value_sql(bound(SAME), leaf_name, Evaluation(9, 0), each) for each in (DUCKDB, SPARK))
+    here, there = on_duckdb(local), on_spark(spark, distributed)
     given = {row[0]: dict(zip(COLUMNS, row, strict=True)) for row in rows()}
     assert here.keys() == there.keys() == given.keys()
     wrong = {

@@ -337,10 +337,10 @@ def test_a_password_that_others_can_read_is_told_by_the_doctor(tmp_path: Path) -
 
 
 def test_what_weft_starts_spark_with_is_refused_or_changes_no_answer(tmp_path: Path) -> None:
-    own = settings("local[2]", (), configuration())
+    own = settings("local[2]", configuration())
     assert {name for name in own if why_refused(name) is None} == set(ADJUSTABLE)
     home = _written(tmp_path, "[spark]\n'spark.sql.shuffle.partitions' = 3\nmemory = '700m'")
-    theirs = settings("local[2]", (), configuration(home))
+    theirs = settings("local[2]", configuration(home))
     assert theirs == {**own, "spark.sql.shuffle.partitions": "3", "spark.driver.memory": "700m"}
 
 
@@ -379,7 +379,7 @@ def test_weft_config_shows_the_computed_value_where_none_is_set(
 ) -> None:
     out, _ = _weft(monkeypatch, capsys, "config", "--home", str(tmp_path / "home"), "--json")
     told = {each["setting"]: each["value"] for each in json.loads(out) if each["from"] == "default, computed"}
-    keys = {"spark.master", "spark.memory", "cache", "files.root", "delta.root", "smtp.port"}
+    keys = {"catalog.url", "spark.master", "spark.memory", "cache", "files.root", "delta.root", "smtp.port"}
     assert told.keys() == keys and None not in told.values()
     assert (told["spark.memory"], told["spark.master"]) == (jvm_memory(configuration()), local_master())
     assert (told["smtp.port"], told["files.root"]) == (587, f"{tmp_path}/home/files")

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.api.arguments import AnyInstant, micros
-from weft.api.explaining import Known, explain_query
+from weft.api.explaining import Known, explain_query, extents
 from weft.api.viewing import Viewing
 from weft.catalog.naming import folded
 from weft.catalog.records import FromMode
@@ -72,9 +72,7 @@ class Asking(Viewing):
         answers = backtest(self.opened.session(), self.opened.catalog.data, known, compiled, window, limit)
         if answers.count:
             return answers
-        from weft.api.explaining_installed import extents
-
-        sizes = extents(self.opened, {table.name: table for table in compiled.tables})
+        sizes = extents(self.opened.catalog, {table.name: table for table in compiled.tables})
         return replace(answers, nothing=why_no_answer(sizes, ends))
 
     def _read_by(self, compiled: Plan) -> dict[str, Relation]:
@@ -90,10 +88,8 @@ class Asking(Viewing):
         ``start`` has the same meaning as in ``install``.  The field ``brief`` of the explanation has about ten lines.
         Raises SqlError.
         """
-        from weft.api.explaining_installed import extents
-
         schemas = self.opened.schemas(sql)
-        return explain_query(sql, Known(schemas, None, extents(self.opened, schemas)), from_now=start == "now")
+        return explain_query(sql, Known(schemas, None, extents(self.opened.catalog, schemas)), from_now=start == "now")
 
     def explain_installed(self, name: str) -> Explanation | SynopsisExplanation | ViewExplanation:
         """Return an explanation of a standing query or a view.

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from weft.algebra.schema import STRING, TIMESTAMP, Column, DataType, TableSchema
 from weft.catalog import layout
-from weft.catalog.glance import table_schemas, table_sizes
-from weft.catalog.naming import queries_mentioned, words
+from weft.catalog.address import CatalogAddress
 from weft.errors import Refused, SynopsisError
 from weft.planning.explain import Explanation, asked_once, explain
 from weft.planning.how_many import TableExtent, how_many
@@ -19,6 +18,9 @@ from weft.planning.synopsis_plan import Language, SynopsisPlan, sql_synopsis
 from weft.planning.synopsis_words import SynopsisExplanation, explain_synopsis
 from weft.planning.warnings import Note
 from weft.sql.ordering import order_of
+
+if TYPE_CHECKING:
+    from weft.catalog import CatalogParts
 
 _MAIL = ("msgid", "sender", "subject", "date", "newsgroup", "inreplyto", "body", "ts")
 """The columns of ``extraction.mail``, repeated to avoid an import of that module.
@@ -57,19 +59,31 @@ def known_tables(home: Path, at: int, sql: str) -> Known:
     If the home does not exist or has no table, return the table that a first load of mail would create.  Raises
     CatalogError if the catalog is damaged.  Also raises CatalogError if the home has data but no catalog.
     """
-    names = queries_mentioned(sql)
-    schemas = table_schemas(home, names, words(sql))
-    if schemas is None and (layout.catalog_file(home).exists() or layout.has_data(home)):
+    if CatalogAddress.of(home).is_noted or layout.has_data(home):
         from weft.catalog import definitions, open_catalog
 
         with open_catalog(home, at=at) as catalog:
             schemas = definitions.schemas(catalog, sql)
-    if schemas:
-        sizes = table_sizes(home, names)
-        return Known(schemas, None, {name: TableExtent(*sizes[name]) for name in schemas if name in sizes})
-    missing = "has no tables yet" if schemas is not None else "is not a Weft home yet"
+            if schemas:
+                return Known(schemas, None, extents(catalog, schemas))
+        missing = "has no tables yet"
+    else:
+        missing = "is not a Weft home yet"
     assumed = f"{home} {missing}: the explanation assumes the table msgs that `weft ingest mail` creates"
     return Known({"msgs": mail_schema()}, assumed)
+
+
+def extents(catalog: CatalogParts, schemas: Mapping[str, TableSchema]) -> dict[str, TableExtent]:
+    """Return the sizes of the tables and results that a query reads."""
+    tables = catalog.tables.all()
+    views = {view.table_id for view in catalog.views.all()}
+    sizes = {
+        table.name: TableExtent(table.rows, table.first_ts, table.last_ts, table.table_id in views) for table in tables
+    }
+    results = [schema for schema in schemas.values() if schema.source == "results"]
+    for query in catalog.queries.by_ids([schema.id for schema in results]):
+        sizes[query.results.name] = TableExtent(query.rows, None, query.last_first_at)
+    return {name: sizes[name] for name in schemas if name in sizes}
 
 
 def sql_asked_once(sql: str, known: Known) -> tuple[str, tuple[str, ...]]:

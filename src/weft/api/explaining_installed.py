@@ -8,7 +8,6 @@ from itertools import takewhile
 from typing import Final
 
 from weft.algebra.relation import Output, Query
-from weft.algebra.schema import TableSchema
 from weft.algebra.traverse import rename
 from weft.api.explaining import with_order
 from weft.catalog.records import QueryRecord, TickQuery
@@ -18,25 +17,11 @@ from weft.execution.home import OpenHome
 from weft.execution.relations import Relation, relations
 from weft.instants import format_instant, format_interval
 from weft.planning.explain import Explanation, explain
-from weft.planning.how_many import TableExtent
 from weft.planning.plan import Plan
 from weft.planning.synopsis_words import SynopsisExplanation, explain_synopsis
 
 _DAY: Final = 86_400_000_000
 _TICKS: Final = 100
-
-
-def extents(home: OpenHome, schemas: Mapping[str, TableSchema]) -> dict[str, TableExtent]:
-    """Return the sizes of the tables and results that a query reads."""
-    views = {view.table_id for view in home.catalog.views.all()}
-    sizes = {
-        table.name: TableExtent(table.rows, table.first_ts, table.last_ts, table.table_id in views)
-        for table in home.catalog.tables.all()
-    }
-    results = [schema for schema in schemas.values() if schema.source == "results"]
-    for query in home.catalog.queries.by_ids([schema.id for schema in results]):
-        sizes[query.results.name] = TableExtent(query.rows, None, query.last_first_at)
-    return {name: sizes[name] for name in schemas if name in sizes}
 
 
 def explain_installed(home: OpenHome, name: str) -> Explanation | SynopsisExplanation:

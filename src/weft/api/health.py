@@ -31,12 +31,14 @@ class Health(Brief):
     ``lag_us`` is the time for which new rows have waited for a tick, or 0 if no rows wait.  In a replay home,
     ``lag_us`` is None because the clock stands still.  ``due``, ``failed``, ``parked`` and ``muted`` are numbers of
     subscriptions.  A due subscription has answers to deliver now.  A failed subscription waits for its next attempt.  A
-    parked subscription waits for a person.  ``free_bytes`` is the free space on the disk of the home.
+    parked subscription waits for a person.  ``free_bytes`` is the free space on the disk of the home.  ``catalog`` is
+    the file or the URL of the catalog.
     ``purged_until`` is the instant from which ``maintain`` deletes the files with purged answers, or None if there are
     no such files.
     """
 
     at: int
+    catalog: str
     queries: Mapping[QueryState, int]
     last_tick: TickRecord | None
     lag_us: int | None
@@ -63,6 +65,7 @@ def health_of(home: OpenHome, max_lag_us: int) -> Health:
     lag = _lag_us(home, last_tick, at)
     return Health(
         at=at,
+        catalog=str(catalog.address),
         queries=queries,
         last_tick=last_tick,
         lag_us=lag,

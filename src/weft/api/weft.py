@@ -22,6 +22,7 @@ from weft.api.results import Results
 from weft.api.sourcing import Sourcing
 from weft.api.standing import Keep, NewQuery, Shown
 from weft.catalog import Catalog, Writer, layout, open_catalog
+from weft.catalog.address import CatalogAddress
 from weft.catalog.records import Choice, Clock, FromMode, QueryRecord
 from weft.configuration import configuration
 from weft.errors import ClockError, Conflict, LeaseBusy, NotFound, WeftError
@@ -66,22 +67,24 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         *,
         clock: Clock | None = None,
         create: bool = False,
-        wall: Callable[[], int] = now_us,
+        catalog: str | None = None,
+        wall: Callable[[], int] | None = None,
     ) -> Weft:
         """Open the home in the folder ``home``.  With ``create``, create a missing home.
 
         ``home`` is a path or a ``file:///`` URI.  The default of ``home`` is the variable WEFT_HOME or, without this
         variable, ``weft-home``.  ``clock`` is the clock of a new home (default: ``wall``).  An existing home must have
-        the same clock.  The function ``wall`` returns the time in microseconds UTC.
+        the same clock.  ``catalog`` is the URL of the PostgreSQL database for the catalog of a new home.  The function
+        ``wall`` returns the time in microseconds UTC.  By default, it is the clock of the catalog's server, or of this
+        machine if the catalog has no server.
 
-        Raises NotFound if the home does not exist.  Raises Refused for a URI with another scheme.  Raises Conflict if
-        the home has another clock.  Raises CatalogError if the home is damaged, or if the home belongs to a newer
-        version of Weft.
+        Raises NotFound if the home does not exist.  Raises Refused for a URI with another scheme, and for invalid
+        settings.  Raises Conflict if the home has another clock or another catalog.  Raises CatalogError if the home is
+        damaged, if the home belongs to another version of Weft, or if the server of the catalog cannot be reached.
         """
         # Use an absolute path because the working directory of Spark's JVM never changes.
         folder = Path(local_store(configuration().home if home is None else home).path)
-        existed = layout.catalog_file(folder).exists()
-        if not (existed or create or layout.has_data(folder)):
+        if not (create or CatalogAddress.of(folder).is_noted or layout.has_data(folder)):
             raise NotFound(
                 f"{folder} is not a Weft home",
                 hint=(
@@ -89,19 +92,20 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
                     "another folder."
                 ),
             )
-        catalog = open_catalog(folder, create=create, clock=clock or "wall", at=wall())
+        machine = wall or now_us
+        opened = open_catalog(folder, create=create, clock=clock or "wall", at=machine(), url=catalog)
         try:
-            actual = catalog.home().clock
+            actual = opened.home().clock
         except BaseException:
-            catalog.close()
+            opened.close()
             raise
-        if existed and clock is not None and actual != clock:
-            catalog.close()
+        if clock is not None and actual != clock:
+            opened.close()
             raise Conflict(
                 f"{folder} is already a home, with the {actual} clock",
                 hint="A home's clock cannot be changed; choose another folder.",
             )
-        return cls(OpenHome(folder, catalog, wall))
+        return cls(OpenHome(folder, opened, wall or opened.clock or machine))
 
     @property
     def home(self) -> Path:
@@ -115,7 +119,7 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
 
     @property
     def clock(self) -> Callable[[], int]:
-        """A function that returns the wall clock's time in microseconds UTC."""
+        """A function that returns the wall clock's time in microseconds UTC: see ``open``."""
         return self.opened.clock
 
     def __repr__(self) -> str:

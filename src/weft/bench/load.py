@@ -1,9 +1,9 @@
-"""``weft bench load``: compare loading a large file with Weft and with plain Spark.
+"""``weft bench load``: compare loading a large file with Weft and with Spark and Delta Lake.
 
     weft bench load --rows 10000000 --rounds 3
 
-Weft loads the file into a table of a new home (``weft ingest file``). Plain Spark loads the file into a Delta table,
-with a given schema. For CSV, Spark also runs with an inferred schema, because Weft infers a schema. The methods
+Weft loads the file into a table of a new home (``weft ingest file``). Spark loads the file into a Delta table, with a
+given schema. For CSV, Spark also runs with an inferred schema, because Weft infers a schema. The methods
 alternate in one process with a warm Spark session. The report gives medians.
 """
 
@@ -19,8 +19,9 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from weft.api.weft import Weft
+from weft.bench.delta_session import delta_session
 from weft.errors import ExecutionError, Refused
-from weft.runtime.session import spark_session, stop_session
+from weft.runtime.session import stop_session
 from weft.storage.local_sql import connect
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def compare(
     times: list[LoadTimes] = []
     with TemporaryDirectory(prefix="weft-bench-", dir=folder) as text:
         place = Path(text)
-        spark = spark_session(place / "session")
+        spark = delta_session(place / "session")
         for kind in formats:
             small = write_file(place, _WARM_ROWS, kind)
             for way in ways(kind):

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from weft.bench.bench_home import COLUMNS, NEW, QUERIES, BenchHome, TickTimes, arrival
+from weft.bench.delta_session import delta_session
 from weft.errors import Refused
 from weft.execution.groups import instant
 from weft.execution.phases import measure_phases
@@ -42,7 +43,7 @@ class Size(TickTimes):
     cold: list[float] = field(default_factory=list)
     """The durations of the first ticks, in seconds. The medians exclude these ticks."""
     references: list[float] = field(default_factory=list)
-    """The durations of an empty Spark job plus a Delta commit of one row, in seconds."""
+    """The durations of an empty Spark job plus a commit of one row by Delta Lake, in seconds."""
     full: dict[str, list[float]] = field(default_factory=dict)
     disk: int = 0
 
@@ -117,16 +118,20 @@ class Bench(BenchHome):
         self.spark.sql(sql).write.format("noop").mode("overwrite").save()
         return 0
 
-    def reference(self) -> float:
-        """Return the duration of an empty Spark job plus a Delta commit of one row, in seconds."""
-        place = str(self.folder / "reference")
 
-        def run() -> int:
-            self.spark.range(0).count()
-            self.spark.range(1).write.format("delta").mode("append").save(place)
-            return 0
+def references(folder: Path, warm: int, measured: int) -> list[float]:
+    """Return the durations of an empty Spark job plus a commit of one row by Delta Lake, in seconds.
 
-        return self.timed(run)[0]
+    They have a JVM of their own, because Weft's Spark has no Delta Lake. ``warm`` durations are left out.
+    """
+    spark, seconds = delta_session(folder), []
+    for _ in range(warm + measured):
+        before = time.perf_counter()
+        spark.range(0).count()
+        spark.range(1).write.format("delta").mode("append").save(str(folder / "reference"))
+        seconds.append(time.perf_counter() - before)
+    stop_session()
+    return seconds[warm:]
 
 
 def measure(home: Path, count: int, rounds: tuple[int, int, int], progress: Callable[[str], Any]) -> Size:
@@ -146,19 +151,18 @@ def measure(home: Path, count: int, rounds: tuple[int, int, int], progress: Call
         bench.load(NEW)
         with measure_phases() as parts:
             seconds, jobs, rows = bench.tick()
-        reference = bench.reference()
         full = bench.full() if in_full and warm - 1 <= number < warm + in_full else {}
         if number < warm:
             size.cold.append(seconds)
         else:
             size.count((seconds, jobs, rows), parts)
-            size.references.append(reference)
             for name, each in full.items():
                 size.full.setdefault(name, []).append(each)
             full_text = f"; in full {sum(full.values()):.2f} s" if full else ""
             progress(f"  tick {seconds:.2f} s, {jobs} jobs, {rows} rows{full_text}")
     size.disk = sum(file.stat().st_size for file in home.rglob("*") if file.is_file())
     bench.close()
+    size.references = references(home.parent, warm, ticks)
     return size
 
 

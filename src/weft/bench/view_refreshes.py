@@ -25,6 +25,7 @@ from weft.errors import DerivationError, ExecutionError, Refused
 from weft.execution.history_log import record_one
 from weft.execution.reader import Reader
 from weft.extraction.sources.apply_changes import record_changes
+from weft.period_sql.notation import SPARK
 from weft.planning.view_plan import bound_view
 from weft.runtime.session import stop_session
 from weft.sql.render_temporal import Evaluation, Leaf, value_sql
@@ -230,7 +231,7 @@ class _Directory:
         for table in view_plan.tables:
             columns = [column.name for column in table.columns]
             reader.whole(table.name, columns).createOrReplaceTempView(table.name)
-        return spark.sql(value_sql(view_plan.plan.view, _table_of, Evaluation(self.now, since))).count()
+        return spark.sql(value_sql(view_plan.plan.view, _table_of, Evaluation(self.now, since), SPARK)).count()
 
 
 def _table_of(leaf: Leaf) -> str:

@@ -1,7 +1,7 @@
 """The catalog of a home: a database with the home's definitions, plans, subscriptions, ticks and leases.
 
-Weft imports the database library only when a home's catalog is used.  The modules ``records``, ``layout`` and
-``glance`` do not need the database library.
+Weft imports the database library only when a home's catalog is used.  The modules ``address``, ``layout`` and
+``records`` do not need the database library.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import TracebackType
 
 from weft.catalog import layout
+from weft.catalog.address import CatalogAddress
 from weft.catalog.database import Database
 from weft.catalog.home_record import open_database, read_home
 from weft.catalog.lease import LEASE_TTL_US, Leases
@@ -53,6 +54,11 @@ class CatalogParts:
         return self._database.home
 
     @property
+    def address(self) -> CatalogAddress:
+        """The place of the catalog."""
+        return self._database.address
+
+    @property
     def data(self) -> Store:
         """The data location of the home.  Paths in the catalog are relative to this location."""
         return layout.data(self.path)
@@ -96,6 +102,14 @@ class Writer(CatalogParts):
 
 class Catalog(CatalogParts):
     """A home's catalog.  Reading needs no lease; most changes need a ``Writer``."""
+
+    @property
+    def clock(self) -> Callable[[], int] | None:
+        """The clock of the database server, in microseconds UTC.  None for SQLite, which has no server.
+
+        Processes on several machines share this clock, so none of them takes a lease too early.
+        """
+        return self._database.clock
 
     def lease(self, name: LeaseName = "write") -> Lease | None:
         """Return the lease called ``name``, even if it has expired.  Return None if nobody holds the lease."""
@@ -153,15 +167,17 @@ class Catalog(CatalogParts):
 
 
 def open_catalog(
-    home: Path, *, create: bool = False, clock: Clock = "wall", at: int, database: str | None = None
+    home: Path, *, create: bool = False, clock: Clock = "wall", at: int, url: str | None = None
 ) -> Catalog:
     """Open the catalog of the home in the folder ``home``.  Migrate a home of an older format.
 
-    With ``create``, create a missing home.  ``clock`` applies only to a new home.  ``at`` is the wall-clock time in
-    microseconds UTC.  ``database`` is the URL of a PostgreSQL database for the catalog.  Without a URL, the catalog is
-    a SQLite file in the home.
+    With ``create``, create a missing home.  ``clock`` applies only to a new home.  ``at`` is the wall-clock time of
+    this machine in microseconds UTC.  ``url`` names the PostgreSQL database for the catalog of a new home.  The
+    settings of the home then contain the URL.  Without a URL, the catalog is a SQLite file in the home.
 
-    Raise CatalogError if the folder is not a home, if the home is damaged, or if a newer Weft wrote the home.
+    Raise CatalogError if the folder is not a home, if the home is damaged, or if this version of Weft does not read its
+    format.  Raise CatalogUnreachable, a CatalogError, if the database server cannot be reached.  Raise Refused for an
+    invalid URL, and Conflict if the home has another catalog, or the catalog another home.
     """
-    folder = Path(home)
-    return Catalog(Database(folder, open_database(folder, database, create=create, clock=clock, at=at)))
+    address = CatalogAddress.of(Path(home), url)
+    return Catalog(Database(address, open_database(address, create=create, clock=clock, at=at)))

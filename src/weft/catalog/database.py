@@ -6,21 +6,30 @@ transaction also checks the writer's fencing token (design section 6).
 
 from __future__ import annotations
 
+import copy
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from sqlalchemy import Connection, Engine, Insert, select
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from weft.catalog import ddl, layout
-from weft.catalog.dialects import to_write
-from weft.catalog.liveness import Liveness
+from weft.catalog.address import CatalogAddress
+from weft.catalog.dialects import server_time, to_write
+from weft.catalog.liveness import FileLocks, Liveness, SessionLocks
 from weft.catalog.records import Lease, LeaseName
-from weft.errors import CatalogError, HomeClosed, LeaseLost
+from weft.configuration.postgres_uri import PASSWORD_PLACES
+from weft.errors import CatalogError, CatalogUnreachable, HomeClosed, LeaseLost
 from weft.printable import require_text
 from weft.store import FULL, free_bytes
+
+_given_back: Final[dict[CatalogAddress, set[tuple[LeaseName, int, str]]]] = {}
+_LOCK_NOT_AVAILABLE: Final = "55P03"
+_INSUFFICIENT_PRIVILEGE: Final = "42501"
 
 
 class Database:
@@ -29,23 +38,31 @@ class Database:
     Writing transactions check ``lease`` if it is set.  After ``close``, every use of the object raises HomeClosed.
     """
 
-    def __init__(
-        self,
-        home: Path,
-        engine: Engine,
-        lease: Lease | None = None,
-        closed: threading.Event | None = None,
-        liveness: Liveness | None = None,
-    ) -> None:
-        self.home = home
-        self.liveness = Liveness(layout.holders_folder(home)) if liveness is None else liveness
+    def __init__(self, address: CatalogAddress, engine: Engine) -> None:
+        self.address = address
+        self.clock = _server_clock(address, engine)
+        """The clock of the database server, or None for SQLite, which has no server."""
+        self.given_back = _given_back.setdefault(address, set())
+        """The key of each lease that this process gave up, but that the catalog may still record as held."""
+        self._liveness: Liveness = (
+            FileLocks(layout.holders_folder(address.home))
+            if address.schema is None
+            else SessionLocks(engine, address.schema)
+        )
         self._engine = engine
-        self._lease = lease
-        self._closed = threading.Event() if closed is None else closed
+        self._lease: Lease | None = None
+        self._closed = threading.Event()
 
     def under(self, lease: Lease) -> Database:
         """Return a copy of this object for writing under ``lease``."""
-        return Database(self.home, self._engine, lease, self._closed, self.liveness)
+        other = copy.copy(self)
+        other._lease = lease
+        return other
+
+    @property
+    def home(self) -> Path:
+        """The folder of the home."""
+        return self.address.home
 
     @property
     def token(self) -> int | None:
@@ -56,14 +73,14 @@ class Database:
     def reading(self) -> Iterator[Connection]:
         """Run a transaction that reads one consistent state."""
         self._require_open()
-        with catalog_errors(self.home), self._engine.connect() as connection, connection.begin():
+        with catalog_errors(self.address), self._engine.connect() as connection, connection.begin():
             yield connection
 
     @contextmanager
     def changing(self) -> Iterator[Connection]:
         """Run a transaction that excludes all other writers.  Raise LeaseLost if another writer took the lease."""
         self._require_open()
-        with catalog_errors(self.home), self._engine.connect() as plain:
+        with catalog_errors(self.address), self._engine.connect() as plain:
             connection = to_write(plain)
             with connection.begin():
                 if self._lease is not None:
@@ -84,11 +101,29 @@ class Database:
         with self.changing() as connection:
             yield connection
 
+    def announce(self, holder: str) -> None:
+        """Say that the process ``holder`` is alive, before it takes or renews a lease.  Raise CatalogError."""
+        self._require_open()
+        try:
+            with catalog_errors(self.address):
+                self._liveness.announce(holder)
+        except OSError as error:
+            raise CatalogError(
+                f"the home cannot be written to: {error.strerror}",
+                where=str(error.filename or self.home),
+                hint="Check that the folder exists and is writable.",
+            ) from error
+
+    def is_gone(self, holder: str, seen_at: int) -> bool:
+        """Return whether the process ``holder``, which was alive at ``seen_at``, has certainly ended."""
+        with catalog_errors(self.address):
+            return self._liveness.is_gone(holder, seen_at)
+
     def close(self) -> None:
         """Close the database connections.  A second call does nothing."""
         self._closed.set()
+        self._liveness.close()
         self._engine.dispose()
-        self.liveness.close()
 
     def _require_open(self) -> None:
         # SQLAlchemy would silently reconnect a disposed engine.
@@ -124,8 +159,34 @@ def require_held(connection: Connection, lease: Lease) -> None:
     )
 
 
+def _server_clock(address: CatalogAddress, engine: Engine) -> Callable[[], int] | None:
+    """Return the clock of the database server.
+
+    While the server cannot be reached, the clock counts on from the last time that the server gave, so that errors can
+    be reported with a time.  Nothing can be recorded with such a time.
+    """
+    if address.url is None:
+        return None
+
+    def asked() -> tuple[int, float]:
+        with catalog_errors(address):
+            return server_time(engine), time.monotonic()
+
+    last = asked()
+
+    def clock() -> int:
+        nonlocal last
+        try:
+            last = asked()
+        except CatalogUnreachable:
+            return last[0] + int((time.monotonic() - last[1]) * 1_000_000)
+        return last[0]
+
+    return clock
+
+
 @contextmanager
-def catalog_errors(home: Path) -> Iterator[None]:
+def catalog_errors(address: CatalogAddress) -> Iterator[None]:
     """Convert database errors to CatalogError.  Raise Refused for text that UTF-8 cannot encode."""
     try:
         yield
@@ -134,21 +195,21 @@ def catalog_errors(home: Path) -> Iterator[None]:
         raise
     except IntegrityError as error:
         raise CatalogError(
-            f"the catalog refused a change that violates a constraint: {error.orig}", where=str(home)
+            f"the catalog refused a change that violates a constraint: {error.orig}", where=str(address)
         ) from error
     except DBAPIError as error:
-        raise _explained(error, home) from error
+        raise (_of_file if address.url is None else _of_server)(error, address) from error
     except SQLAlchemyError as error:
-        raise CatalogError(f"the catalog could not be used: {error}", where=str(home)) from error
+        raise CatalogError(f"the catalog could not be used: {error}", where=str(address)) from error
 
 
-def _explained(error: DBAPIError, home: Path) -> CatalogError:
-    reason = str(error.orig)
-    if "is full" in reason or ("disk I/O" in reason and free_bytes(home)[0] < FULL):
+def _of_file(error: DBAPIError, address: CatalogAddress) -> CatalogError:
+    reason, free = str(error.orig), free_bytes(address.home)[0]
+    if "is full" in reason or ("disk I/O" in reason and free < FULL):
         # SQLite reports an I/O error if its write-ahead log cannot grow.
         return CatalogError(
-            f"the disk of the catalog is full, with {free_bytes(home)[0]:,} bytes free",
-            where=str(home),
+            f"the disk of the catalog is full, with {free:,} bytes free",
+            where=str(address),
             hint="Free some space and run the command again; it continues after the last commit.",
         )
     if "locked" in reason or "busy" in reason:
@@ -160,4 +221,33 @@ def _explained(error: DBAPIError, home: Path) -> CatalogError:
             "Restore a backup of the entire home, because the file catalog.sqlite is damaged. Do not restore "
             "this file alone."
         )
-    return CatalogError(f"the catalog could not be used: {reason}", where=str(home), hint=hint)
+    return CatalogError(f"the catalog could not be used: {reason}", where=str(address), hint=hint)
+
+
+def _of_server(error: DBAPIError, address: CatalogAddress) -> CatalogError:
+    reason = " ".join(str(error.orig).split())[:300]
+    if error.connection_invalidated:
+        return CatalogUnreachable(
+            f"the connection to the catalog broke: {reason}",
+            where=str(address),
+            hint="Run the command again; it continues after the last change that the catalog recorded.",
+        )
+    code = getattr(error.orig, "sqlstate", None)
+    if error.statement is None and code is None:
+        return CatalogUnreachable(
+            f"the catalog could not be reached: {reason}",
+            where=str(address),
+            hint=f"Check that the server runs and accepts this user. A password belongs in {PASSWORD_PLACES}.",
+        )
+    if "NUL (0x00)" in reason:
+        hint = "Remove the character U+0000 from the text, because PostgreSQL cannot store it."
+    elif code == _LOCK_NOT_AVAILABLE:
+        hint = "Try again in a moment: another process is writing to the catalog."
+    elif code == _INSUFFICIENT_PRIVILEGE:
+        hint = (
+            "Grant the user the right to create schemas in the database, or create the schema: "
+            f"CREATE SCHEMA {address.schema} AUTHORIZATION …"
+        )
+    else:
+        hint = "The log of the server has more details."
+    return CatalogError(f"the catalog could not be used: {reason}", where=str(address), hint=hint)

@@ -16,19 +16,25 @@ from sqlalchemy import (
     Integer,
     MetaData,
     Table,
-    Text,
     UniqueConstraint,
     text,
 )
+from sqlalchemy import Text as AnyText
 
-FORMAT: Final = 14
-"""The format number of these tables.  Weft migrates older homes and refuses newer homes."""
+FIRST_FORMAT: Final = 100
+"""The format number of the first release.  Weft refuses the lower formats, which no release wrote."""
+FORMAT: Final = 100
+"""The format number of these tables.  Weft migrates homes of older formats and refuses those of newer formats."""
 
 metadata: Final = MetaData()
 
+Text: Final = AnyText().with_variant(AnyText(collation="C"), "postgresql")
+"""A text that both databases sort by code points, whatever the locale of the server."""
+
 
 def _partial(name: str, column: str, *, where: str, unique: bool = False) -> Index:
-    return Index(name, column, unique=unique, sqlite_where=text(where), postgresql_where=text(where))
+    # ``dialects.make_tables`` repeats the condition for PostgreSQL, whose dialect is slow to import.
+    return Index(name, column, unique=unique, sqlite_where=text(where))
 
 
 home: Final = Table(
@@ -39,6 +45,8 @@ home: Final = Table(
     Column("format", Integer, nullable=False),
     Column("clock", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
+    # The folder of the home, so that two folders do not use one database.  NULL for a SQLite file in the folder.
+    Column("place", Text),
     Column("watermark", BigInteger, nullable=False),
     Column("last_ts", BigInteger, nullable=False),
     Column("now", BigInteger),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import tempfile
@@ -10,15 +11,60 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Connection, Engine, Table, create_engine, event
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import (
+    BigInteger,
+    Cast,
+    Connection,
+    Engine,
+    MetaData,
+    Table,
+    cast,
+    create_engine,
+    event,
+    extract,
+    func,
+    inspect,
+    make_url,
+    select,
+)
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.schema import CreateSchema
+
+from weft.configuration.postgres_uri import schema_of
+from weft.errors import CatalogError
 
 WRITES: Final = "weft_writes"
 """The execution option that marks a writing transaction."""
 
 _BUSY_TIMEOUT_MS: Final = 30_000
-_WRITERS_LOCK: Final = 0x77656674
-"""The key of the PostgreSQL advisory lock that every writing transaction takes."""
+_SERVER_SETTINGS: Final = {
+    "lock_timeout": _BUSY_TIMEOUT_MS,
+    # The server ends the transaction of a process that is suspended, so that the others can write.
+    "idle_in_transaction_session_timeout": 60_000,
+    # The server notices within a minute that the machine of a client is gone.
+    "tcp_keepalives_idle": 30,
+    "tcp_keepalives_interval": 10,
+    "tcp_keepalives_count": 3,
+}
+_CLIENT_SETTINGS: Final = {
+    "connect_timeout": 10,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,
+    "application_name": "weft",
+}
+"""The defaults of parameters that the URL can also contain."""
+
+
+def _micros(instant: Any) -> Cast[int]:
+    return cast(extract("epoch", instant) * 1_000_000, BigInteger)
+
+
+SERVER_TIME: Final = _micros(func.clock_timestamp())
+"""The time of a PostgreSQL server in microseconds UTC, as an SQL expression."""
+SERVER_START: Final = _micros(func.pg_postmaster_start_time())
+"""The start of a PostgreSQL server in microseconds UTC, as an SQL expression."""
 
 
 def sqlite_engine(file: Path) -> Engine:
@@ -43,15 +89,61 @@ def sqlite_engine(file: Path) -> Engine:
 
 
 def postgresql_engine(url: str) -> Engine:
-    """Return an engine for a PostgreSQL database.  Each reading transaction sees one snapshot."""
-    engine = create_engine(url, isolation_level="REPEATABLE READ")
+    """Return an engine for the schema of a PostgreSQL database that ``url`` names.
+
+    Each reading transaction sees one snapshot.  A connection that the server has closed in the meantime is opened again
+    before its next use.  Raise CatalogError if the driver is not installed.
+    """
+    try:
+        import psycopg  # noqa: F401
+    except ImportError:
+        raise CatalogError(
+            "a catalog on PostgreSQL requires psycopg, which is not installed",
+            where=url,
+            hint="Run `pip install 'weft[postgres]'`.",
+        ) from None
+    schema = schema_of(url)
+    address = make_url(url).set(drivername="postgresql+psycopg").difference_update_query(["schema", "options"])
+    options = [str(make_url(url).query.get("options", "")), f"-c search_path={schema}"]
+    options += [f"-c {name}={value}" for name, value in _SERVER_SETTINGS.items()]
+    given = {name: value for name, value in _CLIENT_SETTINGS.items() if name not in address.query}
+    engine = create_engine(
+        address,
+        isolation_level="REPEATABLE READ",
+        pool_pre_ping=True,
+        connect_args={**given, "options": " ".join(options)},
+    )
+    writers = lock_key(f"the writers of {schema}")
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
         if connection.get_execution_options().get(WRITES, False):
-            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITERS_LOCK})")
+            connection.execute(select(func.pg_advisory_xact_lock(writers)))
 
     return engine
+
+
+def lock_key(name: str) -> int:
+    """Return the key of the PostgreSQL advisory lock with this name, a signed number of 64 bits."""
+    return int.from_bytes(hashlib.blake2b(f"weft: {name}".encode(), digest_size=8).digest(), "big", signed=True)
+
+
+def make_tables(connection: Connection, metadata: MetaData, schema: str | None) -> None:
+    """Create the tables, and for PostgreSQL a missing schema.  SQLite has no schemas (None)."""
+    if schema is not None:
+        if not inspect(connection).has_schema(schema):
+            connection.execute(CreateSchema(schema))
+        for index in (index for table in metadata.tables.values() for index in table.indexes):
+            index.dialect_options["postgresql"]["where"] = index.dialect_options["sqlite"]["where"]
+    metadata.create_all(connection)
+
+
+def server_time(engine: Engine) -> int:
+    """Return the time of a PostgreSQL server in microseconds UTC."""
+    with engine.connect() as connection:
+        alone = connection.execution_options(isolation_level="AUTOCOMMIT")
+        time: int = alone.execute(select(SERVER_TIME)).scalar_one()
+        return time
 
 
 def to_write(connection: Connection) -> Connection:
@@ -64,8 +156,12 @@ def to_write(connection: Connection) -> Connection:
 
 def upserted(connection: Connection, table: Table, key: Sequence[str], changed: Sequence[str]) -> Any:
     """Return a statement that inserts a row, or updates the columns ``changed`` if the ``key`` exists."""
-    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    statement = dialect.insert(table)
+    if connection.dialect.name == "postgresql":
+        from sqlalchemy.dialects import postgresql
+
+        statement: Any = postgresql.insert(table)
+    else:
+        statement = sqlite.insert(table)
     values = {name: statement.excluded[name] for name in changed}
     return statement.on_conflict_do_update(index_elements=list(key), set_=values)
 

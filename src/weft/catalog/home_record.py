@@ -11,12 +11,13 @@ from sqlalchemy import Connection, Engine, func, insert, inspect, select, update
 
 from weft.access import FOLDER_MODES, make_file, make_folder
 from weft.catalog import ddl, layout
+from weft.catalog.address import CatalogAddress
 from weft.catalog.database import catalog_errors
-from weft.catalog.dialects import postgresql_engine, sqlite_engine, to_write
-from weft.catalog.migrations import FIRST_FORMAT, migrate
+from weft.catalog.dialects import make_tables, postgresql_engine, server_time, sqlite_engine, to_write
+from weft.catalog.migrations import migrate
 from weft.catalog.records import Clock, HomeRecord, LeaseName
 from weft.configuration import configuration
-from weft.errors import CatalogError
+from weft.errors import CatalogError, Conflict, Refused
 from weft.instants import MIN_INSTANT
 
 
@@ -28,6 +29,7 @@ def read_home(connection: Connection) -> HomeRecord:
         format=row.format,
         clock=row.clock,
         created_at=row.created_at,
+        place=row.place,
         watermark=row.watermark,
         last_ts=row.last_ts,
         now=row.now,
@@ -51,27 +53,36 @@ def set_home(connection: Connection, **values: Any) -> None:
     connection.execute(update(ddl.home).values(**values))
 
 
-def open_database(home: Path, url: str | None, *, create: bool, clock: Clock, at: int) -> Engine:
+def open_database(address: CatalogAddress, *, create: bool, clock: Clock, at: int) -> Engine:
     """Open the database of a home.  With ``create``, create a missing database and missing folders.
 
-    ``clock`` applies only to a new home.  Raise CatalogError if the folder is not a home, if the home has a newer
-    format, or if the home has data but no catalog.
+    ``clock`` and ``at`` apply only to a new home.  Raise CatalogError if the folder is not a home, if this version of
+    Weft does not read its format, or if the home has data but no catalog.  Raise Conflict if the database is the
+    catalog of another folder.
     """
-    file = layout.catalog_file(home)
-    if url is None and (not file.exists() or file.stat().st_size == 0):
-        _refuse_orphan(home)
-        if not create:
-            raise CatalogError(
-                f"{home} is not a Weft home", hint="Create a home with `weft init`, or name another home with --home."
-            )
-    if create:
-        _make_folders(home, new=not file.exists())
-        if url is None:
+    file = layout.catalog_file(address.home)
+    if address.url is not None:
+        engine = postgresql_engine(address.url)
+    else:
+        if not file.exists() or file.stat().st_size == 0:
+            _refuse_orphan(address)
+            if not create:
+                raise CatalogError(
+                    f"{address.home} is not a Weft home",
+                    hint="Create a home with `weft init`, or name another home with --home.",
+                )
+        if create:
+            _make_folders(address.home)
             make_file(file)  # SQLite gives its log and journal the permissions of the file
-    engine = sqlite_engine(file) if url is None else postgresql_engine(url)
+        engine = sqlite_engine(file)
     try:
-        with catalog_errors(home):
-            _check_format(engine, home, create=create, clock=clock, at=at)
+        with catalog_errors(address):
+            _open_tables(engine, address, create=create, clock=clock, at=at)
+            if address.url is not None:
+                _take_place(engine, address)
+        if create and address.url is not None:
+            _make_folders(address.home)
+            address.note()
     except BaseException:
         engine.dispose()
         raise
@@ -81,9 +92,12 @@ def open_database(home: Path, url: str | None, *, create: bool, clock: Clock, at
 def delete_new_home(home: Path, *, folder_existed: bool) -> None:
     """Delete a home that a refused command has created.  Do nothing if the home contains more than an empty catalog.
 
-    If the folder existed before the home, the folder and its other files remain.
+    If the folder existed before the home, the folder and its other files remain.  A home with a catalog on a server
+    remains, because a person has chosen its catalog.
     """
     catalog = layout.catalog_file(home)
+    if not catalog.exists():
+        return
     own = {home / (catalog.name + suffix) for suffix in ("", "-wal", "-shm")}
     own.update(layout.holders_folder(home).glob("*"))
     folders = [layout.files_folder(home), layout.logs_folder(home), layout.holders_folder(home)]
@@ -100,46 +114,93 @@ def delete_new_home(home: Path, *, folder_existed: bool) -> None:
             folder.rmdir()
 
 
-def _check_format(engine: Engine, home: Path, *, create: bool, clock: Clock, at: int) -> None:
+def _open_tables(engine: Engine, address: CatalogAddress, *, create: bool, clock: Clock, at: int) -> None:
     with engine.connect() as connection:
         exists = inspect(connection).has_table(ddl.home.name)
     if not exists:
-        _refuse_orphan(home)
+        _refuse_orphan(address)
         if not create:
             raise CatalogError(
-                f"{home} is not a Weft home: its catalog is empty", hint="Create a home with `weft init`."
+                f"{address.home} is not a Weft home: its catalog is empty",
+                where=str(address),
+                hint="Create a home with `weft init`.",
             )
-        _make_database(engine, clock=clock, at=at)
+        _make_database(engine, address, clock=clock, at=at)
     with engine.connect() as connection:
         version = connection.execute(select(ddl.home.c.format)).scalar_one_or_none()
+    if _readable(version, address) < ddl.FORMAT:
+        with engine.connect() as plain, (connection := to_write(plain)).begin():
+            # Read the format again, because another process may have migrated the home in the meantime.
+            migrate(connection, connection.execute(select(ddl.home.c.format)).scalar_one())
+
+
+def _readable(version: Any, address: CatalogAddress) -> int:
+    """Return the format of a catalog.  Raise CatalogError if this version of Weft does not read the format."""
+    home = address.home
     if version is None:
         raise CatalogError(
-            f"the catalog of {home} is damaged: it has no home record",
-            hint="Restore a backup of the entire home.",
+            f"the catalog of {home} is damaged: it has no home record", hint="Restore a backup of the entire home."
         )
-    if not isinstance(version, int) or version < FIRST_FORMAT:
+    if not isinstance(version, int) or version < 1:
         raise CatalogError(
             f"the catalog of {home} is damaged: it gives its format as {version!r}, which no version of Weft writes",
             hint="Restore a backup of the entire home.",
+        )
+    if version < ddl.FIRST_FORMAT:
+        raise CatalogError(
+            f"the catalog of {home} has format {version}, which Weft had before its first release; this version reads "
+            f"the formats from {ddl.FIRST_FORMAT} on",
+            hint="Create a new home with `weft init`, and load its sources and install its queries again.",
         )
     if version > ddl.FORMAT:
         raise CatalogError(
             f"the home {home} has format {version}, but this version of Weft reads formats up to {ddl.FORMAT}",
             hint="Use the version of Weft that wrote the home, or a newer one.",
         )
-    if version < ddl.FORMAT:
-        with engine.connect() as plain, (connection := to_write(plain)).begin():
-            # Read the format again, because another process may have migrated the home in the meantime.
-            migrate(connection, connection.execute(select(ddl.home.c.format)).scalar_one())
+    return version
 
 
-def _make_database(engine: Engine, *, clock: Clock, at: int) -> None:
+def _take_place(engine: Engine, address: CatalogAddress) -> None:
+    """Record the folder of a home whose catalog is on a server.
+
+    A home may be moved.  Raise Conflict if the folder with this catalog still exists elsewhere, and if the folder does
+    not yet name the catalog: each of two folders would lack the data of the other.
+    """
+    here = os.path.realpath(address.home)
+    with engine.connect() as connection:
+        place = connection.execute(select(ddl.home.c.place)).scalar_one()
+    if place == here:
+        return
+    if not address.is_noted or _is_home_of(Path(place), address):
+        raise Conflict(
+            f"{address} is already the catalog of the home {place}",
+            where=str(address.home),
+            hint="Name another schema, such as ?schema=orders at the end of the URL: each home needs its own.",
+        )
+    with engine.connect() as plain, (connection := to_write(plain)).begin():
+        set_home(connection, place=here)
+
+
+def _is_home_of(folder: Path, address: CatalogAddress) -> bool:
+    """Return whether another folder of this machine uses the catalog, or may use it."""
+    if not folder.exists() or folder.samefile(address.home):
+        return False
+    try:
+        return configuration(folder).catalog_url == address.url
+    except Refused:
+        return True
+
+
+def _make_database(engine: Engine, address: CatalogAddress, *, clock: Clock, at: int) -> None:
+    """The clock of a database server replaces ``at``, the time of this machine."""
+    if address.url is not None:
+        at = server_time(engine)
     with engine.connect() as plain:
         connection = to_write(plain)
         with connection.begin():
             if inspect(connection).has_table(ddl.home.name):  # another process created it meanwhile
                 return
-            ddl.metadata.create_all(connection)
+            make_tables(connection, ddl.metadata, address.schema)
             connection.execute(
                 insert(ddl.home).values(
                     only=1,
@@ -147,6 +208,7 @@ def _make_database(engine: Engine, *, clock: Clock, at: int) -> None:
                     format=ddl.FORMAT,
                     clock=clock,
                     created_at=at,
+                    place=None if address.url is None else os.path.realpath(address.home),
                     watermark=MIN_INSTANT,
                     last_ts=MIN_INSTANT,
                     t0=at if clock == "wall" else None,
@@ -155,7 +217,8 @@ def _make_database(engine: Engine, *, clock: Clock, at: int) -> None:
             connection.execute(insert(ddl.leases), [{"name": name, "token": 0} for name in get_args(LeaseName)])
 
 
-def _make_folders(home: Path, *, new: bool) -> None:
+def _make_folders(home: Path) -> None:
+    new = not layout.logs_folder(home).exists()
     try:
         access = configuration(home).home_access if new else "umask"
         home.mkdir(0o777 if access == "umask" else 0o700, parents=True, exist_ok=True)
@@ -169,9 +232,13 @@ def _make_folders(home: Path, *, new: bool) -> None:
         ) from error
 
 
-def _refuse_orphan(home: Path) -> None:
-    if layout.has_data(home):
+def _refuse_orphan(address: CatalogAddress) -> None:
+    if layout.has_data(address.home):
         raise CatalogError(
-            f"the catalog of {home} is missing, but the data exists",
-            hint="Restore catalog.sqlite from the same backup as the data, or create a new home in another folder.",
+            f"the catalog of {address.home} is missing, but the data exists",
+            where=str(address),
+            hint=(
+                "Restore the catalog from the same backup as the data (on PostgreSQL, also its URL in weft.toml), or "
+                "create a new home in another folder."
+            ),
         )

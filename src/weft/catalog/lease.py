@@ -2,22 +2,23 @@
 
 Because the leases are separate, a stalled channel stops deliveries but not writes.  The token of a lease increases with
 each acquisition, and every writing transaction checks the token.  A suspended writer that has lost its lease can
-therefore change nothing.  Leases use the wall clock.
+therefore change nothing.  Leases use the wall clock, which is the clock of the server if the catalog is on PostgreSQL.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Final
+from dataclasses import asdict
+from typing import Any, Final
 
-from sqlalchemy import select, update
+from sqlalchemy import Row, select, update
 
 from weft.catalog import ddl
 from weft.catalog.database import Database, require_held
 from weft.catalog.liveness import shown, this_process
 from weft.catalog.records import Lease, LeaseName
-from weft.errors import CatalogError, LeaseBusy
+from weft.errors import CatalogUnreachable, LeaseBusy
 from weft.interruption import stop_here
 
 LEASE_TTL_US: Final = 10 * 60 * 1_000_000
@@ -40,36 +41,32 @@ class Leases:
         Raise LeaseBusy if another thread or process holds an unexpired lease.  Ignore the lease of a dead process.
         Also ignore a lease that this process has released if the catalog could not record the release.
         """
-        liveness = self._database.liveness
+        self._database.announce(holder)
+        lease: Lease | None = None
         try:
-            liveness.announce(holder)
-        except OSError as error:
-            raise CatalogError(
-                f"the home cannot be written to: {error.strerror}",
-                where=str(error.filename or self._database.home),
-                hint="Check that the folder exists and is writable.",
-            ) from error
-        with self._database.changing() as connection:
-            held = connection.execute(select(ddl.leases).where(self._own)).one()
-            free = held.holder is None or (self._name, held.token) in liveness.given_back
-            if not free and held.expires_at > at and not liveness.is_gone(held.holder):
-                raise LeaseBusy(
-                    f"another process is writing to this home: {held.purpose} ({shown(held.holder)})",
-                    hint="Wait until the other process has ended. If it is dead, its lease expires by itself.",
-                )
-            lease = Lease(self._name, held.token + 1, purpose, holder, at, at + ttl_us)
-            connection.execute(
-                update(ddl.leases)
-                .where(self._own)
-                .values(
-                    token=lease.token,
-                    purpose=purpose,
-                    holder=holder,
-                    acquired_at=at,
-                    expires_at=lease.expires_at,
-                )
-            )
-            return lease
+            with self._database.changing() as connection:
+                held = connection.execute(select(ddl.leases).where(self._own)).one()
+                if not self._is_free(held, at):
+                    raise LeaseBusy(
+                        f"another process is writing to this home: {held.purpose} ({shown(held.holder)})",
+                        hint="Wait until the other process has ended. If it is dead, its lease expires by itself.",
+                    )
+                lease = Lease(self._name, held.token + 1, purpose, holder, at, at + ttl_us)
+                self._database.given_back.discard(lease.key)
+                values = {name: value for name, value in asdict(lease).items() if name != "name"}
+                connection.execute(update(ddl.leases).where(self._own).values(values))
+        except CatalogUnreachable:
+            if lease is not None:  # the catalog may have recorded the lease, although its reply is lost
+                self._database.given_back.add(lease.key)
+            raise
+        return lease
+
+    def _is_free(self, held: Row[Any], at: int) -> bool:
+        if held.holder is None or held.expires_at <= at:
+            return True
+        if (self._name, held.token, held.holder) in self._database.given_back:
+            return True
+        return self._database.is_gone(held.holder, held.expires_at - LEASE_TTL_US)
 
     def acquire_within(self, wait_us: int, purpose: str, clock: Callable[[], int]) -> Lease:
         """Acquire the lease for this process.  Raise LeaseBusy if the lease is not free within ``wait_us``."""
@@ -85,6 +82,7 @@ class Leases:
 
     def renew(self, lease: Lease, at: int, ttl_us: int = LEASE_TTL_US) -> None:
         """Extend the lease to ``at + ttl_us``.  Raise LeaseLost if another writer has taken the lease."""
+        self._database.announce(lease.holder)
         with self._database.changing() as connection:
             require_held(connection, lease)
             connection.execute(update(ddl.leases).where(self._own).values(expires_at=at + ttl_us))
@@ -96,15 +94,15 @@ class Leases:
         release, this process can acquire the lease again.  Other processes must wait until the lease expires or this
         process ends.
         """
-        given_back = self._database.liveness.given_back
-        given_back.add((lease.name, lease.token))
+        given_back = self._database.given_back
+        given_back.add(lease.key)
         with self._database.changing() as connection:
             connection.execute(
                 update(ddl.leases)
                 .where(self._own, ddl.leases.c.token == lease.token)
                 .values(purpose=None, holder=None, acquired_at=None, expires_at=None)
             )
-        given_back.discard((lease.name, lease.token))
+        given_back.discard(lease.key)
 
     def check(self, lease: Lease) -> None:
         """Raise LeaseLost if ``lease`` is lost."""

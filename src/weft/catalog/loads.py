@@ -142,7 +142,7 @@ class Loads:
 
     def activate(self, load_id: int, at: int, *, hold: bool = False) -> None:
         """Record that this process works on the load.  With ``hold``, the watermark waits until the load is done."""
-        self._database.liveness.announce(this_process())
+        self._database.announce(this_process())
         with self._database.changing_under_lease() as connection:
             values = {"holder": this_process(), "expires_at": at + ACTIVE_TTL_US}
             floor = effective_watermark(connection) if hold else None
@@ -171,7 +171,11 @@ class Loads:
         active = ddl.active_loads
         with self._database.reading() as connection:
             rows = connection.execute(select(active.c.load_id, active.c.holder, active.c.expires_at)).all()
-        dead = [row for row in rows if row.expires_at <= at or self._database.liveness.is_gone(row.holder)]
+        dead = [
+            row
+            for row in rows
+            if row.expires_at <= at or self._database.is_gone(row.holder, row.expires_at - ACTIVE_TTL_US)
+        ]
         if dead:
             with self._database.changing_under_lease() as connection:
                 for row in dead:

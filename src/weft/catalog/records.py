@@ -44,12 +44,15 @@ class HomeRecord:
     ``t0`` is the beginning of time, at which constant rows start.  With a wall clock, ``t0`` is the creation time of
     the home.  With a replay clock, ``t0`` is the instant of the first tick.  Loading a row before the first tick sets
     ``t0`` to the ``ts`` of the row if ``t0`` is later or None.
+
+    ``place`` is the folder of a home whose catalog is on a server, or None.
     """
 
     home_id: str
     format: int
     clock: Clock
     created_at: int
+    place: str | None
     watermark: int
     last_ts: int
     now: int | None
@@ -172,6 +175,11 @@ class Lease:
     holder: str
     acquired_at: int
     expires_at: int
+
+    @property
+    def key(self) -> tuple[LeaseName, int, str]:
+        """What distinguishes the lease from all others.  The token alone does not, if an acquisition failed."""
+        return self.name, self.token, self.holder
 
 
 @dataclass(frozen=True)

@@ -31,9 +31,15 @@ class ClockName(str, Enum):
 
 def add_to(app: typer.Typer) -> None:
     """Register the commands with ``app``."""
-    app.command(epilog=example("weft init", "weft init history --clock replay"))(init)
+    app.command(
+        epilog=example(
+            "weft init",
+            "weft init history --clock replay",
+            "weft init shop --catalog postgresql://anna@db.example/weft",
+        )
+    )(init)
     app.command(epilog=example("weft config", "weft config --json"))(config)
-    app.command(epilog=example("weft prepare"))(prepare)
+    app.command(epilog=example("weft prepare", "weft prepare --s3"))(prepare)
     app.command(epilog=example("weft doctor"))(doctor)
 
 
@@ -47,6 +53,13 @@ def init(
             help="wall: the present time (the default); replay: `weft tick --now` sets the time, to replay a history."
         ),
     ] = None,
+    catalog: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="The PostgreSQL database for the catalog: postgresql://USER@HOST/DB (default: a file in the home).",
+        ),
+    ] = None,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -55,12 +68,15 @@ def init(
 
     folder_of_home = home_folder(_chosen_folder(folder, home))
     before = _mode(folder_of_home)
-    with Weft.open(folder_of_home, clock=None if clock is None else clock.value, create=True) as weft:
-        record = weft.catalog.home()
+    with Weft.open(folder_of_home, clock=None if clock is None else clock.value, create=True, catalog=catalog) as weft:
+        record, address = weft.catalog.home(), weft.catalog.address
         if json:
-            print_json({"home": str(folder_of_home), "clock": record.clock, "id": record.home_id})
+            found = {"home": str(folder_of_home), "clock": record.clock, "id": record.home_id, "catalog": str(address)}
+            print_json(found)
             return
         echo(f"{folder_of_home} is a home with the {record.clock} clock.")
+        if address.url is not None:
+            echo(f"Its catalog is the schema {address.schema} of {address}.")
         after = _mode(folder_of_home)
         if before is not None and after != before:
             echo(f"The permissions of the folder were {before:03o} and are now {after:03o} (setting home.access).")
@@ -110,6 +126,7 @@ def config(home: HomeOption = None, json: JsonOption = False) -> None:
 
 
 def _in_effect(home: Path, settings: Sequence[Setting]) -> list[Setting]:
+    from weft.catalog import layout
     from weft.configuration import configuration
     from weft.delivery.registry import delta_root, files_root
     from weft.runtime.java import cache_folder
@@ -117,6 +134,7 @@ def _in_effect(home: Path, settings: Sequence[Setting]) -> list[Setting]:
 
     chosen = configuration(home)
     computed = {
+        "catalog.url": layout.catalog_file(home),
         "cache": cache_folder(),
         "files.root": files_root(home),
         "delta.root": delta_root(home),
@@ -146,17 +164,29 @@ def as_text(value: object) -> str:
     )
 
 
-def prepare(json: JsonOption = False) -> None:
-    """Download Delta's jars and make an archive of Java classes, once after an install, so that Spark starts faster."""
+def prepare(
+    s3: Annotated[
+        bool, typer.Option("--s3", help="Also download the jars with which Spark reads and writes S3.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Make an archive of Java classes, once after an installation, so that Spark starts faster."""
     from weft.demo.rehearsal import rehearse
     from weft.runtime.archiving import make_archive, wanted_archive
+    from weft.runtime.jars import S3_JARS, fetch_jars
 
+    jars: Sequence[Path] = ()
+    if s3:
+        with working("downloading the jars for S3"):
+            jars = fetch_jars(S3_JARS)
+        if not json:
+            echo(f"The {len(jars)} jars for S3 are in {jars[0].parent}.")
     with working("creating the class-data archive (one or two minutes; other commands work meanwhile)"):
         outcome = make_archive(rehearse)
     archive = wanted_archive()
     file = None if archive is None else str(archive.file)
     if json:
-        print_json({"outcome": outcome, "archive": file})
+        print_json({"outcome": outcome, "archive": file, "jars": [str(jar) for jar in jars]})
         return
     messages = {
         "made": f"Created {file}.",

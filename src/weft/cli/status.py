@@ -46,6 +46,7 @@ def status(
         echo(f"lag         {lag}")
         channels = f"{health.due:,} due, {health.failed:,} failed, {health.parked:,} parked, {health.muted:,} muted"
         echo(f"deliveries  {channels}")
+        echo(f"catalog     {plain(health.catalog)}")
         echo(f"server      {plain(server)}")
         echo(f"free disk   {size(health.free_bytes)}")
         if health.purged_until is not None:
@@ -77,6 +78,7 @@ def _as_json(health: Health, server: str, problems: list[str]) -> dict[str, Any]
         else {"tick": tick.tick_id, "t": iso(tick.t), "state": tick.state, "committed_at": iso(tick.committed_at)},
         "lag_seconds": None if health.lag_us is None else health.lag_us / 1_000_000,
         "deliveries": {"due": health.due, "failed": health.failed, "parked": health.parked, "muted": health.muted},
+        "catalog": health.catalog,
         "server": server,
         "free_bytes": health.free_bytes,
         "purged_until": iso(health.purged_until),

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from weft.access import Access
+from weft.configuration.postgres_uri import why_no_catalog
 from weft.errors import Refused, WeftError
 from weft.instants import parse_interval
 
@@ -43,6 +44,12 @@ def _memory(text: str) -> str:
 def _address(text: str) -> str:
     if re.fullmatch(r"[^@\s<>,;]+@[^@\s<>,;]+", text) is None:
         raise ValueError("it is not an address such as ann@example.com")
+    return text
+
+
+def _https(text: str) -> str:
+    if re.fullmatch(r"https://[^\s/]\S*", text) is None:
+        raise ValueError("it should be an address that begins with https://")
     return text
 
 
@@ -100,16 +107,25 @@ def _secret(text: str) -> str:
     return text
 
 
+def _catalog(url: str) -> str:
+    wrong = why_no_catalog(url)
+    if wrong is not None:
+        raise ValueError(wrong)
+    return url
+
+
 def _one_or_more(value: Any) -> Any:
     return (value,) if isinstance(value, str) else value
 
 
 Memory = Annotated[str, AfterValidator(_memory)]
 Address = Annotated[str, AfterValidator(_address)]
+Https = Annotated[str, AfterValidator(_https)]
 Length = Annotated[str, AfterValidator(_length)]
 Retention = Annotated[str, AfterValidator(_retention)]
 Secret = Annotated[str, AfterValidator(_secret)]
 Zone = Annotated[str, AfterValidator(_zone)]
+CatalogUrl = Annotated[str, AfterValidator(_catalog)]
 Texts = Annotated[tuple[str, ...], BeforeValidator(_one_or_more)]
 Whole = Annotated[int, BeforeValidator(_no_bool)]
 Number = Annotated[float, BeforeValidator(_no_bool)]
@@ -134,14 +150,15 @@ class Configuration(BaseModel):
         default="owner",
         description="who may read and write a home: owner, group (of its folder) or umask (whoever the umask allows)",
     )
+    catalog_url: Annotated[CatalogUrl | None, Place("catalog.url")] = Field(
+        default=None,
+        description="the PostgreSQL database that holds the catalog; by default the home's file catalog.sqlite does",
+    )
     cache: Annotated[Path | None, Place(None, "WEFT_CACHE")] = Field(
         default=None, description="the folder for files that Weft can create again"
     )
-    jars: Annotated[Path | None, Place(None, "WEFT_JARS")] = Field(
-        default=None, description="a folder with Delta's jars"
-    )
-    ivysettings: Annotated[str | None, Place(None, "WEFT_IVYSETTINGS")] = Field(
-        default=None, description="an Ivy settings file"
+    maven: Annotated[Https | None, Place(None, "WEFT_MAVEN")] = Field(
+        default=None, description="the HTTPS address of a Maven repository instead of Maven Central"
     )
     class_archive: Annotated[Literal["auto", "off"], Place(None, "WEFT_CLASS_ARCHIVE")] = Field(
         default="auto", description="whether Weft uses a class-data archive and creates it automatically: auto or off"

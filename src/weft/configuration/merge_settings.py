@@ -12,6 +12,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from weft.configuration.fields import FILE, PLACES, Configuration, Place, User, description
+from weft.configuration.postgres_uri import without_password
 from weft.configuration.spark_names import secret, suggestion_for, why_invalid, why_refused
 from weft.configuration.toml_file import Written, read_toml
 from weft.errors import Refused
@@ -225,7 +226,7 @@ def _refusal(read: _Read, error: ValidationError) -> Refused:
     path = next(location[:length] for length in range(len(location), 0, -1) if location[:length] in read.places)
     name, where = read.places[path]
     place = PLACES.get(path[0], Place(None))
-    value = "invalid" if place.secret else repr(first["input"])
+    value = "invalid" if place.secret else without_password(repr(first["input"]))
     reason = _reason(first)
     suggestion = _suggestion(first)
     undo = (

@@ -12,16 +12,17 @@ from typing import Final
 
 _SAME: Final = "a query must mean the same at every tick, and Weft's own evaluation depends on this setting"
 _TEXT: Final = "a query is untrusted text"
+_JARS: Final = "Weft starts Spark with a fixed set of jars"
 _OWN: Final = {
     "spark.master": "set master in [spark] instead",
     "spark.driver.memory": "set memory in [spark] instead",
     "spark.driver.extraJavaOptions": "Weft sets Java's time zone, encoding and behaviour when out of memory",
     "spark.app.name": "Weft finds its JVM by this name",
-    "spark.jars": "Weft starts Spark with the matching jars of Delta",
-    "spark.jars.packages": "Weft starts Spark with the matching jars of Delta",
-    "spark.driver.extraClassPath": "Weft starts Spark with the matching jars of Delta",
-    "spark.sql.extensions": "Weft sets Delta's extension, and other extensions change the meaning of SQL",
-    "spark.sql.catalog.spark_catalog": "Weft stores its tables with Delta",
+    "spark.jars": _JARS,
+    "spark.jars.packages": _JARS,
+    "spark.driver.extraClassPath": _JARS,
+    "spark.sql.extensions": "extensions change the meaning of SQL",
+    "spark.sql.catalog.spark_catalog": "Weft has a catalog of its own",
     "spark.sql.catalogImplementation": "Weft has a catalog of its own",
     "spark.sql.warehouse.dir": "Weft has a catalog of its own",
     "spark.sql.session.timeZone": "instants are UTC; a person's zone is [users.NAME] zone",
@@ -30,7 +31,7 @@ _OWN: Final = {
     "spark.sql.caseSensitive": _SAME,
     "spark.sql.storeAssignmentPolicy": _SAME,
     "spark.sql.mapKeyDedupPolicy": _SAME,
-    "spark.sql.defaultCatalog": "Weft stores its tables with Delta",
+    "spark.sql.defaultCatalog": "Weft has a catalog of its own",
     "spark.sql.runSQLOnFiles": _TEXT,
     "spark.sql.variable.substitute": _TEXT,
     "spark.sql.optimizer.excludedRules": "Weft changes it within a tick",
@@ -40,8 +41,6 @@ _OWN: Final = {
     "spark.sql.autoBroadcastJoinThreshold": "Weft changes it within a tick",
     "spark.sql.maxSinglePartitionBytes": "Weft changes it within a tick",
     "spark.sql.parquet.outputTimestampType": "instants are microseconds",
-    "spark.databricks.delta.snapshotPartitions": "Weft's ticks are tuned for it",
-    "spark.databricks.delta.commitStats.collect": "Weft's ticks are tuned for it",
 }
 _OWN_BELOW: Final = {
     "spark.sql.legacy.": _SAME,
@@ -53,7 +52,6 @@ _OWN_BELOW: Final = {
     "spark.sql.parquet.datetimeRebase": "instants are microseconds",
     "spark.sql.ansi.": _SAME,
     "spark.submit.": "Weft starts Spark itself",
-    "spark.databricks.delta.retentionDurationCheck.": "files that somebody still reads must stay",
 }
 _SWITCH: Final = ("true", "false")
 ADJUSTABLE: Final[dict[str, int | tuple[str, ...] | None]] = {

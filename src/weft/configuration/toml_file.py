@@ -1,7 +1,9 @@
-"""Read ``weft.toml`` as keys and values with their line numbers."""
+"""Read ``weft.toml`` as keys and values with their line numbers, and add a key to the file."""
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -9,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from weft.access import make_file
 from weft.errors import Refused
 
 
@@ -23,14 +26,7 @@ class Written:
 
 def read_toml(file: Path) -> list[Written]:
     """Return the keys in file order, or an empty list without a file. Raise Refused if the file cannot be read."""
-    try:
-        text = file.read_bytes().decode("utf-8-sig")
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise Refused(f"the settings cannot be read: {error.strerror}", where=str(file)) from None
-    except UnicodeDecodeError:
-        raise Refused("the settings are not UTF-8 text", where=str(file), hint="Save the file as UTF-8.") from None
+    text = _text(file)
     try:
         tree = _loads(text)
     except ValueError as error:
@@ -41,6 +37,46 @@ def read_toml(file: Path) -> list[Written]:
         ) from None
     places = _lines(text)
     return [Written(path, value, _where(file, path, places)) for path, value in _flat(tree, ())]
+
+
+def add_key(file: Path, key: str, value: str) -> None:
+    """Write a new key with a string value as the first line of the file, so that the line belongs to no section.
+
+    Create the file if it does not exist. Raise Refused if the file cannot be read or written, or if it has a section
+    that excludes the line.
+    """
+    text = _text(file)
+    line = f"{key} = {json.dumps(value, ensure_ascii=False)}\n"
+    new = f"{line}\n{text}" if text else line
+    try:
+        _loads(new)
+    except ValueError:
+        raise Refused(
+            f"{key} cannot be added to the settings",
+            where=str(file),
+            hint=f"Add it yourself, below [{key.partition('.')[0]}]: {line.partition('.')[2].strip()}",
+        ) from None
+    real = Path(os.path.realpath(file))
+    draft = real.with_name(f"{real.name}.new")
+    try:
+        make_file(draft)
+        draft.write_text(new, encoding="utf-8")
+        if real.exists():
+            draft.chmod(real.stat().st_mode)
+        os.replace(draft, real)
+    except OSError as error:
+        raise Refused(f"the settings cannot be written: {error.strerror}", where=str(file)) from None
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise Refused(f"the settings cannot be read: {error.strerror}", where=str(file)) from None
+    except UnicodeDecodeError:
+        raise Refused("the settings are not UTF-8 text", where=str(file), hint="Save the file as UTF-8.") from None
 
 
 def _loads(text: str) -> dict[str, Any]:

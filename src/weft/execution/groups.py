@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from weft.algebra.event import Event
-from weft.algebra.relation import needs_definition
 from weft.algebra.scalar import Literal, Scalar, shifted
 from weft.algebra.schema import TIMESTAMP, TableSchema
 from weft.algebra.traverse import mentioned, params
@@ -22,7 +21,6 @@ from weft.instants import MIN_INSTANT
 from weft.planning.form import StoredForm, restored_parameter, restored_plan, stored_form
 from weft.planning.plan import BEGINNING, Branch, Plan, for_many, for_one, parameter_table
 from weft.planning.synopsis_plan import SynopsisPlan, is_synopsis, restored_synopsis
-from weft.planning.warnings import REPLACE_WITH_DEFINITION, reads_periods
 
 Shape: TypeAlias = "Plan | SynopsisPlan"
 """The plan of a query, either for Spark or for a synopsis."""
@@ -64,9 +62,6 @@ def shape_of(record: PlanRecord, tables: Mapping[str, TableSchema]) -> Shape:
         return known  # results are not part of the key: many come and go, and another home has others
     restore = restored_synopsis if is_synopsis(record.body) else restored_plan
     shape = restore(record.body, record.signature, tables.values())
-    periods = [table.name for table in shape.tables if needs_definition(table)]
-    if periods:
-        raise PlanMismatch(reads_periods(periods), hint=REPLACE_WITH_DEFINITION)
     _compiled[key] = shape
     return shape
 

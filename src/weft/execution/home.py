@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 LEASE_WAIT_US: Final = 60 * 1_000_000
 """The longest time that an operation waits for another writer, in microseconds."""
-_RENEW_SECONDS: Final = 60.0
+_RENEW_SECONDS: Final = 15.0
 
 
 @dataclass
@@ -34,18 +34,7 @@ class OpenHome:
         """Return this home's Spark session. The first call in a process takes 5 to 15 seconds. Raise ExecutionError."""
         from weft.runtime.session import spark_session
 
-        return spark_session(self.folder, kafka=self._follows_topics)
-
-    def kafka_session(self) -> SparkSession:
-        """Return this home's Spark session. Raise ExecutionError if Spark was started without the Kafka connector."""
-        from weft.runtime.session import require_connector, spark_session
-
-        session = spark_session(self.folder, kafka=lambda: True)
-        require_connector()
-        return session
-
-    def _follows_topics(self) -> bool:
-        return any("topic" in source.options for source in self.catalog.sources.all())
+        return spark_session(self.folder)
 
     def schemas(self, *texts: str) -> Mapping[str, TableSchema]:
         """Return the schemas of the home's tables, and of the query results that ``texts`` mention.
@@ -110,7 +99,11 @@ class OpenHome:
 
 @contextmanager
 def renewing_lease(writer: Writer, clock: Callable[[], int]) -> Iterator[None]:
-    """Renew the lease every minute while the block runs, because a tick may last longer than a lease."""
+    """Renew the lease every 15 seconds while the block runs.
+
+    A tick may last longer than a lease. A restart of the catalog's server also makes a living holder look dead
+    (``catalog.liveness``), until it renews its lease.
+    """
     over = threading.Event()
 
     def renew() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
@@ -18,12 +18,8 @@ from typing import Any, Final, TypeAlias
 from weft.algebra.scalar import Literal
 from weft.algebra.schema import INTEGRAL, DataType, TableSchema
 from weft.algebra.stored import TableKey, restored, stored
-from weft.derivation.canonical import canonical
-from weft.derivation.lift import bind_params, lift
-from weft.derivation.normalize import normalize
 from weft.errors import DerivationError, PlanMismatch
 from weft.planning.plan import Plan
-from weft.sql.lower import bind
 
 FORMAT: Final = 1
 JsonValue: TypeAlias = "str | int | float | bool | list[str | int] | None"
@@ -47,19 +43,6 @@ def stored_form(plan: Plan) -> StoredForm:
     """Return the serialized plan, with the constants and names of the query."""
     body = _body(plan)
     return StoredForm(_signature(body), body, tuple(map(stored_parameter, plan.values)), plan.names)
-
-
-def form_of_text(
-    text: str, parameters: Iterable[tuple[str, JsonValue]], tables: Mapping[str, TableSchema], *, from_now: bool
-) -> StoredForm:
-    """Return the serialized plan of ``text``, with ``parameters`` in place of the constants.
-
-    The parameters are in the order of the constants in the text.  Raise SqlError if the text no longer compiles.
-    """
-    shape = lift(normalize(bind(text, tables))).query
-    constants = {f"p{n}": restored_parameter(*each) for n, each in enumerate(parameters, 1)}
-    lifted = lift(canonical(bind_params(shape, constants)))
-    return stored_form(Plan(lifted.query, lifted.values, from_now))
 
 
 def _body(plan: Plan) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
 from weft.algebra.relation import NotExists, Plain, Relation, Scan, Source, ViewSchema, condition, conjuncts, sources
 from weft.algebra.scalar import call
@@ -174,20 +174,6 @@ def _awaited(table: str) -> Note:
     reason = f"the instant at which a row of {table} becomes due is not a TIMESTAMP column plus a constant"
     line = f"{whole}: the instant at which a row becomes due is not a TIMESTAMP column plus a constant"
     return Note("warning", f"{reason}. No range of a column therefore selects the due rows, and {whole}", line)
-
-
-REPLACE_WITH_DEFINITION: Final = (
-    'Install the same text again, with the definition of the view: weft install NAME "SELECT …" --replace'
-)
-
-
-def reads_periods(names: Sequence[str]) -> str:
-    """Return the reason why Weft does not run a stored plan that reads stored periods of the views ``names``."""
-    views = f"the view {names[0]}" if len(names) == 1 else f"the views {', '.join(names)}"
-    return (
-        f"the query reads the stored periods of {views}, whose definition has NOW(), a period function or a "
-        "moving window, so the answers may depend on the times of the ticks"
-    )
 
 
 def view_notes(plan: Plan) -> Iterator[Note]:

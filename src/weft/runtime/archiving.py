@@ -17,7 +17,6 @@ from typing import Final, Literal, TypeAlias
 from weft.configuration import configuration
 from weft.errors import ExecutionError
 from weft.runtime.class_archive import ClassArchive, class_archive, recording
-from weft.runtime.jars import find_jars, present_jars
 from weft.runtime.java import Java, find_java
 from weft.runtime.launch import class_path, jvm_options
 from weft.runtime.session import stop_session
@@ -37,13 +36,13 @@ cluster and needs no archive.
 def wanted_archive(home: Path | None = None) -> ClassArchive | None:
     """Return the archive for commands that start Spark with the settings of ``home``.
 
-    The result is None on a cluster, and before the download of Delta's jars. Raise ExecutionError if no Java is found.
+    The result is None on a cluster. Raise ExecutionError if no Java is found.
     """
     chosen = configuration(home)
-    jars, master = present_jars(), chosen.spark_master or local_master()
-    if not jars or not in_one_process(master):
+    master = chosen.spark_master or local_master()
+    if not in_one_process(master):
         return None
-    return class_archive(find_java(), class_path(jars), jvm_options(settings(master, jars, chosen)))
+    return class_archive(find_java(), class_path(), jvm_options(settings(master, chosen)))
 
 
 def make_archive(rehearse: Callable[[], None]) -> Outcome:
@@ -51,8 +50,6 @@ def make_archive(rehearse: Callable[[], None]) -> Outcome:
 
     If the creation fails, write the reason to a file next to the archive and raise ExecutionError.
     """
-    java = find_java()
-    find_jars(java)
     archive = wanted_archive()
     if archive is None:
         return "cluster"
@@ -64,7 +61,7 @@ def make_archive(rehearse: Callable[[], None]) -> Outcome:
             return "there"
         _clear(archive.file.parent)
         try:
-            _make(java, archive, rehearse)
+            _make(find_java(), archive, rehearse)
         except (ExecutionError, OSError, subprocess.SubprocessError) as problem:
             archive.failure.write_text(f"{problem}\n")
             raise

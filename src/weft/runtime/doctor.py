@@ -1,4 +1,4 @@
-"""Check whether Weft can run on this machine: Python, Java, the versions of Spark and Delta, the jars, and the home.
+"""Check whether Weft can run on this machine: Python, Java, the version of Spark, and the home.
 
 The module does not start Spark. Each check gives one line. If a check fails, the line names the remedy.
 """
@@ -19,10 +19,10 @@ from weft.catalog import layout, open_catalog
 from weft.catalog.records import QueryRecord
 from weft.catalog.subscriptions import Subscription
 from weft.configuration import FILE, Configuration, configuration
-from weft.errors import Refused, WeftError
+from weft.errors import CatalogUnreachable, Refused, WeftError
 from weft.printable import Brief, counted
 from weft.runtime.archiving import wanted_archive
-from weft.runtime.jars import DELTA_VERSION, SPARK_VERSION, check_pair, jar_folder, present_jars
+from weft.runtime.jars import check_spark_version
 from weft.runtime.java import find_java
 from weft.storage.verify import verify
 from weft.store import LEAST_FREE, free_bytes
@@ -55,12 +55,11 @@ def examine(home: Path | None, at: int, channels: Callable[[Path], object] | Non
     yield _python()
     yield _guarded("settings", lambda: _settings(home, channels))
     yield _guarded("java", _java)
-    yield _guarded("spark and delta", _pair)
-    yield _guarded("jars", _jars)
+    yield _guarded("spark", lambda: f"pyspark {check_spark_version()}")
     yield _guarded("class archive", lambda: _class_archive(home))
     if home is not None:
         yield _disk(home)
-        if (home / "catalog.sqlite").exists():
+        if layout.logs_folder(home).exists():
             yield _guarded("access", lambda: _access(home))
         yield from _home(home, at)
 
@@ -101,24 +100,12 @@ def _java() -> str:
     return f"Java {java.release}, {java.origin}"
 
 
-def _pair() -> str:
-    check_pair()
-    return f"pyspark {SPARK_VERSION} with delta-spark {DELTA_VERSION}"
-
-
-def _jars() -> str:
-    jars = present_jars()
-    if jars:
-        return f"{len(jars)} in {jar_folder()}"
-    return f"not downloaded yet; the first start of Spark downloads them into {jar_folder()}"
-
-
 def _class_archive(home: Path | None) -> str:
     if configuration().class_archive == "off":
         return "not used: WEFT_CLASS_ARCHIVE is off"
     archive = wanted_archive(home)
     if archive is None:
-        return "none: it needs Delta's jars and Spark on this machine"
+        return "none: Spark runs on a cluster"
     if archive.there():
         return f"{archive.file.stat().st_size / 1000000.0:.0f} MB, {archive.file}"
     if archive.failure.exists():
@@ -178,15 +165,19 @@ def _own_files(home: Path, chosen: Configuration) -> Iterator[Path]:
 
 
 def _home(home: Path, at: int) -> Iterator[Check]:
-    if not (home / "catalog.sqlite").exists() and not _occupied(home):
+    if not _occupied(home):
         yield Check("home", True, f"{home} does not exist yet; `weft init` or the first load creates it")
         return
     try:
         catalog = open_catalog(home, at=at)
+    except CatalogUnreachable as problem:
+        yield Check("catalog", False, f"{problem.where}: {problem.message}", _one_line(problem.hint))
+        return
     except WeftError as problem:
         yield Check("home", False, problem.message, _one_line(problem.hint))
         return
     try:
+        yield Check("catalog", True, f"{catalog.address}, format {catalog.home().format}")
         findings = verify(catalog)
         tables = len(catalog.tables.known())
         subscribed = catalog.subscriptions.of_live_queries()

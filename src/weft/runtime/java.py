@@ -7,13 +7,11 @@ The script drops the option for this module (design, section 7).
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import os
 import re
 import shlex
 import shutil
-import ssl
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -33,19 +31,6 @@ Since release 24, the JDK has no ``Subject.getSubject``, and Spark does not star
 """
 
 _MISSING_MODULE_FLAG: Final = "--add-modules=jdk.incubator.vector"
-_STOREPASS: Final = "changeit"
-"""The default password of Java's public list of certificate authorities, which is not a secret."""
-
-_SYSTEM_STORES: Final = (
-    "/etc/ssl/certs/java/cacerts",
-    "/etc/pki/java/cacerts",
-    "/etc/pki/ca-trust/extracted/java/cacerts",
-)
-_SYSTEM_BUNDLES: Final = (
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/cert.pem",
-)
 
 
 @dataclass(frozen=True)
@@ -162,66 +147,3 @@ def _wrapped_home(executable: Path) -> Path:
         draft.chmod(0o755)
         draft.replace(wrapper)
     return home
-
-
-def trust_store(java: Java) -> Path | None:
-    """Return a Java key store with the certificate authorities of this machine. Return None if the machine has no list
-    of authorities.
-
-    A JRE from a wheel contains only the public authorities, but a machine behind a proxy may need others. If the system
-    has a key store for Java, return that key store. If the system has no such key store, copy Java's own list and add
-    the missing authorities of the PEM bundle.
-    """
-    for store in _SYSTEM_STORES:
-        if os.access(store, os.R_OK):
-            return Path(store)
-    bundle = _pem_bundle()
-    own = java.executable.parent.parent / "lib" / "security" / "cacerts"
-    keytool = java.executable.with_name("keytool")
-    if bundle is None or not own.exists() or not keytool.exists():
-        return None
-    return _extended_store(bundle, own, keytool)
-
-
-def _pem_bundle() -> Path | None:
-    named = [os.environ.get(name) for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")]
-    for place in (*named, ssl.get_default_verify_paths().cafile, *_SYSTEM_BUNDLES):
-        if place and os.access(place, os.R_OK):
-            return Path(place)
-    return None
-
-
-def _extended_store(bundle: Path, own: Path, keytool: Path) -> Path:
-    """Add the missing certificates of ``bundle`` to a copy of ``own``, which is a key store. Reuse an earlier copy."""
-    digest = hashlib.sha256(bundle.read_bytes() + own.read_bytes()).hexdigest()[:12]
-    store = cache_folder() / "java" / f"cacerts-{digest}"
-    if store.exists():
-        return store
-    store.parent.mkdir(parents=True, exist_ok=True)
-    draft = store.with_name(f"{store.name}.{os.getpid()}")
-    shutil.copyfile(own, draft)
-    known = _certificates(_keytool(keytool, draft, "-list", "-rfc"))
-    for body in sorted(_certificates(bundle.read_text(errors="replace")) - known):
-        pem = f"-----BEGIN CERTIFICATE-----\n{base64.b64encode(body).decode()}\n-----END CERTIFICATE-----\n"
-        alias = f"system-{hashlib.sha256(body).hexdigest()[:16]}"
-        _keytool(keytool, draft, "-importcert", "-noprompt", "-alias", alias, text=pem)
-    draft.replace(store)
-    return store
-
-
-def _certificates(text: str) -> set[bytes]:
-    bodies = re.findall(r"-----BEGIN CERTIFICATE-----(.+?)-----END CERTIFICATE-----", text, re.DOTALL)
-    return {base64.b64decode("".join(body.split())) for body in bodies}
-
-
-def _keytool(keytool: Path, store: Path, *arguments: str, text: str | None = None) -> str:
-    done = subprocess.run(
-        [str(keytool), *arguments, "-keystore", str(store), "-storepass", _STOREPASS],
-        capture_output=True,
-        text=True,
-        input=text,
-        timeout=60,
-        check=False,
-    )
-    # Ignore a certificate that keytool cannot read, because Java cannot read it either.
-    return done.stdout

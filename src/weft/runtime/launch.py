@@ -12,6 +12,7 @@ Long-running processes and Python programs that call Weft use both compilers.
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import struct
 import time
@@ -26,7 +27,7 @@ from typing import Any, Final
 from weft.runtime.class_archive import archive_options, class_archive
 from weft.runtime.jars import spark_folder
 from weft.runtime.java import Java
-from weft.runtime.settings import in_one_process
+from weft.runtime.settings import in_one_process, on_this_machine
 
 _MAIN: Final = "org.apache.spark.api.python.PythonGatewayServer"
 _CONNECTION: Final = "_PYSPARK_DRIVER_CONN_INFO_PATH"
@@ -89,13 +90,11 @@ def expect_short_life() -> None:
     _short_lived = True
 
 
-def start_jvm(
-    java: Java, jars: Sequence[Path], wanted: Mapping[str, str], sink: BufferedWriter, more: Sequence[Path] = ()
-) -> Any:
+def start_jvm(java: Java, wanted: Mapping[str, str], sink: BufferedWriter, jars: Sequence[Path] = ()) -> Any:
     """Start the JVM, connect to it, and return py4j's gateway with the process as ``proc``.
 
-    ``wanted`` contains Spark's settings. ``jars`` are the jars besides pyspark's own. ``more`` are jars outside the
-    class-data archive, at the end of the class path. ``sink`` receives the output of the JVM. Exceptions of pyspark,
+    ``wanted`` contains Spark's settings. ``jars`` are jars besides pyspark's own. They come last on the class path, and
+    their classes are not in the class-data archive. ``sink`` receives the output of the JVM. Exceptions of pyspark,
     py4j and the operating system pass through. After an exception, no JVM process remains.
     """
     streams = {"stdout": sink, "stderr": sink, "start_new_session": True}
@@ -103,8 +102,9 @@ def start_jvm(
         return _launched_by_scripts(java, wanted, streams)
     with TemporaryDirectory(prefix="weft-") as folder:
         connection = Path(folder, "connection")
-        environ = {**jvm_environment(java), _CONNECTION: str(connection), "SPARK_HOME": str(spark_folder())}
-        command = _command(java, jars, wanted, more)
+        environ = {**jvm_environment(java, wanted["spark.master"]), _CONNECTION: str(connection)}
+        environ["SPARK_HOME"] = str(spark_folder())
+        command = _command(java, wanted, jars)
         process = Popen(command, stdin=PIPE, env=environ, preexec_fn=_ignore_ctrl_c, **streams)  # type: ignore[call-overload]
         try:
             _await(connection, process)
@@ -118,17 +118,18 @@ def start_jvm(
     return gateway
 
 
-def jvm_environment(java: Java) -> dict[str, str]:
+def jvm_environment(java: Java, master: str) -> dict[str, str]:
     """Return the environment variables except for those that would make pyspark start another Spark.
 
-    The environment itself does not change, because other threads use it.
+    The environment itself does not change, because other threads use it. The machines of a cluster must reach the
+    driver by its own address.
     """
     own = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN_PREFIXES)}
     return {
         **own,
         "JAVA_HOME": str(java.home),
         "SPARK_CONF_DIR": str(CONF_FOLDER),
-        "SPARK_LOCAL_IP": "127.0.0.1",
+        **({"SPARK_LOCAL_IP": "127.0.0.1"} if on_this_machine(master) else {}),
         "SPARK_CONNECT_MODE": "0",
     }
 
@@ -163,13 +164,31 @@ def _set_variables(wanted: Mapping[str, str | None]) -> None:
 
 
 def _launched_by_scripts(java: Java, wanted: Mapping[str, str], streams: dict[str, Any]) -> Any:
-    from pyspark import SparkConf
+    """Start the JVM with pyspark's launcher.
+
+    The settings are in a file that only this user can read, because all users can read the arguments of a process.
+    """
     from pyspark.java_gateway import launch_gateway
 
-    conf = SparkConf(loadDefaults=False).setAll(list(wanted.items()))
-    own = jvm_environment(java)
-    with _changed({name: own[name] for name in ("JAVA_HOME", "SPARK_CONF_DIR", "SPARK_LOCAL_IP")}):
-        return launch_gateway(conf, streams)  # type: ignore[no-untyped-call]
+    own = jvm_environment(java, wanted["spark.master"])
+    variables = {name: own.get(name) for name in ("JAVA_HOME", "SPARK_CONF_DIR", "SPARK_LOCAL_IP")}
+    with TemporaryDirectory(prefix="weft-") as folder:
+        file = Path(folder, "spark.properties")
+        file.touch(mode=0o600)
+        file.write_text("".join(f"{name}={_property(value)}\n" for name, value in wanted.items()), encoding="utf-8")
+        submit = f"--properties-file {shlex.quote(str(file))} pyspark-shell"
+        with _changed({**variables, "PYSPARK_SUBMIT_ARGS": submit}):
+            return launch_gateway(popen_kwargs=streams)  # type: ignore[no-untyped-call]
+
+
+def _property(value: str) -> str:
+    r"""Return the value in the notation of Java's properties files.
+
+    >>> print(_property(" a\\b\nc"))
+    \ a\\b\nc
+    """
+    escaped = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+    return f"\\{escaped}" if escaped.startswith((" ", "\t")) else escaped
 
 
 def _connected(port: int, secret: str) -> Any:
@@ -190,9 +209,9 @@ def _connected(port: int, secret: str) -> Any:
     return gateway
 
 
-def class_path(jars: Sequence[Path]) -> tuple[Path, ...]:
-    """Return the class path of the JVM in a fixed order: the given jars, then pyspark's own."""
-    return (*jars, *sorted((spark_folder() / "jars").glob("*.jar")))
+def class_path() -> tuple[Path, ...]:
+    """Return the jars of pyspark in a fixed order."""
+    return tuple(sorted((spark_folder() / "jars").glob("*.jar")))
 
 
 def jvm_options(wanted: Mapping[str, str]) -> tuple[str, ...]:
@@ -205,15 +224,15 @@ def jvm_options(wanted: Mapping[str, str]) -> tuple[str, ...]:
     )
 
 
-def _command(java: Java, jars: Sequence[Path], wanted: Mapping[str, str], more: Sequence[Path]) -> list[str]:
-    path, options = class_path(jars), jvm_options(wanted)
+def _command(java: Java, wanted: Mapping[str, str], jars: Sequence[Path]) -> list[str]:
+    path, options = class_path(), jvm_options(wanted)
     return [
         str(java.executable),
         *options,
         *((_QUICK_COMPILER,) if _short_lived else ()),
         *archive_options(class_archive(java, path, options), wanted["spark.driver.memory"]),
         "-cp",
-        os.pathsep.join(map(str, (*path, *more))),
+        os.pathsep.join(map(str, (*path, *jars))),
         _MAIN,
     ]
 

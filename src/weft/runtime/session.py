@@ -1,4 +1,4 @@
-"""Run Spark in this process: one JVM with a session for each home, in UTC, with Delta (design, sections 7 and 8).
+"""Run Spark in this process: one JVM with a session for each home, in UTC (design, sections 7 and 8).
 
 The JVM takes 5 to 15 seconds to start. Importing this module therefore starts nothing. The file ``logs/spark.log`` of
 the home receives the output of the JVM, Spark's log, and the messages of pyspark and py4j.
@@ -15,17 +15,18 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import Popen, TimeoutExpired
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from weft.access import make_file, make_folder
-from weft.configuration import Configuration, configuration
+from weft.configuration import configuration
 from weft.errors import ExecutionError, WeftError
-from weft.runtime.jars import CONNECTOR, check_pair, find_jars
+from weft.runtime.jars import check_spark_version
 from weft.runtime.java import cache_folder, find_java
 from weft.runtime.launch import foreign_variables_hidden, start_jvm
 from weft.runtime.settings import local_master, settings
@@ -57,7 +58,6 @@ class _Running:
     session: SparkSession
     gateway: Any
     log: Path
-    kafka: bool
     memory: str
     of_homes: dict[Path | None, SparkSession] = field(default_factory=dict)
 
@@ -90,14 +90,18 @@ _starting: Final = threading.Lock()
 
 
 def spark_session(
-    home: Path | None, *, master: str | None = None, kafka: Callable[[], bool] = lambda: False
+    home: Path | None,
+    *,
+    master: str | None = None,
+    jars: Sequence[Path] = (),
+    conf: Mapping[str, str] = MappingProxyType({}),
 ) -> SparkSession:
     """Return the session of a home. Other homes do not see the temporary views and settings of the session.
 
-    The first call in a process starts the JVM. ``master`` and ``kafka`` apply only to the start of the JVM. ``master``
-    is Spark's master URL. The default is the URL in the settings, or else all cores of this machine. The function
-    ``kafka`` returns whether to load the Kafka connector. Spark's log goes to the folder ``logs`` of the first
-    ``home``, or of the cache folder.
+    The first call in a process starts the JVM. ``master``, ``jars`` and ``conf`` apply only to the start of the JVM.
+    ``master`` is Spark's master URL. The default is the URL in the settings, or else all cores of this machine.
+    ``jars`` are jars besides pyspark's own (``runtime/jars.py``). ``conf`` has Spark settings that override all others.
+    Spark's log goes to the folder ``logs`` of the first ``home``, or of the cache folder.
 
     If the JVM has died, a new JVM and new sessions replace the old ones. If Spark cannot start, raise ExecutionError
     with the path of the log.
@@ -109,7 +113,8 @@ def spark_session(
             _running = None
         if _running is None:
             chosen = configuration(home)
-            _running = _start(home, master or chosen.spark_master or local_master(), kafka(), chosen)
+            wanted = {**settings(master or chosen.spark_master or local_master(), chosen, jars), **conf}
+            _running = _start(home, wanted, jars)
         if home not in _running.of_homes:
             _running.of_homes[home] = _running.session.newSession()
         return _running.of_homes[home]
@@ -120,18 +125,6 @@ def release_session(home: Path | None) -> None:
     with _starting:
         if _running is not None:
             _running.of_homes.pop(home, None)
-
-
-def require_connector() -> None:
-    """Raise ExecutionError if the JVM was started without the Kafka connector."""
-    if _running is not None and not _running.kafka:
-        raise ExecutionError(
-            "Spark in this process runs without its Kafka connector, which Spark can load only when it starts",
-            hint=(
-                "Stop that process (for example, `weft serve`), run this command without it, and then start the "
-                "process again: Spark starts with the connector if the home has a Kafka source."
-            ),
-        )
 
 
 def session_started() -> bool:
@@ -166,11 +159,9 @@ def log_path(home: Path | None) -> Path:
     return (home if home is not None else cache_folder()) / "logs" / "spark.log"
 
 
-def _start(home: Path | None, master: str, kafka: bool, chosen: Configuration) -> _Running:
-    check_pair()
+def _start(home: Path | None, wanted: Mapping[str, str], jars: Sequence[Path]) -> _Running:
+    check_spark_version()
     java = find_java()
-    jars = find_jars(java)
-    more = tuple(jar for jar in find_jars(java, CONNECTOR) if jar not in jars) if kafka else ()
     log = _open_log(log_path(home))
     written = log.stat().st_size if log.exists() else 0
     _log_python_to(log)
@@ -178,11 +169,10 @@ def _start(home: Path | None, master: str, kafka: bool, chosen: Configuration) -
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    wanted = settings(master, (*jars, *more), chosen)
     gateway = None
     try:
         with foreign_variables_hidden(), log.open("ab") as sink:
-            gateway = start_jvm(java, jars, wanted, sink, more)
+            gateway = start_jvm(java, wanted, sink, jars)
             with _interrupt_handler_restored():
                 conf = SparkConf(loadDefaults=False).setAll(list(wanted.items()))
                 context = SparkContext(conf=conf, gateway=gateway)
@@ -197,7 +187,7 @@ def _start(home: Path | None, master: str, kafka: bool, chosen: Configuration) -
     except BaseException:  # Ctrl-C during the start must leave no JVM behind
         _close(gateway)
         raise
-    return _Running(session, gateway, log, kafka, wanted["spark.driver.memory"])
+    return _Running(session, gateway, log, wanted["spark.driver.memory"])
 
 
 def _jvm_error() -> type[Exception]:

@@ -12,7 +12,7 @@ change from tick to tick and use all of these features.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -24,6 +24,7 @@ from weft.runtime.turn import turn
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 _SMALL: Final = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.autoBroadcastJoinThreshold": "-1",
@@ -54,9 +55,6 @@ _COSTLY_RULES: Final = (
     "org.apache.spark.sql.catalyst.optimizer.RemoveRedundantAliases",
     "org.apache.spark.sql.catalyst.optimizer.SimplifyBinaryComparison",
     "org.apache.spark.sql.catalyst.optimizer.UnwrapCastInBinaryComparison",
-    "org.apache.spark.sql.delta.metric.OptimizeConditionalIncrementMetric",
-    "org.apache.spark.sql.delta.optimizer.RangePartitionIdRewrite",
-    "org.apache.spark.sql.delta.stats.PrepareDeltaScan",
 )
 """Optimizer rules that have no benefit and take half of the planning time of a tick's branches.
 
@@ -68,7 +66,7 @@ _ROWS_ONLY: Final = {
     # Spark overestimates the size of a join as the product of the input sizes, and would otherwise partition the join.
     "spark.sql.maxSinglePartitionBytes": str(2**62),
     # If the input of a join is another join, Spark divides the input into this number of partitions.
-    "spark.sql.shuffle.partitions": "1",
+    _PARTITIONS: "1",
 }
 _GIVEN: Final = {
     # With 0, tasks receive the rows as columns. With another value, Spark copies and compares each row as part of the
@@ -89,21 +87,23 @@ _MEANING: Final = {
 }
 
 
-def settings(master: str, jars: tuple[Path, ...], chosen: Configuration) -> dict[str, str]:
+def settings(master: str, chosen: Configuration, jars: Sequence[Path] = ()) -> dict[str, str]:
     """Return the ``spark.…`` settings with which Spark and every session start.
 
-    The user's settings override Weft's. Weft has already refused settings that can change an answer.
+    ``jars`` are jars besides pyspark's own. The user's settings override Weft's. Weft has already refused settings that
+    can change an answer.
     """
-    cores = str(os.cpu_count() or 2)
     return {
         "spark.app.name": "weft",
         "spark.master": master,
         # If Spark is one process, the jars are on its class path (runtime/launch.py).
-        **({} if in_one_process(master) else {"spark.jars": ",".join(str(jar) for jar in jars)}),
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        **({"spark.jars": ",".join(map(str, jars))} if jars and not in_one_process(master) else {}),
         # The host name may not resolve, and no other machine may connect to the driver.
-        **({"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if _local(master) else {}),
+        **(
+            {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+            if on_this_machine(master)
+            else {}
+        ),
         "spark.driver.memory": jvm_memory(chosen),
         "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -Dfile.encoding=UTF-8 -XX:+UseParallelGC"
         # If the memory is exhausted, the JVM exits at once. Without this option, the JVM would continue without some
@@ -121,9 +121,7 @@ def settings(master: str, jars: tuple[Path, ...], chosen: Configuration) -> dict
         "spark.sql.variable.substitute": "false",
         "spark.sql.optimizer.excludedRules": "",  # a value to restore after a part of a tick
         # These settings speed up small jobs, because a tick consists of many small jobs.
-        "spark.sql.shuffle.partitions": cores,
-        "spark.databricks.delta.snapshotPartitions": "1",
-        "spark.databricks.delta.commitStats.collect": "false",
+        **({_PARTITIONS: str(os.cpu_count() or 2)} if in_one_process(master) else {}),
         # Each relation lists its files explicitly. Spark can check a few dozen files without a job.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "4096",
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
@@ -141,7 +139,12 @@ def in_one_process(master: str) -> bool:
     return master == "local" or master.startswith("local[")
 
 
-def _local(master: str) -> bool:
+def on_this_machine(master: str) -> bool:
+    """Return whether all processes of Spark with this master URL run on this machine.
+
+    >>> on_this_machine("local[2]"), on_this_machine("local-cluster[2,1,1024]"), on_this_machine("spark://host:7077")
+    (True, True, False)
+    """
     return master.startswith("local")
 
 
@@ -189,8 +192,16 @@ def arrow_input(spark: SparkSession) -> Iterator[None]:
 @contextmanager
 def scanning(spark: SparkSession) -> Iterator[None]:
     """During the ``with`` block, make Spark plan for scans of entire tables. Cached relations keep their plans."""
-    with _settings(spark, _SCAN):
+    with _settings(spark, {**_SCAN, **_cluster_partitions(spark)}):
         yield
+
+
+def _cluster_partitions(spark: SparkSession) -> dict[str, str]:
+    """Return the setting for one partition per core of a cluster, unless the user has set it."""
+    context = spark.sparkContext
+    if in_one_process(str(context.master)) or context.getConf().contains(_PARTITIONS):
+        return {}
+    return {_PARTITIONS: str(context.defaultParallelism)}
 
 
 @contextmanager

@@ -23,7 +23,16 @@ from weft.access import make_file
 from weft.catalog import layout
 from weft.catalog.records import Choice
 from weft.delivery.outbox import Delivered, deliver
-from weft.errors import ClockError, ExecutionError, ExtractionError, LeaseBusy, LeaseLost, Refused, WeftError
+from weft.errors import (
+    CatalogUnreachable,
+    ClockError,
+    ExecutionError,
+    ExtractionError,
+    LeaseBusy,
+    LeaseLost,
+    Refused,
+    WeftError,
+)
 from weft.execution.home import OpenHome
 from weft.execution.maintenance import Step, maintain
 from weft.execution.temporal.refresh_views import Refreshed, refresh_eager, refresh_queried
@@ -142,7 +151,11 @@ class Runner:
 
     def _step(self) -> int:
         """Return the microseconds until the next source or query is due."""
-        return min(self._poll_due(), self._tick_due())
+        try:
+            return min(self._poll_due(), self._tick_due())
+        except CatalogUnreachable as error:  # the server of the catalog is being restarted, for example
+            self.troubled(error)
+            return _FIRST_PAUSE_US
 
     def _poll_due(self) -> int:
         """Poll the sources that are due. Return the microseconds until the next source is due.

@@ -29,12 +29,14 @@ from weft.algebra.scalar import (
     with_children,
 )
 from weft.algebra.scalar import children as parts_of
-from weft.algebra.schema import BOOLEAN, TIMESTAMP
+from weft.algebra.schema import BOOLEAN, TIMESTAMP, DataType
 from weft.errors import DerivationError
+from weft.period_sql.groups import Grouping, Measure
+from weft.period_sql.notation import DUCKDB, VALID_TIME, Dialect, listed
+from weft.period_sql.period_functions import Until, judged, pairs
+from weft.period_sql.sweep import Sweep
 from weft.sql import render
 from weft.sql.null_on_overflow import within_range
-from weft.sql.sweeping import PORTABLE, Sweeps, Until, columns_of, extended, judged, listed, pairs, shared
-from weft.sql.sweeping_groups import aggregated
 
 Leaf: TypeAlias = "temporal.Base | temporal.Deleted | temporal.Inserted"
 Names: TypeAlias = Mapping[ColumnRef, ColumnRef]
@@ -75,27 +77,30 @@ def value_steps(
     views: Callable[[Leaf], str],
     evaluation: Evaluation,
     prefix: str = "step",
+    dialect: Dialect = DUCKDB,
 ) -> tuple[NamedQuery, ...]:
     """Return a chain of queries.  The last query of the chain returns the rows of the relation.
 
     The function ``views`` returns the name of a leaf's view.  The view has the same columns as the leaf's table,
     including the start column and the end column.
     """
-    chain = Chain(views, evaluation, prefix)
+    chain = Chain(views, evaluation, prefix, dialect)
     last = chain.step(relation)
     if chain.steps[-1].name != last:
         chain.steps.append(next(step for step in chain.steps if step.name == last))
     return tuple(chain.steps)
 
 
-def value_sql(relation: temporal.Temporal, views: Callable[[Leaf], str], evaluation: Evaluation) -> str:
+def value_sql(
+    relation: temporal.Temporal, views: Callable[[Leaf], str], evaluation: Evaluation, dialect: Dialect = DUCKDB
+) -> str:
     """Return one query for a relation, with one row per maximal period.
 
     The columns are ``c1 … cn, valid_from, valid_to``.
     """
-    steps = value_steps(relation, views, evaluation)
+    steps = value_steps(relation, views, evaluation, dialect=dialect)
     named = ",\n".join(f"{step.name} AS (\n  {step.sql}\n)" for step in steps)
-    heads = listed(columns_of(len(temporal.attributes(relation))), "valid_from", "valid_to")
+    heads = listed(VALID_TIME.columns(len(temporal.attributes(relation))), "valid_from", "valid_to")
     return f"WITH {named}\nSELECT {heads} FROM {steps[-1].name}"
 
 
@@ -150,10 +155,15 @@ class Chain:
     views: Callable[[Leaf], str]
     asked: Evaluation
     prefix: str
-    sweeps: Sweeps = PORTABLE
+    dialect: Dialect = DUCKDB
     steps: list[NamedQuery] = field(default_factory=list)
     known: dict[temporal.Temporal, str] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def sweep(self) -> Sweep:
+        """The operations over the periods of rows."""
+        return Sweep(VALID_TIME, self.dialect)
 
     @property
     def now(self) -> str:
@@ -201,23 +211,22 @@ class Chain:
                 return self.projected(relation)
             case temporal.TemporalUnion(left=left, right=right):
                 both = " UNION ALL ".join(self.all_of(self.step(each), width) for each in (left, right))
-                return self.sweeps.coalesced(both, width)
+                return self.sweep.coalesced(both, width)
             case temporal.Difference(left=left, right=right):
-                return self.sweeps.without(self.step(left), self.step(right), width)
+                return self.sweep.subtracted(self.step(left), self.step(right), width)
             case temporal.Semijoin():
                 return self.semijoined(relation)
             case temporal.Extension(input=inner, window=window, at=at):
-                return extended(self.step(inner), width, self.text(window, {}), self.text(at or Now(), {}), self.sweeps)
+                last = self.text(at or Now(), {})
+                return self.sweep.extended(self.step(inner), width, self.text(window, {}), last)
             case temporal.Fragment(input=inner, since=since):
                 return self.fragment(inner, self.text(since, {}))
-            case temporal.Aggregation(input=inner):
-                names = _named(temporal.attributes(inner), "a")
-                begun = render.timestamp(self.asked.since)
-                return aggregated(relation, self.step(inner), lambda each: self.text(each, names), begun, self.sweeps)
+            case temporal.Aggregation():
+                return self.sweep.coalesced(self.aggregated(relation), width)
 
     def all_of(self, name: str, width: int) -> str:
         """Return SQL that selects all rows of a named query."""
-        return f"SELECT {listed(columns_of(width), 'valid_from', 'valid_to')} FROM {name}"
+        return f"SELECT {listed(VALID_TIME.columns(width), 'valid_from', 'valid_to')} FROM {name}"
 
     def leaf(self, leaf: Leaf) -> str:
         """Return SQL that selects from the view of a leaf and names the columns by position."""
@@ -251,7 +260,23 @@ class Chain:
         heads = [f"{value} AS c{number}" for number, value in enumerate(values, 1)]
         text = f"SELECT {listed(heads, 'valid_from', 'valid_to')} FROM {self.step(inner)} AS a"
         selected = {output.value for output in projection.outputs}
-        return text if selected >= set(temporal.attributes(inner)) else self.sweeps.coalesced(text, len(heads))
+        return text if selected >= set(temporal.attributes(inner)) else self.sweep.coalesced(text, len(heads))
+
+    def aggregated(self, relation: temporal.Aggregation) -> str:
+        """Return the SQL of Π, which computes the measures of groups."""
+        names = _named(temporal.attributes(relation.input), "a")
+        arguments = dict.fromkeys(each.argument for each in relation.measures if each.argument is not None)
+        places: dict[Scalar | None, tuple[str, DataType | None]] = {None: ("", None)}
+        places |= {argument: (f"x{number}", argument.type) for number, argument in enumerate(arguments, 1)}
+        heads = [f"{self.text(group.value, names)} AS c{number}" for number, group in enumerate(relation.groups, 1)]
+        heads += [f"{self.text(argument, names)} AS {places[argument][0]}" for argument in arguments]
+        rows = f"SELECT {listed(heads, VALID_TIME.period)} FROM {self.step(relation.input)} AS a"
+        measures = [
+            Measure(each.function, render.spelled(each.output.type), *places[each.argument])
+            for each in relation.measures
+        ]
+        span = None if relation.groups else (render.timestamp(self.asked.since), VALID_TIME.forever)
+        return Grouping(self.sweep, rows, len(relation.groups), measures, span).measured()
 
     def semijoined(self, semijoin: temporal.Semijoin) -> str:
         """Return the SQL of ⋉, which selects the left rows that equal some right row in the columns ``on``."""
@@ -259,13 +284,13 @@ class Chain:
         width = len(temporal.attributes(semijoin))
         pairs = (Call(render.NULL_SAFE, (left[one], right[other]), BOOLEAN) for one, other in semijoin.on)
         same = " AND ".join(map(render.scalar, pairs)) or "TRUE"
-        heads = listed(columns_of(width, "a"), "a.valid_from", "a.valid_to")
+        heads = listed(VALID_TIME.columns(width, "a"), "a.valid_from", "a.valid_to")
         first, second = self.step(semijoin.left), self.step(semijoin.right)
         return f"SELECT {heads} FROM {first} AS a WHERE EXISTS (SELECT 1 FROM {second} AS b WHERE {same})"
 
     def fragment(self, inner: temporal.Temporal, since: str) -> str:
         """Return SQL that restricts a relation to the instants from ``since`` on."""
-        heads = listed(columns_of(len(temporal.attributes(inner))))
+        heads = listed(VALID_TIME.columns(len(temporal.attributes(inner))))
         return (
             f"SELECT {heads}, GREATEST(valid_from, {since}) AS valid_from, valid_to FROM {self.step(inner)} "
             f"WHERE (valid_to IS NULL OR valid_to > {since}) AND {since} <= {self.now}"
@@ -289,11 +314,12 @@ class Chain:
             distinct = tuple(dict.fromkeys(untils))
             source = f"({judged(item.step, len(item.columns), distinct)})" if distinct else item.step
             froms.append(f"{source} AS {item.alias}")
-        all_columns = (column for item in items for column in columns_of(len(item.columns), item.alias))
+        all_columns = (column for item in items for column in VALID_TIME.columns(len(item.columns), item.alias))
         heads = [f"{column} AS c{number}" for number, column in enumerate(all_columns, 1)]
-        start, end, overlap = shared([item.alias for item in items])
+        aliases = [item.alias for item in items]
+        overlap = VALID_TIME.overlap(aliases)
         return (
-            f"SELECT {listed(heads)}, {start} AS valid_from, {end} AS valid_to "
+            f"SELECT {listed(heads, VALID_TIME.common(aliases))} "
             f"FROM {' CROSS JOIN '.join(froms)}{''.join(joins)} WHERE {' AND '.join((f'({condition})', *overlap))}"
         )
 
@@ -334,7 +360,10 @@ class Chain:
         related = self.named(pairs(*sizes, condition, self.until(one), contained=contained), (outer.step, inner.step))
         self.reads.append(related)
         alias = f"k{len(joining.joins) + 1}"
-        both = [*columns_of(len(outer.columns), outer.alias), *columns_of(len(inner.columns), inner.alias)]
+        both = [
+            *VALID_TIME.columns(len(outer.columns), outer.alias),
+            *VALID_TIME.columns(len(inner.columns), inner.alias),
+        ]
         same = " AND ".join(f"{alias}.c{number} IS NOT DISTINCT FROM {column}" for number, column in enumerate(both, 1))
         joining.joins.append(f" LEFT JOIN {related} AS {alias} ON {same}")
         return Call("is not null", (ColumnRef(alias, "holds", BOOLEAN),), BOOLEAN)

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from definitions import definition
 from weft.algebra.schema import BIGINT
 from weft.catalog import Catalog
 from weft.catalog.database import Database
-from weft.catalog.liveness import Liveness, this_process
+from weft.catalog.liveness import FileLocks, this_process
 from weft.catalog.loads import ACTIVE_TTL_US
 from weft.catalog.records import Choice
 from weft.catalog.subscriptions import Subscription
@@ -36,13 +37,13 @@ def home(tmp_path: Path, opened: Opened) -> Path:
     return tmp_path
 
 
-def run(home: Path, database: str | None, body: str) -> subprocess.CompletedProcess[str]:
+def run(home: Path, body: str) -> subprocess.CompletedProcess[str]:
     program = f"""
 from pathlib import Path
 from weft.catalog import open_catalog
 from weft.catalog.liveness import this_process
 from weft.errors import *
-catalog = open_catalog(Path({str(home)!r}), at=0, database={database!r})
+catalog = open_catalog(Path({str(home)!r}), at=0)
 {textwrap.dedent(body)}
 """
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
@@ -91,9 +92,17 @@ def test_a_lease_whose_return_could_not_be_written_is_free_for_the_same_process(
         ):
             patch.setattr(Database, "changing", full)
         assert catalog.lease() == writer.lease
-        with pytest.raises(LeaseBusy):
-            other.writer("load", this_process(), 5)
-        with catalog.writing("tick", lambda: 5) as again:
+        elsewhere = run(
+            home,
+            """
+            try:
+                catalog.writer("load", this_process(), 5)
+            except LeaseBusy:
+                print("busy")
+            """,
+        )
+        assert elsewhere.stdout == "busy\n", elsewhere.stderr
+        with other.writing("tick", lambda: 5) as again:
             assert again.lease.token == writer.lease.token + 1
             with pytest.raises(LeaseLost):
                 writer.check()
@@ -102,14 +111,11 @@ def test_a_lease_whose_return_could_not_be_written_is_free_for_the_same_process(
         assert catalog.lease() is None
 
 
-def test_two_processes_exclude_each_other_and_a_stale_token_writes_nothing(
-    home: Path, database: str | None, opened: Opened
-) -> None:
+def test_two_processes_exclude_each_other_and_a_stale_token_writes_nothing(home: Path, opened: Opened) -> None:
     with opened(home, at=0) as catalog:
         mine = catalog.writer("tick", this_process(), 0, 10 * SECOND)
         other = run(
             home,
-            database,
             """
             try:
                 catalog.writer("load", this_process(), 5_000_000)
@@ -142,10 +148,9 @@ def test_two_processes_exclude_each_other_and_a_stale_token_writes_nothing(
         assert catalog.tables.versions() == ()
 
 
-def test_a_process_that_was_killed_gives_its_lease_up(home: Path, database: str | None, opened: Opened) -> None:
+def test_a_process_that_was_killed_gives_its_lease_up(home: Path, opened: Opened) -> None:
     killed = run(
         home,
-        database,
         """
         import os, signal
         catalog.writer("tick", this_process(), 0, 10**15)
@@ -159,18 +164,19 @@ def test_a_process_that_was_killed_gives_its_lease_up(home: Path, database: str 
         assert catalog.writer("tick", this_process(), 1).lease.token == held.token + 1
 
 
-def test_who_is_known_to_be_gone(tmp_path: Path) -> None:
-    there, elsewhere = Liveness(tmp_path / "holders"), Liveness(tmp_path / "holders")
-    assert there.is_gone(this_process())  # nothing is held before it is announced
+def test_who_is_known_to_be_gone(home: Path, opened: Opened) -> None:
+    there, elsewhere, third = (opened(home, at=0)._database for _ in range(3))
+    assert third.is_gone(this_process(), 0)  # nothing is held before it is announced
     there.announce(this_process())
     elsewhere.announce(this_process())
+    assert not there.is_gone(this_process(), 0)
     there.close()
-    assert not there.is_gone(this_process())
+    assert not third.is_gone(this_process(), 0)
     elsewhere.close()
-    assert there.is_gone(this_process())
+    assert third.is_gone(this_process(), 0)
     for unknown in ("someone", f"{socket.gethostname()}:{os.getpid()}:1", "process 1 of a, b"):
-        there.announce(unknown)
-        assert not there.is_gone(unknown)
+        third.announce(unknown)
+        assert not third.is_gone(unknown, 0)
 
 
 def test_files_of_processes_that_ended_are_removed(home: Path, opened: Opened) -> None:
@@ -184,29 +190,30 @@ def test_files_of_processes_that_ended_are_removed(home: Path, opened: Opened) -
         assert len(list(folder.iterdir())) == 1
 
 
-def test_many_that_announce_themselves_at_once_all_count_as_alive(tmp_path: Path) -> None:
+def test_many_that_announce_themselves_at_once_all_count_as_alive(home: Path, opened: Opened) -> None:
     """Each removes what others have left, and none what another has just made."""
     program = f"""
 import sys
 from pathlib import Path
-from weft.catalog.liveness import Liveness, this_process
-liveness = Liveness(Path({str(tmp_path / "holders")!r}))
+from weft.catalog import open_catalog
+from weft.catalog.liveness import this_process
+database = open_catalog(Path({str(home)!r}), at=0)._database
 sys.stdin.readline()
-liveness.announce(this_process())
+database.announce(this_process())
 print(this_process(), flush=True)
 sys.stdin.read()
 """
     command = [sys.executable, "-c", program]
     children = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) for _ in range(6)
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) for _ in range(3)
     ]
     for child in children:
         assert child.stdin is not None
         child.stdin.write("go\n")
-    here = Liveness(tmp_path / "holders")
+    here = opened(home, at=0)._database
     for child in children:
         assert child.stdout is not None
-        assert not here.is_gone(child.stdout.readline().strip())
+        assert not here.is_gone(child.stdout.readline().strip(), 0)
     for child in children:
         child.communicate(timeout=60)
 
@@ -270,11 +277,11 @@ def test_the_lease_is_given_back_after_an_error(home: Path, opened: Opened) -> N
             pytest.fail("the lease is another's")
 
 
-def test_writers_in_two_processes_never_lose_a_change(home: Path, database: str | None, opened: Opened) -> None:
+def test_writers_in_two_processes_never_lose_a_change(home: Path, opened: Opened) -> None:
     program = f"""
 from pathlib import Path
 from weft.catalog import open_catalog
-catalog = open_catalog(Path({str(home)!r}), at=0, database={database!r})
+catalog = open_catalog(Path({str(home)!r}), at=0)
 for _ in range(20):
     catalog.loads.begin(1, "s", "file", None, 0)
 """
@@ -377,12 +384,12 @@ def test_a_load_that_holds_f_keeps_every_tick_where_it_is(home: Path, opened: Op
         assert (catalog.reservations.earliest(), writer.loads.is_active(1)) == (None, True)
 
 
-def test_a_load_that_died_or_fell_silent_holds_nothing(home: Path, opened: Opened, database: str | None) -> None:
+def test_a_load_that_died_or_fell_silent_holds_nothing(home: Path, opened: Opened) -> None:
     body = """
     with catalog.writing("load", lambda: 5) as writer:
         writer.loads.activate(1, 5, hold=True)
     """
-    assert run(home, database, body).returncode == 0
+    assert run(home, body).returncode == 0
     with opened(home, at=0) as catalog, catalog.writing("tick", lambda: 5) as writer:
         assert writer.loads.is_active(1)
         writer.loads.forget_dead(6)
@@ -395,14 +402,14 @@ def test_a_load_that_died_or_fell_silent_holds_nothing(home: Path, opened: Opene
         assert not writer.loads.is_active(1)
 
 
-def held_by(home: Path, database: str | None, *before: str) -> subprocess.Popen[str]:
+def held_by(home: Path, *before: str) -> subprocess.Popen[str]:
     """A process that holds the lease to write, a deliver lease not, until its stdin ends; ``before`` starts it."""
     program = f"""
 import sys
 from pathlib import Path
 from weft.catalog import open_catalog
 from weft.catalog.liveness import this_process
-catalog = open_catalog(Path({str(home)!r}), at=0, database={database!r})
+catalog = open_catalog(Path({str(home)!r}), at=0)
 with catalog.writing("load", lambda: 5) as writer:
     writer.loads.activate(1, 5)
     print("held", flush=True)
@@ -424,8 +431,8 @@ def namespace(*kinds: str) -> tuple[str, ...]:
     return command
 
 
-def test_a_process_that_ended_and_was_not_waited_for_is_gone(home: Path, database: str | None, opened: Opened) -> None:
-    child = held_by(home, database)
+def test_a_process_that_ended_and_was_not_waited_for_is_gone(home: Path, opened: Opened) -> None:
+    child = held_by(home)
     with child, opened(home, at=0) as catalog:
         with pytest.raises(LeaseBusy, match=f"load \\(process {child.pid} of "):
             catalog.writer("tick", this_process(), 6)
@@ -440,11 +447,11 @@ def test_a_process_that_ended_and_was_not_waited_for_is_gone(home: Path, databas
 
 @pytest.mark.parametrize("kinds", [(), ("--uts",)], ids=["same host name", "another host name"])
 def test_a_process_of_a_container_is_known_by_its_lock_and_not_by_its_number(
-    home: Path, database: str | None, opened: Opened, kinds: tuple[str, ...]
+    home: Path, opened: Opened, kinds: tuple[str, ...]
 ) -> None:
     renamed = ("sh", "-c", 'hostname elsewhere; exec "$@"', "sh") if kinds else ()
     clock = itertools.count(6).__next__
-    child = held_by(home, database, *namespace(*kinds), *renamed)
+    child = held_by(home, *namespace(*kinds), *renamed)
     with child, opened(home, at=0) as catalog:
         with pytest.raises(LeaseBusy, match=r"load \(process 1 of "):  # the number is another process's here
             catalog.writer("tick", this_process(), clock())
@@ -456,7 +463,7 @@ from weft.catalog import open_catalog
 from weft.catalog.liveness import this_process
 from weft.errors import LeaseBusy
 try:
-    open_catalog(Path({str(home)!r}), at=0, database={database!r}).writer("load", this_process(), 7)
+    open_catalog(Path({str(home)!r}), at=0).writer("load", this_process(), 7)
 except LeaseBusy:
     print("busy")
 """
@@ -470,19 +477,20 @@ def test_what_weft_has_not_put_among_the_holders_stays_and_hinders_nobody(tmp_pa
     folder.mkdir()
     (folder / "notes.txt").write_text("mine")
     os.mkfifo(folder / ("0" * 32))  # opening it to read would wait for a writer
-    liveness = Liveness(folder)
+    liveness = FileLocks(folder)
     liveness.announce(this_process())
     assert (folder / "notes.txt").read_text() == "mine"
     liveness.close()
 
 
-def test_a_child_that_outlives_a_killed_process_does_not_keep_it_alive(tmp_path: Path) -> None:
+def test_a_child_that_outlives_a_killed_process_does_not_keep_it_alive(home: Path, opened: Opened) -> None:
     program = f"""
 import os, signal, sys
 from pathlib import Path
-from weft.catalog.liveness import Liveness, this_process
-liveness = Liveness(Path({str(tmp_path / "holders")!r}))
-liveness.announce(this_process())
+from weft.catalog import open_catalog
+from weft.catalog.liveness import this_process
+catalog = open_catalog(Path({str(home)!r}), at=0)
+catalog._database.announce(this_process())
 print(this_process(), flush=True)
 if not os.fork():
     print("forked", flush=True)
@@ -494,8 +502,11 @@ signal.pause()
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         holder, forked = parent.stdout.readline().strip(), parent.stdout.readline().strip()
-        here = Liveness(tmp_path / "holders")
-        assert (forked, here.is_gone(holder)) == ("forked", False)
+        here = opened(home, at=0)._database
+        assert (forked, here.is_gone(holder, 0)) == ("forked", False)
         parent.kill()
         parent.wait()
-        assert here.is_gone(holder)
+        until = time.monotonic() + 30
+        while not here.is_gone(holder, 0):  # a server notices a moment later that the session has ended
+            assert time.monotonic() < until
+            time.sleep(0.01)

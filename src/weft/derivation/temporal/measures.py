@@ -9,7 +9,7 @@
 | SUM, AVG of FLOAT, DOUBLE, or DECIMAL of more than 28 digits | | recomputed | recomputed |
 
 Addition and subtraction of floating-point numbers are inexact, so incremental sums would drift away.  A recomputation
-adds the numbers in a fixed order, so its result is always the same (``sql/sweeping_groups.py``).  DECIMALs of more than
+adds the numbers in a fixed order, so its result is always the same (``period_sql/groups.py``).  DECIMALs of more than
 28 digits have no wider type, so the maintenance cannot continue after an overflow.  Every aggregation also stores
 COUNT(*), because a group without rows does not exist.
 """

@@ -27,9 +27,9 @@ from weft.derivation.synopsis.range_restriction import binding, group_variables,
 from weft.errors import DerivationError, ExecutionError
 from weft.execution.synopsis.relating import Operations, Value
 from weft.formula.written import bare_text, term_text
-from weft.sql.points import Steps
-from weft.sql.points_terms import extended, first_divided_by_0, grouped, lessened, selected
-from weft.sql.sweeping import listed
+from weft.period_sql.notation import listed
+from weft.period_sql.steps import Steps
+from weft.sql.formula_terms import extended, first_divided_by_0, grouped, lessened, selected
 
 
 def conjoined(operations: Operations, formula: Formula, value: Callable[[Formula], Value]) -> Value:

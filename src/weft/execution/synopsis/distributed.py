@@ -18,8 +18,8 @@ import pyarrow as pa
 from weft.errors import ExecutionError
 from weft.execution.driver_reader import local_frame
 from weft.execution.synopsis.engine import hint_for
+from weft.period_sql.notation import SPARK, Dialect
 from weft.runtime.settings import rows_only, scanning
-from weft.sql.points import SPARK, Dialect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

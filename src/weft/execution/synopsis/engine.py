@@ -12,7 +12,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from weft.errors import ExecutionError, LimitExceeded
-from weft.sql.points import DUCKDB, Dialect
+from weft.period_sql.notation import DUCKDB, Dialect
 from weft.storage.temporal_sql import TemporalSql, temporal_sql
 
 

@@ -15,9 +15,9 @@ from weft.execution.synopsis.past import PastOperators
 from weft.execution.synopsis.relating import Operations
 from weft.execution.synopsis.valuing import BatchValues
 from weft.execution.synopsis.walking import Walk
-from weft.sql.points import Extent, spread
-from weft.sql.points_past import TIME_POINTS
-from weft.sql.sweeping import listed
+from weft.period_sql.notation import listed
+from weft.period_sql.past import TIME_POINTS
+from weft.period_sql.steps import Extent, spread
 
 __all__ = ["EMPTY", "State", "StateBatch", "evaluate", "evaluate_shared"]
 

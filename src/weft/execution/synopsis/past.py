@@ -10,8 +10,8 @@ import pyarrow as pa
 from weft.algebra.formula import ALWAYS, Once, Previous, Since, Variable, free_variables
 from weft.derivation.synopsis.construct import Stored, read_from, stored_of
 from weft.execution.synopsis.relating import Operations, Value
-from weft.sql.points import Steps, columns_of, spread
-from weft.sql.points_past import (
+from weft.period_sql.notation import POINTS, Dialect, listed
+from weft.period_sql.past import (
     TIME_POINTS,
     Window,
     anchors,
@@ -25,7 +25,7 @@ from weft.sql.points_past import (
     shifted,
     since_the_last,
 )
-from weft.sql.sweeping import listed
+from weft.period_sql.steps import Steps, spread
 
 
 @dataclass
@@ -41,6 +41,11 @@ class PastOperators:
     stored: Mapping[Stored, pa.Table]
     at: int | None
     keeping: dict[Stored, str | None] = field(default_factory=dict)
+
+    @property
+    def dialect(self) -> Dialect:
+        """The SQL dialect of the engine."""
+        return self.operations.engine.dialect
 
     def previous(self, formula: Previous, value: Value) -> Value:
         """Return the value of ▽Q, given the value of Q."""
@@ -62,7 +67,7 @@ class PastOperators:
         if result is None or formula.interval.everything:
             return result
         return operations.where(
-            result, operations.relation(near_enough(formula.interval), (), counted=False, points=False)
+            result, operations.relation(near_enough(formula.interval, self.dialect), (), counted=False, points=False)
         )
 
     def _seen_before(self, formula: Once | Since, variables: tuple[Variable, ...]) -> Value:
@@ -110,11 +115,12 @@ class PastOperators:
         )
         if lasting_anchors is None:
             return None
-        self.keeping[stored] = anchors_to_store(lasting_anchors, window, extent, operations.now)
+        self.keeping[stored] = anchors_to_store(lasting_anchors, window, extent, operations.now, self.dialect)
         reached = (
             operations.engine.create_table(reach(lasting_anchors.source, window, extent)) if window.timed else None
         )
-        return operations.relation(seen(lasting_anchors, reached, window), variables, counted=counted, points=False)
+        query = seen(lasting_anchors, reached, window, self.dialect)
+        return operations.relation(query, variables, counted=counted, points=False)
 
     def _lasting(self, window: Window, left: Value, right: Value, before: Value, *, negated: bool) -> Value:
         """Return the anchors. Each anchor ends at the first later time point at which Q1 fails."""
@@ -126,8 +132,7 @@ class PastOperators:
         result = operations.relation(query, one.variables, counted=window.counted, points=False)
         if result is None:
             return None
-        dialect = operations.engine.dialect
-        query = lasting(result, left, operations.extent, dialect, negated=negated, window=window)
+        query = lasting(result, left, operations.extent, self.dialect, negated=negated, window=window)
         return operations.relation(query, result.variables, counted=window.counted, points=False)
 
     def _counted_since(self, stored: Stored, left: Value, right: Value, before: Value, *, negated: bool) -> Value:
@@ -138,17 +143,17 @@ class PastOperators:
         alive = (
             None
             if result is None
-            else operations.relation(seen(result, None, window), variables, counted=False, points=False)
+            else operations.relation(seen(result, None, window, self.dialect), variables, counted=False, points=False)
         )
         if alive is None:
             return None
-        each = f"SELECT {listed(columns_of(len(variables)), 'tp AS from_tp', 'tp + 1 AS to_tp')} FROM "
+        each = f"SELECT {listed(POINTS.columns(len(variables)), 'tp AS from_tp', 'tp + 1 AS to_tp')} FROM "
         each += f"({spread(alive, TIME_POINTS)}) AS alive"
         alive = operations.relation(each, variables, counted=False, points=True)
         held = alive if negated else operations.ordered(operations.joined(alive, left), variables)
         if held is None:
             return None
-        query = since_the_last(held, right, before, operations.engine.dialect)
+        query = since_the_last(held, right, before, self.dialect)
         result = operations.relation(query, variables, counted=True, points=True)
         self.keeping[stored] = None if result is None else at_the_end(result, operations.extent, counted=True)
         return result

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -10,9 +10,9 @@ import pyarrow as pa
 from weft.algebra.formula import Variable
 from weft.derivation.synopsis.prepared import Semantics
 from weft.execution.synopsis.engine import Engine
-from weft.sql.points import PERIOD, Extent, Steps, added_up, coalesced, columns_of, greatest
-from weft.sql.points_join import joined, without
-from weft.sql.sweeping import listed
+from weft.period_sql.notation import POINTS, listed
+from weft.period_sql.steps import PERIOD, Extent, Steps, joined, without
+from weft.period_sql.sweep import Sweep
 
 Value: TypeAlias = "Steps | None"
 """A relation over time points. An empty relation is None."""
@@ -32,6 +32,11 @@ class Operations:
     def counts(self) -> bool:
         """Whether answers may have counts greater than 1."""
         return self.semantics != "set"
+
+    @property
+    def sweep(self) -> Sweep:
+        """The operations over periods of time points."""
+        return Sweep(POINTS, self.engine.dialect)
 
     @property
     def everything(self) -> Steps:
@@ -67,15 +72,15 @@ class Operations:
             own = [f"CAST({each.count()} AS BIGINT) AS n"] if counted else []
             parts.append(f"SELECT {listed(heads, own, PERIOD)} FROM {each.source} AS given")
         every, points = " UNION ALL ".join(parts), all(each.points for each in there)
-        keys = columns_of(width)
+        keys = POINTS.columns(width)
         if points:
             function = "MAX(n)" if self.semantics == "minmax" else "CAST(SUM(n) AS BIGINT)"
             summed = [f"{function} AS n"] if counted else []
             query = f"SELECT {listed(keys, summed, PERIOD)} FROM ({every}) AS given GROUP BY {listed(keys, PERIOD)}"
         elif counted:
-            query = (greatest if self.semantics == "minmax" else added_up)(every, width)
+            query = (self.sweep.greatest if self.semantics == "minmax" else self.sweep.added_up)(every, width)
         else:
-            query = coalesced(every, width)
+            query = self.sweep.coalesced(every, width)
         return self.relation(query, variables, counted=bool(count), points=points)
 
     def distinct(self, value: Value) -> Value:
@@ -83,7 +88,7 @@ class Operations:
         if value is None or not value.counted:
             return value
         rows = f"SELECT {listed(value.values(), PERIOD)} FROM {value.source} AS given"
-        query = rows if value.points else coalesced(rows, len(value.variables))
+        query = rows if value.points else self.sweep.coalesced(rows, len(value.variables))
         return self.relation(query, value.variables, counted=False, points=value.points)
 
     def where(self, value: Value, when: Value) -> Value:
@@ -113,11 +118,4 @@ class Operations:
 
     def ordered(self, value: Value, variables: tuple[Variable, ...]) -> Value:
         """Return the relation with its columns in the order of ``variables``."""
-        if value is None or value.variables == variables:
-            return value
-        heads = [
-            f"{value.column(variable)} AS {name}"
-            for variable, name in zip(variables, columns_of(len(variables)), strict=True)
-        ]
-        query = f"SELECT {listed(heads, ['n'] if value.counted else [], PERIOD)} FROM {value.source} AS given"
-        return replace(value, source=f"({query})", variables=variables)
+        return None if value is None else value.ordered(variables)

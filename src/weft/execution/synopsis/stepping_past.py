@@ -1,7 +1,7 @@
 """Evaluate ▽, ◇ and since at one time point, and compute the anchors to store.
 
-For a whole batch, ``points_past.anchors_to_store`` computes the same anchors. Terms and tests give the same results as
-the SQL of ``points_terms``.
+For a whole batch, ``period_sql.past.anchors_to_store`` computes the same anchors. Terms and tests give the same results
+as the SQL of ``formula_terms``.
 """
 
 from __future__ import annotations

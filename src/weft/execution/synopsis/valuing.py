@@ -17,11 +17,9 @@ from weft.errors import DerivationError
 from weft.execution.synopsis.conjoining import conjoined
 from weft.execution.synopsis.past import PastOperators
 from weft.execution.synopsis.relating import Operations, Value
-from weft.sql.points import PERIOD
-from weft.sql.points_groups import aggregated, at_all_time_points, of_nothing
-from weft.sql.points_join import gaps
-from weft.sql.points_terms import atom
-from weft.sql.sweeping import listed
+from weft.period_sql.notation import listed
+from weft.period_sql.steps import PERIOD, gaps
+from weft.sql.formula_terms import aggregated, atom, of_nothing
 
 
 @dataclass
@@ -107,7 +105,7 @@ class BatchValues:
         return operations.relation(query, algebra.free_variables(formula), counted=operations.counts, points=True)
 
     def _aggregate(self, formula: algebra.Aggregate, value: Value) -> Value:
-        operations, variables = self.operations, (formula.output, *formula.groups)
+        operations, variables = self.operations, (*formula.groups, formula.output)
         if value is None:
             if formula.groups:
                 return None
@@ -115,8 +113,5 @@ class BatchValues:
             query = f"SELECT {nothing} FROM {operations.everything.source} AS given"
             return operations.relation(query, variables, counted=False, points=False)
         query = aggregated(formula, value, operations.extent, operations.engine.dialect)
-        result = operations.relation(query, variables, counted=False, points=value.points)
-        if formula.groups or result is None:
-            return result
-        query = at_all_time_points(formula, result, operations.extent)
-        return operations.relation(query, variables, counted=False, points=False)
+        points = value.points and bool(formula.groups)
+        return operations.relation(query, variables, counted=False, points=points)

@@ -14,8 +14,8 @@ from weft.execution.synopsis.batch import State, stored_schema
 from weft.execution.synopsis.stepping import Stepper
 from weft.execution.synopsis.stepping_past import Anchors, CurrentPoint, Row, Rows, one_nan
 from weft.execution.synopsis.valuing import BatchValues
-from weft.sql.points import PERIOD
-from weft.sql.sweeping import listed
+from weft.period_sql.notation import listed
+from weft.period_sql.steps import PERIOD
 from weft.storage.time_limit import require_time
 
 

@@ -17,13 +17,12 @@ from weft.catalog.records import TableRecord
 from weft.derivation.temporal.delta_propagation import Kind
 from weft.execution.look_ups import LookUps
 from weft.execution.temporal.logs import Logs
-from weft.execution.temporal.states import change_of, first_difference
+from weft.execution.temporal.states import SWEEP, change_of, first_difference
 from weft.execution.temporal.valuing import RefreshValues, Value
+from weft.period_sql.notation import VALID_TIME, listed
 from weft.planning.view_plan import ViewPlan
 from weft.sql import render
 from weft.sql.render_temporal import Evaluation
-from weft.sql.sweeping import columns_of, listed
-from weft.sql.sweeping_local import coalesced_locally, without_locally
 from weft.storage.columns import conformed, stored_schema
 from weft.storage.delta_log import DataFile
 from weft.storage.periods import TS
@@ -105,7 +104,7 @@ class _Refresh:
         values = self._values(self.reading.t, {})
         value = self._typed(values.table_of(self.view_plan.plan.view))
         values.drop_all_but(self.view_plan.plan.view)
-        return self._own(view, f"SELECT {listed(columns_of(self.width))} FROM {value}"), value
+        return self._own(view, f"SELECT {listed(VALID_TIME.columns(self.width))} FROM {value}"), value
 
     def refreshed(self, view: TableRecord, tau: int) -> tuple[str, str] | None:
         """Return two DuckDB tables: the periods before and after the refresh, limited to the rows in the view's delta.
@@ -126,7 +125,7 @@ class _Refresh:
         touched = list(dict.fromkeys(name for pair in names for name in pair if name is not None))
         if not touched:
             return None
-        rows = listed(columns_of(self.width))
+        rows = listed(VALID_TIME.columns(self.width))
         old = self._own(view, " UNION ".join(f"SELECT {rows} FROM {name}" for name in touched))
         new = old
         for deleted, inserted in names:
@@ -136,11 +135,11 @@ class _Refresh:
     def _applied(self, old: str, deleted: Value, inserted: Value) -> str:
         """Return a DuckDB table of V − ∇V ∪ ΔV, where ``old`` is V."""
         if deleted is not None:
-            old = self._table(f"{old}_left", without_locally(old, deleted, self.width))
+            old = self._table(f"{old}_left", SWEEP.subtracted(old, deleted, self.width))
         if inserted is not None:
-            heads = listed(columns_of(self.width), VALID_FROM, VALID_TO)
+            heads = listed(VALID_TIME.columns(self.width), VALID_FROM, VALID_TO)
             both = " UNION ALL ".join(f"SELECT {heads} FROM {name}" for name in (old, inserted))
-            old = self._table(f"{old}_more", coalesced_locally(both, self.width))
+            old = self._table(f"{old}_more", SWEEP.coalesced(both, self.width))
         return old
 
     @property

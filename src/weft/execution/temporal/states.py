@@ -8,15 +8,19 @@ times that are known only at the second instant. All queries are SQL for ``Tempo
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from weft.algebra.schema import TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
+from weft.period_sql.notation import DUCKDB, VALID_TIME, listed
+from weft.period_sql.sweep import Sweep
 from weft.sql import render
-from weft.sql.sweeping import columns_of, listed
-from weft.sql.sweeping_local import coalesced_locally, without_locally
 from weft.storage.local_sql import quoted
 from weft.storage.periods import TS, values_of
 from weft.storage.temporal_sql import TemporalSql
+
+SWEEP: Final = Sweep(VALID_TIME, DUCKDB)
+"""The operations over the periods of rows, in this process."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,7 @@ class LoggedTable:
             first = f"GREATEST({VALID_FROM}, {instant}) AS {VALID_FROM}"
             reaching = f" WHERE {VALID_TO} IS NULL OR {VALID_TO} > {instant}"
         text = f"SELECT {listed(heads, first, VALID_TO)} FROM ({text}) AS given{reaching}"
-        return text if len(values_of(self.stored)) == self.width else coalesced_locally(text, self.width)
+        return text if len(values_of(self.stored)) == self.width else SWEEP.coalesced(text, self.width)
 
     def periods(self, until: int, among: Among | None = None) -> str:
         """Return an SQL query for the periods known at ``until``. The columns have the names from the log."""
@@ -117,8 +121,8 @@ class LoggedTable:
         new = self._created(f"{name}_new", self.known(until, among))
         if old is None or new is None:
             return old, new
-        deleted = self._created(f"{name}_deleted", without_locally(old, new, self.width))
-        return deleted, self._created(f"{name}_inserted", without_locally(new, old, self.width))
+        deleted = self._created(f"{name}_deleted", SWEEP.subtracted(old, new, self.width))
+        return deleted, self._created(f"{name}_inserted", SWEEP.subtracted(new, old, self.width))
 
     def _created(self, name: str, text: str) -> str | None:
         return name if self.sql.table(name, text) else None
@@ -130,9 +134,9 @@ def change_of(old: str, new: str, width: int) -> str:
     For a period that disappears, the query returns a row whose end equals its start. ``old`` and ``new`` are names of
     relations ``c1 … cn, valid_from, valid_to``.
     """
-    rows = columns_of(width)
+    rows = VALID_TIME.columns(width)
     same = " AND ".join(f"a.{each} IS NOT DISTINCT FROM b.{each}" for each in (*rows, VALID_FROM))
-    heads = listed(columns_of(width, "a"), f"a.{VALID_FROM}")
+    heads = listed(VALID_TIME.columns(width, "a"), f"a.{VALID_FROM}")
     ends = f"a.{VALID_TO} IS NOT DISTINCT FROM b.{VALID_TO}"
     return (
         f"SELECT {heads}, a.{VALID_TO} FROM {new} AS a ANTI JOIN {old} AS b ON {same} AND {ends} "
@@ -142,5 +146,5 @@ def change_of(old: str, new: str, width: int) -> str:
 
 def first_difference(old: str, new: str, width: int) -> str:
     """Return an SQL query for the first instant (µs UTC) at which two coalesced relations differ."""
-    both = " UNION ALL ".join(f"SELECT * FROM ({without_locally(*pair, width)})" for pair in ((old, new), (new, old)))
+    both = " UNION ALL ".join(f"SELECT * FROM ({SWEEP.subtracted(*pair, width)})" for pair in ((old, new), (new, old)))
     return f"SELECT UNIX_MICROS(MIN({VALID_FROM})) FROM ({both}) AS changed"

@@ -35,10 +35,9 @@ from weft.errors import DerivationError
 from weft.execution.temporal.logs import Logs
 from weft.execution.temporal.states import Among, LoggedTable
 from weft.execution.windows import Slice
+from weft.period_sql.notation import listed
 from weft.sql import render
 from weft.sql.render_temporal import Chain, Evaluation, Leaf
-from weft.sql.sweeping import listed
-from weft.sql.sweeping_local import LOCAL
 from weft.storage.temporal_sql import TemporalSql
 
 Value: TypeAlias = "str | None"
@@ -68,7 +67,7 @@ class RefreshValues:
     """The number of completed steps on pairs of tuples (``Chain.paired``)."""
 
     def __post_init__(self) -> None:
-        self.chain = Chain(_no_leaf, self.asked, "paired", LOCAL)
+        self.chain = Chain(_no_leaf, self.asked, "paired")
 
     def of(self, relation: Temporal) -> Value:
         """Return the name of the table with a relation's value, or None if the value is empty."""

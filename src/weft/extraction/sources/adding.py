@@ -14,13 +14,14 @@ from weft.algebra.schema import DataType
 from weft.catalog import Writer
 from weft.catalog.records import TableRecord
 from weft.catalog.sources import SourceKind, SourceRecord, Stamps
+from weft.configuration.postgres_uri import SCHEMES
 from weft.errors import NotFound, Refused, WeftError
 from weft.execution.current_rows_cache import current_rows
 from weft.execution.home import OpenHome
 from weft.extraction.sources.delta import columns_of_delta
 from weft.extraction.sources.feed import columns_of_feed
 from weft.extraction.sources.poll_feed import same_feed
-from weft.extraction.sources.postgres import SCHEMES, check_uri, columns_of_postgres
+from weft.extraction.sources.postgres import check_uri, columns_of_postgres
 from weft.extraction.sources.snapshot import FORMATS, Chosen, Renamed, columns_of_file, file_path
 from weft.extraction.sources.source_lease import source_schema
 from weft.extraction.sources.sqlite import columns_of_sqlite
@@ -67,7 +68,7 @@ def add_source(
             "only a PostgreSQL change feed has a slot and a publication", hint="Omit --slot and --publication."
         )
     _check_rename(kind, rename)
-    table_of, place, columns = _inspect(home, kind, location, table_of, chosen, rename)
+    table_of, place, columns = _inspect(kind, location, table_of, chosen, rename)
     _check_keys(keys, [column for column, _ in columns], place)
     options = _options(table_of, chosen, rename)
     own: Stamps = stamps or ("source" if kind == "changes" else "clock")
@@ -117,7 +118,7 @@ def _subscribed(
 
 
 def _inspect(
-    home: OpenHome, kind: SourceKind, location: str, table_of: str | None, chosen: Chosen, rename: Renamed
+    kind: SourceKind, location: str, table_of: str | None, chosen: Chosen, rename: Renamed
 ) -> tuple[str | None, str, Sequence[tuple[str, DataType]]]:
     """Return the table name (None in a source with only one table), the source's location, and its columns."""
     if kind == "postgres":
@@ -125,7 +126,7 @@ def _inspect(
     if kind == "changes" and location.startswith(SCHEMES):
         return table_of, check_uri(location), columns_of_server(location, table_of, chosen)
     if kind == "changes" and location.startswith(SCHEME):
-        return table_of, location, columns_of_topic(home, location, table_of, chosen)
+        return table_of, location, columns_of_topic(location, table_of, chosen)
     path = file_path(location)
     if kind == "sqlite":
         name, columns = columns_of_sqlite(path, table_of, chosen)

@@ -91,7 +91,7 @@ def _read(
     if "slot" in sources[0].options:
         return read_slot(sources, tables, accepting, progress)
     if "topic" in sources[0].options:
-        return _read_topic(home, sources, tables, accepting, progress)
+        return _read_topic(sources, tables, accepting, progress)
     path = file_path(sources[0].location)
     if "delta" in sources[0].options:
         return FeedBatch(
@@ -118,13 +118,12 @@ def _read(
 
 
 def _read_topic(
-    home: OpenHome,
     sources: Sequence[SourceRecord],
     tables: Sequence[TableRecord],
     accepting: Accepting,
     progress: Progress | None,
 ) -> FeedBatch:
-    poll = TopicPoll.begun(home, sources[0].location, [source.seen for source in sources])
+    poll = TopicPoll.begun(sources[0].location, [source.seen for source in sources])
     tables_read = []
     for source, table in zip(sources, tables, strict=True):
         options, schema = source.options, source_schema(table)

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qs, urlsplit
 
 from weft.algebra.schema import STRING, DataType, TableSchema
+from weft.configuration.postgres_uri import PASSWORD_PLACES, SCHEMES, has_password
 from weft.errors import ExtractionError, NotFound, Refused
 from weft.extraction.batches import Progress
 from weft.extraction.files.columns import check_names, chosen_of
@@ -20,7 +20,6 @@ from weft.extraction.sources.snapshot import Chosen, Columns, Snapshot, added_co
 if TYPE_CHECKING:
     import psycopg
 
-SCHEMES: Final = ("postgresql://", "postgres://")
 _PATIENCE_SECONDS: Final = 10
 _AT_ONCE: Final = 10_000
 _SETTINGS: Final = (
@@ -56,10 +55,10 @@ def check_uri(uri: str) -> str:
     """Return the URI. Raise Refused if ``uri`` is not a PostgreSQL URI or contains a password."""
     if not uri.startswith(SCHEMES):
         raise Refused("this is not a PostgreSQL URI", hint="Write, for example, postgresql://anna@db.example/shop.")
-    if urlsplit(uri).password is not None or "password" in parse_qs(urlsplit(uri).query):
+    if has_password(uri):
         raise Refused(
             "the URI contains a password, which the catalog would store",
-            hint="Omit the password in the URI, and put it into ~/.pgpass or the environment variable PGPASSWORD.",
+            hint=f"Omit the password in the URI, and put it into {PASSWORD_PLACES}.",
         )
     return uri
 

@@ -18,8 +18,13 @@ import pyarrow as pa
 
 from weft.algebra.schema import DataType, TableSchema
 from weft.errors import ExtractionError, Refused
-from weft.execution.home import OpenHome
-from weft.execution.topics import (
+from weft.extraction.batches import Progress
+from weft.extraction.files.columns import check_names, chosen_of
+from weft.extraction.files.csv_sniff import infer_json
+from weft.extraction.files.text_records import TextRecord, json_record
+from weft.extraction.sources.feed import FeedReader, own_time, refuse_others, typed_changes
+from weft.extraction.sources.feed_transactions import TransactionTimes, transaction_of
+from weft.extraction.sources.kafka import (
     OFFSET,
     PARTITION,
     RECORDS,
@@ -30,12 +35,6 @@ from weft.execution.topics import (
     extent_of_topic,
     records_between,
 )
-from weft.extraction.batches import Progress
-from weft.extraction.files.columns import check_names, chosen_of
-from weft.extraction.files.csv_sniff import infer_json
-from weft.extraction.files.text_records import TextRecord, json_record
-from weft.extraction.sources.feed import FeedReader, own_time, refuse_others, typed_changes
-from weft.extraction.sources.feed_transactions import TransactionTimes, transaction_of
 from weft.extraction.sources.snapshot import Chosen
 from weft.extraction.sources.source_lease import Accepting, TableFeed
 from weft.extraction.sources.subscribing import AGAIN
@@ -61,16 +60,16 @@ def topic_of(uri: str) -> Topic:
     return Topic(match["servers"], match["name"])
 
 
-def columns_of_topic(home: OpenHome, uri: str, table: str | None, chosen: Chosen) -> tuple[tuple[str, DataType], ...]:
+def columns_of_topic(uri: str, table: str | None, chosen: Chosen) -> tuple[tuple[str, DataType], ...]:
     """Return the columns of the changes in the topic, inferred from the records of one poll.
 
     Raise NotFound if the topic does not exist, ExtractionError if it cannot be read, or Refused if it has no changes
     yet.
     """
-    topic, session = topic_of(uri), home.kafka_session()
-    extent = extent_of_topic(session, topic)
+    topic = topic_of(uri)
+    extent = extent_of_topic(topic)
     end = bounded(extent.earliest, extent.latest, MOST_RECORDS)
-    columns = inferred(records_between(session, topic, extent.earliest, end), table, uri)
+    columns = inferred(records_between(topic, extent.earliest, end), table, uri)
     if not columns:
         raise Refused(
             "the topic has no changes yet, so it defines no columns" + (f" of {table}" if table else ""),
@@ -198,7 +197,6 @@ class TopicPoll:
     If the topic has not grown since the last poll, ``quiet`` is True.
     """
 
-    home: OpenHome
     uri: str
     extent: TopicExtent
     quiet: bool
@@ -207,15 +205,14 @@ class TopicPoll:
         self._read: dict[str, tuple[list[Taken], dict[int, int]]] = {}
 
     @classmethod
-    def begun(cls, home: OpenHome, uri: str, seen: Sequence[Mapping[str, Any]]) -> TopicPoll:
+    def begun(cls, uri: str, seen: Sequence[Mapping[str, Any]]) -> TopicPoll:
         """Start a poll up to the current end offsets.
 
-        Raises NotFound if the topic does not exist, ExtractionError if the brokers do not answer, or ExecutionError if
-        Spark does not start.
+        Raises NotFound if the topic does not exist, or ExtractionError if the brokers do not answer.
         """
-        extent = extent_of_topic(home.kafka_session(), topic_of(uri))
+        extent = extent_of_topic(topic_of(uri))
         latest = _keyed(extent.latest)
-        return cls(home, uri, extent, all(each and each["latest"] == latest for each in seen))
+        return cls(uri, extent, all(each and each["latest"] == latest for each in seen))
 
     def read(
         self,
@@ -260,7 +257,7 @@ class TopicPoll:
         if name not in self._read:
             end = bounded(begin, self.extent.latest, MOST_RECORDS)
             all_of_it = end == self.extent.latest
-            records = records_between(self.home.kafka_session(), topic_of(self.uri), begin, end)
+            records = records_between(topic_of(self.uri), begin, end)
             taken = in_order(records)
             held = taken if self.quiet and all_of_it else without_last(taken)
             if not held and not all_of_it:

@@ -1,4 +1,4 @@
-"""Render terms, tests and atoms over relations of time points as SQL.
+"""Render the terms, tests and atoms of formulas over relations of time points as SQL.
 
 An integer divided by 0 gives NULL.  Before a test, the caller must use ``first_divided_by_0`` to find divisions by 0.
 """
@@ -8,14 +8,35 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from weft.algebra.formula import Atom, Comparison, Computed, Constant, Matches, Term, Variable, free_variables
+from weft.algebra.formula import (
+    Aggregate,
+    AggregateFunction,
+    Atom,
+    Comparison,
+    Computed,
+    Constant,
+    Matches,
+    Term,
+    Variable,
+    free_variables,
+)
 from weft.algebra.scalar import Literal
 from weft.algebra.schema import DOUBLE, STRING
 from weft.errors import ExecutionError
-from weft.sql.points import PERIOD, Dialect, Steps, columns_of, conjunction
+from weft.period_sql.groups import Function, Grouping, Measure
+from weft.period_sql.notation import POINTS, Dialect, conjunction, listed
+from weft.period_sql.steps import PERIOD, Extent, Steps
+from weft.period_sql.sweep import Sweep
 from weft.sql.render import literal, spelled
-from weft.sql.sweeping import listed
 
+_FUNCTIONS: Final[Mapping[AggregateFunction, Function]] = {
+    "CNT": "count",
+    "SUM": "sum",
+    "AVG": "avg",
+    "MIN": "min",
+    "MAX": "max",
+    "MED": "median",
+}
 _LARGEST: Final = "9.2e18"
 """As in MonPoly, ``f2i`` converts DOUBLEs beyond this limit to 0, because they may not fit in a BIGINT."""
 
@@ -133,7 +154,7 @@ def _extended(steps: Steps, added: Mapping[Variable, str], variables: tuple[Vari
     def source(variable: Variable) -> str:
         return steps.column(variable) if variable in steps.variables else added[variable]
 
-    names = columns_of(len(variables))
+    names = POINTS.columns(len(variables))
     heads = [f"{source(variable)} AS {name}" for variable, name in zip(variables, names, strict=True)]
     rest = steps.heads[len(steps.variables) :]
     new = [name for variable, name in zip(variables, names, strict=True) if variable in added]
@@ -156,7 +177,7 @@ def atom(formula: Atom, source: str, dialect: Dialect, *, counted: bool) -> str:
         if not isinstance(each, Variable) or places[each] != f"c{number}":
             conditions.append(f"c{number} = {term(each, lambda variable: places[variable], dialect)}")
     variables = free_variables(formula)
-    names = columns_of(len(variables))
+    names = POINTS.columns(len(variables))
     heads = [
         f"CAST({places[variable]} AS {spelled(variable.type)}) AS {name}"
         for variable, name in zip(variables, names, strict=True)
@@ -165,3 +186,30 @@ def atom(formula: Atom, source: str, dialect: Dialect, *, counted: bool) -> str:
     count = ["COUNT(*) AS n"] if counted else []
     period = ("tp AS from_tp", "tp + 1 AS to_tp")
     return f"SELECT {listed(names, count, period)} FROM ({rows}) AS given GROUP BY {listed(names, 'tp')}"
+
+
+def aggregated(formula: Aggregate, steps: Steps, extent: Extent, dialect: Dialect) -> str:
+    """Return SQL for an aggregation.  The columns are the groups, the output and the period.
+
+    ``steps`` must not be counted.  The SQL fails if a sum of integers exceeds a BIGINT.
+    """
+    width = len(formula.groups)
+    groups = [
+        f"{steps.column(each)} AS {name}" for each, name in zip(formula.groups, POINTS.columns(width), strict=True)
+    ]
+    item = term(formula.item, steps.column, dialect)
+    rows = f"SELECT {listed(groups, f'{item} AS x', PERIOD)} FROM {steps.source} AS given WHERE {item} IS NOT NULL"
+    measure = Measure(
+        _FUNCTIONS[formula.function], spelled(formula.output.type), "x", formula.item.type, of_nothing(formula)
+    )
+    span = None if formula.groups else (str(extent.first), str(extent.end))
+    sweep = Sweep(POINTS, dialect)
+    return Grouping(sweep, rows, width, [measure], span, points=steps.points, fails=True).measured()
+
+
+def of_nothing(formula: Aggregate) -> str:
+    """Return SQL for the value that MonPoly gives to an aggregation without groups if its formula has no answers."""
+    function, type = formula.function, formula.output.type
+    if function in ("MIN", "MAX") and type == DOUBLE:
+        return f"CAST('{'' if function == 'MIN' else '-'}Infinity' AS DOUBLE)"
+    return f"CAST({literal(Literal('', STRING))} AS STRING)" if type == STRING else f"CAST(0 AS {spelled(type)})"

@@ -1,4 +1,4 @@
-"""Render the past operators over relations over time points as SQL (``points`` defines the relations).
+"""Render the past operators over relations over time points as SQL (``steps`` defines the relations).
 
 In ◇Q or Q1 since Q, an *anchor* is an answer of Q to which later time points refer.  A relation of anchors has the
 columns ``v1 … vk, [n,] instant, from_tp, until``.  ``instant`` is the anchor's instant in microseconds.  ``from_tp`` is
@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from weft.algebra.formula import Interval
-from weft.sql.points import PERIOD, Dialect, Extent, Steps, added_up, agreeing, coalesced, columns_of, conjunction
-from weft.sql.points_join import containing, gaps
-from weft.sql.sweeping import in_maximal_periods, listed, over
+from weft.period_sql.notation import POINTS, RUNS, Dialect, conjunction, listed, over
+from weft.period_sql.steps import PERIOD, Extent, Steps, agreeing, containing, gaps
+from weft.period_sql.sweep import Sweep
 
 PERIOD_OF_A: Final = ("a.from_tp", "a.to_tp")
 FROM: Final = "from_tp"
@@ -54,12 +54,12 @@ def _counts(steps: Steps, *, counted: bool) -> list[str]:
     return [f"CAST({steps.count()} AS BIGINT) AS n"] if counted else []
 
 
-def near_enough(interval: Interval) -> str:
+def near_enough(interval: Interval, dialect: Dialect) -> str:
     """Return SQL for time points (``from_tp, to_tp``) at a distance in ``interval`` from their predecessors."""
     distance = "instant - earlier"
     within = [f"{distance} >= {interval.low}", *([] if interval.high is None else [f"{distance} <= {interval.high}"])]
     rows = f"SELECT tp AS from_tp, tp + 1 AS to_tp FROM {TIME_POINTS} WHERE {conjunction(within)}"
-    return coalesced(rows, 0)
+    return Sweep(POINTS, dialect).coalesced(rows, 0)
 
 
 def at_the_end(steps: Steps, extent: Extent, *, counted: bool) -> str:
@@ -133,11 +133,8 @@ def lasting(
     if left is None:
         until = extent.end if negated else "a.after"
         return f"SELECT {listed(heads, f'{until} AS until')} FROM {anchored.source} AS a"
-    held = (
-        gaps(left, extent)
-        if negated
-        else coalesced(f"SELECT {listed(left.values(), PERIOD)} FROM {left.source}", len(left.variables))
-    )
+    answers = f"SELECT {listed(left.values(), PERIOD)} FROM {left.source} AS given"
+    held = gaps(left, extent) if negated else Sweep(POINTS, dialect).coalesced(answers, len(left.variables))
     runs = Steps(f"({held})", left.variables)
     source = containing(anchored, runs, "a.after", dialect, "LEFT")
     until = "CASE WHEN a.after < b.to_tp THEN b.to_tp ELSE a.after END"
@@ -171,7 +168,7 @@ def _first_from(distance: int) -> str:
     return f"MIN(tp) OVER (ORDER BY instant RANGE BETWEEN {distance} FOLLOWING AND UNBOUNDED FOLLOWING)"
 
 
-def seen(answers: Steps, reached: str | None, window: Window) -> str:
+def seen(answers: Steps, reached: str | None, window: Window, dialect: Dialect) -> str:
     """Return SQL for the answers of ◇ or since.  The counts of equal answers are added.
 
     ``reached`` is the name of the table that ``reach`` defines, or None.
@@ -186,10 +183,11 @@ def seen(answers: Steps, reached: str | None, window: Window) -> str:
     heads = listed(answers.values("a"), [f"a.{each}" for each in count], f"{begin} AS from_tp", f"{end} AS to_tp")
     every = f"SELECT {heads} FROM {answers.source} AS a{joint}"
     some = f"SELECT {listed(answers.values(), count, PERIOD)} FROM ({every}) AS given WHERE from_tp < to_tp"
-    return (added_up if window.counted else coalesced)(some, len(answers.variables))
+    sweep = Sweep(POINTS, dialect)
+    return (sweep.added_up if window.counted else sweep.coalesced)(some, len(answers.variables))
 
 
-def anchors_to_store(anchored: Steps, window: Window, extent: Extent, now: int) -> str:
+def anchors_to_store(anchored: Steps, window: Window, extent: Extent, now: int, dialect: Dialect) -> str:
     """Return SQL for the anchors to store: ``v1 … vk [, instant [, last]] [, n]``.
 
     ``now`` is the last instant of the batch.  The SQL omits an anchor if Q1 was false afterwards, or if the anchor will
@@ -201,12 +199,15 @@ def anchors_to_store(anchored: Steps, window: Window, extent: Extent, now: int) 
     has no upper bound, all visible anchors with the same values are merged.
     """
     low, high = window.interval.low, window.interval.high
-    keys = columns_of(len(anchored.variables))
+    keys = POINTS.columns(len(anchored.variables))
     if window.runs and high is not None:
-        alive = f"SELECT {listed(keys, 'instant', 'last')} FROM {anchored.source} AS anchors WHERE until = {extent.end}"
+        # As periods [instant, last + apart), anchors of one run touch.
+        apart = high - low + 1
+        reaching = listed(keys, "instant", f"last + {apart} AS last")
+        alive = f"SELECT {reaching} FROM {anchored.source} AS anchors WHERE until = {extent.end}"
         # A run retains its start before the window, so that the result does not depend on the batches.
-        runs = in_maximal_periods(alive, keys, ("instant", "last"), f"last + {high - low + 1}", "MAX(last)")
-        return f"SELECT {listed(keys, 'instant', 'last')} FROM ({runs}) AS runs WHERE last >= {now - high}"
+        runs = f"({Sweep(RUNS, dialect).coalesced(alive, len(keys))}) AS runs WHERE last >= {now - high + apart}"
+        return f"SELECT {listed(keys, 'instant', f'last - {apart} AS last')} FROM {runs}"
     there = [f"until = {extent.end}", *([f"instant >= {now - high}"] if high is not None else [])]
     rows = f"{anchored.source} AS anchors WHERE {conjunction(there)}"
     instant, group = "", listed(keys)
@@ -241,7 +242,7 @@ def since_the_last(alive: Steps, marks: Steps | None, stored: Steps | None, dial
     ``alive`` contains the time points at which Q1 has held since the last answer of Q2, with the counts of Q1.
     ``marks`` contains the answers of Q2.  ``stored`` contains the counts at the end of the previous batch.
     """
-    keys = columns_of(len(alive.variables))
+    keys = POINTS.columns(len(alive.variables))
     values = [f"{alive.column(variable, 'a')} AS {key}" for variable, key in zip(alive.variables, keys, strict=True)]
     source, mark = f"{alive.source} AS a", "0"
     if marks is not None:
@@ -250,9 +251,9 @@ def since_the_last(alive: Steps, marks: Steps | None, stored: Steps | None, dial
     heads = listed(values, f"{alive.count('a')} AS n", PERIOD_OF_A, f"{mark} AS mark")
     marked = f"SELECT {heads} FROM {source}"
     runs = f"SELECT {listed(keys, 'n', PERIOD, f'SUM(mark) {over(keys, FROM)} AS run')} FROM ({marked}) AS marked"
-    total, joint = f"SUM(a.n) {over([*columns_of(len(keys), 'a'), 'a.run'], 'a.from_tp')}", ""
+    total, joint = f"SUM(a.n) {over([*POINTS.columns(len(keys), 'a'), 'a.run'], 'a.from_tp')}", ""
     if stored is not None:
         joint = f" LEFT JOIN {stored.source} AS s ON {conjunction(agreeing(alive, stored, 'a', 's'))}"
         total += " + CASE WHEN a.run = 0 THEN COALESCE(s.n, 0) ELSE 0 END"
-    heads = listed(columns_of(len(keys), "a"), f"CAST({total} AS BIGINT) AS n", PERIOD_OF_A)
+    heads = listed(POINTS.columns(len(keys), "a"), f"CAST({total} AS BIGINT) AS n", PERIOD_OF_A)
     return f"SELECT {heads} FROM ({runs}) AS a{joint}"

@@ -1,4 +1,9 @@
-"""Render conjunctions and differences of relations over time points as SQL (``points`` defines the relations).
+"""Render relations over the time points of a batch, their conjunctions and their differences.
+
+A relation is a table ``v1 … vk, [n,] from_tp, to_tp``.  The columns are the values of the variables, the count of the
+answer, and the period of time points ``[from_tp, to_tp)``.  Only a *counted* relation has the column ``n``.  In other
+relations every count is 1.  The periods of equal values are disjoint and lie within the time points of the batch.  In a
+relation of *points* each period is one time point.
 
     Q1 ∧ Q2     joined:  rows equal in the shared variables, at the shared time points, with counts multiplied
     Q1 ∧ ¬Q2    without: the counts of Q1 minus the counts of Q2, at least 0
@@ -9,17 +14,98 @@ relations then finds all matches.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 from typing import Literal as OneOf
 
 from weft.algebra.formula import Variable
-from weft.sql.points import PERIOD, Dialect, Extent, Steps, agreeing, columns_of, conjunction
-from weft.sql.sweeping import listed, over
+from weft.period_sql.notation import POINTS, Dialect, conjunction, listed, over
+from weft.period_sql.sweep import Sweep
 
+PERIOD: Final = POINTS.period
 Multiplied: TypeAlias = OneOf["times", "least"]
 """The way to combine two counts in a conjunction: by the product ("times") or the minimum ("least")."""
-OVERLAP: Final = ("a.from_tp < b.to_tp", "b.from_tp < a.to_tp")
-_SHARED: Final = ("GREATEST(a.from_tp, b.from_tp) AS from_tp", "LEAST(a.to_tp, b.to_tp) AS to_tp")
+_OVERLAP: Final = POINTS.overlap("ab")
+_COMMON: Final = POINTS.common("ab")
+
+
+@dataclass(frozen=True)
+class Extent:
+    """The range ``[first, end)`` of the time points in a batch."""
+
+    first: int
+    end: int
+
+    @property
+    def last(self) -> int:
+        """The last time point of the batch."""
+        return self.end - 1
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A relation over time points.
+
+    ``source`` is the name of a table, or a query in parentheses.
+    """
+
+    source: str
+    variables: tuple[Variable, ...]
+    counted: bool = False
+    points: bool = False
+
+    @property
+    def heads(self) -> list[str]:
+        """The names of all columns of the relation."""
+        return [*self.values(), *(["n"] if self.counted else []), *PERIOD]
+
+    def values(self, alias: str = "") -> list[str]:
+        """Return the column names of the variables, qualified by ``alias`` if it is not empty."""
+        return POINTS.columns(len(self.variables), alias)
+
+    def column(self, variable: Variable, alias: str = "") -> str:
+        """Return the column name of ``variable``, qualified by ``alias`` if it is not empty."""
+        return POINTS.columns(len(self.variables), alias)[self.variables.index(variable)]
+
+    def count(self, alias: str = "") -> str:
+        """Return SQL for the count of a row."""
+        return (f"{alias}.n" if alias else "n") if self.counted else "1"
+
+    def named(self, variables: tuple[Variable, ...]) -> Steps:
+        """Return the same relation after renaming its variables to ``variables``."""
+        return replace(self, variables=variables)
+
+    def ordered(self, variables: tuple[Variable, ...]) -> Steps:
+        """Return the same relation with its columns in the order of ``variables``."""
+        if self.variables == variables:
+            return self
+        names = POINTS.columns(len(variables))
+        heads = [f"{self.column(variable)} AS {name}" for variable, name in zip(variables, names, strict=True)]
+        query = f"SELECT {listed(heads, self.heads[len(heads) :])} FROM {self.source} AS given"
+        return replace(self, source=f"({query})", variables=variables)
+
+
+def agreeing(left: Steps, right: Steps, a: str = "a", b: str = "b") -> list[str]:
+    """Return SQL conditions that two rows are equal in the common variables of ``left`` and ``right``.
+
+    ``a`` and ``b`` are the aliases of the rows.
+    """
+    shared = [variable for variable in left.variables if variable in right.variables]
+    return [f"{left.column(variable, a)} = {right.column(variable, b)}" for variable in shared]
+
+
+def spread(steps: Steps, name: str) -> str:
+    """Return SQL that repeats each row of ``steps`` for every time point in its period: ``v1 … vk, [n,] tp``.
+
+    The table ``name`` contains the time points of the batch.
+    """
+    count = ["a.n"] if steps.counted else []
+    if steps.points:
+        return f"SELECT {listed(steps.values('a'), count, 'a.from_tp AS tp')} FROM {steps.source} AS a"
+    return (
+        f"SELECT {listed(steps.values('a'), count, 'p.tp')} FROM {steps.source} AS a "
+        f"JOIN {name} AS p ON a.from_tp <= p.tp AND p.tp < a.to_tp"
+    )
 
 
 def joined(
@@ -36,10 +122,10 @@ def joined(
     if left.points and set(right.variables) <= set(left.variables):
         heads = listed(_values(left, right, variables), count, "a.from_tp", "a.to_tp")
         return f"SELECT {heads} FROM {containing(left, right, 'a.from_tp', dialect)} WHERE a.from_tp < b.to_tp"
-    heads = listed(_values(left, right, variables), count, _SHARED)
+    heads = listed(_values(left, right, variables), count, _COMMON)
     if set(left.variables) == set(right.variables):
         return _one_to_one(left, right, heads, dialect)
-    met = conjunction([*agreeing(left, right), *OVERLAP])
+    met = conjunction([*agreeing(left, right), *_OVERLAP])
     return f"SELECT {heads} FROM {left.source} AS a JOIN {right.source} AS b ON {met}"
 
 
@@ -63,9 +149,9 @@ def containing(
     ``at < to_tp``.  If ``kind`` is LEFT and no period has started, the columns of ``right`` are NULL.
     """
     met = [*agreeing(left, right, outer, inner), f"{at} >= {inner}.from_tp"]
-    if not dialect.latest:
+    if not dialect.asof:
         met.append(f"{at} < {inner}.to_tp")
-    how = f"{'ASOF ' if dialect.latest else ''}{kind} JOIN"
+    how = f"{'ASOF ' if dialect.asof else ''}{kind} JOIN"
     return f"{left.source} AS {outer} {how} {right.source} AS {inner} ON {conjunction(met)}"
 
 
@@ -74,7 +160,12 @@ def without(left: Steps, right: Steps, extent: Extent, dialect: Dialect) -> str:
 
     If Q1 is not counted, each answer of Q1 has the count 1, and a matching answer of Q2 removes the answer.
     """
-    return _points_without(left, right, dialect) if left.points else _periods_without(left, right, extent)
+    if left.points:
+        return _points_without(left, right, dialect)
+    if set(left.variables) == set(right.variables):
+        others, counts = right.ordered(left.variables).source, (left.count(), right.count())
+        return Sweep(POINTS, dialect).subtracted(left.source, others, len(left.variables), counts)
+    return _periods_without(left, right, extent)
 
 
 def _points_without(left: Steps, right: Steps, dialect: Dialect) -> str:
@@ -94,8 +185,8 @@ def _periods_without(left: Steps, right: Steps, extent: Extent) -> str:
     if left.counted:
         held = f"SELECT {listed(right.values(), f'{right.count()} AS n', PERIOD)} FROM {right.source}"
         others = f"{held} UNION ALL SELECT {listed(right.values(), '0 AS n', PERIOD)} FROM ({others}) AS gaps"
-    met = [*agreeing(left, right), *OVERLAP, *(["a.n > b.n"] if left.counted else [])]
-    heads = listed(left.values("a"), ["a.n - b.n AS n"] if left.counted else [], _SHARED)
+    met = [*agreeing(left, right), *_OVERLAP, *(["a.n > b.n"] if left.counted else [])]
+    heads = listed(left.values("a"), ["a.n - b.n AS n"] if left.counted else [], _COMMON)
     near = f"SELECT {heads} FROM {left.source} AS a JOIN ({others}) AS b ON {conjunction(met)}"
     untouched = listed(left.values("a"), ["a.n"] if left.counted else [], "a.from_tp", "a.to_tp")
     same = conjunction(agreeing(left, right))
@@ -118,7 +209,7 @@ def gaps(steps: Steps, extent: Extent) -> str:
 
 def _values(left: Steps, right: Steps, variables: tuple[Variable, ...]) -> list[str]:
     sources = (left.column(each, "a") if each in left.variables else right.column(each, "b") for each in variables)
-    return [f"{source} AS {name}" for source, name in zip(sources, columns_of(len(variables)), strict=True)]
+    return [f"{source} AS {name}" for source, name in zip(sources, POINTS.columns(len(variables)), strict=True)]
 
 
 def _count(left: Steps, right: Steps, multiplied: Multiplied) -> list[str]:

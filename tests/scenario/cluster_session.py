@@ -1,0 +1,75 @@
+"""The demo's session as a process of its own, on the Spark that the environment names.
+
+    python cluster_session.py HOME
+
+The process prints ``busy`` when Spark runs the first job of the third tick, and at the end the answers as one line of
+JSON: for each query its answers with their ordinals and first instants.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+from weft.api.weft import Weft
+from weft.demo.play import QUERIES, play
+from weft.execution import driver_reader
+from weft.runtime.session import running_jvm, session_started
+
+_WATCHED_WEEK = "Week 3"
+
+
+class Silent:
+    """A stage that prints nothing, and reports the first Spark job of the third week."""
+
+    def __init__(self) -> None:
+        self.watched = False
+
+    def heading(self, text: str) -> None:
+        self.watched = text == _WATCHED_WEEK
+
+    def line(self, text: str = "") -> None:
+        pass
+
+    def command(self, text: str) -> None:
+        if self.watched and text.startswith("tick"):
+            threading.Thread(target=_report_first_job, daemon=True).start()
+
+    def working(self, text: str) -> AbstractContextManager[object]:
+        return nullcontext()
+
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        pass
+
+
+def _report_first_job() -> None:
+    while not session_started():
+        time.sleep(0.01)
+    tracker = running_jvm().session.sparkContext.statusTracker()
+    while not tracker.getActiveJobsIds():
+        time.sleep(0.01)
+    print("busy", flush=True)
+
+
+def answers(home: Path) -> dict[str, list[list[object]]]:
+    """Return the answers of the demo's queries."""
+    with Weft.open(home) as weft:
+        return {name: [[row.ordinal, row.first_at, *row.values] for row in weft.results(name)] for name, *_ in QUERIES}
+
+
+def read_by_spark() -> None:
+    """Make Spark read every relation of a tick."""
+    driver_reader.BOUNDS = replace(driver_reader.BOUNDS, whole=-1, filtered=-1, news=-1)
+
+
+if __name__ == "__main__":
+    home = Path(sys.argv[1])
+    read_by_spark()
+    play(home, Silent())
+    print(json.dumps(answers(home)), flush=True)

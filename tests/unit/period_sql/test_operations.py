@@ -1,0 +1,318 @@
+"""Each operation over periods and over time points gives at each instant what plain Python says of that instant."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from every_period import (
+    FAR,
+    LAST,
+    RELATIONS,
+    ROWS,
+    AtInstants,
+    Key,
+    Row,
+    aggregates,
+    at_each_instant,
+    closed,
+    counted,
+    disjoint,
+    less,
+    narrowed,
+    once,
+    plain,
+    prolonged,
+)
+from weft.algebra.schema import DataType
+from weft.errors import ExecutionError
+from weft.execution.synopsis.distributed import spark_engine
+from weft.period_sql.groups import Function, Grouping, Measure
+from weft.period_sql.notation import DUCKDB, POINTS, SPARK, VALID_TIME, Axis, Dialect, listed
+from weft.period_sql.sweep import Sweep
+from weft.storage.temporal_sql import temporal_sql
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+AXES: Final = {"periods": VALID_TIME, "time points": POINTS}
+EXAMPLES: Final = 50
+DIALECTS: Final = {
+    "DuckDB": DUCKDB,
+    "DuckDB without materialized parts": replace(DUCKDB, materialized=False),
+    "DuckDB with Spark's windows": replace(DUCKDB, in_sequence=False, materialized=False),
+}
+COLUMNS: Final = {"whole": DataType("BIGINT"), "real": DataType("DOUBLE"), "exact": DataType("DECIMAL", 38, 2)}
+EXACT: Final = ("count", "count whole", "sum whole", "avg whole", "sum exact", "count real")
+ANEW: Final = ("count", "min whole", "max real", "median whole", "sum real", "avg real", "sum whole", "min exact")
+RULES: Final = (
+    *("coalesced", "extended", "subtracted", "subtracted counts", "added up", "greatest"),
+    *("running totals of groups", "running totals of everything", "groups anew", "everything anew"),
+    *("groups of single instants", "everything at single instants"),
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """Two relations, the number of columns that are keys, and the numbers of an extension."""
+
+    left: tuple[Row, ...]
+    right: tuple[Row, ...]
+    width: int
+    by: int
+    last: int
+
+
+def cases(rows: st.SearchStrategy[list[Row]], widths: Sequence[int]) -> st.SearchStrategy[Case]:
+    relations = rows.map(tuple)
+    return st.builds(Case, relations, relations, st.sampled_from(widths), st.integers(0, 3), st.integers(2, LAST))
+
+
+CASES = cases(RELATIONS, (0, 1, 2))
+LARGE = st.tuples(*(cases(st.lists(ROWS, min_size=12, max_size=30), [width]) for width in (0, 2)))
+"""Few cases with many rows, since each query takes Spark a second."""
+Register = Callable[[str, pa.Table], None]
+Ask = Callable[[str], pa.Table]
+
+
+def stored(rows: Sequence[Row], axis: Axis, width: int) -> pa.Table:
+    """The rows as a table of the axis, with the columns of their measures."""
+    timely = axis is VALID_TIME
+    bound = pa.timestamp("us", "UTC") if timely else pa.int64()
+    keys = [
+        pa.array([row.key[place] for row in rows], type) for place, type in zip(range(width), KEY_TYPES, strict=False)
+    ]
+    numbers = [pa.array([row.count for row in rows], pa.int64())]
+    numbers += [pa.array([getattr(row, name) for row in rows], type) for name, type in NUMBER_TYPES.items()]
+    periods = [pa.array([row.start for row in rows], bound), pa.array([row.end for row in rows], bound)]
+    return pa.table([*keys, *numbers, *periods], names=[*axis.columns(width), "n", *NUMBER_TYPES, *axis.period])
+
+
+KEY_TYPES: Final = (pa.string(), pa.float64())
+NUMBER_TYPES: Final = {"whole": pa.int64(), "real": pa.float64(), "exact": pa.decimal128(38, 2)}
+
+
+def measures(names: Sequence[str]) -> list[Measure]:
+    found = []
+    for name in names:
+        function, _, column = name.partition(" ")
+        type = COLUMNS.get(column)
+        real = function in ("avg", "median") or (column == "real" and function != "count")
+        output = "BIGINT" if function == "count" else "DOUBLE" if real else str(type)
+        found.append(Measure(_function(function), output, column, type))
+    return found
+
+
+def _function(name: str) -> Function:
+    functions: tuple[Function, ...] = ("count", "sum", "avg", "min", "max", "median")
+    return functions[functions.index(name)]  # type: ignore[arg-type]
+
+
+@dataclass
+class Trial:
+    """The operations of one case on one engine."""
+
+    case: Case
+    axis: Axis
+    dialect: Dialect
+    register: Register
+    ask: Ask
+
+    @property
+    def sweep(self) -> Sweep:
+        return Sweep(self.axis, self.dialect)
+
+    @property
+    def open_end(self) -> bool:
+        return bool(self.axis.forever)
+
+    def given(self, name: str, rows: Sequence[Row], width: int) -> list[Row]:
+        """Register the rows as the axis has them, and return them."""
+        made = self.as_axis(rows)
+        self.register(name, stored(made, self.axis, width))
+        return made
+
+    def as_axis(self, rows: Sequence[Row]) -> list[Row]:
+        return narrowed(rows if self.open_end else closed(rows), self.case.width)
+
+    def run(self) -> Iterator[tuple[str, AtInstants]]:
+        """Compare each operation with its meaning, and yield its name with what it gave."""
+        width, axis, sweep = self.case.width, self.axis, self.sweep
+        keys = listed(axis.columns(width), axis.period)
+        rows = self.given("raw", self.case.left, width)
+        yield self.checked("coalesced", sweep.coalesced(f"SELECT {keys} FROM raw", width), once(rows), maximal=True)
+        counts = f"SELECT {listed(axis.columns(width), 'n', axis.period)} FROM raw"
+        yield self.checked("added up", sweep.added_up(counts, width), counted(rows, sum))
+        yield self.checked("greatest", sweep.greatest(counts, width), counted(rows, max))
+        yield from self.differences()
+        early = self.given("early", [row for row in self.case.left if row.start <= self.case.last], width)
+        by = f"INTERVAL '{self.case.by}' MICROSECOND" if self.open_end else str(self.case.by)
+        wanted = prolonged(early, self.case.by, self.case.last, open_end=self.open_end)
+        yield self.checked(
+            "extended", sweep.extended("early", width, by, self.instant(self.case.last)), wanted, maximal=True
+        )
+        yield from self.groups(rows)
+
+    def instant(self, number: int) -> str:
+        return f"TIMESTAMP '1970-01-01 00:00:00.00000{number}+00:00'" if self.open_end else str(number)
+
+    def differences(self) -> Iterator[tuple[str, AtInstants]]:
+        width = self.case.width
+        for name, counts in (("subtracted", False), ("subtracted counts", True)):
+            left, right = (
+                self.given(f"{name.replace(' ', '_')}_{side}", disjoint(self.as_axis(rows), counts=counts), width)
+                for side, rows in (("from", self.case.left), ("less", self.case.right))
+            )
+            n = "n" if counts else "1"
+            sources = [f"{name.replace(' ', '_')}_{side}" for side in ("from", "less")]
+            query = self.sweep.subtracted(*sources, width, (n, n))
+            wanted = less(left, right)
+            if not counts:
+                wanted = {instant: Counter(row[:-1] for row in there) for instant, there in wanted.items()}
+            yield self.checked(name, query, wanted, maximal=not counts)
+
+    def groups(self, rows: Sequence[Row]) -> Iterator[tuple[str, AtInstants]]:
+        width = self.case.width
+        span = None if width else (self.instant(0), self.axis.forever or str(LAST))
+        which = "groups" if width else "everything"
+        for name, wanted in ((f"running totals of {which}", EXACT), (f"{which} anew", ANEW)):
+            yield self.grouped(name, "raw", rows, wanted, span)
+        if self.open_end:
+            return
+        single = [replace(row, end=row.start + 1) for row in rows]
+        self.register("single", stored(single, self.axis, width))
+        name = "groups of single instants" if width else "everything at single instants"
+        yield self.grouped(name, "single", single, ANEW, span, points=True)
+
+    def grouped(
+        self,
+        name: str,
+        source: str,
+        rows: Sequence[Row],
+        wanted: Sequence[str],
+        span: tuple[str, str] | None,
+        *,
+        points: bool = False,
+    ) -> tuple[str, AtInstants]:
+        width = self.case.width
+        given_rows = f"SELECT {listed(self.axis.columns(width), COLUMNS, self.axis.period)} FROM {source}"
+        grouping = Grouping(self.sweep, given_rows, width, measures(wanted), span, points=points)
+        ends = None if self.open_end else LAST
+        return self.checked(name, grouping.measured(), aggregates(rows, wanted, ends, width))
+
+    def checked(self, name: str, query: str, wanted: AtInstants, *, maximal: bool = False) -> tuple[str, AtInstants]:
+        rows = []
+        for *key, start, end in zip(*(column.to_pylist() for column in self.ask(query).columns), strict=True):
+            assert end is None or instant_of(start) < instant_of(end), f"{name}: an empty period"
+            assert end is not None or self.open_end, f"{name}: an open period"
+            assert end is None or instant_of(end) <= LAST + 1, f"{name}: the infinite end is spelled out"
+            rows.append((tuple(key), instant_of(start), None if end is None else instant_of(end)))
+        found = at_each_instant(rows)
+        ours, meant = shown(found), shown(wanted)
+        wrong = {at: (ours.get(at), meant.get(at)) for at in ours | meant if ours.get(at) != meant.get(at)}
+        assert not wrong, f"{name}: {wrong}"
+        if maximal:
+            assert not touching(rows), f"{name}: periods that touch"
+        return name, found
+
+
+def instant_of(bound: Any) -> int:
+    if isinstance(bound, dt.datetime):
+        return (bound.replace(tzinfo=None) - dt.datetime(1970, 1, 1)) // dt.timedelta(microseconds=1)
+    return int(bound)
+
+
+def shown(found: AtInstants) -> dict[int, Counter[str]]:
+    """The rows of each instant as text.  Averages are compared to ten digits."""
+    return {instant: Counter(map(_shown, rows.elements())) for instant, rows in found.items() if rows}
+
+
+def _shown(row: Key) -> str:
+    texts = (
+        f"{value:.10g}" if isinstance(value, float) else f"{value:.2f}" if isinstance(value, Decimal) else repr(value)
+        for value in row
+    )
+    return ", ".join(texts)
+
+
+def touching(rows: Sequence[tuple[Key, int, int | None]]) -> bool:
+    """Whether two periods of equal rows overlap or are adjacent."""
+    ordered = sorted((repr(plain(key)), start, FAR if end is None else end) for key, start, end in rows)
+    return any(one[0] == other[0] and other[1] <= one[2] for one, other in pairwise(ordered))
+
+
+def wanted_rules(axis: Axis) -> set[str]:
+    return {name for name in RULES if "instants" not in name or not axis.forever}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("axis", AXES)
+def test_on_duckdb(axis: str, dialect: str) -> None:
+    fired, seen = Counter[str](), set[Case]()
+
+    @settings(max_examples=EXAMPLES)
+    @given(CASES)
+    def tried(case: Case) -> None:
+        with temporal_sql(1) as sql:
+            for name, found in Trial(case, AXES[axis], DIALECTS[dialect], sql.given, sql.rows).run():
+                fired[name] += bool(found)
+        seen.add(case)
+
+    tried()
+    print(dict(fired), len(seen), "cases")
+    assert len(seen) >= 0.8 * EXAMPLES, "too many cases are the same"
+    assert {name for name, times in fired.items() if times >= EXAMPLES // 20} == wanted_rules(AXES[axis])
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("axis", AXES)
+def test_on_spark(spark: SparkSession, axis: str) -> None:
+    fired, seen = Counter[str](), set[Case]()
+
+    @settings(max_examples=4, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @given(LARGE)
+    def tried(cases: tuple[Case, ...]) -> None:
+        for case in cases:
+            with spark_engine(spark, few=True) as engine:
+                for name, found in Trial(case, AXES[axis], SPARK, engine.register, engine.rows).run():
+                    fired[name] += bool(found)
+            seen.add(case)
+
+    tried()
+    print(dict(fired), len(seen), "cases")
+    assert len(seen) >= 4
+    assert set(+fired) == wanted_rules(AXES[axis])
+
+
+def test_a_sum_that_must_fit_fails_otherwise() -> None:
+    rows = [Row(("a", 0.0), 1, 2**62, None, None, start, start + 2) for start in (0, 1)]
+    with temporal_sql(1) as sql:
+        sql.given("raw", stored(rows, POINTS, 1))
+        query = "SELECT v1, whole, from_tp, to_tp FROM raw"
+        grouping = Grouping(Sweep(POINTS, DUCKDB), query, 1, measures(["sum whole"]), fails=True)
+        with pytest.raises(ExecutionError, match=r"cast|out of range"):
+            sql.rows(grouping.measured())
+        found = sql.rows(replace(grouping, fails=False).measured()).column("v2").to_pylist()
+    assert Counter(found) == {2**62: 2, None: 1}
+
+
+def test_a_value_for_no_rows_at_all() -> None:
+    with temporal_sql(1) as sql:
+        sql.given("raw", stored([], POINTS, 0))
+        given_measures = [replace(each, of_nothing="7") for each in measures(["sum whole", "avg whole", "count"])]
+        exact = Grouping(Sweep(POINTS, DUCKDB), "SELECT whole, from_tp, to_tp FROM raw", 0, given_measures, ("2", "5"))
+        anew = replace(
+            exact, measures=[replace(each, of_nothing="7") for each in measures(["min whole", "median whole"])]
+        )
+        assert sql.rows(exact.measured()).to_pylist() == [{"v1": 7, "v2": 7.0, "v3": 0, "from_tp": 2, "to_tp": 5}]
+        assert sql.rows(anew.measured()).to_pylist() == [{"v1": 7, "v2": 7.0, "from_tp": 2, "to_tp": 5}]

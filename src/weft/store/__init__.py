@@ -8,9 +8,9 @@ for the local store alone; elsewhere these operations do nothing.
 
 from __future__ import annotations
 
-from weft.store.base import Store
 from weft.store.local import FULL, LEAST_FREE, LocalStore, free_bytes
 from weft.store.places import local_store, store_of
 from weft.store.s3 import S3Access, S3Store
+from weft.store.store import Store
 
 __all__ = ["FULL", "LEAST_FREE", "LocalStore", "S3Access", "S3Store", "Store", "free_bytes", "local_store", "store_of"]

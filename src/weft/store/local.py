@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.access import follow_folder, make_folder
 from weft.failpoint import failpoint
-from weft.store.base import Store
+from weft.store.store import Store
 
 if TYPE_CHECKING:
     import pyarrow.fs

@@ -9,9 +9,9 @@ from urllib.parse import unquote, urlsplit
 
 from weft.errors import Refused
 from weft.printable import require_text
-from weft.store.base import Store
 from weft.store.local import LocalStore
 from weft.store.s3 import S3Access, S3Store
+from weft.store.store import Store
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://?")
 _LOST_SLASH: Final = re.compile(r"^([^:/]+:/)(?!/)")  # Path collapses two slashes into one

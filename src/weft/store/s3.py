@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from weft.store.base import Store
+from weft.store.store import Store
 
 if TYPE_CHECKING:
     import pyarrow.fs

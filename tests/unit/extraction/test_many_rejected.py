@@ -10,7 +10,7 @@ import pytest
 
 import forked
 from weft.api.weft import Weft
-from weft.store import Store
+from weft.store import LocalStore
 
 LOAD = """
 import sys
@@ -62,7 +62,7 @@ def test_a_killed_load_loses_none_and_keeps_none_twice(tmp_path: Path, file: Pat
 
 
 def test_drafts_of_a_writer_at_work_are_left_alone(tmp_path: Path) -> None:
-    folder = Store(str(tmp_path))
+    folder = LocalStore(str(tmp_path))
     draft = tmp_path / ".a.1.2"
     draft.write_bytes(b"1")
     with folder.shared():
@@ -73,10 +73,10 @@ def test_drafts_of_a_writer_at_work_are_left_alone(tmp_path: Path) -> None:
 
 
 def test_files_are_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = Store(str(tmp_path / "new"))
+    folder = LocalStore(str(tmp_path / "new"))
     order: list[str] = []
-    force, replace = Store.force, os.replace
-    monkeypatch.setattr(Store, "force", lambda self: (order.append("force"), force(self))[1])
+    force, replace = LocalStore.force, os.replace
+    monkeypatch.setattr(LocalStore, "force", lambda self: (order.append("force"), force(self))[1])
     monkeypatch.setattr(os, "replace", lambda *paths: (order.append("name"), replace(*paths))[1])
     folder.put_all({"a": b"1", "b": b"2"})
     assert order == ["force", "force", "force", "name", "name"]  # the folder above, then each file, then their names

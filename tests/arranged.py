@@ -16,8 +16,8 @@ from typing import Any
 import pyarrow as pa
 
 from weft.arrangement import Arrangement, ArrangementDamaged
-from weft.location import Location
 from weft.storage.delta_log import DataFile
+from weft.store import store_of
 
 Row = tuple[Any, ...]
 
@@ -56,7 +56,7 @@ class Files:
 
     def file(self, name: str) -> DataFile:
         rows = len(self.content[name])
-        return DataFile(Location.of(f"/table/{name}"), 1000 + rows, rows, {}, {})
+        return DataFile(store_of(f"/table/{name}"), 1000 + rows, rows, {}, {})
 
     @property
     def files(self) -> list[DataFile]:

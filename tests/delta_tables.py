@@ -9,9 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import CommitProperties, Transaction, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from weft.storage.table import Commit, Fence, Table
+from weft.store import Store
 
 
 def write_table(path: Path, instants: list[int], app_id: str = "weft-table-1", number: int = 1) -> None:
@@ -62,3 +63,8 @@ def before_commit(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) ->
         return through(table, fence, acted, *given)
 
     monkeypatch.setattr(Table, "_commit", late)
+
+
+def opened(table: Store) -> DeltaTable:
+    """Open the table with delta-rs, independently of Weft."""
+    return DeltaTable(table.uri, storage_options=table.options)

@@ -14,9 +14,9 @@ from weft.algebra.schema import STRING, TIMESTAMP, DataType
 from weft.api import Weft
 from weft.catalog import layout
 from weft.execution.append_rows import append
-from weft.location import Location
 from weft.storage.columns import arrow_type
 from weft.storage.table import Table
+from weft.store import Store, store_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -85,7 +85,7 @@ def stored_rows(weft: Weft, table: str) -> list[Row]:
 
 def delta_rows(folder: Path, columns: Sequence[str]) -> list[Row]:
     """Return some columns of a Delta table, sorted. Return an empty list if the table does not exist."""
-    if not Table(Location.of(folder)).exists():
+    if not Table(store_of(folder)).exists():
         return []
     data = DeltaTable(folder).to_pyarrow_table(columns=list(columns))
     rows = zip(*(data.column(name).to_pylist() for name in columns), strict=True)
@@ -139,7 +139,7 @@ def load(
         append(writer, catalog.tables.named(table), load_id, batch, AT, None)
 
 
-def table_frame(spark: SparkSession, data: Location, table: TableRecord) -> DataFrame:
+def table_frame(spark: SparkSession, data: Store, table: TableRecord) -> DataFrame:
     """Return a table as a tick reads it, with the columns in the catalog."""
     from weft.execution.reader import Reader
 

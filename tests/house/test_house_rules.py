@@ -132,7 +132,7 @@ def _local_files(path: Path) -> Iterator[str]:
                 found.append("open(…)")
     for each in found:
         if each != "pathlib" or _name(path) not in LOCAL_FOLDERS:
-            yield f"uses {each}: a home's data is reached through weft.location"
+            yield f"uses {each}: a home's data is reached through weft.store"
 
 
 def test_data_is_reached_through_locations_only() -> None:

@@ -23,10 +23,10 @@ from weft.execution.synopsis.answers import ledger_rows
 from weft.execution.synopsis.batch import EMPTY
 from weft.execution.synopsis.evaluating import evaluate_shared
 from weft.execution.synopsis.news import News
-from weft.location import Location
 from weft.planning.synopsis_plan import SynopsisPlan, sql_synopsis
 from weft.storage.columns import stored_schema
 from weft.storage.local_sql import connect
+from weft.store import store_of
 
 TEXTS = 300
 FIRST = 946_684_800_000_000
@@ -65,7 +65,7 @@ class InMemory(News):
 def ticked(plan: SynopsisPlan, rows: pa.Table) -> list[tuple[int, list[str | None]]]:
     """What a tick answers: the instant of each row of the answer, and its values as they are stored."""
     odd = SimpleNamespace(table_id=1, schema=TABLES["odd"])
-    news = InMemory(Location.of("/"), [odd], None, None, FIRST + len(rows), rows=rows)  # type: ignore[list-item]
+    news = InMemory(store_of("/"), [odd], None, None, FIRST + len(rows), rows=rows)  # type: ignore[list-item]
     stamps = rows.column("ts")
     numbers = pa.array(range(len(rows)), pa.int64())
     points = pa.table({"tp": numbers, "at": stamps.cast(pa.int64()), "ts": stamps})

@@ -46,11 +46,11 @@ from weft.catalog.records import TableRecord, table_schema
 from weft.derivation.temporal.delta_propagation import Kind
 from weft.execution.look_ups import LookUps
 from weft.execution.temporal.computing import RefreshInput, view_change
-from weft.location import Location
 from weft.planning.view_plan import ViewPlan, bound_view
 from weft.storage.columns import stored_schema
 from weft.storage.delta_log import DataFile
 from weft.storage.periods import TS
+from weft.store import store_of
 
 SHARDS = 8
 WORDS = (
@@ -308,7 +308,7 @@ class Keeping:
         pq.write_table(pa.table(arrays, schema=schema), place)
         instants = [row[-1] for row in told]
         least, greatest = {TS: min(instants)}, {TS: max(instants)}
-        file = DataFile(Location.of(place), place.stat().st_size, len(told), least, greatest)
+        file = DataFile(store_of(place), place.stat().st_size, len(told), least, greatest)
         self.files.setdefault(key, []).append(file)
         self.last[key] = max(instants)
 

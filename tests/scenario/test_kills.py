@@ -125,11 +125,11 @@ def test_every_failpoint_is_killed_at() -> None:
     others = ("arrangement.", "cleaning.", "commit.", "compaction.", "delta.", "digest.", "discard.", "exec.")
     others = (
         *others,
-        "location.",
         "mail.",
         "purge.",
         "replace.",
         "source.",
+        "store.",
         "synopsis.",
         "table.",
         "undo.",

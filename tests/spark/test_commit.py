@@ -20,12 +20,12 @@ from weft.algebra.schema import DataType
 from weft.catalog import layout, open_catalog
 from weft.errors import LeaseLost
 from weft.instants import FIRST_INSTANT, LAST_INSTANT
-from weft.location import Location
 from weft.storage.columns import INSTANT, arrow_type
 from weft.storage.compaction import commit_rewritten, rewrite
 from weft.storage.ledger import added_by_query, require_ledger
 from weft.storage.statistics import COLUMNS_PROPERTY, named_columns
 from weft.storage.table import Fence, Table
+from weft.store import Store, store_of
 from weft.writing.outputs import Outputs, TickOutput
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ ROWS = pa.table([pa.array([*held, None], SCHEMA.types[n]) for n, held in enumera
 PROPERTIES = {COLUMNS_PROPERTY: named_columns(["c11"]), "delta.appendOnly": "true"}
 
 
-def version_of(table: Location, number: int) -> int | None:
+def version_of(table: Store, number: int) -> int | None:
     found = Table(table).find("a", number)
     return None if found is None else found.version
 
@@ -61,7 +61,7 @@ def texts(rows: pa.Table) -> list[str]:
     return list(map(str, rows.cast(SCHEMA).to_pylist()))
 
 
-def read_by_weft(spark: SparkSession, file: Location) -> list[str]:
+def read_by_weft(spark: SparkSession, file: Store) -> list[str]:
     """Return the rows of a file as Weft's Spark reads them."""
     schema = ", ".join(f"c{n} {kind}" for n, kind in enumerate(VALUES))
     return texts(spark.read.schema(schema).parquet(file.spark).toArrow())
@@ -70,7 +70,7 @@ def read_by_weft(spark: SparkSession, file: Location) -> list[str]:
 def test_every_type_is_read_as_it_was_written_by_either(
     spark: SparkSession, other_spark: DeltaSpark, tmp_path: Path
 ) -> None:
-    table = Location.of(tmp_path / "t")
+    table = store_of(tmp_path / "t")
     Table(table).ensure(SCHEMA, PROPERTIES)
     Table(table).append(ROWS, Fence("a", 1))
     assert other_spark.types(table.spark) == list(VALUES)
@@ -88,7 +88,7 @@ def test_every_type_is_read_as_it_was_written_by_either(
 
 
 def test_a_column_that_came_later_has_statistics_from_either(other_spark: DeltaSpark, tmp_path: Path) -> None:
-    table = Location.of(tmp_path / "t")
+    table = store_of(tmp_path / "t")
     narrow, wide = pa.schema([("ts", INSTANT)]), pa.schema([("ts", INSTANT), ("a.b", INSTANT)])
     Table(table).ensure(narrow, {COLUMNS_PROPERTY: named_columns(["ts"])})
     Table(table).append(pa.table({"ts": [1]}, schema=narrow), Fence("a", 1))
@@ -102,7 +102,7 @@ def test_a_column_that_came_later_has_statistics_from_either(other_spark: DeltaS
 
 
 def test_a_checkpoint_of_either_is_read_by_the_other(other_spark: DeltaSpark, tmp_path: Path) -> None:
-    table = Location.of(tmp_path / "t")
+    table = store_of(tmp_path / "t")
     Table(table).ensure(SCHEMA, {**PROPERTIES, "delta.checkpointInterval": "3"})
     for number in range(1, 9, 2):
         Table(table).append(ROWS, Fence("a", number))
@@ -116,7 +116,7 @@ def test_a_checkpoint_of_either_is_read_by_the_other(other_spark: DeltaSpark, tm
 def test_files_of_either_that_became_one_are_read_and_added_to_by_both(
     spark: SparkSession, other_spark: DeltaSpark, tmp_path: Path
 ) -> None:
-    table = Location.of(tmp_path / "t")
+    table = store_of(tmp_path / "t")
     Table(table).ensure(SCHEMA, PROPERTIES)
     for number in range(1, 5, 2):
         Table(table).append(ROWS, Fence("a", number))
@@ -154,7 +154,7 @@ def answers(*ordinals: int) -> pa.Table:
     )
 
 
-def by_spark(spark: SparkSession, rows: pa.Table) -> Callable[[Location], None]:
+def by_spark(spark: SparkSession, rows: pa.Table) -> Callable[[Store], None]:
     return lambda folder: spark.createDataFrame(rows).coalesce(1).write.parquet(folder.spark)
 
 
@@ -194,7 +194,7 @@ def test_files_of_another_writer_are_not_committed(spark: SparkSession, tmp_path
     writer = catalog.writer("tick", "one", 1)
     require_ledger(writer.data)
 
-    def written(folder: Location) -> None:
+    def written(folder: Store) -> None:
         pq.write_table(answers(8, 9), (writer.data / layout.WRITING / "part-00000-other.parquet").uri)
         by_spark(spark, answers(1, 2))(folder)
 

@@ -17,10 +17,10 @@ from weft.cli import troubles
 from weft.cli.app import run
 from weft.cli.server.listen import listening
 from weft.cli.server.server import _log_to
-from weft.location import Location
 from weft.runtime.doctor import Check, examine
 from weft.schedule.runner import ticking_alone
 from weft.storage import table as table_module
+from weft.store import store_of
 
 OWNER, GROUP = (0o700, 0o600), (0o2770, 0o660)
 
@@ -122,7 +122,7 @@ def test_a_folder_that_others_may_enter_decides_nothing(tmp_path: Path, umask: i
 
 def test_what_is_no_homes_keeps_the_permissions_of_the_umask(tmp_path: Path, umask: int) -> None:
     (tmp_path / "shared").mkdir(mode=0o700)
-    place = Location.of(tmp_path / "shared") / "a/b"
+    place = store_of(tmp_path / "shared") / "a/b"
     place.put(b"x")
     assert Path(place.path).stat().st_mode & 0o777 == 0o666 & ~umask
 

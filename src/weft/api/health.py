@@ -13,8 +13,8 @@ from weft.catalog.subscriptions import Subscription
 from weft.configuration import Setting, configuration, settings_of
 from weft.execution.home import OpenHome
 from weft.instants import MIN_INSTANT, format_instant, format_interval
-from weft.location import LEAST_FREE, free_bytes
 from weft.printable import Brief
+from weft.store import LEAST_FREE, free_bytes
 
 if TYPE_CHECKING:
     from weft.execution.maintenance import Step

@@ -15,8 +15,8 @@ from weft.algebra.schema import BIGINT, TIMESTAMP, DataType
 from weft.catalog.queries import Queries
 from weft.catalog.records import FIRST_AT, ORDINAL, QueryRecord
 from weft.execution.tabular import Columns, Tabular, columns_text
-from weft.location import Location
 from weft.printable import counted
+from weft.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,7 +48,7 @@ class Results(Tabular):
 
     def __init__(
         self,
-        data: Location,
+        data: Store,
         queries: Queries,
         query: QueryRecord,
         after: int | None,

@@ -28,10 +28,10 @@ from weft.configuration import configuration
 from weft.errors import ClockError, Conflict, LeaseBusy, NotFound, WeftError
 from weft.execution.home import LEASE_WAIT_US, OpenHome
 from weft.instants import format_instant
-from weft.location import Location
 from weft.planning.synopsis_plan import Language
 from weft.printable import counted, one_line
 from weft.schedule.clock import now_us
+from weft.store import local_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,7 +83,7 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         damaged, if the home belongs to another version of Weft, or if the server of the catalog cannot be reached.
         """
         # Use an absolute path because the working directory of Spark's JVM never changes.
-        folder = Path(Location.of(configuration().home if home is None else home).path)
+        folder = Path(local_store(configuration().home if home is None else home).path)
         if not (create or CatalogAddress.of(folder).is_noted or layout.has_data(folder)):
             raise NotFound(
                 f"{folder} is not a Weft home",

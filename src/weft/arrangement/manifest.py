@@ -1,7 +1,7 @@
 """Read and write the manifest of an arrangement, and delete arrangements.
 
 The manifest is one file that lists the runs of the arrangement and the covered data files. The file has one line of
-JSON and one line with the CRC-32 of the JSON. A new manifest replaces the whole file. Location and size identify a data
+JSON and one line with the CRC-32 of the JSON. A new manifest replaces the whole file. Store and size identify a data
 file, because Delta never changes a file.
 """
 

@@ -25,7 +25,7 @@ from weft.catalog.tables import Tables
 from weft.catalog.ticks import Ticks
 from weft.catalog.views import Views
 from weft.errors import ExecutionError, LeaseLost, StorageError, WeftError
-from weft.location import Location
+from weft.store import Store
 
 
 class CatalogParts:
@@ -59,7 +59,7 @@ class CatalogParts:
         return self._database.address
 
     @property
-    def data(self) -> Location:
+    def data(self) -> Store:
         """The data location of the home.  Paths in the catalog are relative to this location."""
         return layout.data(self.path)
 

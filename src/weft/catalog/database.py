@@ -24,8 +24,8 @@ from weft.catalog.liveness import FileLocks, Liveness, SessionLocks
 from weft.catalog.records import Lease, LeaseName
 from weft.configuration.postgres_uri import PASSWORD_PLACES
 from weft.errors import CatalogError, CatalogUnreachable, HomeClosed, LeaseLost
-from weft.location import FULL, free_bytes
 from weft.printable import require_text
+from weft.store import FULL, free_bytes
 
 _given_back: Final[dict[CatalogAddress, set[tuple[LeaseName, int, str]]]] = {}
 _LOCK_NOT_AVAILABLE: Final = "55P03"

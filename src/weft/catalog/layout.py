@@ -1,7 +1,7 @@
 """Define the paths in a home.
 
 A local folder contains the catalog, the logs and the files of channels.  The paths of the data (tables, ledger,
-quarantine) are relative to a ``Location``, so a home can be moved.
+quarantine) are relative to a ``Store``, so a home can be moved.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from weft.location import Location
+from weft.store import Store, local_store
 
 TABLES: Final = "tables"
 """The folder for tables and views, relative to the data location."""
@@ -28,12 +28,12 @@ QUARANTINE: Final = "quarantine"
 """The folder for the bytes of unreadable records, relative to the data location.  File names are SHA-256 digests."""
 
 
-def data(home: Path) -> Location:
+def data(home: Path) -> Store:
     """Return the location of a home's tables, ledger and quarantine."""
-    return replace(Location.of(home), follows=True)
+    return replace(local_store(home), follows=True)
 
 
-def home_of(data: Location) -> Path:
+def home_of(data: Store) -> Path:
     """Return the folder of the home whose data is at ``data``."""
     return Path(data.path)
 

@@ -18,8 +18,8 @@ from weft.cli import terminal
 from weft.cli.troubles import remember
 from weft.configuration import configuration
 from weft.errors import Refused
-from weft.location import Location
 from weft.printable import require_text
+from weft.store import local_store
 
 if TYPE_CHECKING:
     from weft.api.weft import Weft
@@ -51,9 +51,9 @@ def home_folder(home: Path | None) -> Path:
     remote = terminal.remote()
     folder = home or (chosen.home if remote is None else remote.named_home)
     if str(folder).startswith("file:/"):
-        folder = Path(Location.of(folder).path)
+        folder = Path(local_store(folder).path)
     folder = terminal.path(folder)
-    Location.of(folder)
+    local_store(folder)
     if remote is not None and not (folder.exists() and os.path.samefile(remote.weft.home, folder)):
         raise terminal.RunLocally
     configuration(folder)  # check its settings file, too

@@ -30,8 +30,7 @@ def maintain(
     retain: Annotated[
         str | None,
         typer.Option(
-            metavar="7d",
-            help="How long to retain files that are no longer needed: 0 to 7d (default: storage.retention).",
+            metavar="7d", help="How long to retain files that are no longer needed: 0 to 7d. [storage.retention]"
         ),
     ] = None,
     home: HomeOption = None,

@@ -16,10 +16,10 @@ from typing import Final
 from weft.delivery.channel import DOUBLING, Message, Recovery
 from weft.delivery.file import path_below
 from weft.errors import Conflict, DeliveryError, Refused, StorageError
-from weft.location import Location
 from weft.storage.answer_tables import append_answers, require_fit, require_own, table_id
 from weft.storage.ledger import Answers
 from weft.storage.table import Table
+from weft.store import Store, local_store
 
 
 class DeltaChannel:
@@ -33,7 +33,7 @@ class DeltaChannel:
     def __init__(self, path: str, root: Path) -> None:
         self._root = root
         self._path = path_below(path, root, usage="delta:NAME", variable="WEFT_DELTA_ROOT")
-        self._table = Location.of(root / self._path)
+        self._table = local_store(root / self._path)
 
     @property
     def address(self) -> str:
@@ -67,7 +67,7 @@ class DeltaChannel:
         with self._sending():
             return "undone" if before in (None, table_id(Table(self._place()))) else "unknown"
 
-    def _place(self) -> Location:
+    def _place(self) -> Store:
         folder = self._root
         for part in self._path.parts:
             if (folder / "_delta_log").exists():

@@ -17,10 +17,10 @@ from weft.execution.spark_runner import ad_hoc_reader, too_many
 from weft.execution.tabular import Columns, Tabular, columns_text
 from weft.execution.temp_views import TempViews
 from weft.instants import format_instant
-from weft.location import Location
 from weft.planning.plan import Branch, at_instant, columns_of, encoded
 from weft.printable import counted
 from weft.storage.values import Value, decode
+from weft.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -59,7 +59,7 @@ class Answer(Tabular):
 
 def ask(
     spark: SparkSession,
-    data: Location,
+    data: Store,
     tables: Mapping[str, Relation],
     query: Query,
     s: int,

@@ -117,8 +117,7 @@ def _differing(
     """Return the number of known rows that differ from the stored row or from an earlier row of the batch."""
     names = [*(name for name in stored_schema(table.schema).names if name != table.schema.start), SEQ]
     known = batch.filter(pc.invert(pc.is_in(batch.column(SEQ), value_set=fresh.column(SEQ).combine_chunks())))
-    places = [file.location for file in files]
-    return count_differing(known.select(names), fresh.select(names), places, distinct_on, SEQ)
+    return count_differing(known.select(names), fresh.select(names), files, distinct_on, SEQ)
 
 
 def late_beforehand(
@@ -130,7 +129,7 @@ def late_beforehand(
     """
     late = batch.filter(pc.fill_null(pc.less(batch.column(OWN_TIME), floor), False))
     if late.num_rows and distinct_on and table is not None:
-        files = [file.location for file in Table(catalog.data / table.path).files() if file.rows != 0]
+        files = [file for file in Table(catalog.data / table.path).files() if file.rows != 0]
         late = without_stored_keys(late, files, distinct_on, SEQ)
     return int(late.num_rows)
 
@@ -152,7 +151,7 @@ def _new_rows(
         new = _rows_not_in_table(LookUps(layout.arrangements_folder(writer.path)), table, files, first, distinct_on)
         if new is not None:
             return new
-    return without_stored_keys(first, [file.location for file in files], distinct_on, SEQ)
+    return without_stored_keys(first, files, distinct_on, SEQ)
 
 
 def _rows_not_in_table(

@@ -21,11 +21,11 @@ from weft.execution.relations import Relation
 from weft.execution.spark_runner import ad_hoc_reader, too_many
 from weft.execution.tabular import Columns, Tabular, columns_text
 from weft.instants import format_instant
-from weft.location import Location
 from weft.planning.form import stored_form
 from weft.planning.plan import Plan, columns_of
 from weft.printable import counted
 from weft.storage.values import Value, decode
+from weft.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -86,7 +86,7 @@ class BacktestWindow:
 
 def backtest(
     spark: SparkSession,
-    data: Location,
+    data: Store,
     tables: Mapping[str, Relation],
     plan: Plan,
     window: BacktestWindow,

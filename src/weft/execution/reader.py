@@ -24,13 +24,13 @@ from weft.execution.driver_reader import DriverReader, ReadBounds, log_slices, m
 from weft.execution.look_ups import LookUps
 from weft.execution.relations import Relation, ResultsTable, may_hold_answers, typed_answers
 from weft.execution.windows import Slice
-from weft.location import Location
 from weft.runtime.session import spark_errors
 from weft.runtime.settings import scanning, small
 from weft.sql.render import quoted
 from weft.storage.data_files import check_data_file, unreadable_file
 from weft.storage.delta_log import DataFile, DeltaSnapshot
 from weft.storage.table import Table
+from weft.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -55,7 +55,7 @@ def _empty(spark: SparkSession, schema: StructType) -> DataFrame:
     return spark.range(0).select(*(F.lit(None).cast(each.dataType).alias(each.name) for each in schema.fields))
 
 
-def stored_files(data: Location, path: str, snapshots: dict[str, DeltaSnapshot | None]) -> tuple[DataFile, ...]:
+def stored_files(data: Store, path: str, snapshots: dict[str, DeltaSnapshot | None]) -> tuple[DataFile, ...]:
     """Return the files of the Delta table at ``path``, or an empty tuple if the table has no commit.
 
     ``snapshots`` maps paths to snapshots. If the snapshot of ``path`` is missing, add the current snapshot.
@@ -67,7 +67,7 @@ def stored_files(data: Location, path: str, snapshots: dict[str, DeltaSnapshot |
     return () if snapshot is None else snapshot.files
 
 
-def files_of(data: Location, table: Relation, snapshots: dict[str, DeltaSnapshot | None]) -> tuple[DataFile, ...]:
+def files_of(data: Store, table: Relation, snapshots: dict[str, DeltaSnapshot | None]) -> tuple[DataFile, ...]:
     """Return the files that may have rows of the relation. ``snapshots`` is as in ``stored_files``."""
     files = stored_files(data, table.path, snapshots)
     if isinstance(table, ResultsTable):
@@ -76,7 +76,7 @@ def files_of(data: Location, table: Relation, snapshots: dict[str, DeltaSnapshot
 
 
 @contextmanager
-def removals_reported(data: Location, snapshots: Mapping[str, DeltaSnapshot | None]) -> Iterator[None]:
+def removals_reported(data: Store, snapshots: Mapping[str, DeltaSnapshot | None]) -> Iterator[None]:
     """If the block fails and a file of the snapshots has been deleted meanwhile, raise FilesRemoved.
 
     Readers without the lease use this context manager, because Spark and DuckDB do not say why a file is missing.
@@ -98,7 +98,7 @@ class Reader:
     """A reader that reads each table at one version. The first use of a table determines this version."""
 
     spark: SparkSession
-    data: Location
+    data: Store
     tables: Mapping[str, Relation]
     snapshots: dict[str, DeltaSnapshot | None] = field(default_factory=dict)
     cached: list[DataFrame] = field(default_factory=list)

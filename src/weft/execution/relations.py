@@ -14,10 +14,10 @@ from weft.algebra.schema import STRING, DataType, TableSchema
 from weft.catalog import CatalogParts, layout
 from weft.catalog.naming import distinct
 from weft.catalog.records import FIRST_AT, ORDINAL, QueryRecord, TableRecord
-from weft.location import Location
 from weft.sql.render import literal, quoted
 from weft.storage.delta_log import DataFile
 from weft.storage.table import Table
+from weft.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -108,7 +108,7 @@ _OWN: Final = ((ORDINAL, "ordinal"), (FIRST_AT, "first_at"), ("_tick", "tick"))
 
 
 def answer_frame(
-    session: Callable[[], SparkSession], data: Location, query: QueryRecord, after: int, last: int
+    session: Callable[[], SparkSession], data: Store, query: QueryRecord, after: int, last: int
 ) -> DataFrame | None:
     """Return the answers with ordinals from ``after`` + 1 to ``last``, in any order.
 

@@ -12,9 +12,9 @@ from weft.execution.new_answers import new_answers
 from weft.execution.reader import Reader
 from weft.execution.relations import Relation
 from weft.execution.spark_runner import ad_hoc_reader, too_many
-from weft.location import Location
 from weft.planning.plan import Plan
 from weft.printable import Brief, counted
+from weft.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,7 +47,7 @@ class Replacement(Brief):
 
 def preview_replacement(
     spark: SparkSession,
-    data: Location,
+    data: Store,
     tables: Mapping[str, Relation],
     old: QueryRecord,
     plan: Plan,

@@ -20,12 +20,12 @@ from weft.execution.new_answers import new_answers
 from weft.execution.reader import Reader, removals_reported
 from weft.execution.relations import Relation
 from weft.faults import query_faults
-from weft.location import Location
 from weft.printable import counted
 from weft.runtime.session import disk_is_full, interrupted, plain_errors, root_cause, spark_errors
 from weft.runtime.settings import small
 from weft.runtime.turn import turn
 from weft.runtime.watchdog import limited
+from weft.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,7 +44,7 @@ class Limits:
     rows: int
 
 
-def limits(data: Location) -> Limits:
+def limits(data: Store) -> Limits:
     """Read the limits from the settings of a home. Raise Refused for invalid settings."""
     chosen = configuration(layout.home_of(data))
     return Limits(chosen.query_seconds, chosen.query_rows)
@@ -71,9 +71,7 @@ def few_enough(most: int) -> Iterator[None]:
 
 
 @contextmanager
-def ad_hoc_reader(
-    spark: SparkSession, data: Location, tables: Mapping[str, Relation]
-) -> Iterator[tuple[Reader, Limits]]:
+def ad_hoc_reader(spark: SparkSession, data: Store, tables: Mapping[str, Relation]) -> Iterator[tuple[Reader, Limits]]:
     """Provide a reader and the limits for a query outside of ticks. After the block, release the reader's cache.
 
     Raise ExecutionError if Spark cannot run the query. Raise LimitExceeded if the query exceeds the limits of a tick.
@@ -114,7 +112,7 @@ class SparkRunner:
     """A runner for the computations of a tick, with the home's session and a reader over the tick's tables."""
 
     session: Callable[[], SparkSession]
-    data: Location
+    data: Store
     limits: Limits
     look_ups: LookUps | None = None
     _reader: Reader | None = field(default=None, init=False)

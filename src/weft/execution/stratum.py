@@ -24,9 +24,9 @@ from weft.execution.reader import Reader
 from weft.execution.spark_runner import SparkRunner, spark_faults, too_many
 from weft.execution.tick_report import TickRun
 from weft.faults import FAULTS
-from weft.location import Location
 from weft.runtime.session import disk_is_full, session_started, spark_errors
 from weft.storage.ledger import Added
+from weft.store import Store
 from weft.writing.outputs import TickOutput
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def _commit(
     return remaining.added
 
 
-def _write_files(rows: DataFrame, folder: Location) -> None:
+def _write_files(rows: DataFrame, folder: Store) -> None:
     rows.write.parquet(folder.spark, compression="zstd")
 
 

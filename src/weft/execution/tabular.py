@@ -20,9 +20,9 @@ from weft.catalog import layout
 from weft.catalog.naming import distinct
 from weft.errors import Refused, StorageError
 from weft.instants import DAY_US, to_datetime
-from weft.location import Location
 from weft.printable import Brief, one_line, visible
 from weft.runtime.session import plain_errors
+from weft.store import Store
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -195,7 +195,7 @@ _ROWS: Final = 10_000
 
 
 @contextmanager
-def spark_rows(frame: DataFrame, data: Location, at: int) -> Iterator[Iterator[pa.Table]]:
+def spark_rows(frame: DataFrame, data: Store, at: int) -> Iterator[Iterator[pa.Table]]:
     """Provide the frame's rows as Arrow tables, in the order of its partitions.
 
     ``at`` is the wall clock time (µs UTC). Folders of dead processes are deleted after a day. Raise ExecutionError if
@@ -216,7 +216,7 @@ def spark_rows(frame: DataFrame, data: Location, at: int) -> Iterator[Iterator[p
         folder.clear()
 
 
-def _read(folder: Location) -> Iterator[pa.Table]:
+def _read(folder: Store) -> Iterator[pa.Table]:
     import pyarrow as pa
     import pyarrow.dataset as ds
 
@@ -224,7 +224,7 @@ def _read(folder: Location) -> Iterator[pa.Table]:
     form = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
     try:
         for name in sorted(each for each in folder.names() if each.endswith(".parquet")):
-            scanner = ds.dataset((folder / name).uri, format=form).scanner(
+            scanner = ds.dataset((folder / name).path, format=form, filesystem=folder.filesystem).scanner(
                 batch_size=_ROWS, batch_readahead=2, use_threads=False
             )
             for batch in scanner.to_batches():

@@ -16,7 +16,7 @@ from weft.catalog.records import QuarantineRecord
 from weft.errors import StorageError
 from weft.extraction.batches import RejectedRecord
 from weft.failpoint import failpoint
-from weft.location import Location
+from weft.store import Store
 
 FEED: Final = "feed"
 """The ``kind`` option of a quarantined line of a change feed."""
@@ -59,7 +59,7 @@ def quarantine(
         return catalog.quarantine.add(load_id, table_id, entries, at)
 
 
-def quarantined_bytes(data: Location, record: QuarantineRecord) -> bytes:
+def quarantined_bytes(data: Store, record: QuarantineRecord) -> bytes:
     """Return the original bytes of a quarantined record. Raises StorageError if the bytes are missing or damaged."""
     place = data / layout.QUARANTINE / record.sha256
     try:

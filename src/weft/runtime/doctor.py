@@ -20,12 +20,12 @@ from weft.catalog.records import QueryRecord
 from weft.catalog.subscriptions import Subscription
 from weft.configuration import FILE, Configuration, configuration
 from weft.errors import CatalogUnreachable, Refused, WeftError
-from weft.location import LEAST_FREE, free_bytes
 from weft.printable import Brief, counted
 from weft.runtime.archiving import wanted_archive
 from weft.runtime.jars import check_spark_version
 from weft.runtime.java import find_java
 from weft.storage.verify import verify
+from weft.store import LEAST_FREE, free_bytes
 
 PYTHON: Final = (3, 10)
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.errors import ExtractionError, NotFound
-from weft.location import Location
 from weft.storage.table import delta_errors
+from weft.store import Store
 
 CHANGE: Final = "_change_type"
 VERSION: Final = "_commit_version"
@@ -41,12 +41,12 @@ class TableState:
     columns: pa.Table
 
 
-def is_delta(path: Location) -> bool:
+def is_delta(path: Store) -> bool:
     """Return whether the folder is a Delta table."""
     return (path / "_delta_log").exists()
 
 
-def state_of(path: Location) -> TableState:
+def state_of(path: Store) -> TableState:
     """Return the state of the table. Raise NotFound if the table is missing, and ExtractionError if a read fails."""
     with _reading(path):
         table = _opened(path)
@@ -56,7 +56,7 @@ def state_of(path: Location) -> TableState:
         return TableState(str(table.metadata().id), table.version(), feeds, int(last["timestamp"]) * 1_000, columns)
 
 
-def rows_at(path: Location, version: int) -> pa.Table:
+def rows_at(path: Store, version: int) -> pa.Table:
     """Return all rows of the table at ``version``.
 
     Raise NotFound if the table does not exist. Raise ExtractionError if the version cannot be read, for example because
@@ -68,7 +68,7 @@ def rows_at(path: Location, version: int) -> pa.Table:
         return _plain(table.to_pyarrow_table())
 
 
-def changes_between(path: Location, first: int, last: int) -> pa.Table:
+def changes_between(path: Store, first: int, last: int) -> pa.Table:
     """Return the changes from version ``first`` to ``last``, with the columns of the table and of the feed.
 
     Raise NotFound if the table does not exist. Raise ExtractionError if a part of the feed is missing, for example
@@ -78,14 +78,14 @@ def changes_between(path: Location, first: int, last: int) -> pa.Table:
         return _plain(pa.table(_opened(path).load_cdf(first, last)))
 
 
-def _opened(path: Location) -> Any:
+def _opened(path: Store) -> Any:
     from deltalake import DeltaTable
 
-    return DeltaTable(path.uri)
+    return DeltaTable(path.uri, storage_options=path.options)
 
 
 @contextmanager
-def _reading(path: Location) -> Iterator[None]:
+def _reading(path: Store) -> Iterator[None]:
     if not is_delta(path):
         raise NotFound(
             f"there is no Delta table in {path}",

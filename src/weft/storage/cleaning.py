@@ -16,8 +16,8 @@ from typing import Final
 
 from weft.errors import StorageError
 from weft.failpoint import failpoint
-from weft.location import Location
 from weft.storage.table import REMOVING, Table, removal
+from weft.store import Store
 
 HOUR_US: Final = 60 * 60 * 1_000_000
 LONGEST_RETENTION_US: Final = 7 * 24 * HOUR_US
@@ -40,8 +40,8 @@ _CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint\.parquet")
 class DeletableFiles:
     """Data files and log files that may be deleted, and their total size in bytes."""
 
-    data: tuple[Location, ...]
-    log: tuple[Location, ...]
+    data: tuple[Store, ...]
+    log: tuple[Store, ...]
     size: int
 
 
@@ -103,7 +103,7 @@ def clear(table: Table) -> None:
     table.forget()
 
 
-def _behind_a_checkpoint(table: Location, before: int) -> tuple[Location, ...]:
+def _behind_a_checkpoint(table: Store, before: int) -> tuple[Store, ...]:
     """Return the log files before the newest checkpoint that existed at ``before``, oldest first."""
     log = table / "_delta_log"
     names = log.names()
@@ -115,7 +115,7 @@ def _behind_a_checkpoint(table: Location, before: int) -> tuple[Location, ...]:
     return tuple(log / name for number, name in sorted(numbered) if number < last)
 
 
-def _force_log(table: Location) -> None:
+def _force_log(table: Store) -> None:
     """Force the log since the last checkpoint to disk, because this part of the log names the files that stay."""
     log = table / "_delta_log"
     names = log.names()
@@ -127,20 +127,20 @@ def _force_log(table: Location) -> None:
     log.force()
 
 
-def _remove(file: Location) -> None:
+def _remove(file: Store) -> None:
     """Delete the file and its checksum file. Spark may have written the checksum file."""
     for place in (file.parent / f".{file.name}.crc", file):
         with suppress(FileNotFoundError):
             place.remove()
 
 
-def _modified(file: Location) -> int:
+def _modified(file: Store) -> int:
     with suppress(FileNotFoundError):
         return file.modified_ms() * 1_000
     return 2**63
 
 
-def _size(file: Location) -> int:
+def _size(file: Store) -> int:
     with suppress(FileNotFoundError):
         return file.size()
     return 0

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from weft.errors import FilesRemoved, StorageError
-from weft.location import Location
 from weft.storage.delta_log import RESTORE_HINT, DataFile, check_parquet, names_file
+from weft.store import Store
 
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.compute as pc
+    import pyarrow.dataset as ds
 
 _BATCH_ROWS: Final = 65_536
 
@@ -34,14 +35,14 @@ class NewFile:
     ``size`` is in bytes. ``modified_ms`` is the time of the write in milliseconds since 1970 UTC.
     """
 
-    location: Location
+    location: Store
     size: int
     modified_ms: int
     rows: int
     statistics: str
 
 
-def write_data_file(table: Location, rows: pa.Table, schema: pa.Schema, properties: Mapping[str, str]) -> NewFile:
+def write_data_file(table: Store, rows: pa.Table, schema: pa.Schema, properties: Mapping[str, str]) -> NewFile:
     """Write the rows as one Parquet file in the folder of the table, in their order. A missing column is NULL.
 
     ``schema`` and ``properties`` are those of the table. If the write fails, the file is removed, and the error of
@@ -56,7 +57,8 @@ def write_data_file(table: Location, rows: pa.Table, schema: pa.Schema, properti
     try:
         pq.write_table(
             plain,
-            file.uri,
+            file.path,
+            filesystem=file.filesystem,
             compression=_COMPRESSION,
             compression_level=_LEVEL,
             store_schema=False,
@@ -72,30 +74,32 @@ def write_data_file(table: Location, rows: pa.Table, schema: pa.Schema, properti
     return _new_file(file, plain, schema, properties)
 
 
-def adopt_data_files(
-    table: Location, folder: Location, schema: pa.Schema, properties: Mapping[str, str]
-) -> list[NewFile]:
+def adopt_data_files(table: Store, folder: Store, schema: pa.Schema, properties: Mapping[str, str]) -> list[NewFile]:
     """Move the Parquet files of a folder into the folder of the table. The files have the columns of the table."""
-    import pyarrow.parquet as pq
-
     from weft.storage.statistics import columns_with_statistics
 
     names, files = columns_with_statistics(properties, schema), []
     for name in sorted(each for each in folder.names() if each.endswith(".parquet")):
-        rows, file = pq.read_table((folder / name).uri, columns=names), new_location(table)
+        rows, file = _read(folder / name, names), new_location(table)
         (folder / name).move(file)
         files.append(_new_file(file, rows, schema, properties))
     return files
 
 
-def _new_file(file: Location, rows: pa.Table, schema: pa.Schema, properties: Mapping[str, str]) -> NewFile:
+def _read(file: Store, names: list[str]) -> pa.Table:
+    import pyarrow.parquet as pq
+
+    return pq.read_table(file.path, filesystem=file.filesystem, columns=names)
+
+
+def _new_file(file: Store, rows: pa.Table, schema: pa.Schema, properties: Mapping[str, str]) -> NewFile:
     from weft.storage.statistics import columns_with_statistics, statistics
 
     stats = statistics(rows, columns_with_statistics(properties, schema))
     return NewFile(file, file.size(), file.modified_ms(), rows.num_rows, stats)
 
 
-def new_location(table: Location) -> Location:
+def new_location(table: Store) -> Store:
     """Return a new, unique path for a data file of the table."""
     return table / f"part-00000-{uuid.uuid4()}-c000.{_COMPRESSION}.parquet"
 
@@ -135,7 +139,7 @@ def check_data_file(file: DataFile) -> None:
         raise unreadable_file(file.location, error) from error
 
 
-def unreadable_file(file: Location, error: Exception) -> StorageError:
+def unreadable_file(file: Store, error: Exception) -> StorageError:
     """Return the error for a data file that cannot be read.
 
     If the file is missing, the table is read again. If the table no longer names the file, the result is FilesRemoved:
@@ -161,6 +165,27 @@ def read_data_files(files: Sequence[DataFile], schema: pa.Schema, condition: pc.
     return pa.Table.from_batches(batches, schema)
 
 
+def dataset_of(files: Sequence[DataFile], schema: pa.Schema) -> ds.Dataset:
+    """Return the rows of the files as a dataset with the columns of ``schema``, for DuckDB.
+
+    A column that is newer than a file is NULL. Raise StorageError if a file is missing or damaged.
+    """
+    import pyarrow.dataset as ds
+
+    for file in files:
+        check_data_file(file)
+    places = [file.location for file in files]
+    filesystem = places[0].filesystem if places else None
+    return ds.dataset([each.path for each in places], schema=schema, format=_form(), filesystem=filesystem)
+
+
+def _form() -> ds.ParquetFileFormat:
+    import pyarrow.dataset as ds
+
+    # Spark may write instants as INT96. Nanoseconds would overflow after the year 2262.
+    return ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
+
+
 def file_batches(
     file: DataFile, schema: pa.Schema, condition: pc.Expression | None = None, batch_rows: int = _BATCH_ROWS
 ) -> Iterator[pa.RecordBatch]:
@@ -171,10 +196,8 @@ def file_batches(
     from weft.storage.columns import conformed
 
     check_data_file(file)
-    # Spark may write instants as INT96. Nanoseconds would overflow after the year 2262.
-    form = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
     try:
-        stored = ds.dataset(file.location.uri, format=form)
+        stored = ds.dataset(file.location.path, format=_form(), filesystem=file.location.filesystem)
         there = set(stored.schema.names)
         wanted = [name for name in schema.names if name in there]
         # Arrow skips row groups by statistics only if the column types of file and condition are the same.

@@ -19,7 +19,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from weft.errors import StorageError
-from weft.location import Location
+from weft.store import Store
 
 _COMMIT: Final = re.compile(r"(\d{20})\.json")
 _CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint\..*(?:parquet|json)")
@@ -40,7 +40,7 @@ class DataFile:
     statistics. Instants are in microseconds. The bounds may be wider than the values.
     """
 
-    location: Location
+    location: Store
     size: int
     rows: int | None
     least: Mapping[str, Any]
@@ -60,7 +60,7 @@ class DataFile:
 class DeltaSnapshot:
     """The state of a table at its last commit."""
 
-    location: Location
+    location: Store
     version: int
     files: tuple[DataFile, ...]
 
@@ -79,7 +79,7 @@ class DeltaSnapshot:
 class LogEntry:
     """A commit in the log of the table in the folder ``table``."""
 
-    table: Location
+    table: Store
     version: int
     actions: Sequence[Mapping[str, Any]]
 
@@ -131,24 +131,24 @@ _positions: dict[str, LogPosition] = {}
 _lock: Final = Lock()  # threads write different tables concurrently
 
 
-def commit_file(table: Location, version: int) -> Location:
+def commit_file(table: Store, version: int) -> Store:
     """Return the path of the log file of a commit."""
     return table / f"_delta_log/{version:020d}.json"
 
 
-def log_exists(table: Location) -> bool:
+def log_exists(table: Store) -> bool:
     """Return whether a Delta table exists. A folder without commits is not a table."""
     if _current(table) is not None:
         return True
     return bool(_numbered(table, _COMMIT)) or bool(_numbered(table, _CHECKPOINT))
 
 
-def last_commit(table: Location) -> int:
+def last_commit(table: Store) -> int:
     """Return the version of the last commit, even if its file is damaged. Return -1 if the log has no commit."""
     return max(_numbered(table, _COMMIT), default=-1)
 
 
-def follow(table: Location) -> LogPosition:
+def follow(table: Store) -> LogPosition:
     """Read the log entries since the last call, and return the position after them.
 
     Raise StorageError if the table does not exist or if the log is damaged.
@@ -172,33 +172,33 @@ def follow(table: Location) -> LogPosition:
     return known
 
 
-def note(table: Location, position: LogPosition) -> None:
+def note(table: Store, position: LogPosition) -> None:
     """Cache the position of a table."""
     with _lock:
-        _positions.pop(table.path, None)
-        _positions[table.path] = position
+        _positions.pop(str(table), None)
+        _positions[str(table)] = position
         while len(_positions) > MOST_CACHED:
             _positions.pop(next(iter(_positions)), None)
 
 
-def forget(table: Location) -> None:
+def forget(table: Store) -> None:
     """Drop the cached position of a table."""
-    _positions.pop(table.path, None)
+    _positions.pop(str(table), None)
 
 
-def _current(table: Location) -> LogPosition | None:
-    known = _positions.get(table.path)
+def _current(table: Store) -> LogPosition | None:
+    known = _positions.get(str(table))
     return known if known and commit_file(table, known.version).mark() == known.mark else None
 
 
-def read_entry(table: Location, version: int) -> LogEntry:
+def read_entry(table: Store, version: int) -> LogEntry:
     """Return the log entry of a commit. Raise StorageError if the commit is missing or damaged."""
     known = _current(table)
     entry = next((each for each in known.recent if each.version == version), None) if known else None
     return entry or _read(table, version)
 
 
-def _read(table: Location, version: int) -> LogEntry:
+def _read(table: Store, version: int) -> LogEntry:
     commit = commit_file(table, version)
     try:
         text = commit.read().decode("utf-8")
@@ -222,7 +222,7 @@ def _read(table: Location, version: int) -> LogEntry:
     return LogEntry(table, version, actions)
 
 
-def check_log(table: Location) -> int:
+def check_log(table: Store) -> int:
     """Check the log and return the last version. Raise StorageError if a commit is missing, empty or truncated."""
     commits = _numbered(table, _COMMIT)
     checkpoints = _numbered(table, _CHECKPOINT)
@@ -251,7 +251,7 @@ def check_log(table: Location) -> int:
     return max(last, since)
 
 
-def names_file(file: Location) -> bool:
+def names_file(file: Store) -> bool:
     """Return whether the log of the table in the file's folder names the data file now."""
     table = file.parent
     if not log_exists(table):
@@ -267,11 +267,11 @@ def names_file(file: Location) -> bool:
     import pyarrow.parquet as pq
 
     parts = [part for part in checkpoints.get(since, ()) if part.name.endswith(".parquet")]
-    added = (pq.read_table(part.uri, columns=["add.path"]).column(0).to_pylist() for part in parts)
-    return any(file.name in (unquote(path) for path in each if path) for each in added)
+    read = (pq.read_table(part.path, filesystem=part.filesystem, columns=["add.path"]) for part in parts)
+    return any(file.name in (unquote(path) for path in each.column(0).to_pylist() if path) for each in read)
 
 
-def check_parquet(file: Location) -> None:
+def check_parquet(file: Store) -> None:
     """Check the magic bytes. After a power cut, a file may have the right size and contain only zeros.
 
     Raise StorageError if they are wrong, and OSError if the file cannot be read.
@@ -280,8 +280,8 @@ def check_parquet(file: Location) -> None:
         raise StorageError("a file of a table is truncated or overwritten", where=str(file), hint=RESTORE_HINT)
 
 
-def _numbered(table: Location, pattern: re.Pattern[str]) -> dict[int, list[Location]]:
-    numbered: dict[int, list[Location]] = {}
+def _numbered(table: Store, pattern: re.Pattern[str]) -> dict[int, list[Store]]:
+    numbered: dict[int, list[Store]] = {}
     log = table / "_delta_log"
     try:
         names = log.names()

@@ -15,11 +15,11 @@ from weft.algebra.schema import DataType
 from weft.catalog import layout
 from weft.catalog.records import QueryRecord
 from weft.errors import FilesRemoved, StorageError
-from weft.location import Location
 from weft.storage.data_files import file_batches
 from weft.storage.delta_log import RESTORE_HINT, DataFile
 from weft.storage.table import Table
 from weft.storage.values import Value, decode
+from weft.store import Store
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,7 +49,7 @@ class Answers:
     columns: tuple[tuple[str, DataType], ...]
 
 
-def read_rows(data: Location, query: QueryRecord, after: int = 0, limit: int | None = None) -> Iterator[ResultRow]:
+def read_rows(data: Store, query: QueryRecord, after: int = 0, limit: int | None = None) -> Iterator[ResultRow]:
     """Yield at most ``limit`` committed answers with ordinals greater than ``after``, in order.
 
     The generator keeps one batch in memory, plus those rows that are out of order in a file. Raise StorageError if an
@@ -121,7 +121,7 @@ def ledger_schema(*names: str) -> pa.Schema:
     return pyarrow.schema([field for field in every if not names or field.name in names])
 
 
-def require_ledger(data: Location) -> Table:
+def require_ledger(data: Store) -> Table:
     """Return the ledger. Create an empty ledger if it does not exist.
 
     The ledger must exist, because a fence needs a table with a log. Raise StorageError if the ledger cannot be created.
@@ -134,7 +134,7 @@ def require_ledger(data: Location) -> Table:
     return ledger
 
 
-def added_by_query(data: Location, version: int) -> dict[int, Added]:
+def added_by_query(data: Store, version: int) -> dict[int, Added]:
     """Return the answers that a commit added to the ledger, by query ID. Raise StorageError if the log is damaged."""
     rows: Counter[int] = Counter()
     last: dict[int, int] = {}

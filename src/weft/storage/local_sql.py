@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,11 +11,14 @@ import pyarrow.parquet as pq
 
 from weft.configuration import spill_folder
 from weft.errors import StorageError
-from weft.location import Location
-from weft.storage.delta_log import RESTORE_HINT
+from weft.storage.columns import conformed
+from weft.storage.data_files import check_data_file, dataset_of
+from weft.storage.delta_log import RESTORE_HINT, DataFile
 
 if TYPE_CHECKING:
     import duckdb
+
+_NUMBER: Final = "_number"
 
 
 def connect(threads: int = 2) -> duckdb.DuckDBPyConnection:
@@ -61,8 +64,8 @@ def first_per_key(rows: pa.Table, keys: Sequence[str], order: str) -> pa.Table:
     return firsts.sort_by(order)
 
 
-def without_stored_keys(rows: pa.Table, files: Sequence[Location], keys: Sequence[str], place: str) -> pa.Table:
-    """Return the rows whose keys do not occur in the Parquet files.
+def without_stored_keys(rows: pa.Table, files: Sequence[DataFile], keys: Sequence[str], place: str) -> pa.Table:
+    """Return the rows whose keys do not occur in the data files.
 
     ``place`` is a column with distinct values. Keys are compared as in ``first_per_key``. The function reads only the
     key columns of the files. Raise StorageError if a file is missing or damaged.
@@ -73,7 +76,7 @@ def without_stored_keys(rows: pa.Table, files: Sequence[Location], keys: Sequenc
 
     try:
         with connect() as connection:
-            connection.read_parquet([file.path for file in files]).create_view("stored")
+            connection.register("stored", dataset_of(files, rows.select(keys).schema))
             return _unmet(connection, rows, keys, place)
     except duckdb.Error as error:
         message = str(error).splitlines()[0]
@@ -95,8 +98,8 @@ def _unmet(connection: duckdb.DuckDBPyConnection, rows: pa.Table, keys: Sequence
     return rows.filter(pc.invert(pc.is_in(rows.column(place), value_set=known)))
 
 
-def count_differing(known: pa.Table, new: pa.Table, files: Sequence[Location], keys: Sequence[str], place: str) -> int:
-    """Count the rows of ``known`` that differ from a row with the same key in ``new`` or in the Parquet files.
+def count_differing(known: pa.Table, new: pa.Table, files: Sequence[DataFile], keys: Sequence[str], place: str) -> int:
+    """Count the rows of ``known`` that differ from a row with the same key in ``new`` or in the data files.
 
     ``new`` contains rows that are not in the files, and has the columns of ``known``. The column ``place`` of ``known``
     has distinct values and is not compared. NULL equals NULL and NaN equals NaN. A column that a file lacks is NULL.
@@ -113,7 +116,7 @@ def count_differing(known: pa.Table, new: pa.Table, files: Sequence[Location], k
     try:
         with connect() as connection:
             connection.register("known", known)
-            stored = _stored(connection, schema, files, keys) if files else []
+            stored = (_stored(connection, schema, file, keys) for file in files)
             connection.register("old", pa.concat_tables([*stored, new.select(columns).cast(schema)]))
             other = " OR ".join(f"k.{quoted(name)} IS DISTINCT FROM o.{quoted(name)}" for name in values)
             text = (
@@ -126,34 +129,19 @@ def count_differing(known: pa.Table, new: pa.Table, files: Sequence[Location], k
         raise StorageError(f"the stored rows cannot be read: {message}", hint=RESTORE_HINT) from error
 
 
-def _stored(
-    connection: duckdb.DuckDBPyConnection, schema: pa.Schema, files: Sequence[Location], keys: Sequence[str]
-) -> list[pa.Table]:
-    text = (
-        "SELECT o.filename, list(o.file_row_number ORDER BY o.file_row_number)"
-        " FROM read_parquet($1, filename = true, file_row_number = true) o"
-        f" SEMI JOIN known k ON {columns_equal(keys, 'k', 'o')} GROUP BY o.filename"
-    )
-    groups = connection.execute(text, [[file.path for file in files]]).fetchall()
-    return [_rows(path, numbers, schema) for path, numbers in groups]
-
-
-def _rows(path: str, numbers: Sequence[int], schema: pa.Schema) -> pa.Table:
-    """Read only the row groups that contain one of the row numbers (from 0)."""
-    wanted = pa.array(numbers, pa.int64())
-    pieces = []
-    with pq.ParquetFile(path) as file:
-        there = [name for name in schema.names if name in file.schema_arrow.names]
-        first = 0
-        for group in range(file.num_row_groups):
-            count = file.metadata.row_group(group).num_rows
-            here = wanted.filter(pc.and_(pc.greater_equal(wanted, first), pc.less(wanted, first + count)))
+def _stored(connection: duckdb.DuckDBPyConnection, schema: pa.Schema, file: DataFile, keys: Sequence[str]) -> pa.Table:
+    """Return the rows of a file that have a key of the view ``known``."""
+    check_data_file(file)
+    place = file.location
+    pieces = [schema.empty_table()]
+    with pq.ParquetFile(place.path, filesystem=place.filesystem) as parquet:
+        there = [name for name in schema.names if name in parquet.schema_arrow.names]
+        for group in range(parquet.num_row_groups):
+            own = parquet.read_row_group(group, columns=[name for name in keys if name in there])
+            own = conformed(own, pa.schema([schema.field(name) for name in keys]))
+            connection.register("o", own.append_column(_NUMBER, pa.array(range(own.num_rows), pa.int64())))
+            text = f"SELECT {_NUMBER} FROM o SEMI JOIN known k ON {columns_equal(keys, 'k', 'o')} ORDER BY {_NUMBER}"
+            here = connection.sql(text).to_arrow_table().column(_NUMBER)
             if len(here):
-                rows = file.read_row_group(group, columns=there).take(pc.subtract(here, first))
-                columns = [
-                    rows.column(field.name).cast(field.type) if field.name in there else pa.nulls(len(here), field.type)
-                    for field in schema
-                ]
-                pieces.append(pa.table(columns, schema=schema))
-            first += count
-    return pa.concat_tables([schema.empty_table(), *pieces])
+                pieces.append(conformed(parquet.read_row_group(group, columns=there).take(here), schema))
+    return pa.concat_tables(pieces)

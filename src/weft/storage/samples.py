@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from weft.algebra.schema import TableSchema
 from weft.algebra.temporal import VALID_FROM
 from weft.catalog.records import TableRecord
-from weft.location import Location
 from weft.storage.data_files import check_data_file, unreadable_file
 from weft.storage.delta_log import DataFile
 from weft.storage.periods import periods, read_log
 from weft.storage.table import Table
+from weft.store import Store
 
 
-def sample_rows(data: Location, table: TableRecord, limit: int = 5) -> list[tuple[object, ...]]:
+def sample_rows(data: Store, table: TableRecord, limit: int = 5) -> list[tuple[object, ...]]:
     """Return at most ``limit`` rows of the table's newest files, with values in column order.
 
     A column that is newer than a file is NULL. Raise StorageError if a file is missing or damaged.
@@ -50,13 +50,13 @@ def _periods(files: Sequence[DataFile], log: TableSchema, names: Sequence[str], 
     return [tuple(row[name] for name in names) for row in records]
 
 
-def _head(file: Location, names: Sequence[str], limit: int) -> list[tuple[object, ...]]:
+def _head(file: Store, names: Sequence[str], limit: int) -> list[tuple[object, ...]]:
     import pyarrow
     import pyarrow.dataset
 
     form = pyarrow.dataset.ParquetFileFormat(coerce_int96_timestamp_unit="us")
     try:
-        stored = pyarrow.dataset.dataset(file.uri, format=form)
+        stored = pyarrow.dataset.dataset(file.path, format=form, filesystem=file.filesystem)
         there = [name for name in names if name in stored.schema.names]
         rows = stored.head(limit, columns=there, batch_size=max(limit, 1), use_threads=False).to_pylist()
     except (OSError, pyarrow.ArrowException) as error:

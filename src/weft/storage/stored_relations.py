@@ -120,7 +120,7 @@ def read_relation_log(table: Table, relation: pa.Schema) -> RelationLog:
         return RelationLog(relation, schema.empty_table())
     files = table.files()
     names = tuple(file.location.name for file in files)
-    known = _cached.get(table.place.path)
+    known = _cached.get(str(table))
     if known is None or known.relation != relation or known.files != names[: len(known.files)]:
         known = RelationLog(relation, schema.empty_table())
     log = known
@@ -142,8 +142,8 @@ def cache_written(table: Table, version: int, before: RelationLog, change: Relat
 
 def _cache(table: Table, log: RelationLog) -> None:
     with _cache_lock:
-        _cached.pop(table.place.path, None)
-        _cached[table.place.path] = log
+        _cached.pop(str(table), None)
+        _cached[str(table)] = log
         size = sum(each.rows.nbytes for each in _cached.values())
         while size > _MOST_BYTES:
             size -= _cached.pop(next(iter(_cached))).rows.nbytes

@@ -20,10 +20,10 @@ from urllib.parse import unquote
 
 from weft.errors import LeaseLost, StorageError
 from weft.failpoint import failpoint
-from weft.location import Location, free_bytes
 from weft.storage import delta_log
 from weft.storage.data_files import NewFile, adopt_data_files, file_batches, write_data_file
 from weft.storage.delta_log import MOST_CACHED, RESTORE_HINT, DataFile, DeltaSnapshot, LogEntry, commit_file
+from weft.store import Store
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -92,7 +92,7 @@ class Table:
     commit.
     """
 
-    place: Location
+    place: Store
 
     def __str__(self) -> str:
         return str(self.place)
@@ -190,6 +190,7 @@ class Table:
                 DeltaTable.create(
                     self.place.uri,
                     schema,
+                    storage_options=self.place.options,
                     description=description,
                     configuration=wanted,
                     raise_if_key_not_exists=False,  # some properties are Weft's own
@@ -210,18 +211,18 @@ class Table:
             self._force_since(before)
             self._put_back(handle)
 
-    def write(self, rows: pa.Table | Location) -> list[NewFile]:
+    def write(self, rows: pa.Table | Store) -> list[NewFile]:
         """Write data files that no commit names yet. ``rows`` are an Arrow table, or the Parquet files in a folder.
 
         The rows of an Arrow table keep their order, and a missing column is NULL. The files of a folder are moved.
         """
         schema, properties = self._read(lambda handle: (_schema(handle), handle.metadata().configuration))
         with self._changing("rows were being stored"):
-            if isinstance(rows, Location):
+            if isinstance(rows, Store):
                 return adopt_data_files(self.place, rows, schema, properties)
             return [write_data_file(self.place, rows, schema, properties)]
 
-    def append(self, rows: pa.Table | Location, fence: Fence, replaced_at: int | None = None) -> Commit:
+    def append(self, rows: pa.Table | Store, fence: Fence, replaced_at: int | None = None) -> Commit:
         """Add rows, which are as in ``write``, in one commit.
 
         If ``replaced_at`` (the wall-clock time, µs UTC) is given, the rows replace all rows of the table.
@@ -343,7 +344,7 @@ class Table:
     def forget(self) -> None:
         """Drop what the process has cached of the table."""
         delta_log.forget(self.place)
-        _idle_handles.pop(self.place.path, None)
+        _idle_handles.pop(str(self), None)
 
     def taken_over(self, doing: str) -> LeaseLost:
         """Return the error for a writer whose number another writer has passed."""
@@ -377,7 +378,7 @@ class Table:
         from deltalake import DeltaTable
 
         try:
-            handle = self._updated(expected) or DeltaTable(self.place.uri)
+            handle = self._updated(expected) or DeltaTable(self.place.uri, storage_options=self.place.options)
             version = handle.version()
         except delta_errors() as error:
             raise self._unreadable(error) from error
@@ -389,7 +390,7 @@ class Table:
 
     def _updated(self, expected: int) -> Any:
         """Update the cached handle to the last commit. Return None if the log was replaced."""
-        handle, mark = _idle_handles.pop(self.place.path, (None, ()))
+        handle, mark = _idle_handles.pop(str(self), (None, ()))
         if handle is None or commit_file(self.place, handle.version()).mark() != mark:
             return None
         try:
@@ -403,7 +404,7 @@ class Table:
         """Cache a handle for the next use. The caller must not use the handle afterwards."""
         mark = commit_file(self.place, handle.version()).mark()
         if mark is not None:
-            _idle_handles[self.place.path] = (handle, mark)
+            _idle_handles[str(self)] = (handle, mark)
             for path in list(_idle_handles)[:-MOST_CACHED]:
                 _idle_handles.pop(path, None)
 
@@ -431,7 +432,7 @@ class Table:
     def _unwritten(self, problem: Exception, doing: str) -> StorageError:
         """Return the error for a failed write. A full disk has its own message."""
         if any(each in str(problem) for each in _FULL):
-            free = free_bytes(self.place.path)[0]
+            free = self.place.free_bytes() or 0
             return StorageError(
                 f"the disk is full, with {free:,} bytes free, while {doing}",
                 where=str(self),
@@ -475,7 +476,7 @@ def _instants(handle: Any) -> frozenset[str]:
     return frozenset(field.name for field in _schema(handle) if pyarrow.types.is_timestamp(field.type))
 
 
-def _data_file(table: Location, action: Mapping[str, Any]) -> DataFile:
+def _data_file(table: Store, action: Mapping[str, Any]) -> DataFile:
     bounds: dict[str, dict[str, Any]] = {"min": {}, "max": {}}
     for name, value in action.items():
         bound, _, column = name.partition(".")

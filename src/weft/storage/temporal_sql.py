@@ -19,7 +19,7 @@ from weft.algebra.schema import TableSchema
 from weft.errors import ExecutionError, StorageError
 from weft.sql.duckdb_dialect import MACROS, local_text
 from weft.storage.columns import stored_schema
-from weft.storage.data_files import check_data_file
+from weft.storage.data_files import dataset_of
 from weft.storage.delta_log import RESTORE_HINT, DataFile
 from weft.storage.local_sql import connect, quoted
 from weft.storage.time_limit import interrupted_in_time, require_time
@@ -45,18 +45,12 @@ class TemporalSql:
         if not files:
             self.given(name, schema.empty_table())
             return
-        for file in files:
-            check_data_file(file)
         with _storage_errors():
-            read = self.connection.read_parquet([file.location.path for file in files], union_by_name=True)
-            there = {column.lower(): column for column in read.columns}
-            heads = []
-            for field in schema:
-                stored_name = there.get(field.name.lower())
-                value = "NULL" if stored_name is None else quoted(stored_name)
-                kind = _type_of(field.type)
-                heads.append(f"CAST({value} AS {kind}) AS {quoted(field.name)}")
-            read.project(", ".join(heads)).create_view(name)
+            self.connection.register(f"{name}_files", dataset_of(files, schema))
+            heads = [
+                f"CAST({quoted(field.name)} AS {_type_of(field.type)}) AS {quoted(field.name)}" for field in schema
+            ]
+            self.connection.table(f"{name}_files").project(", ".join(heads)).create_view(name)
 
     def given(self, name: str, rows: pa.Table) -> None:
         """Create the view ``name`` over rows in memory."""

@@ -8,12 +8,12 @@ from typing import Final
 from weft.catalog import CatalogParts, layout
 from weft.catalog.records import StoredVersion
 from weft.errors import FilesRemoved, StorageError
-from weft.location import Location
 from weft.printable import counted
 from weft.storage.data_files import check_data_file
 from weft.storage.delta_log import RESTORE_HINT, DeltaSnapshot, commit_file, last_commit
 from weft.storage.removing import DISCARDING
 from weft.storage.table import Table
+from weft.store import Store
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Finding:
         return f"{self.path}: {self.problem}\n  {self.remedy}"
 
 
-_checked: dict[str, tuple[Location, tuple[int, ...] | None, set[str]]] = {}
+_checked: dict[str, tuple[Store, tuple[int, ...] | None, set[str]]] = {}
 """For each table: the file of the last commit before the check, the mark of this file, and the checked data files."""
 
 
@@ -95,7 +95,7 @@ def require_undamaged(catalog: CatalogParts) -> None:
         )
 
 
-def _verify_one(data: Location, path: str, stored: StoredVersion, unsettled: bool) -> list[Finding]:
+def _verify_one(data: Store, path: str, stored: StoredVersion, unsettled: bool) -> list[Finding]:
     table = Table(data / path)
     if not table.exists():
         if stored.version < 0:
@@ -148,7 +148,7 @@ def _file_findings(path: str, snapshot: DeltaSnapshot) -> list[Finding]:
     return findings
 
 
-def _log_finding(path: str, error: StorageError, table: Location, stored: StoredVersion) -> Finding:
+def _log_finding(path: str, error: StorageError, table: Store, stored: StoredVersion) -> Finding:
     """If the catalog never recorded the damaged last commit, the remedy is to move its file away."""
     finding = _finding(path, error)
     last = last_commit(table)

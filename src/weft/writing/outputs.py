@@ -19,9 +19,9 @@ import pyarrow as pa
 
 from weft.catalog import Writer, layout
 from weft.failpoint import failpoint
-from weft.location import Location
 from weft.storage.ledger import require_ledger
 from weft.storage.table import Commit, Fence, Table
+from weft.store import Store
 
 _AT_ONCE: Final = 4
 
@@ -37,7 +37,7 @@ class TickOutput:
 
     name: str
     path: str
-    rows: pa.Table | Callable[[Location], None]
+    rows: pa.Table | Callable[[Store], None]
     replaced_at: int | None = None
 
 
@@ -133,7 +133,7 @@ class Outputs:
         self.writer.ticks.outputs_written(self.tick_id, records)
 
 
-def _clear_earlier(parent: Location, token: int) -> None:
+def _clear_earlier(parent: Store, token: int) -> None:
     """The folder of a later writer stays, because the current writer may have lost the lease."""
     for name in parent.names():
         if name.isdigit() and int(name) <= token:

@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from weft.catalog import Writer, layout
 from weft.errors import StorageError
-from weft.location import Location
+from weft.store import Store
 
 
-def stage(data: Location, reservation_id: int, rows: pa.Table) -> None:
+def stage(data: Store, reservation_id: int, rows: pa.Table) -> None:
     """Write the rows of a reservation to disk. Raise StorageError."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, rows.schema) as file:
@@ -30,7 +30,7 @@ def stage(data: Location, reservation_id: int, rows: pa.Table) -> None:
         raise StorageError(f"{place} cannot be written: {error.strerror}") from error
 
 
-def staged(data: Location, reservation_id: int) -> pa.Table | None:
+def staged(data: Store, reservation_id: int) -> pa.Table | None:
     """Return the staged rows of a reservation, or None if no rows are staged. Raise StorageError."""
     place = _place(data, reservation_id)
     if not place.exists():
@@ -41,7 +41,7 @@ def staged(data: Location, reservation_id: int) -> pa.Table | None:
         raise StorageError(f"{place} cannot be read: {error}") from error
 
 
-def unstage(data: Location, reservation_ids: Iterable[int]) -> None:
+def unstage(data: Store, reservation_ids: Iterable[int]) -> None:
     """Delete the staged rows of closed reservations."""
     for number in reservation_ids:
         place = _place(data, number)
@@ -62,5 +62,5 @@ def unstage_all(writer: Writer) -> None:
             (folder / name).remove()
 
 
-def _place(data: Location, reservation_id: int) -> Location:
+def _place(data: Store, reservation_id: int) -> Store:
     return data / f"{layout.STAGED}/{reservation_id}.arrow"

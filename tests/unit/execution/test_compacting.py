@@ -29,11 +29,11 @@ from weft.execution.compacting import Cleaned, Compacted
 from weft.execution.driver_reader import ReadBounds
 from weft.execution.look_ups import LookUps
 from weft.instants import format_instant
-from weft.location import Location
 from weft.storage import compaction, verify
 from weft.storage.data_files import file_batches, read_data_files
 from weft.storage.ledger import ledger_schema
 from weft.storage.table import Table
+from weft.store import Store
 from weft.writing.outputs import Outputs, TickOutput
 
 SOURCE = Path(__file__).resolve().parents[3] / "src" / "weft"
@@ -103,11 +103,11 @@ def told(weft: Weft) -> list[tuple[object, ...]]:
     return [*rows, *answers]
 
 
-def places(weft: Weft) -> list[Location]:
+def places(weft: Weft) -> list[Store]:
     return [weft.catalog.data / path for path in (weft.catalog.tables.named("posts").path, layout.LEDGER)]
 
 
-def data_files(place: Location) -> int:
+def data_files(place: Store) -> int:
     return sum(name.endswith(".parquet") for name in place.names())
 
 

@@ -15,9 +15,9 @@ from weft.catalog.records import TableRecord
 from weft.execution.driver_reader import DriverReader, ReadBounds, Reading
 from weft.execution.look_ups import LookUps
 from weft.execution.windows import Slice
-from weft.location import Location
 from weft.storage import table as delta
 from weft.storage.columns import stored_schema
+from weft.store import store_of
 
 SCHEMA = TableSchema(
     7,
@@ -42,7 +42,7 @@ class Table:
 
     def __init__(self, folder: Path, parts: list[list[Row]], bounds: ReadBounds) -> None:
         schema = stored_schema(SCHEMA)
-        stored = delta.Table(Location.of(folder / "t"))
+        stored = delta.Table(store_of(folder / "t"))
         stored.ensure(schema, {})
         for number, rows in enumerate(parts, 1):
             columns = [pa.array(list(values)) for values in zip(*rows, strict=True)]

@@ -18,10 +18,10 @@ from weft.api import Weft
 from weft.catalog import layout
 from weft.catalog.records import Choice
 from weft.errors import LeaseLost, StorageError
-from weft.location import Location
 from weft.schedule.clock import now_us
 from weft.storage.table import Table
 from weft.storage.verify import verify
+from weft.store import Store
 from weft.writing import outputs
 from weft.writing.outputs import Outputs, TickOutput
 from weft.writing.staging import stage, staged, unstage_all
@@ -133,14 +133,14 @@ def test_a_stale_writer_leaves_the_files_that_spark_writes_for_a_later_one(
     writing = Path(weft.home, layout.WRITING)
     (writing / str(stale.lease.token - 1)).mkdir(parents=True)
 
-    def asleep(_: Location) -> None:
+    def asleep(_: Store) -> None:
         later = weft.catalog.writer("tick", "another", 2, 10**18)
         (writing / str(later.lease.token)).mkdir()
 
     monkeypatch.setattr(outputs, "require_ledger", asleep)
     tick = stale.ticks.plan(now_us(), Choice(), 0)
 
-    def written(folder: Location) -> None:
+    def written(folder: Store) -> None:
         raise OSError("Spark failed")
 
     with pytest.raises(OSError, match="Spark failed"):

@@ -9,18 +9,18 @@ import pytest
 
 from weft.errors import ExecutionError, FilesRemoved
 from weft.execution.reader import removals_reported, stored_files
-from weft.location import Location
 from weft.storage.cleaning import deletable_files, delete
 from weft.storage.compaction import commit_rewritten, rewrite
 from weft.storage.delta_log import DeltaSnapshot
 from weft.storage.table import Fence, Table
+from weft.store import store_of
 
 SCHEMA = pa.schema([("a", pa.int64())])
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
-    made = Table(Location.of(tmp_path) / "t")
+    made = Table(store_of(tmp_path) / "t")
     made.ensure(SCHEMA, {})
     for number in (1, 2):
         made.append(pa.table({"a": [number]}, schema=SCHEMA), Fence("weft-table-1", number))

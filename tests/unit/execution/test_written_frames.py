@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from weft.execution.tabular import spark_rows
-from weft.location import Location
+from weft.store import store_of
 
 
 class _Frame:
@@ -32,6 +32,6 @@ def test_a_folder_that_goes_away_meanwhile_is_no_failure(tmp_path: Path) -> None
     (given / "old").mkdir(parents=True)
     os.utime(given / "old", (0, 0))
     (given / "gone").symlink_to(tmp_path / "nowhere")  # listed, and not there when it is looked at
-    with spark_rows(_Frame(), Location.of(tmp_path), 10**15) as pieces:  # type: ignore[arg-type]
+    with spark_rows(_Frame(), store_of(tmp_path), 10**15) as pieces:  # type: ignore[arg-type]
         assert [row for piece in pieces for row in piece.to_pylist()] == [{"x": 1}]
     assert [each.name for each in given.iterdir()] == ["gone"]

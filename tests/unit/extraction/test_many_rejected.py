@@ -10,7 +10,7 @@ import pytest
 
 import forked
 from weft.api.weft import Weft
-from weft.location import Location
+from weft.store import LocalStore
 
 LOAD = """
 import sys
@@ -45,7 +45,7 @@ def test_a_set_of_records_is_one_transaction(tmp_path: Path, file: Path, monkeyp
     assert len(changes) < 50
 
 
-@pytest.mark.parametrize("point", ["location.drafted", "ingest.quarantined", "ingest.reserved", "ingest.written"])
+@pytest.mark.parametrize("point", ["store.drafted", "ingest.quarantined", "ingest.reserved", "ingest.written"])
 def test_a_killed_load_loses_none_and_keeps_none_twice(tmp_path: Path, file: Path, point: str) -> None:
     home = tmp_path / "home"
     command = [sys.executable, "-c", LOAD, str(home), str(file)]
@@ -62,7 +62,7 @@ def test_a_killed_load_loses_none_and_keeps_none_twice(tmp_path: Path, file: Pat
 
 
 def test_drafts_of_a_writer_at_work_are_left_alone(tmp_path: Path) -> None:
-    folder = Location(str(tmp_path))
+    folder = LocalStore(str(tmp_path))
     draft = tmp_path / ".a.1.2"
     draft.write_bytes(b"1")
     with folder.shared():
@@ -73,10 +73,10 @@ def test_drafts_of_a_writer_at_work_are_left_alone(tmp_path: Path) -> None:
 
 
 def test_files_are_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = Location(str(tmp_path / "new"))
+    folder = LocalStore(str(tmp_path / "new"))
     order: list[str] = []
-    force, replace = Location.force, os.replace
-    monkeypatch.setattr(Location, "force", lambda self: (order.append("force"), force(self))[1])
+    force, replace = LocalStore.force, os.replace
+    monkeypatch.setattr(LocalStore, "force", lambda self: (order.append("force"), force(self))[1])
     monkeypatch.setattr(os, "replace", lambda *paths: (order.append("name"), replace(*paths))[1])
     folder.put_all({"a": b"1", "b": b"2"})
     assert order == ["force", "force", "force", "name", "name"]  # the folder above, then each file, then their names

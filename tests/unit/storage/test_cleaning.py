@@ -11,7 +11,6 @@ import pytest
 from deltalake import DeltaTable
 
 from weft.errors import FilesRemoved, StorageError
-from weft.location import Location
 from weft.schedule.clock import now_us
 from weft.storage.cleaning import HOUR_US, UNCOMMITTED_US, DeletableFiles, clear, deletable_files, delete
 from weft.storage.columns import INSTANT
@@ -19,14 +18,15 @@ from weft.storage.compaction import commit_rewritten, rewrite
 from weft.storage.data_files import read_data_files
 from weft.storage.delta_log import check_log
 from weft.storage.table import REMOVING, Fence, Table
+from weft.store import Store, store_of
 
 SCHEMA = pa.schema([("a", pa.int64()), ("ts", INSTANT)])
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Location:
+def table(tmp_path: Path) -> Store:
     """Three rows, whose files became one."""
-    place = Location.of(tmp_path / "t")
+    place = store_of(tmp_path / "t")
     Table(place).ensure(SCHEMA, {"delta.appendOnly": "true"})
     add(place, 1, 2, 3)
     found = rewrite(Table(place), Table(place).snapshot().files, ["ts"])
@@ -35,32 +35,32 @@ def table(tmp_path: Path) -> Location:
     return place
 
 
-def add(table: Location, *values: int) -> None:
+def add(table: Store, *values: int) -> None:
     for value in values:
         rows = pa.table({"a": [value], "ts": pa.array([value], INSTANT)}, schema=SCHEMA)
         Table(table).append(rows, Fence("weft-table-1", value))
 
 
-def cleaned(table: Location, files: DeletableFiles) -> None:
+def cleaned(table: Store, files: DeletableFiles) -> None:
     delete(Table(table), files, 2, lambda: None)
 
 
-def stored(table: Location) -> list[int]:
+def stored(table: Store) -> list[int]:
     found: list[int] = DeltaTable(table.uri).to_pyarrow_table().column("a").to_pylist()
     return sorted(found)
 
 
-def files(table: Location) -> list[str]:
+def files(table: Store) -> list[str]:
     return [name for name in table.names() if name.endswith(".parquet")]
 
 
-def long_ago(place: Location, hours: float = 24 * 30) -> None:
+def long_ago(place: Store, hours: float = 24 * 30) -> None:
     for name in place.names():
         then = time.time() - hours * 3600
         os.utime(f"{place}/{name}", (then, then))
 
 
-def test_files_go_once_they_are_out_of_the_log_for_long_enough(table: Location) -> None:
+def test_files_go_once_they_are_out_of_the_log_for_long_enough(table: Store) -> None:
     long_ago(table)  # when they were written does not count
     assert deletable_files(Table(table), HOUR_US, now_us()).data == ()
     found = deletable_files(Table(table), 0, now_us())
@@ -73,7 +73,7 @@ def test_files_go_once_they_are_out_of_the_log_for_long_enough(table: Location) 
     assert Table(table).number(REMOVING) == 2
 
 
-def test_a_reader_that_loses_a_file_reads_again(table: Location) -> None:
+def test_a_reader_that_loses_a_file_reads_again(table: Store) -> None:
     add(table, 4)
     before = Table(table).snapshot().files
     whole = rewrite(Table(table), before, ["ts"])
@@ -86,7 +86,7 @@ def test_a_reader_that_loses_a_file_reads_again(table: Location) -> None:
     assert read_data_files(Table(table).snapshot().files, SCHEMA).num_rows == 4
 
 
-def test_a_file_that_the_table_still_names_is_damage(table: Location) -> None:
+def test_a_file_that_the_table_still_names_is_damage(table: Store) -> None:
     (file,) = Table(table).snapshot().files
     file.location.remove()
     with pytest.raises(StorageError, match="a data file is missing") as raised:
@@ -94,7 +94,7 @@ def test_a_file_that_the_table_still_names_is_damage(table: Location) -> None:
     assert not isinstance(raised.value, FilesRemoved)
 
 
-def test_a_checkpoint_tells_which_files_are_named(table: Location) -> None:
+def test_a_checkpoint_tells_which_files_are_named(table: Store) -> None:
     add(table, 4)
     before = Table(table).files()
     whole = rewrite(Table(table), before, ["ts"])
@@ -111,7 +111,7 @@ def test_a_checkpoint_tells_which_files_are_named(table: Location) -> None:
         read_data_files([now], SCHEMA)
 
 
-def test_a_reader_of_a_dropped_table_is_not_told_of_damage(table: Location) -> None:
+def test_a_reader_of_a_dropped_table_is_not_told_of_damage(table: Store) -> None:
     files = Table(table).snapshot().files
     clear(Table(table))
     assert not Table(table).exists()
@@ -119,7 +119,7 @@ def test_a_reader_of_a_dropped_table_is_not_told_of_damage(table: Location) -> N
         read_data_files(files, SCHEMA)
 
 
-def test_what_a_dead_writer_left_goes_after_its_time(table: Location) -> None:
+def test_what_a_dead_writer_left_goes_after_its_time(table: Store) -> None:
     orphan = table / "part-00000-dead-c000.zstd.parquet"
     Path(orphan.path).write_bytes(b"PAR1 half")
     Path(table.path, ".part-00000-dead-c000.zstd.parquet.crc").write_bytes(b"crc")
@@ -136,7 +136,7 @@ def test_what_a_dead_writer_left_goes_after_its_time(table: Location) -> None:
     assert stored(table) == [1, 2, 3]
 
 
-def test_half_a_commit_under_another_name_is_no_commit(table: Location) -> None:
+def test_half_a_commit_under_another_name_is_no_commit(table: Store) -> None:
     for name in (".00000000000000000005.json.1234.tmp", "_commit_0f3c.json.tmp"):
         Path(table.path, "_delta_log", name).write_text('{"add":{"path":"x.pa')
     Table(table).forget()
@@ -148,7 +148,7 @@ def test_half_a_commit_under_another_name_is_no_commit(table: Location) -> None:
     assert stored(table) == [1, 2, 3, 4]
 
 
-def test_the_log_goes_up_to_a_checkpoint_that_is_old_enough(table: Location) -> None:
+def test_the_log_goes_up_to_a_checkpoint_that_is_old_enough(table: Store) -> None:
     log = table / "_delta_log"
     DeltaTable(table.uri).create_checkpoint()
     add(table, 5)
@@ -167,4 +167,4 @@ def test_the_log_goes_up_to_a_checkpoint_that_is_old_enough(table: Location) -> 
 
 
 def test_there_is_nothing_where_there_is_no_table(tmp_path: Path) -> None:
-    assert deletable_files(Table(Location.of(tmp_path / "none")), 0, now_us()).data == ()
+    assert deletable_files(Table(store_of(tmp_path / "none")), 0, now_us()).data == ()

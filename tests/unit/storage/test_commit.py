@@ -15,13 +15,14 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from delta_tables import before_commit
+from delta_tables import before_commit, opened
+from s3_server import environment
 from weft.errors import LeaseLost, StorageError
-from weft.location import Location
 from weft.storage import table as table_module
 from weft.storage.columns import INSTANT
 from weft.storage.statistics import COLUMNS_PROPERTY, named_columns
 from weft.storage.table import PROPERTIES, Commit, Fence, Table
+from weft.store import LocalStore, S3Store, Store, store_of
 
 SCHEMA = pa.schema([("a", pa.int64()), ("ts", INSTANT)])
 APP = "weft-table-1"
@@ -29,8 +30,8 @@ TS_ONLY = {COLUMNS_PROPERTY: named_columns(["ts"]), "delta.appendOnly": "true"}
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Location:
-    place = Location.of(tmp_path / "tables" / "1-t")
+def table(store: Store) -> Store:
+    place = store / "tables/1-t"
     Table(place).ensure(SCHEMA, TS_ONLY)
     return place
 
@@ -39,21 +40,23 @@ def rows(*values: int) -> pa.Table:
     return pa.table({"a": pa.array(values, pa.int64()), "ts": pa.array([v * 1_000_000 for v in values], INSTANT)})
 
 
-def stored(table: Location) -> list[int]:
-    found: list[int] = DeltaTable(table.uri).to_pyarrow_table().column("a").to_pylist()
+def stored(table: Store) -> list[int]:
+    found: list[int] = opened(table).to_pyarrow_table().column("a").to_pylist()
     return sorted(found)
 
 
-def append(table: Location, number: int, *values: int, app: str = APP) -> Commit:
+def append(table: Store, number: int, *values: int, app: str = APP) -> Commit:
     return Table(table).append(rows(*values), Fence(app, number))
 
 
-def test_a_commit_is_one_file_in_the_order_given_with_its_transaction(table: Location) -> None:
+def test_a_commit_is_one_file_in_the_order_given_with_its_transaction(table: Store) -> None:
     many = pa.concat_tables([rows(*range(low, low + 4_999)) for low in range(0, 60_000, 4_999)])
     committed = Table(table).append(many, Fence(APP, 7))
     assert (committed.version, committed.rows) == (1, many.num_rows)
     (file,) = Table(table).entry(1).added
-    assert pq.read_table(file.location.uri).column("a").to_pylist() == many.column("a").to_pylist()
+    assert pq.read_table(file.location.path, filesystem=file.location.filesystem).column("a").to_pylist() == (
+        many.column("a").to_pylist()
+    )
     assert committed.files == (file,)
     assert (Table(table).number(APP), Table(table).find(APP, 7)) == (7, committed)
     assert append(table, 8, 1).version == 2
@@ -61,7 +64,7 @@ def test_a_commit_is_one_file_in_the_order_given_with_its_transaction(table: Loc
 
 
 @pytest.mark.parametrize("number", [6, 7])
-def test_a_stale_or_repeated_transaction_is_refused(table: Location, number: int) -> None:
+def test_a_stale_or_repeated_transaction_is_refused(table: Store, number: int) -> None:
     Table(table).append(rows(1), Fence(APP, 7))
     with pytest.raises(LeaseLost, match="another writer"):
         Table(table).append(rows(2), Fence(APP, number))
@@ -69,7 +72,7 @@ def test_a_stale_or_repeated_transaction_is_refused(table: Location, number: int
     assert Table(table).number(APP) == 7
 
 
-def test_a_number_that_was_spent_cannot_be_used(table: Location) -> None:
+def test_a_number_that_was_spent_cannot_be_used(table: Store) -> None:
     Table(table).spend(APP, 3)
     with pytest.raises(LeaseLost):
         Table(table).append(rows(1), Fence(APP, 3))
@@ -78,7 +81,7 @@ def test_a_number_that_was_spent_cannot_be_used(table: Location) -> None:
 
 
 def test_a_number_that_is_used_just_before_it_is_spent_stays_its_writer_s(
-    table: Location, monkeypatch: pytest.MonkeyPatch
+    table: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before_commit(monkeypatch, lambda: append(table, 5, 1))
     Table(table).spend(APP, 5)
@@ -103,7 +106,7 @@ def before_handle(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) ->
 WINDOWS = (before_handle, before_commit)
 
 
-BETWEEN: dict[str, Callable[[Location], object]] = {
+BETWEEN: dict[str, Callable[[Store], object]] = {
     "the same number is spent": lambda t: Table(t).spend(APP, 5),
     "a later number is spent": lambda t: Table(t).spend(APP, 9),
     "another commits with the same number": lambda t: Table(t).append(rows(100), Fence(APP, 5)),
@@ -114,7 +117,7 @@ BETWEEN: dict[str, Callable[[Location], object]] = {
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("act", BETWEEN)
 def test_whatever_the_same_application_commits_meanwhile_fences_this_one(
-    table: Location, act: str, window: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    table: Store, act: str, window: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     append(table, 1, 1)
     window(monkeypatch, lambda: BETWEEN[act](table))
@@ -126,14 +129,14 @@ def test_whatever_the_same_application_commits_meanwhile_fences_this_one(
 
 @pytest.mark.parametrize("window", WINDOWS)
 def test_another_application_does_not_disturb(
-    table: Location, window: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    table: Store, window: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     window(monkeypatch, lambda: append(table, 99, 1, app="weft-other"))
     assert append(table, 5, 2).version == 2
     assert stored(table) == [1, 2]
 
 
-def test_a_table_that_changes_meanwhile_is_no_lost_lease(table: Location, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_that_changes_meanwhile_is_no_lost_lease(table: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     grown = SCHEMA.append(pa.field("b", pa.string()))
     before_commit(monkeypatch, lambda: Table(table).ensure(grown, TS_ONLY))
     with pytest.raises(StorageError, match="could not be changed while rows were being stored") as told:
@@ -143,7 +146,7 @@ def test_a_table_that_changes_meanwhile_is_no_lost_lease(table: Location, monkey
 
 
 def test_a_commit_that_came_through_counts_though_what_followed_it_failed(
-    table: Location, monkeypatch: pytest.MonkeyPatch
+    table: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     through = DeltaTable.create_write_transaction
 
@@ -158,7 +161,7 @@ def test_a_commit_that_came_through_counts_though_what_followed_it_failed(
     assert Table(table).number(APP) == 6
 
 
-def test_a_property_is_set_behind_a_fence(table: Location) -> None:
+def test_a_property_is_set_behind_a_fence(table: Store) -> None:
     append(table, 6, 1)
     Table(table).set_properties({"delta.appendOnly": "false"}, Fence(APP, 7), "a test was running")
     assert Table(table).metadata().configuration["delta.appendOnly"] == "false"
@@ -166,7 +169,7 @@ def test_a_property_is_set_behind_a_fence(table: Location) -> None:
         Table(table).set_properties({"delta.appendOnly": "true"}, Fence(APP, 7), "a test was running")
 
 
-def test_a_fence_that_repeats_serves_several_commits_of_one_lease(table: Location) -> None:
+def test_a_fence_that_repeats_serves_several_commits_of_one_lease(table: Store) -> None:
     token = Fence("weft-lease", 3, repeats=True)
     first, second = (Table(table).append(rows(n), token) for n in (1, 2))
     assert (first.version, second.version) == (1, 2)
@@ -179,7 +182,7 @@ def test_a_fence_that_repeats_serves_several_commits_of_one_lease(table: Locatio
 
 WRITER = """
 import sys
-from weft.location import Location
+from weft.store import store_of
 from weft.storage.table import Fence, Table
 import deltalake
 import pyarrow as pa
@@ -191,27 +194,27 @@ def late(*given, **named):
 deltalake.DeltaTable.create_write_transaction = late
 rows = pa.table({"a": pa.array([2], pa.int64())})
 try:
-    print("version", Table(Location.of(sys.argv[1])).append(rows, Fence("weft-table-1", 5)).version)
+    print("version", Table(store_of(sys.argv[1])).append(rows, Fence("weft-table-1", 5)).version)
 except Exception as error:
     print(type(error).__name__)
 """
 
 
-def writer_with_its_handle_open(table: Location) -> subprocess.Popen[str]:
+def writer_with_its_handle_open(table: Store) -> subprocess.Popen[str]:
     """Another process, its data file written, before its commit."""
     process = subprocess.Popen(
-        [sys.executable, "-c", WRITER, table.path],
+        [sys.executable, "-c", WRITER, str(table)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env=dict(os.environ),
+        env=os.environ | (environment(table.access) if isinstance(table, S3Store) else {}),
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "written\n"
     return process
 
 
-def test_a_process_that_was_given_up_cannot_commit_when_it_wakes(table: Location) -> None:
+def test_a_process_that_was_given_up_cannot_commit_when_it_wakes(table: Store) -> None:
     process = writer_with_its_handle_open(table)
     Table(table).spend(APP, 5)
     told, _ = process.communicate("\n", timeout=60)
@@ -219,13 +222,13 @@ def test_a_process_that_was_given_up_cannot_commit_when_it_wakes(table: Location
     assert stored(table) == []
 
 
-def test_a_process_that_is_left_alone_commits(table: Location) -> None:
+def test_a_process_that_is_left_alone_commits(table: Store) -> None:
     told, _ = writer_with_its_handle_open(table).communicate("\n", timeout=60)
     assert told == "version 1\n"
     assert stored(table) == [2]
 
 
-def test_a_process_killed_with_its_handle_open_leaves_nothing_that_counts(table: Location) -> None:
+def test_a_process_killed_with_its_handle_open_leaves_nothing_that_counts(table: Store) -> None:
     process = writer_with_its_handle_open(table)
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=60)
@@ -235,11 +238,12 @@ def test_a_process_killed_with_its_handle_open_leaves_nothing_that_counts(table:
     assert stored(table) == [3]
 
 
-def test_what_cannot_be_written_leaves_no_file(table: Location, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_written_leaves_no_file(table: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     before = set(table.names())
 
     def full(_rows: pa.Table, where: str, **_options: object) -> None:
-        Path(where.removeprefix("file://")).write_bytes(b"PAR1")
+        if isinstance(table, LocalStore):
+            Path(where).write_bytes(b"PAR1")
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(pq, "write_table", full)
@@ -255,14 +259,14 @@ def test_what_cannot_be_written_leaves_no_file(table: Location, monkeypatch: pyt
     "wrong",
     [pa.table({"z": [1]}), pa.table({"a": ["no number"]}), pa.table({"a": pa.array([2**63], pa.uint64())})],
 )
-def test_rows_that_are_not_the_table_s_are_refused(table: Location, wrong: pa.Table) -> None:
+def test_rows_that_are_not_the_table_s_are_refused(table: Store, wrong: pa.Table) -> None:
     with pytest.raises(StorageError, match="could not be changed"):
         Table(table).append(wrong, Fence(APP, 1))
     assert Table(table).snapshot().version == 0
 
 
-def test_encodings_become_plain_and_a_missing_column_null(tmp_path: Path) -> None:
-    table = Location.of(tmp_path / "t")
+def test_encodings_become_plain_and_a_missing_column_null(store: Store) -> None:
+    table = store / "t"
     texts = pa.schema([("s", pa.string()), ("l", pa.list_(pa.string())), ("b", pa.binary()), ("gone", pa.int8())])
     Table(table).ensure(texts, {})
     odd = pa.table(
@@ -273,12 +277,12 @@ def test_encodings_become_plain_and_a_missing_column_null(tmp_path: Path) -> Non
         }
     )
     (file,) = Table(table).append(odd, Fence(APP, 1)).files
-    found = pq.read_table(file.location.uri)
+    found = pq.read_table(file.location.path, filesystem=file.location.filesystem)
     assert found.schema.equals(texts)
     assert found.to_pylist() == [{"s": "x", "l": ["y", None], "b": b"\xff", "gone": None}]
 
 
-def test_a_table_is_made_once_and_grows(table: Location) -> None:
+def test_a_table_is_made_once_and_grows(table: Store) -> None:
     Table(table).append(rows(1), Fence(APP, 1))
     Table(table).ensure(SCHEMA, TS_ONLY)
     assert Table(table).snapshot().version == 1
@@ -290,23 +294,23 @@ def test_a_table_is_made_once_and_grows(table: Location) -> None:
     assert committed.version == 4  # columns, properties, rows
     newest = max(Table(table).snapshot().files, key=lambda file: file.least["ts"])
     assert (newest.least["seen"], newest.greatest["seen"]) == (0, 999)
-    assert [row["seen"] is None for row in DeltaTable(table.uri).to_pyarrow_table().sort_by("a").to_pylist()] == [
+    assert [row["seen"] is None for row in opened(table).to_pyarrow_table().sort_by("a").to_pylist()] == [
         True,
         False,
     ]
-    configuration = DeltaTable(table.uri).metadata().configuration
+    configuration = opened(table).metadata().configuration
     assert configuration == {**PROPERTIES, **wanted}
 
 
 def test_a_writer_that_died_before_its_first_commit_is_no_obstacle(tmp_path: Path) -> None:
     (tmp_path / "t" / "_delta_log").mkdir(parents=True)
     (tmp_path / "t" / "part-0.parquet").touch()
-    Table(Location.of(tmp_path / "t")).ensure(SCHEMA, TS_ONLY)
-    assert append(Location.of(tmp_path / "t"), 1, 1).version == 1
+    Table(store_of(tmp_path / "t")).ensure(SCHEMA, TS_ONLY)
+    assert append(store_of(tmp_path / "t"), 1, 1).version == 1
 
 
-def test_checkpoints_come_by_themselves_and_the_log_keeps_what_is_looked_for(tmp_path: Path) -> None:
-    table = Location.of(tmp_path / "t")
+def test_checkpoints_come_by_themselves_and_the_log_keeps_what_is_looked_for(store: Store) -> None:
+    table = store / "t"
     short = {**TS_ONLY, "delta.checkpointInterval": "4", "delta.logRetentionDuration": "interval 0 days"}
     Table(table).ensure(SCHEMA, short)
     for number in range(1, 14):

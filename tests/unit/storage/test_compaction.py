@@ -4,33 +4,31 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable
 from hypothesis import given
 from hypothesis import strategies as st
 
 from arranged import KINDS, as_rows, identical
-from delta_tables import before_commit
+from delta_tables import before_commit, opened
 from weft.errors import LeaseLost, StorageError
-from weft.location import Location
 from weft.storage.columns import INSTANT
 from weft.storage.compaction import CompactionBounds, Rewritten, commit_rewritten, compactable, compactions, rewrite
 from weft.storage.data_files import read_data_files
 from weft.storage.delta_log import DataFile, commit_file
 from weft.storage.statistics import COLUMNS_PROPERTY, named_columns
 from weft.storage.table import REMOVING, Fence, Table
+from weft.store import LocalStore, Store
 
 APP = "weft-table-1"
 SCHEMA = pa.schema([("a", pa.int64()), ("ts", INSTANT)])
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Location:
-    place = Location.of(tmp_path / "tables" / "1-t")
+def table(store: Store) -> Store:
+    place = store / "tables/1-t"
     Table(place).ensure(SCHEMA, {COLUMNS_PROPERTY: named_columns(["ts"]), "delta.appendOnly": "true"})
     return place
 
@@ -39,31 +37,31 @@ def rows(*values: int) -> pa.Table:
     return pa.table({"a": pa.array(values, pa.int64()), "ts": pa.array([v * 1_000_000 for v in values], INSTANT)})
 
 
-def filled(table: Location, *files: pa.Table) -> tuple[DataFile, ...]:
+def filled(table: Store, *files: pa.Table) -> tuple[DataFile, ...]:
     known = Table(table).number(APP) or 0
     for number, data in enumerate(files, known + 1):
         Table(table).append(data, Fence(APP, number))
     return Table(table).snapshot().files
 
 
-def rewritten(table: Location) -> Rewritten:
+def rewritten(table: Store) -> Rewritten:
     found = rewrite(Table(table), Table(table).snapshot().files, ["ts"])
     assert found is not None
     return found
 
 
-def stored(table: Location) -> list[int]:
-    found: list[int] = DeltaTable(table.uri).to_pyarrow_table().column("a").to_pylist()
+def stored(table: Store) -> list[int]:
+    found: list[int] = opened(table).to_pyarrow_table().column("a").to_pylist()
     return sorted(found)
 
 
-def commit(table: Location, new: Rewritten, token: int, at: int = 0) -> int | None:
+def commit(table: Store, new: Rewritten, token: int, at: int = 0) -> int | None:
     committed = commit_rewritten(Table(table), new, token, at)
     return None if committed is None else committed.version
 
 
 def file(number: int, least: int, rows: int | None, size: int) -> DataFile:
-    return DataFile(Location(f"/t/{number:04}"), size, rows, {"ts": least}, {})
+    return DataFile(LocalStore(f"/t/{number:04}"), size, rows, {"ts": least}, {})
 
 
 FILES = st.lists(
@@ -104,8 +102,8 @@ def test_a_file_is_written_again_only_a_few_times_however_often_this_is_done() -
     assert written < 12 * 4_000 * 10
 
 
-def test_every_value_stays_the_same_to_the_byte(tmp_path: Path) -> None:
-    place = Location.of(tmp_path / "t")
+def test_every_value_stays_the_same_to_the_byte(store: Store) -> None:
+    place = store / "t"
     schema = pa.schema([("ts", INSTANT), *((name, kind) for name, (kind, _) in KINDS.items())])
     Table(place).ensure(schema, {COLUMNS_PROPERTY: named_columns(["ts"])})
     for number in range(20):
@@ -121,21 +119,19 @@ def test_every_value_stays_the_same_to_the_byte(tmp_path: Path) -> None:
     instants = after.column("ts").cast(pa.int64()).drop_null().to_pylist()
     assert instants == sorted(instants)
     assert (one.least["ts"], one.greatest["ts"]) == (0, 19_999)
-    assert identical(as_rows(DeltaTable(place.uri).to_pyarrow_table(columns=schema.names))) == identical(
-        as_rows(before)
-    )
+    assert identical(as_rows(opened(place).to_pyarrow_table(columns=schema.names))) == identical(as_rows(before))
 
 
-def test_a_column_that_came_later_is_null_in_the_rows_from_before(table: Location) -> None:
+def test_a_column_that_came_later_is_null_in_the_rows_from_before(table: Store) -> None:
     filled(table, rows(1), rows(2))
     Table(table).ensure(SCHEMA.append(pa.field("b", pa.string())), {})
     filled(table, rows(3).append_column("b", pa.array(["x"])))
     assert commit_rewritten(Table(table), rewritten(table), 1, 0) is not None
-    found = DeltaTable(table.uri).to_pyarrow_table().to_pylist()
+    found = opened(table).to_pyarrow_table().to_pylist()
     assert [(row["a"], row["b"]) for row in found] == [(1, None), (2, None), (3, "x")]
 
 
-def test_the_commit_says_that_no_data_changed_and_whose_it_is(table: Location) -> None:
+def test_the_commit_says_that_no_data_changed_and_whose_it_is(table: Store) -> None:
     files = filled(table, rows(1), rows(3), rows(2))
     version = commit(table, rewritten(table), 7, 5_000_000)
     assert version is not None
@@ -147,14 +143,15 @@ def test_the_commit_says_that_no_data_changed_and_whose_it_is(table: Location) -
     assert {each["deletionTimestamp"] for each in removed} == {5_000}
     assert json.loads(added["stats"])["numRecords"] == 3
     assert Table(table).number(REMOVING) == 7
-    assert pq.read_table(Table(table).snapshot().files[0].location.uri).column("a").to_pylist() == [1, 2, 3]
+    one = Table(table).snapshot().files[0].location
+    assert pq.read_table(one.path, filesystem=one.filesystem).column("a").to_pylist() == [1, 2, 3]
     found = Table(table).find(APP, 3)
     assert found is not None
     assert found.version == 3
     assert Table(table).append(rows(4), Fence(APP, 4)).version == version + 1
 
 
-def test_what_is_appended_meanwhile_stays(table: Location) -> None:
+def test_what_is_appended_meanwhile_stays(table: Store) -> None:
     filled(table, rows(1), rows(2))
     new = rewritten(table)
     filled(table, rows(9))
@@ -163,14 +160,14 @@ def test_what_is_appended_meanwhile_stays(table: Location) -> None:
     assert len(Table(table).snapshot().files) == 2
 
 
-def test_a_load_that_comes_first_changes_nothing(table: Location, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_load_that_comes_first_changes_nothing(table: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     filled(table, rows(1), rows(2))
     before_commit(monkeypatch, lambda: filled(table, rows(9)))
     assert commit(table, rewritten(table), 1) == 4
     assert stored(table) == [1, 2, 9]
 
 
-BETWEEN: dict[str, Callable[[Location, Rewritten], object]] = {
+BETWEEN: dict[str, Callable[[Store, Rewritten], object]] = {
     "the number is spent": lambda table, _: Table(table).spend(REMOVING, 9),
     "another one did the same": lambda table, _: commit_rewritten(Table(table), rewritten(table), 9, 0),
     "an older one did the same": lambda table, _: commit_rewritten(Table(table), rewritten(table), 3, 0),
@@ -179,7 +176,7 @@ BETWEEN: dict[str, Callable[[Location, Rewritten], object]] = {
 
 @pytest.mark.parametrize("act", BETWEEN)
 def test_whoever_takes_files_out_meanwhile_fences_this_one(
-    table: Location, act: str, monkeypatch: pytest.MonkeyPatch
+    table: Store, act: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     filled(table, rows(1), rows(2))
     new = rewritten(table)
@@ -189,7 +186,7 @@ def test_whoever_takes_files_out_meanwhile_fences_this_one(
     assert stored(table) == [1, 2]
 
 
-def test_a_later_lease_was_at_it_already(table: Location) -> None:
+def test_a_later_lease_was_at_it_already(table: Store) -> None:
     filled(table, rows(1), rows(2))
     new = rewritten(table)
     Table(table).spend(REMOVING, 6)
@@ -198,7 +195,7 @@ def test_a_later_lease_was_at_it_already(table: Location) -> None:
     assert stored(table) == [1, 2]
 
 
-def test_files_that_are_gone_or_a_new_one_that_is_leave_everything_as_it_is(table: Location) -> None:
+def test_files_that_are_gone_or_a_new_one_that_is_leave_everything_as_it_is(table: Store) -> None:
     filled(table, rows(1), rows(2))
     one, other = rewritten(table), rewritten(table)
     assert commit_rewritten(Table(table), one, 1, 0) is not None
@@ -211,7 +208,7 @@ def test_files_that_are_gone_or_a_new_one_that_is_leave_everything_as_it_is(tabl
     assert stored(table) == [1, 2, 3]
 
 
-def test_files_that_do_not_fit_into_memory_stay_apart(table: Location) -> None:
+def test_files_that_do_not_fit_into_memory_stay_apart(table: Store) -> None:
     filled(table, *(rows(*range(100 * n, 100 * n + 100)) for n in range(4)))
     found = rewrite(Table(table), Table(table).snapshot().files, ["ts"], CompactionBounds(held=4_000))
     assert found is not None
@@ -219,13 +216,13 @@ def test_files_that_do_not_fit_into_memory_stay_apart(table: Location) -> None:
     assert rewrite(Table(table), Table(table).snapshot().files, ["ts"], CompactionBounds(held=2_000)) is None
 
 
-def test_a_file_with_other_rows_than_the_log_says_is_never_rewritten(table: Location) -> None:
+def test_a_file_with_other_rows_than_the_log_says_is_never_rewritten(table: Store) -> None:
     files = filled(table, rows(1), rows(2))
     with pytest.raises(StorageError, match="1 row, but the table's log says 2"):
         rewrite(Table(table), [DataFile(files[0].location, files[0].size, 2, {}, {}), files[1]], ["ts"])
 
 
-def test_the_log_tells_which_files_became_which(table: Location) -> None:
+def test_the_log_tells_which_files_became_which(table: Store) -> None:
     first = filled(table, rows(1), rows(2))
     commit_rewritten(Table(table), rewritten(table), 1, 0)
     middle = filled(table, rows(3))

@@ -10,10 +10,10 @@ from deltalake import DeltaTable
 
 from delta_tables import commit_file, newest_data_file, write_table
 from weft.errors import FilesRemoved, StorageError
-from weft.location import Location
 from weft.storage.data_files import check_data_file
 from weft.storage.delta_log import check_log
 from weft.storage.table import Table
+from weft.store import store_of
 
 
 @pytest.fixture
@@ -25,10 +25,10 @@ def table(tmp_path: Path) -> Path:
 
 
 def test_a_snapshot_has_version_files_rows_and_bounds(table: Path) -> None:
-    found = Table(Location.of(table)).snapshot()
+    found = Table(store_of(table)).snapshot()
     assert (found.version, found.rows, len(found.files)) == (2, 6, 3)
     newest = max(found.files, key=lambda file: file.greatest["ts"])
-    assert newest.location == Location.of(newest_data_file(table))
+    assert newest.location == store_of(newest_data_file(table))
     assert newest.size == newest.location.size()
     assert newest.least["ts"] <= 3_000_000
     assert newest.greatest["ts"] >= 3_000_001  # Delta itself keeps milliseconds only
@@ -36,28 +36,28 @@ def test_a_snapshot_has_version_files_rows_and_bounds(table: Path) -> None:
 
 
 def test_transactions_are_found_by_their_id(table: Path) -> None:
-    assert Table(Location.of(table)).number("weft-table-1") == 3
-    assert Table(Location.of(table)).number("weft-table-2") is None
-    assert Table(Location.of(table).parent / "none").number("weft-table-1") is None
+    assert Table(store_of(table)).number("weft-table-1") == 3
+    assert Table(store_of(table)).number("weft-table-2") is None
+    assert Table(store_of(table).parent / "none").number("weft-table-1") is None
 
 
 def test_a_folder_without_a_table(tmp_path: Path) -> None:
-    assert not Table(Location.of(tmp_path)).exists()
-    assert Table(Location.of(tmp_path)).files() == ()
+    assert not Table(store_of(tmp_path)).exists()
+    assert Table(store_of(tmp_path)).files() == ()
     with pytest.raises(StorageError, match="no Delta table"):
-        Table(Location.of(tmp_path)).snapshot()
+        Table(store_of(tmp_path)).snapshot()
     # A writer that died before its first commit leaves data and an empty log.
     (tmp_path / "_delta_log").mkdir()
     (tmp_path / "part-0.parquet").touch()
-    assert Table(Location.of(tmp_path)).number("weft-table-1") is None
+    assert Table(store_of(tmp_path)).number("weft-table-1") is None
 
 
 def test_the_files_of_one_commit(table: Path) -> None:
-    (added,) = Table(Location.of(table)).entry(2).added
-    assert added.location == Location.of(newest_data_file(table))
+    (added,) = Table(store_of(table)).entry(2).added
+    assert added.location == store_of(newest_data_file(table))
     assert added.rows == 2
     with pytest.raises(StorageError, match="missing"):
-        Table(Location.of(table)).entry(9)
+        Table(store_of(table)).entry(9)
 
 
 def test_a_checkpoint_stands_for_the_commits_before_it(table: Path) -> None:
@@ -65,8 +65,8 @@ def test_a_checkpoint_stands_for_the_commits_before_it(table: Path) -> None:
     write_table(table, [9_000_000], number=4)
     commit_file(table, 0).unlink()
     commit_file(table, 1).unlink()
-    assert Table(Location.of(table)).snapshot().rows == 7
-    assert Table(Location.of(table)).snapshot().version == check_log(Location.of(table)) == 3
+    assert Table(store_of(table)).snapshot().rows == 7
+    assert Table(store_of(table)).snapshot().version == check_log(store_of(table)) == 3
 
 
 def cut(file: Path, size: int) -> None:
@@ -107,7 +107,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 def test_damage_is_reported_with_a_remedy_and_never_read_as_empty(table: Path, damage: str) -> None:
     DAMAGES[damage](table)
     with pytest.raises(StorageError) as reported:
-        for file in Table(Location.of(table)).snapshot().files:
+        for file in Table(store_of(table)).snapshot().files:
             check_data_file(file)
     assert not isinstance(reported.value, FilesRemoved)
     assert reported.value.hint
@@ -118,4 +118,4 @@ def test_damage_is_reported_with_a_remedy_and_never_read_as_empty(table: Path, d
 def test_a_damaged_log_has_no_transactions(table: Path, damage: str) -> None:
     DAMAGES[damage](table)
     with pytest.raises(StorageError):
-        Table(Location.of(table)).number("weft-table-1")
+        Table(store_of(table)).number("weft-table-1")

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from delta_tables import commit_file
 from weft.errors import LeaseLost, StorageError
-from weft.location import Location
 from weft.storage import delta_log
 from weft.storage.delta_log import DeltaSnapshot
 from weft.storage.table import Fence, Table
+from weft.store import LocalStore, Store, store_of
 
 SCHEMA: Final = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("x", pa.string())])
 
@@ -29,15 +29,15 @@ def rows(*instants: int | None) -> pa.Table:
     return pa.table([pa.array(instants, SCHEMA.field("ts").type), list(range(count)), ["a"] * count], schema=SCHEMA)
 
 
-def made(folder: Path, commits: int = 0) -> Location:
-    table = Location.of(folder / "t")
+def made(folder: Path, commits: int = 0) -> Store:
+    table = store_of(folder / "t")
     Table(table).ensure(SCHEMA, {})
     for number in range(1, commits + 1):
         Table(table).append(rows(number * 1_000_001), Fence("a", number))
     return table
 
 
-def anew(table: Location) -> DeltaSnapshot:
+def anew(table: Store) -> DeltaSnapshot:
     Table(table).forget()
     return Table(table).snapshot()
 
@@ -46,12 +46,12 @@ def as_told(snapshot: DeltaSnapshot) -> tuple[object, ...]:
     return snapshot.version, snapshot.rows, sorted(snapshot.files, key=lambda file: file.location)
 
 
-def elsewhere(table: Location) -> DeltaTable:
+def elsewhere(table: Store) -> DeltaTable:
     """A handle of another writer's."""
     return DeltaTable(table.uri)
 
 
-CHANGES: dict[str, Callable[[Location, int], object]] = {
+CHANGES: dict[str, Callable[[Store, int], object]] = {
     "rows": lambda table, n: Table(table).append(rows(n * 1_000_003, -7, None), Fence("a", n)),
     "far instants": lambda table, n: Table(table).append(rows(-(2**61), 2**61), Fence("a", n)),
     "no instants": lambda table, n: Table(table).append(rows(None), Fence("a", n)),
@@ -93,16 +93,16 @@ def test_what_was_read_is_not_read_again(tmp_path: Path, monkeypatch: pytest.Mon
     table = made(tmp_path, commits=8)
     Table(table).snapshot()
     read: list[str] = []
-    whole = Location.read
+    whole = LocalStore.read
 
-    def counted(commit: Location) -> bytes:
+    def counted(commit: Store) -> bytes:
         read.append(commit.name)
         return whole(commit)
 
-    monkeypatch.setattr(Location, "read", counted)
-    listed: list[Location] = []
-    names = Location.names
-    monkeypatch.setattr(Location, "names", lambda place: listed.append(place) or names(place))
+    monkeypatch.setattr(LocalStore, "read", counted)
+    listed: list[Store] = []
+    names = LocalStore.names
+    monkeypatch.setattr(LocalStore, "names", lambda place: listed.append(place) or names(place))
     for _ in range(3):
         assert Table(table).exists()
         assert Table(table).snapshot().version == 8
@@ -113,7 +113,7 @@ def test_what_was_read_is_not_read_again(tmp_path: Path, monkeypatch: pytest.Mon
     assert listed == []
 
 
-def put_back(copy: Path, table: Location) -> None:
+def put_back(copy: Path, table: Store) -> None:
     shutil.rmtree(table.path)
     shutil.copytree(copy, table.path)
 
@@ -136,15 +136,15 @@ def test_an_older_copy_that_is_put_back_is_read_anew(tmp_path: Path, since: int)
     assert as_told(found) == as_told(anew(table))
 
 
-def elsewhere_append(table: Location, given: pa.Table, number: int) -> None:
+def elsewhere_append(table: Store, given: pa.Table, number: int) -> None:
     """Another process's commit: nothing that this one has read comes into it."""
     import subprocess
     import sys
 
     program = (
-        "import sys, pyarrow as pa; from weft.location import Location; from weft.storage.table import Fence, Table;"
+        "import sys, pyarrow as pa; from weft.store import LocalStore; from weft.storage.table import Fence, Table;"
         "rows = pa.ipc.open_stream(sys.stdin.buffer).read_all();"
-        "Table(Location(sys.argv[1])).append(rows, Fence('a', int(sys.argv[2])))"
+        "Table(LocalStore(sys.argv[1])).append(rows, Fence('a', int(sys.argv[2])))"
     )
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, given.schema) as stream:

@@ -11,8 +11,8 @@ from weft.algebra.schema import BIGINT, STRING
 from weft.catalog import layout
 from weft.catalog.records import QueryRecord
 from weft.errors import StorageError
-from weft.location import Location
 from weft.storage.ledger import Added, ResultRow, added_by_query, read_rows
+from weft.store import store_of
 
 QUERY = QueryRecord(
     query_id=1, name="q", user="u", sql="", plan_id=1, parameters=(), columns=(("n", BIGINT), ("s", STRING)),
@@ -36,45 +36,45 @@ def home(tmp_path: Path) -> Path:
 
 def test_rows_come_by_their_ordinal(home: Path) -> None:
     query = replace(QUERY, next_ordinal=10)
-    rows = list(read_rows(Location.of(home), query))
+    rows = list(read_rows(store_of(home), query))
     assert [row.ordinal for row in rows] == list(range(1, 10))
     assert rows[0] == ResultRow(1, 101, 1, (1, None))
     assert rows[8] == ResultRow(9, 309, 3, (9, "x"))
-    assert [row.ordinal for row in read_rows(Location.of(home), query, after=4)] == [5, 6, 7, 8, 9]
-    assert [row.ordinal for row in read_rows(Location.of(home), query, after=3, limit=3)] == [4, 5, 6]
-    assert list(read_rows(Location.of(home), query, after=9)) == []
-    assert list(read_rows(Location.of(home), query, limit=0)) == []
+    assert [row.ordinal for row in read_rows(store_of(home), query, after=4)] == [5, 6, 7, 8, 9]
+    assert [row.ordinal for row in read_rows(store_of(home), query, after=3, limit=3)] == [4, 5, 6]
+    assert list(read_rows(store_of(home), query, after=9)) == []
+    assert list(read_rows(store_of(home), query, limit=0)) == []
 
 
 def test_only_what_the_catalog_counted_is_read(home: Path) -> None:
-    assert [row.ordinal for row in read_rows(Location.of(home), replace(QUERY, next_ordinal=5))] == [1, 2, 3, 4]
-    assert list(read_rows(Location.of(home), QUERY)) == []
+    assert [row.ordinal for row in read_rows(store_of(home), replace(QUERY, next_ordinal=5))] == [1, 2, 3, 4]
+    assert list(read_rows(store_of(home), QUERY)) == []
 
 
 def test_rows_out_of_order_within_a_tick_are_put_in_order(tmp_path: Path) -> None:
     rows = rows_of(1, 1, 10_000, 0) + rows_of(2, 1, 100, 0)
     random.Random(7).shuffle(rows)
     write_ledger(tmp_path / layout.LEDGER, 1, rows)
-    assert [row.ordinal for row in read_rows(Location.of(tmp_path), replace(QUERY, next_ordinal=10_001))] == list(
+    assert [row.ordinal for row in read_rows(store_of(tmp_path), replace(QUERY, next_ordinal=10_001))] == list(
         range(1, 10_001)
     )
 
 
 def test_a_row_that_is_gone_is_noticed(home: Path) -> None:
     with pytest.raises(StorageError, match="answer 10 of q is not in the ledger"):
-        list(read_rows(Location.of(home), replace(QUERY, next_ordinal=11)))
+        list(read_rows(store_of(home), replace(QUERY, next_ordinal=11)))
 
 
 def test_a_row_that_is_there_twice_is_noticed(home: Path) -> None:
     write_ledger(home / layout.LEDGER, 4, rows_of(1, 9, 9, 300))
     with pytest.raises(StorageError, match="twice"):
-        list(read_rows(Location.of(home), replace(QUERY, next_ordinal=10)))
+        list(read_rows(store_of(home), replace(QUERY, next_ordinal=10)))
 
 
 def test_a_ledger_that_is_gone_is_not_an_empty_one(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="missing"):
-        list(read_rows(Location.of(tmp_path), replace(QUERY, next_ordinal=2)))
-    assert list(read_rows(Location.of(tmp_path), QUERY)) == []
+        list(read_rows(store_of(tmp_path), replace(QUERY, next_ordinal=2)))
+    assert list(read_rows(store_of(tmp_path), QUERY)) == []
 
 
 def test_content_that_was_overwritten_is_reported(home: Path) -> None:
@@ -82,13 +82,13 @@ def test_content_that_was_overwritten_is_reported(home: Path) -> None:
     content = file.read_bytes()
     file.write_bytes(content[:4] + bytes(len(content) - 8) + content[-4:])
     with pytest.raises(StorageError) as reported:
-        list(read_rows(Location.of(home), replace(QUERY, next_ordinal=10)))
+        list(read_rows(store_of(home), replace(QUERY, next_ordinal=10)))
     assert reported.value.where == str(file)
     assert reported.value.hint
 
 
 def test_what_one_commit_added(home: Path) -> None:
-    assert added_by_query(Location.of(home), 0) == {1: Added(4, 104), 2: Added(2, 102)}
-    assert added_by_query(Location.of(home), 2) == {1: Added(5, 309), 3: Added(1, 301)}
+    assert added_by_query(store_of(home), 0) == {1: Added(4, 104), 2: Added(2, 102)}
+    assert added_by_query(store_of(home), 2) == {1: Added(5, 309), 3: Added(1, 301)}
     with pytest.raises(StorageError):
-        added_by_query(Location.of(home), 7)
+        added_by_query(store_of(home), 7)

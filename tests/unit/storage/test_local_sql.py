@@ -14,9 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from weft.errors import StorageError
-from weft.location import Location
 from weft.storage.columns import INSTANT
+from weft.storage.delta_log import DataFile
 from weft.storage.local_sql import connect, first_per_key, without_stored_keys
+from weft.store import local_store
 
 DAY = dt.date(9999, 12, 31)
 KEYS: dict[str, tuple[pa.DataType, list[Any], list[Any]]] = {
@@ -33,9 +34,10 @@ KEYS: dict[str, tuple[pa.DataType, list[Any], list[Any]]] = {
 }
 
 
-def write(folder: Path, number: int, rows: pa.Table) -> Location:
+def write(folder: Path, number: int, rows: pa.Table) -> DataFile:
     pq.write_table(rows, folder / f"{number}.parquet", store_schema=False)
-    return Location.of(folder / f"{number}.parquet")
+    place = local_store(folder / f"{number}.parquet")
+    return DataFile(place, place.size(), rows.num_rows, {}, {})
 
 
 def rows(kind: pa.DataType, values: list[Any]) -> pa.Table:
@@ -76,7 +78,7 @@ def test_several_keys_are_one_and_the_first_comes_first(tmp_path: Path) -> None:
 
 def test_a_damaged_file_is_reported(tmp_path: Path) -> None:
     file = write(tmp_path, 0, rows(pa.int64(), [1]))
-    (tmp_path / "0.parquet").write_bytes(b"PAR1" + bytes(90) + b"PAR1")
+    (tmp_path / "0.parquet").write_bytes(b"PAR1" + bytes(file.size - 8) + b"PAR1")
     with pytest.raises(StorageError, match="cannot be read") as told:
         without_stored_keys(rows(pa.int64(), [1]), [file], ["Key"], "_seq")
     assert told.value.hint

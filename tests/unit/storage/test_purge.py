@@ -12,12 +12,12 @@ from delta_tables import write_ledger
 from weft.algebra.schema import BIGINT
 from weft.catalog.records import QueryRecord
 from weft.errors import StorageError
-from weft.location import Location
 from weft.schedule.clock import now_us
 from weft.storage.cleaning import deletable_files, delete
 from weft.storage.ledger import read_rows
 from weft.storage.removing import remove_rows
 from weft.storage.table import Table
+from weft.store import store_of
 
 QUERY = QueryRecord(
     query_id=1, name="q", user="u", sql="", plan_id=1, parameters=(), columns=(("n", BIGINT),), every_us=None,
@@ -40,7 +40,7 @@ def files(home: Path) -> int:
 
 
 def purge(home: Path, query_id: int) -> Table:
-    ledger, gone = Table(Location.of(home / "ledger")), pc.field("query_id") == query_id
+    ledger, gone = Table(store_of(home / "ledger")), pc.field("query_id") == query_id
     doing = "a test was running"
     assert remove_rows(ledger, gone, lambda file: file.may_hold("query_id", query_id, query_id), 1, now_us(), doing)
     return ledger
@@ -48,7 +48,7 @@ def purge(home: Path, query_id: int) -> Table:
 
 @pytest.mark.parametrize("at_once", [False, True])
 def test_a_reader_goes_on_though_its_files_are_removed(home: Path, at_once: bool) -> None:
-    reader = read_rows(Location.of(home), QUERY)
+    reader = read_rows(store_of(home), QUERY)
     assert next(reader).ordinal == 1
     held = files(home)
     ledger = purge(home, 2)
@@ -58,13 +58,13 @@ def test_a_reader_goes_on_though_its_files_are_removed(home: Path, at_once: bool
         delete(ledger, deletable_files(ledger, 0, now_us()), 1, lambda: None)
         assert files(home) == held
     assert [row.ordinal for row in reader] == [2, 3, 4, 5, 6]
-    assert [row.ordinal for row in read_rows(Location.of(home), QUERY)] == [1, 2, 3, 4, 5, 6]
+    assert [row.ordinal for row in read_rows(store_of(home), QUERY)] == [1, 2, 3, 4, 5, 6]
     with pytest.raises(StorageError):
-        list(read_rows(Location.of(home), replace(QUERY, query_id=2)))
+        list(read_rows(store_of(home), replace(QUERY, query_id=2)))
 
 
 def test_a_purge_touches_only_files_with_such_answers(home: Path) -> None:
-    before = Table(Location.of(home / "ledger")).files()
+    before = Table(store_of(home / "ledger")).files()
     write_ledger(home / "ledger", 4, [(3, 1, 4, ["x"])])
     after = purge(home, 3).files()
     assert {file.name for file in after} == {file.name for file in before}

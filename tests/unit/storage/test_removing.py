@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from deltalake import DeltaTable
 
-from delta_tables import before_commit
+from delta_tables import before_commit, opened
 from weft.errors import LeaseLost
-from weft.location import Location
 from weft.schedule.clock import now_us
 from weft.storage import table as table_module
 from weft.storage.cleaning import deletable_files, delete
@@ -22,6 +19,7 @@ from weft.storage.columns import INSTANT
 from weft.storage.compaction import commit_rewritten, rewrite
 from weft.storage.removing import DISCARDING, remove_commits, remove_rows
 from weft.storage.table import REMOVING, Fence, Table
+from weft.store import Store
 
 SCHEMA = pa.schema([("query_id", pa.int64()), ("ts", INSTANT)])
 STALE, LATER = 5, 9
@@ -29,57 +27,57 @@ DOING = "a test was running"
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Location:
+def table(store: Store) -> Store:
     """Three rows in three files."""
-    place = Location.of(tmp_path / "t")
+    place = store / "t"
     Table(place).ensure(SCHEMA, {})
     append(place, 1, 2, 3)
     return place
 
 
-def append(table: Location, *values: int) -> None:
+def append(table: Store, *values: int) -> None:
     for value in values:
         rows = pa.table({"query_id": [value], "ts": pa.array([value], INSTANT)}, schema=SCHEMA)
         Table(table).append(rows, Fence("weft-table-1", value))
 
 
-def stored(table: Location) -> list[int]:
-    found: list[int] = DeltaTable(table.uri).to_pyarrow_table().column("query_id").to_pylist()
+def stored(table: Store) -> list[int]:
+    found: list[int] = opened(table).to_pyarrow_table().column("query_id").to_pylist()
     return sorted(found)
 
 
-def data_files(table: Location) -> int:
+def data_files(table: Store) -> int:
     return sum(name.endswith(".parquet") for name in table.names())
 
 
-def append_only(table: Location) -> bool:
-    return DeltaTable(table.uri).metadata().configuration.get("delta.appendOnly") == "true"
+def append_only(table: Store) -> bool:
+    return opened(table).metadata().configuration.get("delta.appendOnly") == "true"
 
 
-def undo(table: Location, token: int) -> None:
+def undo(table: Store, token: int) -> None:
     remove_commits(Table(table), [1], token, now_us())
 
 
-def remove(table: Location, also: dict[str, int] | None = None) -> None:
+def remove(table: Store, also: dict[str, int] | None = None) -> None:
     gone = pc.field("query_id") == 1
     remove_rows(Table(table), gone, lambda _: True, STALE, now_us(), DOING, also=also, news=not also)
 
 
-REMOVALS: dict[str, Callable[[Location], object]] = {
+REMOVALS: dict[str, Callable[[Store], object]] = {
     "a load is undone": lambda table: undo(table, STALE),
     "answers are purged": remove,
     "rows are discarded": lambda table: remove(table, {DISCARDING: 1}),
 }
 
 
-def later_writer(table: Location) -> None:
+def later_writer(table: Store) -> None:
     """What commits of a later lease leave in the log, made through handles of its own."""
     Table(table).forget()
     Table(table).spend(REMOVING, LATER)
 
 
 @pytest.mark.parametrize("removal", REMOVALS)
-def test_a_writer_that_was_overtaken_before_it_looks_removes_nothing(table: Location, removal: str) -> None:
+def test_a_writer_that_was_overtaken_before_it_looks_removes_nothing(table: Store, removal: str) -> None:
     later_writer(table)
     with pytest.raises(LeaseLost, match="another writer"):
         REMOVALS[removal](table)
@@ -89,7 +87,7 @@ def test_a_writer_that_was_overtaken_before_it_looks_removes_nothing(table: Loca
 
 @pytest.mark.parametrize("removal", REMOVALS)
 def test_a_writer_that_was_overtaken_between_its_look_and_its_commit_removes_nothing(
-    table: Location, removal: str, monkeypatch: pytest.MonkeyPatch
+    table: Store, removal: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Table(table).ensure(SCHEMA, {"delta.appendOnly": "true"} if "undone" in removal else {})
 
@@ -102,7 +100,7 @@ def test_a_writer_that_was_overtaken_between_its_look_and_its_commit_removes_not
 
 
 def test_a_writer_that_was_overtaken_between_its_own_commits_goes_no_further(
-    table: Location, monkeypatch: pytest.MonkeyPatch
+    table: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Table(table).ensure(SCHEMA, {"delta.appendOnly": "true"})
 
@@ -121,7 +119,7 @@ def test_a_writer_that_was_overtaken_between_its_own_commits_goes_no_further(
 
 
 def test_an_undo_that_died_in_between_is_finished_and_the_table_takes_rows_only_again(
-    table: Location, monkeypatch: pytest.MonkeyPatch
+    table: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Table(table).ensure(SCHEMA, {"delta.appendOnly": "true"})
 
@@ -139,13 +137,13 @@ def test_an_undo_that_died_in_between_is_finished_and_the_table_takes_rows_only_
     assert (stored(table), append_only(table)) == ([2, 3], True)
 
 
-def compacted(table: Location) -> None:
+def compacted(table: Store) -> None:
     found = rewrite(Table(table), Table(table).snapshot().files, ["ts"])
     assert found is not None
     commit_rewritten(Table(table), found, 1, now_us())
 
 
-def test_a_stale_writer_deletes_nothing(table: Location) -> None:
+def test_a_stale_writer_deletes_nothing(table: Store) -> None:
     compacted(table)
     found = deletable_files(Table(table), 0, now_us())
     assert len(found.data) == 3
@@ -155,7 +153,7 @@ def test_a_stale_writer_deletes_nothing(table: Location) -> None:
     assert data_files(table) == 4
 
 
-def test_a_writer_that_lost_its_lease_deletes_nothing_though_the_table_does_not_say_so(table: Location) -> None:
+def test_a_writer_that_lost_its_lease_deletes_nothing_though_the_table_does_not_say_so(table: Store) -> None:
     compacted(table)
 
     def lost() -> None:
@@ -166,7 +164,7 @@ def test_a_writer_that_lost_its_lease_deletes_nothing_though_the_table_does_not_
     assert data_files(table) == 4
 
 
-def test_a_file_that_a_writer_is_about_to_name_is_not_deleted(table: Location, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_a_writer_is_about_to_name_is_not_deleted(table: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     compacted(table)
 
     def meanwhile(point: str) -> None:
@@ -180,7 +178,7 @@ def test_a_file_that_a_writer_is_about_to_name_is_not_deleted(table: Location, m
     assert stored(table) == [1, 2, 3, 4]
 
 
-def test_a_compacted_file_is_not_deleted_before_its_commit(table: Location, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compacted_file_is_not_deleted_before_its_commit(table: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     def meanwhile() -> None:
         assert deletable_files(Table(table), 0, now_us()).data == ()
 
@@ -189,12 +187,16 @@ def test_a_compacted_file_is_not_deleted_before_its_commit(table: Location, monk
     assert (stored(table), len(Table(table).files())) == ([1, 2, 3], 1)
 
 
-def aged(table: Location) -> None:
+LOCAL = pytest.mark.parametrize("store", ["local"], indirect=True)  # the age of an object cannot be set
+
+
+def aged(table: Store) -> None:
     for name in table.names():
         os.utime(f"{table}/{name}", (0, 0))
 
 
-def test_a_compacted_file_that_became_old_and_was_deleted_is_not_committed(table: Location) -> None:
+@LOCAL
+def test_a_compacted_file_that_became_old_and_was_deleted_is_not_committed(table: Store) -> None:
     found = rewrite(Table(table), Table(table).files(), ["ts"])
     assert found is not None
     aged(table)
@@ -203,8 +205,9 @@ def test_a_compacted_file_that_became_old_and_was_deleted_is_not_committed(table
     assert (stored(table), data_files(table)) == ([1, 2, 3], 3)
 
 
+@LOCAL
 def test_a_compacted_file_that_a_later_writer_deletes_after_the_look_at_it_enters_no_log(
-    table: Location, monkeypatch: pytest.MonkeyPatch
+    table: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def meanwhile() -> None:
         aged(table)

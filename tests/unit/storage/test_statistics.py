@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.instants import FIRST_INSTANT, LAST_INSTANT
-from weft.location import Location
 from weft.storage.columns import INSTANT, instants
 from weft.storage.statistics import COLUMNS_PROPERTY, columns_with_statistics, named_columns, statistics
 from weft.storage.table import Fence, Table
+from weft.store import store_of
 
 ANY = st.integers(-(2**63), 2**63 - 1)
 AN_INSTANT = st.one_of(
@@ -29,7 +29,7 @@ SCHEMA = pa.schema([("ts", INSTANT), ("n", pa.int64()), ("text", pa.string())])
 @given(st.lists(st.tuples(st.none() | AN_INSTANT, st.none() | ANY), max_size=6))
 def test_bounds_hold_every_value_and_are_close(values: list[tuple[int | None, int | None]]) -> None:
     with TemporaryDirectory() as folder:
-        table = Location.of(folder) / "t"
+        table = store_of(folder) / "t"
         Table(table).ensure(SCHEMA, {COLUMNS_PROPERTY: named_columns(["ts", "n"])})
         given_rows = {
             "ts": pa.array([v for v, _ in values], INSTANT),
@@ -54,7 +54,7 @@ def test_bounds_hold_every_value_and_are_close(values: list[tuple[int | None, in
 @pytest.mark.parametrize("far", [-62_135_596_800_000_001, LAST_INSTANT + 1, 8_210_266_876_799_999_999, 2**63 - 1])
 def test_instants_that_python_has_no_years_for_can_be_read_whoever_wrote_them(tmp_path: Path, far: int) -> None:
     write_deltalake(str(tmp_path / "t"), pa.table({"ts": pa.array([far, 5], INSTANT)}), mode="append")
-    (file,) = Table(Location.of(tmp_path / "t")).snapshot().files
+    (file,) = Table(store_of(tmp_path / "t")).snapshot().files
     assert file.least.get("ts", far) <= min(far, 5)
     assert file.greatest.get("ts", far) >= max(far, 5)
 

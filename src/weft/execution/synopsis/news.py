@@ -17,7 +17,6 @@ from weft.catalog.records import TS, TableRecord
 from weft.errors import ExecutionError
 from weft.execution.synopsis.batch import StateBatch
 from weft.execution.windows import Slice, may_hold
-from weft.location import Location
 from weft.planning.synopsis_events import EVENT, Events
 from weft.planning.synopsis_plan import AT, TP
 from weft.sql.render import quoted
@@ -26,6 +25,7 @@ from weft.storage.data_files import file_batches, read_data_files
 from weft.storage.delta_log import DataFile
 from weft.storage.table import Table
 from weft.storage.temporal_sql import temporal_sql
+from weft.store import Store
 
 AT_ONCE: Final = 100_000
 """The maximum number of rows in one batch, over all tables. A state with more rows forms a separate batch."""
@@ -35,7 +35,7 @@ AT_ONCE: Final = 100_000
 class News:
     """The table rows that arrived in the period [tau, t), in µs UTC. ``log`` is the table of states, or None."""
 
-    data: Location
+    data: Store
     tables: Sequence[TableRecord]
     log: TableRecord | None
     tau: int | None

@@ -32,7 +32,6 @@ from weft.execution.synopsis.answers import LEDGER_COLUMNS, ledger_rows
 from weft.execution.synopsis.batch import EMPTY, State, stored_schema
 from weft.execution.synopsis.evaluating import evaluate_shared
 from weft.execution.synopsis.news import News
-from weft.location import Location
 from weft.planning.synopsis_plan import SynopsisPlan
 from weft.storage.data_files import file_batches
 from weft.storage.delta_log import DataFile
@@ -40,6 +39,7 @@ from weft.storage.ledger import Added, added_by_query, ledger_schema
 from weft.storage.stored_relations import RelationChange, RelationLog, cache_written, read_relation_log, table_schema
 from weft.storage.table import Table
 from weft.storage.time_limit import time_limit
+from weft.store import Store
 from weft.writing.outputs import Outputs, TickOutput
 
 STATES: Final = pa.schema([("states", pa.string()), ("tp", pa.int64()), ("at", pa.int64())])
@@ -290,7 +290,7 @@ def _after(answers: pa.Table, last: int) -> pa.Table:
     return answers.filter(pc.greater(answers.column("tp"), last))
 
 
-def last_state(data: Location, plan: SynopsisPlan, tau: int | None) -> tuple[int, int] | None:
+def last_state(data: Store, plan: SynopsisPlan, tau: int | None) -> tuple[int, int] | None:
     """Return the number and the time (µs UTC) of the last processed state before ``tau``, or None."""
     if tau is None:
         return None
@@ -299,7 +299,7 @@ def last_state(data: Location, plan: SynopsisPlan, tau: int | None) -> tuple[int
     return (last.column("tp")[0].as_py(), last.column("at")[0].as_py()) if last.num_rows else None
 
 
-def rows_stored(data: Location, plan: SynopsisPlan, tau: int | None) -> dict[str, int]:
+def rows_stored(data: Store, plan: SynopsisPlan, tau: int | None) -> dict[str, int]:
     """Return the number of rows in each stored relation at ``tau``, by name."""
     counts = {}
     for stored in plan.stored:

@@ -27,8 +27,8 @@ from weft.extraction.sources.source_lease import source_schema
 from weft.extraction.sources.sqlite import columns_of_sqlite
 from weft.extraction.sources.subscribing import SLOT, columns_of_server, give_up, slot_options, subscribe, unsubscribe
 from weft.extraction.sources.topic import SCHEME, columns_of_topic
-from weft.location import Location
 from weft.storage.change_data import is_delta
+from weft.store import LocalStore
 
 SHORTEST_US: Final = 1_000_000
 _DECLARED: Final = ("parquet", "postgres")
@@ -131,8 +131,8 @@ def _inspect(
     if kind == "sqlite":
         name, columns = columns_of_sqlite(path, table_of, chosen)
         return name, str(path), columns
-    if kind == "changes" and is_delta(Location(str(path))):
-        return None, str(path), columns_of_delta(Location(str(path)), chosen)
+    if kind == "changes" and is_delta(LocalStore(str(path))):
+        return None, str(path), columns_of_delta(LocalStore(str(path)), chosen)
     if kind == "changes":
         return table_of, str(path), columns_of_feed(path, table_of, chosen)
     return None, str(path), columns_of_file(path, kind, chosen, rename)
@@ -141,7 +141,7 @@ def _inspect(
 def _form(place: str) -> dict[str, Any]:
     if place.startswith(SCHEME):
         return {"topic": True}
-    return {"delta": True} if is_delta(Location(place)) else {}
+    return {"delta": True} if is_delta(LocalStore(place)) else {}
 
 
 def _check(kind: SourceKind, keys: Sequence[str], every_us: int, stamps: Stamps | None) -> None:

@@ -15,7 +15,6 @@ from weft.extraction.files.rows import Caster, OwnTimes
 from weft.extraction.sources.snapshot import Chosen, Columns, added_columns, refuse_rejected
 from weft.extraction.sources.source_lease import Accepting, TableFeed, refuse_emptied
 from weft.extraction.sources.subscribing import AGAIN
-from weft.location import Location
 from weft.storage.change_data import (
     CHANGE,
     VERSION,
@@ -27,11 +26,12 @@ from weft.storage.change_data import (
 )
 from weft.storage.changes import DELETE, changes_of, replace_all, without_truncations
 from weft.storage.local_sql import connect
+from weft.store import Store
 
 _GONE: Final = ("delete", "update_preimage")
 
 
-def columns_of_delta(path: Location, chosen: Chosen) -> Columns:
+def columns_of_delta(path: Store, chosen: Chosen) -> Columns:
     """Return a Delta table's columns.
 
     Raises NotFound if the table does not exist, ExtractionError if it cannot be read, or Refused if its feed is off.
@@ -40,7 +40,7 @@ def columns_of_delta(path: Location, chosen: Chosen) -> Columns:
 
 
 def read_delta(
-    path: Location,
+    path: Store,
     schema: TableSchema,
     keys: Sequence[str],
     chosen: Chosen,
@@ -68,7 +68,7 @@ def read_delta(
     return TableFeed(lambda _: changes, added, reached, once=True)
 
 
-def _telling(path: Location) -> TableState:
+def _telling(path: Store) -> TableState:
     state = state_of(path)
     if not state.feeds:
         raise Refused(
@@ -86,7 +86,7 @@ def _columns(state: TableState, chosen: Chosen, where: str) -> Columns:
 
 
 def _begun(
-    path: Location, state: TableState, columns: Columns, keys: Sequence[str], name: str, accepting: Accepting
+    path: Store, state: TableState, columns: Columns, keys: Sequence[str], name: str, accepting: Accepting
 ) -> TableFeed:
     rows = _cast(rows_at(path, state.version), columns, str(path))
     own = state.committed_at
@@ -99,9 +99,7 @@ def _begun(
     return TableFeed(changes, (), {"id": state.table_id, "version": state.version, "own": own}, once=True)
 
 
-def _changes(
-    path: Location, seen: Mapping[str, Any], version: int, columns: Columns, name: str
-) -> tuple[pa.Table, int]:
+def _changes(path: Store, seen: Mapping[str, Any], version: int, columns: Columns, name: str) -> tuple[pa.Table, int]:
     own = int(seen["own"])
     if version == seen["version"]:
         return changes_of(_cast(None, columns, str(path)), [], [], []), own

@@ -32,8 +32,8 @@ from weft.extraction.sources.source_lease import (
 )
 from weft.extraction.sources.topic import TopicPoll
 from weft.failpoint import failpoint
-from weft.location import Location
 from weft.storage.changes import without_own_times
+from weft.store import LocalStore, Store
 
 
 def same_feed(one: SourceRecord, other: SourceRecord) -> bool:
@@ -95,7 +95,7 @@ def _read(
     path = file_path(sources[0].location)
     if "delta" in sources[0].options:
         return FeedBatch(
-            [_read_delta(Location(str(path)), *each, accepting) for each in zip(sources, tables, strict=True)]
+            [_read_delta(LocalStore(str(path)), *each, accepting) for each in zip(sources, tables, strict=True)]
         )
     extent = extent_of_feed(path, [source.seen for source in sources])
     tables_read = []
@@ -132,6 +132,6 @@ def _read_topic(
     return FeedBatch(tables_read)
 
 
-def _read_delta(path: Location, source: SourceRecord, table: TableRecord, accepting: Accepting) -> TableFeed:
+def _read_delta(path: Store, source: SourceRecord, table: TableRecord, accepting: Accepting) -> TableFeed:
     schema, chosen = source_schema(table), chosen_columns(source.options)
     return read_delta(path, schema, table.keys, chosen, source.seen, accepting)

@@ -1,9 +1,4 @@
-"""Access a home's data (tables, ledger, quarantine) by URI. Only this module accesses the files (design, 10).
-
-A location is currently a local folder or file. The section "Locations" of docs/architecture.md lists the requirements
-for an object store or HDFS. Operations raise OSError, or FileNotFoundError if the location does not exist. The callers
-convert the error to a message.
-"""
+"""A local folder or file."""
 
 from __future__ import annotations
 
@@ -18,20 +13,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
-from urllib.parse import unquote, urlsplit
+from typing import TYPE_CHECKING, Final
 
 from weft.access import follow_folder, make_folder
-from weft.errors import Refused, StorageError
 from weft.failpoint import failpoint
-from weft.printable import require_text
+from weft.store.store import Store
 
-_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://?")
-_LOST_SLASH: Final = re.compile(r"^([^:/]+:/)(?!/)")  # Path collapses two slashes into one
-_MISREAD: Final = re.compile(r"[\[\]{}*?\\\x00-\x1f]|%[0-9A-Fa-f]{2}")
-"""The parts of a path that other programs misread. Spark interprets brackets, * and ? as parts of a pattern. The
-library delta-rs decodes %20 and converts backslashes to slashes.
-"""
+if TYPE_CHECKING:
+    import pyarrow.fs
 
 _POLL_SECONDS: Final = 0.1
 _FILES_AT_ONCE: Final = 1_000
@@ -42,70 +31,37 @@ _DRAFT: Final = re.compile(r"\..+\.\d+\.\d+")
 
 
 @dataclass(frozen=True, order=True)
-class Location:
-    """A folder or file of a home's data. ``path`` is an absolute local path without ``.`` and ``..``.
+class LocalStore(Store):
+    """A local folder or file. ``path`` is an absolute path.
 
-    >>> Location.of("file:///srv/home") / "tables/1-msgs"
-    Location(path='/srv/home/tables/1-msgs')
+    >>> LocalStore("/srv/home") / "tables/1-msgs"
+    LocalStore(path='/srv/home/tables/1-msgs')
     """
 
-    path: str
     follows: bool = field(default=False, compare=False, repr=False)
-    """True if the location belongs to a home. In a home, new files and folders get the permissions of their folder
+    """True if the place belongs to a home. In a home, new files and folders get the permissions of their folder
     (``access.py``).
     """
-
-    @classmethod
-    def of(cls, place: str | os.PathLike[str]) -> Location:
-        """Return the location of a ``file:///`` URI or a local path.
-
-        Raises Refused for another scheme or host, and for a path that Spark or delta-rs would misread.
-        """
-        text = os.fspath(place)
-        if not _SCHEME.match(text):
-            return cls(_plain(_absolute(text)))
-        parts = urlsplit(text)
-        if parts.scheme != "file" or parts.netloc not in ("", "localhost") or parts.query or parts.fragment:
-            named = _LOST_SLASH.sub(r"\1/", text)
-            raise Refused(
-                f"{named} cannot hold the data of a home: Weft needs a local folder",
-                hint=(
-                    "Give a local path or a file:/// URI: object stores and HDFS are not supported yet. The "
-                    "architecture page lists what is missing."
-                ),
-            )
-        return cls(_plain(_absolute(unquote(parts.path))))
-
-    def __truediv__(self, below: str) -> Location:
-        """Return the location of a relative path below this one. Raise StorageError if the path leads outside this
-        folder.
-        """
-        if below.startswith("/") or not {"", ".", ".."}.isdisjoint(below.split("/")):
-            raise StorageError(f"{below!r} is not a path below {self}", hint="Restore the home from a backup.")
-        return Location(f"{self.path.rstrip('/')}/{below}", self.follows)
 
     def __str__(self) -> str:
         return self.path
 
     @property
-    def name(self) -> str:
-        """The last part of the path."""
-        return os.path.basename(self.path)
-
-    @property
-    def parent(self) -> Location:
-        """The folder that contains this location."""
-        return Location(os.path.dirname(self.path), self.follows)
-
-    @property
     def uri(self) -> str:
-        """The percent-encoded ``file:///`` URI for delta-rs and Arrow."""
+        """The percent-encoded ``file:///`` URI."""
         return Path(self.path).as_uri()
 
     @property
     def spark(self) -> str:
         """The path for Spark, not percent-encoded. A scheme is necessary, because a cluster's default may differ."""
         return f"file://{self.path}"
+
+    @property
+    def filesystem(self) -> pyarrow.fs.FileSystem:
+        """The local file system."""
+        import pyarrow.fs
+
+        return pyarrow.fs.LocalFileSystem()
 
     def read(self) -> bytes:
         """Return the contents of the file."""
@@ -146,13 +102,13 @@ class Location:
         with suppress(FileNotFoundError):
             shutil.rmtree(self.path)
 
-    def move(self, to: Location) -> None:
-        """Rename the file to a location on the same disk."""
+    def move(self, to: LocalStore) -> None:
+        """Rename the file to a place on the same disk."""
         os.rename(self.path, to.path)
         to.follow()
 
     def exists(self) -> bool:
-        """Return whether a file or a folder exists at this location."""
+        """Return whether a file or a folder exists at this place."""
         return os.path.exists(self.path)
 
     def names(self) -> list[str]:
@@ -161,13 +117,6 @@ class Location:
             return os.listdir(self.path)
         except (FileNotFoundError, NotADirectoryError):
             return []
-
-    def put(self, raw: bytes) -> None:
-        """Write an immutable file atomically, unless the file exists. Create the folder if necessary.
-
-        The file is durable only after ``force`` is also called on the folder.
-        """
-        self.parent.put_all({self.name: raw})
 
     def put_all(self, files: Mapping[str, bytes]) -> None:
         """Write several files into the folder, as ``put`` does. ``files`` maps names to contents.
@@ -190,8 +139,8 @@ class Location:
                     stream.write(files[name])
                 draft.follow()
             with ThreadPoolExecutor(_FORCED_AT_ONCE) as threads:
-                list(threads.map(Location.force, partial.values()))
-            failpoint("location.drafted")
+                list(threads.map(LocalStore.force, partial.values()))
+            failpoint("store.drafted")
             for name, draft in partial.items():
                 os.replace(draft.path, (self / name).path)
 
@@ -252,6 +201,10 @@ class Location:
                     return
             time.sleep(_POLL_SECONDS)
 
+    def free_bytes(self) -> int | None:
+        """Return the free bytes of the disk."""
+        return free_bytes(self.path)[0]
+
     @contextmanager
     def _opened(self) -> Iterator[int]:
         descriptor = os.open(self.path, os.O_RDONLY)
@@ -263,7 +216,7 @@ class Location:
 
 def free_bytes(path: str | os.PathLike[str]) -> tuple[int, int]:
     """Return the free and the total bytes of the disk that contains ``path``. The path need not exist."""
-    place = _absolute(os.fspath(path))
+    place = os.path.abspath(path)
     while not os.path.exists(place):
         place = os.path.dirname(place)
     disk = os.statvfs(place)
@@ -283,18 +236,3 @@ def _taken(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def _absolute(path: str) -> str:
-    return os.path.realpath(path) if ".." in path.split("/") else os.path.abspath(path)
-
-
-def _plain(path: str) -> str:
-    require_text(path, "the path of a home's data")
-    misread = _MISREAD.search(path)
-    if misread:
-        raise Refused(
-            f"{path!r} cannot be the path of a home's data: Spark or delta-rs would misread {misread[0]!r} in it",
-            hint="Choose a path without brackets, *, ?, backslashes and percent codes.",
-        )
-    return path

@@ -1,0 +1,16 @@
+"""Places of a home's data: a local folder or a prefix of an object store, behind one class. Only this package accesses
+the files of a home's data (design, 10).
+
+A ``Store`` is a folder or a file. It gives the place in the spelling of each client: Arrow (``filesystem`` and
+``path``), delta-rs (``uri`` and ``options``) and Spark (``spark``). Forcing files to disk, permissions and locks exist
+for the local store alone; elsewhere these operations do nothing.
+"""
+
+from __future__ import annotations
+
+from weft.store.local import FULL, LEAST_FREE, LocalStore, free_bytes
+from weft.store.places import local_store, store_of
+from weft.store.s3 import S3Access, S3Store
+from weft.store.store import Store
+
+__all__ = ["FULL", "LEAST_FREE", "LocalStore", "S3Access", "S3Store", "Store", "free_bytes", "local_store", "store_of"]

@@ -1,0 +1,167 @@
+"""Where a home's data lies."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from weft.errors import Refused, StorageError
+from weft.store import LocalStore, S3Store, Store, local_store, store_of
+
+
+@pytest.mark.parametrize(
+    "given", ["/srv/a home/x", "file:///srv/a%20home/x", "file:/srv/a%20home/x/", "/srv/./y/../a home/x/"]
+)
+def test_a_path_and_its_uri_are_one_place(given: str) -> None:
+    place = store_of(given)
+    assert place == LocalStore("/srv/a home/x")
+    assert (place.uri, place.spark, str(place)) == ("file:///srv/a%20home/x", "file:///srv/a home/x", "/srv/a home/x")
+
+
+def test_a_relative_path_is_below_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert store_of("home") == store_of(tmp_path) / "home" == store_of(Path("home"))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "gs://bucket/home",
+        Path("gs://bucket/home"),
+        "hdfs://name/home",
+        "abfss://box@host/home",
+        "file://other/home",
+        "s3:///home",
+        "s3://B/home",
+        "s3://bucket/home?x=1",
+    ],
+)
+def test_another_scheme_is_refused_aloud(given: str | Path) -> None:
+    with pytest.raises(Refused) as caught:
+        store_of(given)
+    assert str(given).replace("gs:/b", "gs://b") in caught.value.message
+    assert "needs a local folder or an S3 bucket" in caught.value.message
+    assert "file:///" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("given", ["/srv/a%20b", "/srv/[x]", "a*", "/srv/a\\b", "file:///srv/a%2520b", "/srv/a\nb"])
+def test_a_path_that_spark_or_delta_would_misread_is_refused(given: str) -> None:
+    with pytest.raises(Refused, match="would misread"):
+        store_of(given)
+    assert store_of("/srv/100% of it+&=#").path == "/srv/100% of it+&=#"
+
+
+def test_a_bucket_has_a_spelling_for_each_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for given in ("s3://bucket/a/b/", Path("s3://bucket/a/b")):
+        place = store_of(given) / "c"
+        assert (place.path, place.uri, place.spark) == ("bucket/a/b/c", "s3://bucket/a/b/c", "s3a://bucket/a/b/c")
+        assert place.options == {"aws_conditional_put": "etag", "aws_region": "us-east-1"}
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "much-secret")
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    place = store_of("s3://bucket")
+    assert isinstance(place, S3Store)
+    assert place.options is not None
+    assert place.options["aws_allow_http"] == "true"
+    assert place.access.spark_settings["spark.hadoop.fs.s3a.secret.key"] == place.options["aws_secret_access_key"]
+    assert place.access.spark_settings["spark.hadoop.fs.s3a.connection.ssl.enabled"] == "false"
+    assert "much-secret" not in f"{place!r} {place} {place.access!r}"
+    with pytest.raises(Refused, match="not a local folder"):
+        local_store("s3://bucket")
+
+
+def test_places_join_and_part(tmp_path: Path) -> None:
+    home = store_of(tmp_path)
+    table = home / "tables/1-msgs"
+    assert (table.name, table.parent, table.parent.parent) == ("1-msgs", home / "tables", home)
+    assert str(store_of("/") / "x") == "/x"
+
+
+@pytest.mark.parametrize("below", ["/etc/passwd", "../x", "a/../../x", "a//b", ".", ""])
+def test_nothing_leads_out_of_a_home(below: str) -> None:
+    with pytest.raises(StorageError, match="not a path below"):
+        store_of("/srv/home") / below
+
+
+def test_files_are_read_whole_or_at_their_ends(store: Store) -> None:
+    file = store / "f"
+    file.put(b"PAR1middlePAR2")
+    assert (file.read(), file.ends(4), file.size(), file.exists()) == (b"PAR1middlePAR2", (b"PAR1", b"PAR2"), 14, True)
+    with pytest.raises(OSError, match="Invalid argument"):
+        file.ends(15)
+    none = file.parent / "none"
+    for ask in (none.read, none.size, none.modified_ms, none.remove):
+        with pytest.raises(FileNotFoundError):
+            ask()
+    assert none.mark() is None
+
+
+def test_a_folder_is_listed_and_none_is_empty(store: Store) -> None:
+    place = store / "x"
+    (place / "f").put(b"")
+    (place / "d/g").put(b"")
+    assert sorted(place.names()) == ["d", "f"]
+    assert (place / "none").names() == (place / "f").names() == []
+    assert not (place / "none").exists()
+
+
+def test_a_file_is_moved_and_a_folder_cleared(store: Store) -> None:
+    place = store / "x"
+    (place / "d/f").put(b"one")
+    marks = [(place / "d/f").mark()]
+    (place / "d/f").move(place / "g")
+    assert (sorted(place.names()), (place / "g").read()) in [(["d", "g"], b"one"), (["g"], b"one")]
+    (place / "d").clear()
+    (place / "none").clear()
+    assert place.names() == ["g"]
+    (place / "g").remove()
+    assert not (place / "g").exists()
+    (place / "d/f").put(b"two!")
+    assert (place / "d/f").mark() not in marks
+
+
+def test_a_file_is_put_once_whole_and_with_its_folder(store: Store) -> None:
+    file = store / "quarantine/abc"
+    file.put(b"one")
+    file.put(b"two")
+    assert file.read() == b"one"
+    assert file.parent.names() == ["abc"]
+
+
+def test_a_put_that_fails_leaves_no_file_of_that_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    file = store_of(tmp_path) / "abc"
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space"):
+            file.put(b"one")
+    assert not file.exists()
+    file.put(b"one")
+    assert file.read() == b"one"
+
+
+def test_one_is_alone_only_where_nobody_shares(tmp_path: Path) -> None:
+    place = store_of(tmp_path)
+    with place.shared(), place.shared(), place.alone(0.0) as alone:
+        assert not alone
+    with place.alone(0.0) as alone:
+        assert alone
+        with place.alone(0.0) as second:
+            assert not second
+    with place.shared():
+        pass
+
+
+def test_who_is_alone_may_fail(tmp_path: Path) -> None:
+    place = store_of(tmp_path)
+    with pytest.raises(BlockingIOError, match="of the block"), place.alone(0.0):
+        raise BlockingIOError("of the block")
+    with place.alone(0.0) as alone:
+        assert alone

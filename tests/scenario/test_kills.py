@@ -122,7 +122,7 @@ def test_every_failpoint_is_killed_at() -> None:
     # unit/execution/test_compacting.py, test_temporal_views.py, test_discarding.py, test_undoing.py,
     # test_replacement_preview.py, unit/extraction/test_sources.py and test_many_rejected.py,
     # unit/delivery/test_mail_failures.py, test_delta.py, test_digest.py, test_webhook.py and test_program.py.
-    others = ("arrangement.", "cleaning.", "commit.", "compaction.", "delta.", "digest.", "discard.", "exec.")
+    others = ("arrangement.", "cleaning.", "commit.", "compaction.", "copy.", "delta.", "digest.", "discard.", "exec.")
     others = (
         *others,
         "mail.",

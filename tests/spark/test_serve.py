@@ -62,9 +62,10 @@ def server(home: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def _under_way(home: Path) -> Any:
+    from weft.cli.server.address import pointer_file
     from weft.cli.server.client import greeting
 
-    return greeting(str(home / "serve" / "door.json"))[1]["commands"]
+    return greeting(pointer_file(home))[1]["commands"]
 
 
 def test_a_server_ticks_answers_and_may_be_killed(home: Path, server: subprocess.Popen[str]) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from weft.api.arguments import length
@@ -14,9 +16,10 @@ from weft.configuration import Setting, configuration, settings_of
 from weft.execution.home import OpenHome
 from weft.instants import MIN_INSTANT, format_instant, format_interval
 from weft.printable import Brief
-from weft.store import LEAST_FREE, free_bytes
+from weft.store import LEAST_FREE, free_bytes, local_store
 
 if TYPE_CHECKING:
+    from weft.api.copying import Copied
     from weft.execution.maintenance import Step
     from weft.runtime.doctor import Check
 
@@ -132,6 +135,18 @@ class Maintaining(WeftMethods):
         from weft.execution.maintenance import maintain
 
         return maintain(self.opened, dry_run=dry_run, keep_us=None if retain is None else length(retain))
+
+    def copy(self, to: str | os.PathLike[str], *, store: str | None = None, catalog: str | None = None) -> Copied:
+        """Copy this home to the folder ``to``, which must be new or empty, and verify the copy.
+
+        ``store`` is the URI of the object store for the data of the copy, by default the folder.  ``catalog`` is the
+        URL of the PostgreSQL database for its catalog, by default a file in the folder.  An interrupted copy continues
+        when the method is called again.  This home works meanwhile, except at the end, when its leases are held.
+        Raises Conflict if a place of the target is in use.  Also raises LeaseBusy, StorageError and CatalogError.
+        """
+        from weft.api.copying import copy_home
+
+        return copy_home(self.opened, Path(local_store(to).path), store=store, catalog=catalog)
 
     def settings(self) -> tuple[Setting, ...]:
         """Return all settings of this home with their origins.  Raise Refused for an invalid setting."""

@@ -84,7 +84,9 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         """
         # Use an absolute path because the working directory of Spark's JVM never changes.
         folder = Path(local_store(configuration().home if home is None else home).path)
-        if not (create or CatalogAddress.of(folder).is_noted or layout.has_data(folder)):
+        if not (
+            create or CatalogAddress.of(folder).is_noted or layout.has_data(folder) or layout.is_begun_copy(folder)
+        ):
             raise NotFound(
                 f"{folder} is not a Weft home",
                 hint=(

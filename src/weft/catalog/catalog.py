@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import TracebackType
 
 from weft.catalog import layout
 from weft.catalog.address import CatalogAddress
+from weft.catalog.copying import copied_catalog
 from weft.catalog.database import Database
 from weft.catalog.home_record import open_database, read_home
 from weft.catalog.lease import LEASE_TTL_US, Leases
@@ -90,6 +91,10 @@ class Writer(CatalogParts):
         except WeftError:
             return None
         return None
+
+    def copying_to(self, target: CatalogAddress) -> AbstractContextManager[Mapping[str, int]]:
+        """Copy the catalog: see ``copied_catalog``."""
+        return copied_catalog(self._database, target)
 
     def renew(self, at: int, ttl_us: int = LEASE_TTL_US) -> None:
         """Extend the lease to ``at + ttl_us``.  Raise LeaseLost if another writer has taken the lease."""

@@ -26,6 +26,7 @@ from sqlalchemy import (
     inspect,
     make_url,
     select,
+    text,
 )
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateSchema
@@ -164,6 +165,34 @@ def upserted(connection: Connection, table: Table, key: Sequence[str], changed: 
         statement = sqlite.insert(table)
     values = {name: statement.excluded[name] for name in changed}
     return statement.on_conflict_do_update(index_elements=list(key), set_=values)
+
+
+def last_id(connection: Connection, table: Table) -> int | None:
+    """Return the last ID that the database assigned to a row of the table, even if the row is deleted, or None."""
+    wanted = "SELECT seq FROM sqlite_sequence WHERE name = :name"
+    if connection.dialect.name == "postgresql":
+        wanted = f"SELECT pg_sequence_last_value({_SEQUENCE})"
+    found: int | None = connection.execute(text(wanted), _names(table)).scalar_one_or_none()
+    return found
+
+
+def set_last_id(connection: Connection, table: Table, last: int | None) -> None:
+    """Let the database assign IDs after ``last``.  None stands for a table that never had a row."""
+    values = {**_names(table), "last": last}
+    if connection.dialect.name == "postgresql":
+        if last is not None:
+            connection.execute(text(f"SELECT setval({_SEQUENCE}, :last)"), values)
+        return
+    connection.execute(text("DELETE FROM sqlite_sequence WHERE name = :name"), values)
+    if last is not None:
+        connection.execute(text("INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :last)"), values)
+
+
+_SEQUENCE: Final = "CAST(pg_get_serial_sequence(:name, :key) AS regclass)"
+
+
+def _names(table: Table) -> dict[str, Any]:
+    return {"name": table.name, "key": next(iter(table.primary_key.columns)).name}
 
 
 def _own_transactions(connection: Any, *pragmas: str) -> None:

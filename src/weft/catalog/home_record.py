@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Engine, func, insert, inspect, select, update
 from weft.access import FOLDER_MODES, make_file, make_folder
 from weft.catalog import ddl, layout
 from weft.catalog.address import CatalogAddress
+from weft.catalog.channel_folders import mark_roots
 from weft.catalog.database import catalog_errors
 from weft.catalog.dialects import make_tables, postgresql_engine, server_time, sqlite_engine, to_write
 from weft.catalog.migrations import migrate
@@ -64,6 +65,11 @@ def open_database(address: CatalogAddress, *, create: bool, clock: Clock, at: in
     catalog of another folder.
     """
     file = layout.catalog_file(address.home)
+    if layout.is_begun_copy(address.home):
+        raise CatalogError(
+            f"{address.home} is the unfinished copy of a home",
+            hint="Run the same `weft copy` again: it continues. Or delete the folder.",
+        )
     if address.url is not None:
         engine = postgresql_engine(address.url)
     else:
@@ -75,17 +81,19 @@ def open_database(address: CatalogAddress, *, create: bool, clock: Clock, at: in
                     hint="Create a home with `weft init`, or name another home with --home.",
                 )
         if create:
-            _make_folders(address.home)
+            make_folders(address.home)
             make_file(file)  # SQLite gives its log and journal the permissions of the file
         engine = sqlite_engine(file)
     try:
         with catalog_errors(address):
-            _open_tables(engine, address, create=create, clock=clock, at=at)
+            is_new = _open_tables(engine, address, create=create, clock=clock, at=at)
             if address.url is not None:
                 _take_place(engine, address)
         if create and address.url is not None:
-            _make_folders(address.home)
+            make_folders(address.home)
             address.note()
+            if is_new:
+                mark_roots(address.home)
     except BaseException:
         engine.dispose()
         raise
@@ -135,7 +143,8 @@ def _remove_empty(folder: Path) -> None:
         folder.rmdir()
 
 
-def _open_tables(engine: Engine, address: CatalogAddress, *, create: bool, clock: Clock, at: int) -> None:
+def _open_tables(engine: Engine, address: CatalogAddress, *, create: bool, clock: Clock, at: int) -> bool:
+    """Migrate the tables, or create missing tables.  Return whether the tables are new."""
     with engine.connect() as connection:
         exists = inspect(connection).has_table(ddl.home.name)
     if not exists:
@@ -153,6 +162,7 @@ def _open_tables(engine: Engine, address: CatalogAddress, *, create: bool, clock
         with engine.connect() as plain, (connection := to_write(plain)).begin():
             # Read the format again, because another process may have migrated the home in the meantime.
             migrate(connection, connection.execute(select(ddl.home.c.format)).scalar_one())
+    return not exists
 
 
 def _readable(version: Any, address: CatalogAddress) -> int:
@@ -181,13 +191,18 @@ def _readable(version: Any, address: CatalogAddress) -> int:
     return version
 
 
+def place_of(address: CatalogAddress) -> str | None:
+    """Return the folder that a catalog on a server records, or None for a SQLite file, which is in the folder."""
+    return None if address.url is None else os.path.realpath(address.home)
+
+
 def _take_place(engine: Engine, address: CatalogAddress) -> None:
     """Record the folder of a home whose catalog is on a server.
 
     A home may be moved.  Raise Conflict if the folder with this catalog still exists elsewhere, and if the folder does
     not yet name the catalog: each of two folders would lack the data of the other.
     """
-    here = os.path.realpath(address.home)
+    here = place_of(address)
     with engine.connect() as connection:
         place = connection.execute(select(ddl.home.c.place)).scalar_one()
     if place == here:
@@ -229,7 +244,7 @@ def _make_database(engine: Engine, address: CatalogAddress, *, clock: Clock, at:
                     format=ddl.FORMAT,
                     clock=clock,
                     created_at=at,
-                    place=None if address.url is None else os.path.realpath(address.home),
+                    place=place_of(address),
                     watermark=MIN_INSTANT,
                     last_ts=MIN_INSTANT,
                     t0=at if clock == "wall" else None,
@@ -238,7 +253,8 @@ def _make_database(engine: Engine, address: CatalogAddress, *, clock: Clock, at:
             connection.execute(insert(ddl.leases), [{"name": name, "token": 0} for name in get_args(LeaseName)])
 
 
-def _make_folders(home: Path) -> None:
+def make_folders(home: Path) -> None:
+    """Create the folder of a home, and the folders in it.  Raise CatalogError."""
     new = not layout.logs_folder(home).exists()
     try:
         access = configuration(home).home_access if new else "umask"

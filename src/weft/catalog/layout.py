@@ -27,6 +27,9 @@ GIVEN: Final = "given"
 QUARANTINE: Final = "quarantine"
 """The folder for the bytes of unreadable records, relative to the data location.  File names are SHA-256 digests."""
 
+COPY: Final = "copying.json"
+"""The file that marks an unfinished copy of a home, in the folder of the copy and at its data location."""
+
 
 def data(home: Path) -> Store:
     """Return the location of a home's tables, ledger and quarantine."""
@@ -41,6 +44,11 @@ def home_of(data: Store) -> Path:
 def has_data(home: Path) -> bool:
     """Return whether the home has a table or a ledger."""
     return bool((data(home) / TABLES).names()) or (data(home) / LEDGER).exists()
+
+
+def is_begun_copy(home: Path) -> bool:
+    """Return whether the folder is the unfinished copy of a home."""
+    return (home / COPY).exists()
 
 
 def catalog_file(home: Path) -> Path:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import shlex
 import stat
-from dataclasses import replace
+from dataclasses import asdict, replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from weft.cli.frame import HOME_VARIABLE, HomeOption, JsonOption, example, home_folder
+from weft.cli.frame import HOME_VARIABLE, HomeOption, JsonOption, example, home_folder, opened
 from weft.cli.printing import echo, plain, print_json, screen, table, working
 from weft.errors import Refused
+from weft.printable import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +39,11 @@ def add_to(app: typer.Typer) -> None:
             "weft init shop --catalog postgresql://anna@db.example/weft",
         )
     )(init)
+    app.command(
+        epilog=example(
+            "weft copy weft-home /mnt/new/home", "weft copy shop moved --catalog postgresql://anna@db.example/weft"
+        )
+    )(copy)
     app.command(epilog=example("weft config", "weft config --json"))(config)
     app.command(epilog=example("weft prepare", "weft prepare --s3"))(prepare)
     app.command(epilog=example("weft doctor"))(doctor)
@@ -85,6 +91,36 @@ def init(
             echo(f"{HOME_VARIABLE} is {others}: commands without --home {folder_of_home} use that home.")
 
 
+def copy(
+    source: Annotated[str, typer.Argument(metavar="HOME", help="The home to copy.")],
+    to: Annotated[str, typer.Argument(metavar="TO", help="The folder of the copy, new or empty.")],
+    catalog: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="The PostgreSQL database for the copy's catalog: postgresql://USER@HOST/DB (default: a file in TO).",
+        ),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Copy a home, also to or from a PostgreSQL catalog, and verify the copy; an interrupted copy continues."""
+    with opened(Path(source)) as weft, working("copying"):
+        copied = weft.copy(to, catalog=catalog)
+    if json:
+        print_json({**asdict(copied), "home": str(copied.home)})
+        return
+    what = ", ".join(
+        (
+            f"{counted(copied.tables, 'table')} with {counted(copied.rows, 'row')}",
+            counted(copied.answers, "answer"),
+            f"{counted(copied.quarantined, 'record')} in quarantine",
+            counted(copied.files, "file"),
+        )
+    )
+    echo(f"{'Finished the copy of' if copied.resumed else 'Copied'} {source} to {to}: {what}. All were verified.")
+    echo(f"{source} is unchanged. Both are homes that deliver answers: tick only one of them.")
+
+
 def _mode(folder: Path) -> int | None:
     return stat.S_IMODE(folder.stat().st_mode) if folder.exists() else None
 
@@ -127,8 +163,8 @@ def config(home: HomeOption = None, json: JsonOption = False) -> None:
 
 def _in_effect(home: Path, settings: Sequence[Setting]) -> list[Setting]:
     from weft.catalog import layout
+    from weft.catalog.channel_folders import delta_root, files_root
     from weft.configuration import configuration
-    from weft.delivery.registry import delta_root, files_root
     from weft.runtime.java import cache_folder
     from weft.runtime.settings import jvm_memory, local_master
 

@@ -244,10 +244,10 @@ def _warn_of_another(weft: Weft, json: bool) -> Iterator[None]:
         yield
 
 
-def _print_other(process: int, json: bool) -> None:
+def _print_other(process: str, json: bool) -> None:
     text = (
-        f"Process {process} already ticks this home. Both processes can run, one tick at a time, but one process "
-        "is enough."
+        f"Process {process} already ticks this home. Both processes can run, one tick at a time: if one ends, the "
+        "other goes on."
     )
     echo(text, style="yellow", err=json)
 

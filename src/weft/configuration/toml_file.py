@@ -56,13 +56,56 @@ def add_key(file: Path, key: str, value: str) -> None:
             where=str(file),
             hint=f"Add it yourself, below [{key.partition('.')[0]}]: {line.partition('.')[2].strip()}",
         ) from None
+    _write(file, new)
+
+
+def copy_toml(source: Path, target: Path, values: Mapping[str, str | None]) -> None:
+    """Write the text of a settings file to another file, with other values of some keys. None removes a key.
+
+    Raise Refused if a file cannot be read or written, or if the line of such a key has other keys, too.
+    """
+    before, text = read_toml(source), _text(source)
+    lines, places = text.splitlines(keepends=True), _lines(text)
+    for written in before:
+        key = ".".join(written.path)
+        if key in values and written.path in places:
+            line, value = places[written.path] - 1, values[key]
+            head = lines[line].partition("=")[0]
+            lines[line] = "" if value is None else f"{head}= {json.dumps(value, ensure_ascii=False)}\n"
+    filled = {each.path[0] for each in before if each.path not in places or lines[places[each.path] - 1]}
+    for path, number in places.items():
+        if lines[number - 1].lstrip().startswith("[") and path[0] not in filled:
+            lines[number - 1] = ""  # the section has lost its last key
+    if source.exists():
+        _write(target, "".join(lines).lstrip("\n"), like=source)
+    else:
+        target.unlink(missing_ok=True)  # of an earlier attempt
+    found = {".".join(each.path) for each in before}
+    wanted = {each.path: values.get(".".join(each.path), each.value) for each in before}
+    if {path: value for path, value in wanted.items() if value is not None} != {
+        each.path: each.value for each in read_toml(target)
+    }:
+        target.unlink()
+        raise Refused(
+            f"the settings cannot be copied without {' and '.join(sorted(found & values.keys()))}",
+            where=str(source),
+            hint="Write each of these settings on a line of its own, such as " + 'catalog.url = "postgresql://…".',
+        )
+    for key, value in values.items():
+        if value is not None and key not in found:
+            add_key(target, key, value)
+
+
+def _write(file: Path, text: str, like: Path | None = None) -> None:
+    """Replace the file, and give it the permissions of the file ``like``, or its own."""
     real = Path(os.path.realpath(file))
     draft = real.with_name(f"{real.name}.new")
     try:
         make_file(draft)
-        draft.write_text(new, encoding="utf-8")
-        if real.exists():
-            draft.chmod(real.stat().st_mode)
+        draft.write_text(text, encoding="utf-8")
+        model = like or real
+        if model.exists():
+            draft.chmod(model.stat().st_mode)
         os.replace(draft, real)
     except OSError as error:
         raise Refused(f"the settings cannot be written: {error.strerror}", where=str(file)) from None

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from weft.algebra.schema import STRING
-from weft.catalog import layout
+from weft.catalog.channel_folders import shared_root
 from weft.configuration import FILE, configuration
 from weft.delivery.channel import About, Channel, Message
 from weft.delivery.file import FileChannel
@@ -22,13 +22,8 @@ CURSOR: Final = "cursor"
 """The channel from which clients fetch answers.  Every query has this channel, and the outbox skips this channel."""
 
 
-def files_root(home: Path) -> Path:
-    """Return the root folder of file channels.  The default is ``files`` in the home."""
-    return configuration(home).files_root or layout.files_folder(home)
-
-
 def _file(address: str, home: Path) -> FileChannel:
-    return FileChannel(address, files_root(home))
+    return FileChannel(address, shared_root("file", home))
 
 
 def _email(address: str, home: Path) -> Channel:
@@ -38,15 +33,10 @@ def _email(address: str, home: Path) -> Channel:
     return EmailChannel(parse_recipients(address, chosen), chosen)
 
 
-def delta_root(home: Path) -> Path:
-    """Return the root folder of Delta channels.  The default is ``delta`` in the home."""
-    return configuration(home).delta_root or layout.delta_folder(home)
-
-
 def _delta(address: str, home: Path) -> Channel:
     from weft.delivery.delta import DeltaChannel
 
-    return DeltaChannel(address, delta_root(home))
+    return DeltaChannel(address, shared_root("delta", home))
 
 
 def _webhook(address: str, home: Path) -> Channel:

@@ -16,6 +16,7 @@ from typing import Final
 
 from weft.access import FOLDER_MODES, wider
 from weft.catalog import layout, open_catalog
+from weft.catalog.channel_folders import ROOTS, shared_root
 from weft.catalog.records import QueryRecord
 from weft.catalog.subscriptions import Subscription
 from weft.configuration import FILE, Configuration, configuration
@@ -192,7 +193,16 @@ def _home(home: Path, at: int) -> Iterator[Check]:
         yield Check("home", False, f"{home} cannot be written to", "Change its owner or permissions.")
     elif not findings:
         yield Check("home", True, f"{home}, tables: {tables}, all intact")
+    yield from _roots(home, {each.channel.partition(":")[0] for each, _ in subscribed})
     yield from _deliveries(subscribed)
+
+
+def _roots(home: Path, schemes: set[str]) -> Iterator[Check]:
+    """Yield a check for each kind of channel that cannot write into its folder on this machine."""
+    for scheme in sorted(schemes & ROOTS.keys()):
+        check = _guarded("channels", lambda: str(shared_root(scheme, home)))  # noqa: B023 - called at once
+        if not check.ok:
+            yield check
 
 
 def _deliveries(subscribed: Sequence[tuple[Subscription, QueryRecord]]) -> Iterator[Check]:

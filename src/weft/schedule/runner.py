@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -249,11 +250,11 @@ class Runner:
 
 
 @contextmanager
-def ticking_alone(home: Path) -> Iterator[int | None]:
+def ticking_alone(home: Path) -> Iterator[str | None]:
     """While the block runs, register this process as the process that ticks the home.
 
-    Provide the process ID of another registered process, or None. The operating system removes the registration when
-    the process ends. On a file system without locks, the result is always None.
+    Provide the process ID and the machine of another registered process, or None. The operating system removes the
+    registration when the process ends. On a file system without locks, the result is always None.
     """
     make_file(layout.runner_file(home))
     with layout.runner_file(home).open("a+", encoding="utf-8") as file:
@@ -261,11 +262,10 @@ def ticking_alone(home: Path) -> Iterator[int | None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             file.seek(0)
-            pid = file.read().strip()
-            yield int(pid) if pid.isdigit() else None
+            yield file.read().strip() or None
             return
         file.truncate(0)
-        file.write(f"{os.getpid()}\n")
+        file.write(f"{os.getpid()} of {socket.gethostname()}\n")
         file.flush()
         yield None
 

@@ -23,6 +23,7 @@ from weft.api.weft import Weft
 from weft.cli import _through_server
 from weft.cli.app import run
 from weft.cli.server import address
+from weft.cli.server.address import pointer_file, server_folder
 from weft.cli.server.client import server_state
 from weft.cli.server.listen import listening
 from weft.cli.server.server import LocalServer, serving
@@ -262,12 +263,12 @@ def test_a_killed_server_leaves_a_socket_that_hinders_nobody(
 ) -> None:
     process.kill()
     process.wait()
-    assert (made / "serve" / "socket").is_socket()
+    assert (Path(server_folder(made)) / "socket").is_socket()
     assert _through(["tables"], capsys) == (None, "", "")
     assert server_state(made)[0]
     with _serving(made):
         assert _through(["tables"], capsys)[0] == 0
-    assert [each.name for each in (made / "serve").iterdir()] == ["lock"]
+    assert [each.name for each in Path(server_folder(made)).iterdir()] == ["lock"]
 
 
 def test_a_server_that_does_not_answer_is_told(
@@ -293,7 +294,7 @@ def _waiting(home: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
 def _greeting(home: Path) -> dict[str, Any]:
     from weft.cli.server.client import greeting
 
-    return greeting(str(home / "serve" / "door.json"))[1]
+    return greeting(pointer_file(home))[1]
 
 
 def test_ctrl_c_stops_a_command_that_waits(made: Path) -> None:
@@ -493,8 +494,8 @@ def test_a_home_that_takes_no_socket_is_served_from_the_runtime_folder(
 
 def test_only_the_owner_may_enter(made: Path) -> None:
     with _serving(made):
-        assert (made / "serve").stat().st_mode & 0o777 == 0o700
-        assert (made / "serve" / "socket").stat().st_mode & 0o777 == 0o600
+        assert Path(server_folder(made)).stat().st_mode & 0o777 == 0o700
+        assert (Path(server_folder(made)) / "socket").stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")

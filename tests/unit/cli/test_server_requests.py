@@ -17,6 +17,7 @@ from weft.api.weft import Weft
 from weft.cli import _through_server
 from weft.cli.app import run
 from weft.cli.server import address
+from weft.cli.server.address import server_folder
 from weft.cli.server.listen import listening
 from weft.errors import Conflict, StorageError
 
@@ -63,7 +64,7 @@ def served(home: Path) -> Iterator[Path]:
 def _line(home: Path) -> Iterator[socket.socket]:
     with socket.socket(socket.AF_UNIX) as line:
         line.settimeout(20)
-        line.connect(str(home / "serve" / "socket"))
+        line.connect(str(Path(server_folder(home)) / "socket"))
         yield line
 
 
@@ -168,8 +169,8 @@ def test_a_server_that_refuses_a_request_leaves_the_command_to_this_process(
 @pytest.mark.parametrize("kind", ["file", "folder", "link"])
 def test_a_foreign_file_where_the_socket_goes_is_refused_and_stays(home: Path, kind: str) -> None:
     assert run(["init"]) == 0
-    (home / "serve").mkdir()
-    foreign, there = home.parent / "notes.txt", home / "serve" / address.SOCKET
+    Path(server_folder(home)).mkdir(parents=True)
+    foreign, there = home.parent / "notes.txt", Path(server_folder(home)) / address.SOCKET
     foreign.write_text("mine")
     if kind == "file":
         there.write_text("mine")
@@ -189,21 +190,21 @@ def test_a_foreign_file_where_the_socket_goes_is_refused_and_stays(home: Path, k
 
 def test_a_socket_of_another_program_is_refused_and_stays(home: Path) -> None:
     assert run(["init"]) == 0
-    (home / "serve").mkdir()
+    Path(server_folder(home)).mkdir(parents=True)
     with socket.socket(socket.AF_UNIX) as other:
-        other.bind(str(home / "serve" / address.SOCKET))
+        other.bind(str(Path(server_folder(home)) / address.SOCKET))
         other.listen()
         with Weft.open(home), pytest.raises(Conflict, match="another program listens"), listening(home):
             pass
-        assert (home / "serve" / address.SOCKET).is_socket()
+        assert (Path(server_folder(home)) / address.SOCKET).is_socket()
 
 
 def test_a_lock_that_is_a_link_is_refused_and_what_it_names_stays(home: Path) -> None:
     assert run(["init"]) == 0
-    (home / "serve").mkdir()
+    Path(server_folder(home)).mkdir(parents=True)
     foreign = home.parent / "notes.txt"
     foreign.write_text("mine")
-    (home / "serve" / address.LOCK).symlink_to(foreign)
+    (Path(server_folder(home)) / address.LOCK).symlink_to(foreign)
     with Weft.open(home), pytest.raises(StorageError, match="lock"), listening(home):
         pass
     assert foreign.read_text() == "mine"

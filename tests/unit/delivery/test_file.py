@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from weft.algebra.schema import STRING
+from weft.catalog.channel_folders import files_root
 from weft.delivery.channel import About, Message
 from weft.delivery.file import FileChannel
-from weft.delivery.registry import canonical, files_root, open_channel
+from weft.delivery.registry import canonical, open_channel
 from weft.errors import Conflict, DeliveryError, Refused
 from weft.storage.ledger import Answers, ResultRow
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -25,5 +26,5 @@ def _another(home: Path) -> str:
 def test_the_second_is_told_of_the_first_while_that_one_lasts(tmp_path: Path) -> None:
     with ticking_alone(tmp_path) as other:
         assert other is None
-        assert _another(tmp_path) == f"{os.getpid()}\n"
+        assert _another(tmp_path) == f"{os.getpid()} of {socket.gethostname()}\n"
     assert _another(tmp_path) == "None\n"

@@ -9,8 +9,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-FOLDER: Final = "serve"
-"""The private folder in the home for the socket, the pointer file and the lock of the server."""
+_SERVERS: Final = "serve"
 SOCKET: Final = "socket"
 POINTER: Final = "door.json"
 """The file that names the socket.  The file name must not change, so that commands find servers of older versions."""
@@ -43,6 +42,19 @@ _GROUPS: Final = frozenset({"channel", "ingest", "quarantine", "source", "table"
 _DEFAULT_HOME: Final = "weft-home"
 
 
+def server_folder(home: str | os.PathLike[str]) -> str:
+    """Return the private folder in the home for the socket, the pointer file and the lock of this machine's server.
+
+    Machines that share the folder of a home each have their own server.
+    """
+    return os.path.join(home, _SERVERS, os.uname().nodename)
+
+
+def pointer_file(home: str | os.PathLike[str]) -> str:
+    """Return the file that names the socket of this machine's server."""
+    return os.path.join(server_folder(home), POINTER)
+
+
 def server_pointer(arguments: Sequence[str], variables: Mapping[str, str]) -> str | None:
     """Return the pointer file of the server for this command, or None.
 
@@ -50,7 +62,7 @@ def server_pointer(arguments: Sequence[str], variables: Mapping[str, str]) -> st
     """
     if not runs_on_server(arguments):
         return None
-    pointer = os.path.join(home_of(arguments, variables), FOLDER, POINTER)
+    pointer = pointer_file(home_of(arguments, variables))
     return pointer if os.path.exists(pointer) else None
 
 

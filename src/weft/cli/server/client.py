@@ -125,7 +125,7 @@ def reload_server(home: str | os.PathLike[str], variables: Mapping[str, str]) ->
     """
     from weft.errors import ExecutionError, NotFound
 
-    pointer = os.path.join(home, address.FOLDER, address.POINTER)
+    pointer = address.pointer_file(home)
     try:
         path, before = greeting(pointer)
         answer = _post(path, "/reload", {"variables": dict(variables)})
@@ -156,7 +156,7 @@ def reload_server(home: str | os.PathLike[str], variables: Mapping[str, str]) ->
 
 def server_state(home: str | os.PathLike[str]) -> tuple[bool, str, str | None]:
     """Return the state of the server for the doctor: whether the server works, a description, and a remedy or None."""
-    pointer = os.path.join(home, address.FOLDER, address.POINTER)
+    pointer = address.pointer_file(home)
     if not os.path.exists(pointer):
         return True, "none; `weft serve` makes commands faster", None
     try:

@@ -1,4 +1,4 @@
-"""Open the socket of a home's server.  Each home has at most one server.
+"""Open the socket of a home's server.  Each home has at most one server on each machine.
 
 The socket is in the home.  If the home cannot contain a socket, the socket is in the user's runtime folder.  The
 pointer file in the home names the socket.
@@ -34,7 +34,9 @@ def listening(home: Path) -> Iterator[socket.socket]:
     if the home is not writable.  Raises ExecutionError if no folder accepts a socket.
     """
     try:
-        folder = _private(home / address.FOLDER)
+        folder = Path(address.server_folder(home))
+        _private(folder.parent)
+        _private(folder)
     except OSError as error:
         raise StorageError(f"the server's folder cannot be created: {error.strerror}", where=str(home)) from None
     with _only_server(folder):
@@ -66,7 +68,7 @@ def _only_server(folder: Path) -> Iterator[None]:
             file.seek(0)
             raise Conflict(
                 f"this home already has a server: process {file.read().strip() or 'unknown'}",
-                where=str(folder.parent),
+                where=str(folder.parent.parent),
                 hint=(
                     "Let commands use the running server, which they do automatically. To start another server, stop "
                     "the running server first."
@@ -89,8 +91,8 @@ def _private(folder: Path) -> Path:
 
 
 def _elsewhere(home: Path) -> Iterator[Path]:
-    """Yield alternative paths of the socket outside the home.  The file name is unique to the home."""
-    name = hashlib.sha256(os.fsencode(home.resolve())).hexdigest()[:16]
+    """Yield alternative paths of the socket outside the home.  The file name is unique to the home and the machine."""
+    name = hashlib.sha256(os.fsencode(address.server_folder(home.resolve()))).hexdigest()[:16]
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     places = [Path(runtime, "weft")] if runtime else []
     for folder in (*places, Path(tempfile.gettempdir(), f"weft-{os.getuid()}")):

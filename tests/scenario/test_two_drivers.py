@@ -1,0 +1,146 @@
+"""Two machines serve one home: a shared folder, with its catalog on PostgreSQL.  If one dies, the other goes on.
+
+A machine is here a set of processes with a host name of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from postgresql_server import Server
+from weft.api import Weft
+from weft.schedule.clock import now_us
+from weft.storage.verify import verify
+
+LARGE = "SELECT o.id, o.amount FROM orders o WHERE o.amount > 500"
+NAMES = ("first", "second")
+HOUR = 3_600_000_000
+PATIENCE_SECONDS = 240.0
+
+
+def on_machine(name: str, *command: str, **variables: str) -> subprocess.Popen[str]:
+    """Start `weft` on the machine with this name."""
+    script = f'hostname {name} && exec "$@"'
+    return subprocess.Popen(
+        ["unshare", "--uts", "sh", "-c", script, "sh", sys.executable, "-m", "weft", *command],
+        env={**os.environ, "WEFT_SPARK_MEMORY": "512m", **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def typed(name: str, *command: str) -> str:
+    """Return what a command prints on a machine."""
+    out, _ = on_machine(name, *command).communicate(timeout=PATIENCE_SECONDS)
+    return out
+
+
+@contextmanager
+def serving(name: str, home: Path, **variables: str) -> Iterator[subprocess.Popen[str]]:
+    """Run a server of the home on a machine, from its first line on."""
+    server = on_machine(name, "serve", "--poll", "1s", "--no-rehearsal", "--home", str(home), **variables)
+    try:
+        assert server.stdout is not None
+        assert server.stdout.readline().startswith("Serving ")
+        yield server
+    finally:
+        server.kill()
+        server.communicate()
+
+
+def until(reached: Callable[[], bool]) -> float:
+    """Wait, and return the seconds."""
+    begun = time.monotonic()
+    while not reached():
+        assert time.monotonic() - begun < PATIENCE_SECONDS
+        time.sleep(0.2)
+    return time.monotonic() - begun
+
+
+def load(home: Path, *ids: int) -> None:
+    """Append an order over 500 for each ID."""
+    with Weft.open(home) as weft:
+        weft.append("orders", [{"id": each, "amount": 600 + each} for each in ids])
+
+
+def delivered(home: Path) -> list[tuple[int, int]]:
+    """Return the ordinals and IDs in the file of the channel."""
+    file = home / "files" / "large.jsonl"
+    lines = file.read_text().splitlines(keepends=True) if file.exists() else []
+    return [(json.loads(each)["_ordinal"], json.loads(each)["id"]) for each in lines if each.endswith("\n")]
+
+
+@pytest.fixture
+def home(database_server: Server, tmp_path: Path) -> Path:
+    tried = subprocess.run(["unshare", "--uts", "hostname", "first"], capture_output=True, check=False)
+    if tried.returncode:
+        pytest.skip("NOT TRIED WITH TWO MACHINES: this user may not give processes another host name")
+    home = tmp_path / "home"
+    url = database_server.uri(database_server.new_database())
+    with Weft.open(home, create=True, catalog=url) as weft:
+        weft.make_table("orders", "id BIGINT, amount BIGINT")
+        weft.install("large", LARGE, keep="synopsis", to="file:large.jsonl")
+    return home
+
+
+@pytest.mark.timeout(900)
+def test_when_one_machine_dies_in_a_tick_the_other_goes_on(home: Path) -> None:
+    expected: list[tuple[int, int]] = []
+
+    def more(count: int) -> None:
+        ids = range(len(expected) + 1, len(expected) + count + 1)
+        load(home, *ids)
+        expected.extend((each, each) for each in ids)
+
+    with serving("second", home) as second:
+        with serving("first", home, WEFT_FAILPOINT="tick.written:2") as first:
+            for name, server in (("first", first), ("second", second)):
+                assert f"process {server.pid}" in typed(name, "doctor", "--home", str(home)), name
+            while first.poll() is None:  # which of the two ticks first is open
+                more(3)
+                until(lambda: first.poll() is not None or delivered(home) == expected)
+                if first.poll() is None:
+                    both = [typed(name, "results", "large", "--json", "--home", str(home)) for name in NAMES]
+                    assert [each.count("\n") for each in both] == [len(expected)] * 2, both
+            assert first.returncode == -signal.SIGKILL
+        seconds = until(lambda: delivered(home) == expected)
+        assert seconds < 60  # the lease of the dead process does not have to end by time
+        more(2)
+        until(lambda: delivered(home) == expected)
+        with serving("first", home) as again:
+            os.kill(second.pid, signal.SIGKILL)
+            more(2)
+            until(lambda: delivered(home) == expected)
+            assert f"process {again.pid}" in typed("first", "doctor", "--home", str(home))
+    with Weft.open(home) as weft:
+        assert verify(weft.catalog) == []
+        assert [(row.ordinal, row.values[0]) for row in weft.results("large")] == expected
+
+
+@pytest.mark.timeout(300)
+def test_a_machine_without_the_shared_folder_delivers_nothing(home: Path, tmp_path: Path) -> None:
+    """The second machine writes files elsewhere: it is told so, and the answers wait for the first machine."""
+    other = {"WEFT_FILES_ROOT": str(tmp_path / "not-mounted")}
+    load(home, 1)
+    ticked = on_machine("second", "tick", "--home", str(home), **other)
+    told, _ = ticked.communicate(timeout=PATIENCE_SECONDS)
+    assert "is not the folder in which the machines of this home deliver file: channels" in told
+    for command in (("doctor",), ("install", "more", LARGE, "--keep", "synopsis", "--to", "file:more.jsonl")):
+        refused = on_machine("second", *command, "--home", str(home), **other)
+        told, _ = refused.communicate(timeout=PATIENCE_SECONDS)
+        assert refused.returncode != 0 and "Mount that folder here" in told, told
+    assert delivered(home) == [] and not (tmp_path / "not-mounted").exists()
+    with Weft.open(home, wall=lambda: now_us() + HOUR) as weft:  # after the pause that follows the failure
+        weft.deliver()
+    assert delivered(home) == [(1, 1)]

@@ -1,0 +1,283 @@
+"""`weft copy`: the copy answers and goes on like the original, after kills and damage too, on either catalog."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from postgresql_server import Server
+from unit.cli.conftest import Told
+from weft.api import Weft
+from weft.api.copying import Copied
+from weft.errors import CatalogError, Conflict, Refused, StorageError
+from weft.storage.verify import verify
+from weft.store import LocalStore, Store, transfer
+
+LARGE = "SELECT o.id, o.amount FROM orders o WHERE o.amount > 500"
+EARLY = "SELECT a.id FROM orders a, orders b WHERE a.ts < b.ts AND a.amount < b.amount"
+READS = (
+    "tables",
+    "describe orders",
+    "queries",
+    "show large",
+    "results large",
+    "results early",
+    "views",
+    "view show sums",
+    "sources",
+    "history staff",
+    "loads list",
+    "quarantine list",
+    "deliveries large",
+    "status --json",
+)
+
+
+@pytest.fixture
+def url(database_server: Server) -> Iterator[str]:
+    """The URL of an empty database, which is dropped at the end."""
+    name = database_server.new_database()
+    yield database_server.uri(name)
+    with psycopg.connect(database_server.uri("postgres"), autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with a table, a tracked table, a view, synopses, deliveries, a quarantine and a removed query."""
+    home = tmp_path_factory.mktemp("template") / "home"
+    orders, staff = home.with_name("o.csv"), home.with_name("staff.csv")
+    orders.write_text("id,at,amount\n1,1997-03-01,20\n2,1997-03-02,900\n9,1997-03-02,x\n")
+    staff.write_text("id,name\n1,Ann\n2,Ben\n")
+    with Weft.open(home, create=True, clock="replay") as made:
+        made.ingest_file(orders, "orders", ts_from="at", keys=["id"], types="amount BIGINT")
+        made.add_source("staff", "csv", staff, "id")
+        made.poll_source("staff", now="1997-03-02")
+        made.add_view("sums", "SELECT COUNT(*) AS n FROM staff")
+        made.install("large", LARGE, keep="synopsis", to="file:large.csv", user="maya")
+        made.install("early", EARLY, keep="synopsis", allow_unbounded=True)
+        made.install("gone", LARGE, keep="synopsis")
+        made.remove("gone", purge=True)
+        made.tick(now="1997-03-03")
+        made.refresh_views()
+    (home / "weft.toml").write_text('install.user = "ann"  # a remark\n')
+    return home
+
+
+@pytest.fixture
+def made(template: Path, home: Path) -> Path:
+    """A copy of the template by hand."""
+    return Path(shutil.copytree(template, home))
+
+
+def answers(weft: Callable[..., Told], home: Path) -> dict[str, str]:
+    """Return what the commands that read print for a home."""
+    told = {each: weft(*each.split(), "--home", str(home)) for each in READS}
+    assert [(name, each.err) for name, each in told.items() if each.code] == []
+    return {name: _plain(each.out, home) for name, each in told.items()}
+
+
+def _plain(text: str, home: Path) -> str:
+    """Return a text without the place of the home, the catalog, and the times of the wall clock."""
+    text = re.sub(r"20\d\d-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?( UTC|Z)?", "<now>", text.replace(str(home), "HOME"))
+    lines = [line for line in text.splitlines() if not line.strip().startswith(('"catalog":', '"free_bytes":'))]
+    return "\n".join(re.sub("[─ ]+", " ", line) for line in lines)
+
+
+def go_on(weft: Callable[..., Told], home: Path) -> tuple[str, str, dict[str, str]]:
+    """Load and tick once more, and return what was told, the delivered file, and what commands print then."""
+    Path("more.csv").write_text("id,at,amount\n2,1997-03-02,900\n3,1997-03-04,700\n4,1997-03-04,5\n")
+    arguments = ("--table", "orders", "--ts-from", "at", "--key", "id", "--home", str(home))
+    loaded = weft("ingest", "file", "more.csv", *arguments)
+    ticked = weft("tick", "--now", "1997-03-06", "--json", "--home", str(home))
+    assert (loaded.code, ticked.code) == (0, 0), loaded.err + ticked.err
+    assert json.loads(ticked.out)["delivered"] == [
+        {"query": "large", "channel": "file:large.csv", "rows": 1, "error": None}
+    ]
+    lines = (home / "files" / "large.csv").read_text()
+    with Weft.open(home) as opened:
+        assert verify(opened.catalog) == []
+        installed = opened.install("next", LARGE, keep="synopsis")
+        assert installed.query_id == 4  # the ID of the removed query is not given again
+    return loaded.out, lines, answers(weft, home)
+
+
+def kill(home: Path, to: Path, point: str, *options: str) -> None:
+    """Copy in another process, which is killed at a failpoint."""
+    command = [sys.executable, "-m", "weft", "copy", str(home), str(to), *options]
+    died = subprocess.run(command, env={**os.environ, "WEFT_FAILPOINT": point}, capture_output=True, check=False)
+    assert died.returncode == -signal.SIGKILL, (point, died.stderr.decode())
+
+
+def test_copies_answer_and_go_on_as_the_original_does(
+    weft: Callable[..., Told], made: Path, url: str, tmp_path: Path
+) -> None:
+    before = answers(weft, made)
+    copies = [tmp_path / name for name in ("folder", "server", "back")]
+    told = [weft("copy", str(made), str(copies[0]))]
+    told.append(weft("copy", str(made), str(copies[1]), "--catalog", url))
+    told.append(weft("copy", str(copies[1]), str(copies[2]), "--json"))
+    assert [each.code for each in told] == [0, 0, 0], [each.err for each in told]
+    assert "with 6 rows, 2 answers, 1 record in quarantine" in told[0].out and "All were verified." in told[0].out
+    assert told[2].json["quarantined"] == 1 and told[2].json["resumed"] is False
+    assert (copies[1] / "weft.toml").read_text().splitlines()[0] == f'catalog.url = "{url}"'
+    assert not (copies[1] / "catalog.sqlite").exists()
+    assert [(each / "weft.toml").read_text() for each in (copies[0], copies[2])] == [
+        'install.user = "ann"  # a remark\n'
+    ] * 2
+    assert [answers(weft, each) for each in copies] == [before] * 3
+    expected = go_on(weft, made)
+    assert expected[1].count("\n") == 3 and expected[2] != before
+    assert [go_on(weft, each) for each in copies] == [expected] * 3
+    assert all("ok  " in each or not each for each in weft("doctor", "--home", str(copies[1])).out.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("on_server", "points"),
+    [
+        (False, ("copy.begun", "copy.file:7", "copy.catalog", "copy.recorded")),
+        (True, ("copy.file", "copy.catalog", "copy.recorded")),
+    ],
+)
+def test_a_killed_copy_is_no_home_and_continues(
+    weft: Callable[..., Told], made: Path, url: str, tmp_path: Path, on_server: bool, points: Sequence[str]
+) -> None:
+    to, options = tmp_path / "copy", ["--catalog", url] if on_server else []
+    for point in points:
+        kill(made, to, point, *options)
+        told = weft("tables", "--home", str(to))
+        assert told.code != 0 and "unfinished copy of a home" in told.err, point
+        assert weft("init", str(to)).code != 0
+    told = weft("tick", "--now", "1997-03-04", "--home", str(made))  # the home goes on between the attempts
+    assert told.code == 0, told.err
+    told = weft("copy", str(made), str(to), *options, "--json")
+    assert told.code == 0 and told.json["resumed"], told.err
+    assert answers(weft, to) == answers(weft, made)
+    assert go_on(weft, to) == go_on(weft, made)
+    assert not (to / "copying.json").exists()
+
+
+def test_damage_in_a_half_done_copy_is_found(weft: Callable[..., Told], made: Path, tmp_path: Path) -> None:
+    to = tmp_path / "copy"
+    kill(made, to, "copy.recorded")
+    files = [path for path in to.rglob("*") if path.is_file() and path.name not in ("copying.json", "catalog.sqlite")]
+    whole = {path: path.read_bytes() for path in files if path.stat().st_size}
+    for path, raw in whole.items():
+        path.write_bytes(raw[:-1] + bytes([raw[-1] ^ 1]))
+    (to / "tables" / "1-orders" / "stray.parquet").write_bytes(b"of a compaction before")
+    assert weft("copy", str(made), str(to)).code == 0
+    assert {path: path.read_bytes() for path in whole} == whole
+    assert not (to / "tables" / "1-orders" / "stray.parquet").exists()
+
+
+def test_a_copy_that_reads_back_differently_is_an_error(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    to, follow = tmp_path / "copy", LocalStore.follow
+
+    def damaging(place: LocalStore) -> None:
+        follow(place)
+        if place.path.startswith(str(to)) and place.path.endswith(".parquet"):
+            Path(place.path).write_bytes(b"PAR1")
+
+    with Weft.open(made) as opened:
+        with monkeypatch.context() as patch:
+            patch.setattr(LocalStore, "follow", damaging)
+            with pytest.raises(StorageError, match="the copy differs from"):
+                opened.copy(to)
+        with pytest.raises(CatalogError, match="unfinished copy"):
+            Weft.open(to)
+        assert opened.copy(to).resumed
+
+
+def test_what_is_not_its_own_is_refused(weft: Callable[..., Told], made: Path, url: str, tmp_path: Path) -> None:
+    full, other = tmp_path / "full", tmp_path / "other"
+    full.mkdir()
+    (full / "note.txt").write_text("mine")
+    with Weft.open(other, create=True, clock="replay") as one, Weft.open(made) as opened:
+        for place in (full, other):
+            with pytest.raises(Conflict, match="is not empty"):
+                opened.copy(place)
+        for place in (made, made / "files" / "copy", tmp_path):
+            with pytest.raises(Conflict):
+                opened.copy(place)
+        kill(made, tmp_path / "begun", "copy.file")
+        for copying in (lambda: one.copy(tmp_path / "begun"), lambda: opened.copy(tmp_path / "begun", catalog=url)):
+            with pytest.raises(
+                Conflict, match="the unfinished copy of another home, or of this home with other options"
+            ):
+                copying()
+        assert opened.copy(tmp_path / "served", catalog=url).resumed is False
+        with pytest.raises(Conflict, match=r"is already the catalog of the home .*served"):
+            opened.copy(tmp_path / "again", catalog=url)
+    assert (full / "note.txt").read_text() == "mine" and [each.name for each in full.iterdir()] == ["note.txt"]
+    assert not (tmp_path / "again").exists() and not (made / "files" / "copy").exists()
+    with Weft.open(tmp_path / "served") as served, pytest.raises(Conflict, match="is already the catalog"):
+        served.copy(tmp_path / "again", catalog=url)
+
+
+def test_a_copy_is_of_one_point_though_the_home_works(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A load, a tick, a compaction and a purge happen while the files are copied."""
+    begun: list[int] = []
+    monkeypatch.setenv("WEFT_RETENTION", "0s")
+
+    def works(source: Store, target: Store) -> int:
+        if not begun:
+            begun.append(1)
+            with Weft.open(made) as other:
+                Path("more.csv").write_text("id,at,amount\n5,1997-03-03,600\n8,1997-03-03,y\n")
+                other.ingest_file("more.csv", "orders", ts_from="at", keys=["id"])
+                other.tick(now="1997-03-05")
+                list(other.maintain())
+        return transfer.transfer(source, target)
+
+    monkeypatch.setattr("weft.api.copying.transfer", works)
+    with Weft.open(made) as opened:
+        copied = opened.copy(tmp_path / "copy")
+        assert begun and isinstance(copied, Copied)
+        with Weft.open(tmp_path / "copy") as copy:
+            assert verify(copy.catalog) == []
+            assert [row.values for row in copy.results("large")] == [row.values for row in opened.results("large")]
+            assert len(copy.quarantined()) == len(opened.quarantined()) == copied.quarantined == 2
+            assert [table.rows for table in copy.catalog.tables.all()] == [
+                table.rows for table in opened.catalog.tables.all()
+            ]
+            for record in copy.quarantined():
+                assert (tmp_path / "copy" / "quarantine" / record.sha256).exists()
+            assert copy.catalog.lease() is copy.catalog.lease("deliver") is None
+
+
+def test_settings_of_every_form_are_copied(made: Path, url: str, tmp_path: Path) -> None:
+    with Weft.open(made) as opened:
+        opened.copy(tmp_path / "served", catalog=url)
+    (tmp_path / "served" / "weft.toml").write_text(
+        f'[catalog]\nurl = "{url}"\n\n[smtp]\nhost = "mail.example.com"\npassword = "p"\n'
+    )
+    (tmp_path / "served" / "weft.toml").chmod(0o600)
+    with Weft.open(tmp_path / "served") as served:
+        served.copy(tmp_path / "file")
+        served.copy(tmp_path / "other", catalog=f"{url}&schema=other")
+    file, other = (tmp_path / name / "weft.toml" for name in ("file", "other"))
+    assert file.read_text() == '[smtp]\nhost = "mail.example.com"\npassword = "p"\n'
+    assert other.read_text().startswith(f'[catalog]\nurl = "{url}&schema=other"\n')
+    assert file.stat().st_mode & 0o777 == 0o600
+    shutil.rmtree(tmp_path / "file")
+    (tmp_path / "served" / "weft.toml").write_text(f'catalog = {{ url = "{url}" }}\n')
+    with (
+        Weft.open(tmp_path / "served") as served,
+        pytest.raises(Refused, match=r"cannot be copied without catalog\.url"),
+    ):
+        served.copy(tmp_path / "file")
+    assert not (tmp_path / "file").exists()

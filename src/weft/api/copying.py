@@ -1,4 +1,4 @@
-"""Copy a home to another folder, store and catalog, and verify the copy.
+"""Copy a home to another folder and catalog, and verify the copy.
 
 Most files of a home never change. They are copied first, while the home works. Then the copy holds both leases of the
 home: it copies what has changed since, and last the catalog, in one transaction. Only with this transaction does the
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,6 +28,7 @@ from weft.errors import Conflict, StorageError, WeftError
 from weft.execution.home import LEASE_WAIT_US, OpenHome, renewing_lease
 from weft.failpoint import failpoint
 from weft.printable import Brief, counted
+from weft.storage.delta_log import DataFile
 from weft.storage.table import Table
 from weft.storage.verify import require_undamaged, verify
 from weft.store import Store, local_store
@@ -59,11 +60,11 @@ class Copied(Brief):
         return f"{self.home}: {counted(self.tables, 'table')}, {counted(self.rows, 'row')}, {self.bytes:,} bytes"
 
 
-def copy_home(home: OpenHome, to: Path, *, store: str | None = None, catalog: str | None = None) -> Copied:
+def copy_home(home: OpenHome, to: Path, *, catalog: str | None = None) -> Copied:
     """Copy a home to the folder ``to``: see ``Weft.copy``."""
     from weft.delivery.outbox import settle
 
-    with _claimed(home, to, store, catalog) as claim:
+    with _claimed(home, to, catalog) as claim:
         transfers = _Transfers(home, to, claim.data)
         transfers.immutable(settled=False)
         with _paused(home) as (writer, sender):
@@ -122,7 +123,7 @@ class _Transfers:
         self._listed.clear()
         for path in self._tables():
             table = self._source / path
-            names = [file.location.path[len(table.path) + 1 :] for file in Table(table).files()]
+            names = [each.path[len(table.path) + 1 :] for file in Table(table).files() for each in _own(file)]
             self._copy(table, self._target / path, names, may_vanish=not settled)
         self.quarantine()
 
@@ -179,6 +180,13 @@ class _Transfers:
         return sorted({each.partition(f"/{_LOG}")[0] for each in found})
 
 
+def _own(file: DataFile) -> Sequence[Store]:
+    """Return the files of the home for a data file.  The rows of an attached table are in another program's file."""
+    if file.attached is None:
+        return (file.location,)
+    return () if file.attached.instants_file is None else (file.attached.instants_file,)
+
+
 @dataclass(frozen=True)
 class _Claim:
     """The places of the target, which belong to this copy until ``release``."""
@@ -196,11 +204,11 @@ class _Claim:
 
 
 @contextmanager
-def _claimed(home: OpenHome, to: Path, store: str | None, catalog: str | None) -> Iterator[_Claim]:
+def _claimed(home: OpenHome, to: Path, catalog: str | None) -> Iterator[_Claim]:
     """Reserve the target for this copy.  Raise Conflict if it has more than an earlier attempt of this copy."""
     folder, here = local_store(os.path.realpath(to)), local_store(os.path.realpath(home.folder))
     _refuse_nested(folder, here)
-    note = {"home": home.catalog.home().home_id, "to": folder.path, "store": store, "catalog": catalog}
+    note = {"home": home.catalog.home().home_id, "to": folder.path, "catalog": catalog}
     with here.alone(0) as alone:
         if not alone:
             raise Conflict("another process copies this home", where=str(here), hint="Wait until it has ended.")
@@ -220,7 +228,7 @@ def _claimed(home: OpenHome, to: Path, store: str | None, catalog: str | None) -
 def _claim(home: OpenHome, to: Path, note: Mapping[str, str | None], resumed: bool) -> _Claim:
     notes: list[Store] = [local_store(to) / layout.COPY]
     _write(notes[0], note)
-    copy_toml(home.folder / FILE, to / FILE, {"catalog.url": note["catalog"], "store.url": note["store"]})
+    copy_toml(home.folder / FILE, to / FILE, {"catalog.url": note["catalog"]})
     make_folders(to)
     address, data = CatalogAddress.of(to), layout.data(to)
     if data != notes[0].parent:

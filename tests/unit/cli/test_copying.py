@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import psycopg
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
 from postgresql_server import Server
 from unit.cli.conftest import Told
@@ -281,3 +283,26 @@ def test_settings_of_every_form_are_copied(made: Path, url: str, tmp_path: Path)
     ):
         served.copy(tmp_path / "file")
     assert not (tmp_path / "file").exists()
+
+
+def test_an_attached_table_is_read_in_place_by_the_copy(tmp_path: Path) -> None:
+    """The rows stay with the other program, and the instants that Weft has found for them are copied."""
+    theirs = tmp_path / "theirs"
+    write_deltalake(theirs, pa.table({"id": [1, 2]}))
+    with Weft.open(tmp_path / "home", create=True) as opened:
+        opened.attach_table("orders", theirs)
+        opened.install("all", "SELECT o.id FROM orders o", keep="synopsis")
+        opened.tick()
+        write_deltalake(theirs, pa.table({"id": [3]}), mode="append")
+        opened.tick()
+        DeltaTable(theirs).optimize.compact()
+        opened.tick()
+        instants = list((tmp_path / "home" / "tables").rglob("_instants/*"))
+        opened.copy(tmp_path / "copy")
+        assert instants and len([*(tmp_path / "copy" / "tables").rglob("_instants/*")]) == len(instants)
+        write_deltalake(theirs, pa.table({"id": [4]}), mode="append")
+        with Weft.open(tmp_path / "copy") as copy:
+            for each in (opened, copy):
+                each.tick()
+                assert verify(each.catalog) == []
+                assert [row.values for row in each.results("all")] == [(1,), (2,), (3,), (4,)]

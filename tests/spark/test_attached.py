@@ -40,9 +40,9 @@ def inserted(spark: DeltaSpark, other: Path, rows: Sequence[tuple[int, str | Non
     spark.sql(f"INSERT INTO delta.`{other}` VALUES {values}")
 
 
-@pytest.mark.parametrize("by_spark", [False, True])
-@pytest.mark.parametrize("own", [False, True])
-@pytest.mark.parametrize("partitioned", [False, True])
+@pytest.mark.parametrize(
+    ("by_spark", "own", "partitioned"), [(True, False, True), (True, True, False), (False, False, True)]
+)
 def test_answers_are_those_over_an_ordinary_table(
     other_spark: DeltaSpark,
     tmp_path: Path,

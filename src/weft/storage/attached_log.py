@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -22,7 +23,7 @@ from weft.storage.columns import arrow_type
 from weft.storage.delta_log import LogEntry, commit_file, last_commit
 from weft.storage.table import delta_errors, first_line
 from weft.storage.type_table import TYPES
-from weft.store import Store, store_of
+from weft.store import Store
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,23 +34,31 @@ _MAPPING: Final = "delta.columnMapping.mode"
 _VERSIONS: Final = "delta.rowTracking.materializedRowCommitVersionColumnName"
 _RETENTION: Final = "delta.deletedFileRetentionDuration"
 _PARTITIONING: Final = ("STRING", "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "DECIMAL")
+_MISREAD: Final = re.compile(r"[\[\]{}*?\\\x00-\x1f]")
+"""The characters of a path that Spark interprets as a pattern."""
 _AGAIN: Final = "Correct the table, or copy its rows into a table of the home: `weft ingest file`."
 
 
 @dataclass(frozen=True)
 class OtherFile:
-    """A data file of the other table. ``rows`` is None if its log has no row count.
+    """A data file of the other table in the folder ``place``. ``path`` is its path in the folder.
 
-    ``row_version`` is the version that added the rows of the file, if the table tracks rows and the file does not say
-    it for each row.
+    ``rows`` is None if its log has no row count. ``row_version`` is the version that added the rows of the file, if the
+    table tracks rows and the file does not say it for each row.
     """
 
-    location: Store
+    place: Store
+    path: str
     size: int
     rows: int | None
     values: Mapping[str, str | None]
     modified_ms: int
     row_version: int | None = None
+
+    @property
+    def location(self) -> Store:
+        """The place of the file."""
+        return self.place / self.path
 
 
 @dataclass(frozen=True)
@@ -215,7 +224,7 @@ def _change(place: Store, entry: LogEntry) -> Change:
     reasons.check()
     at = commit_time(entry) or commit_file(place, entry.version).modified_ms() * 1_000
     gone = {
-        str(_location(place, each["path"])): int(each.get("deletionTimestamp") or at // 1_000) * 1_000
+        str(place / _path(place, each["path"])): int(each.get("deletionTimestamp") or at // 1_000) * 1_000
         for each in removed
     }
     new = any(each.get("dataChange", True) for each in added)
@@ -310,7 +319,8 @@ def refuse_instants(table: OtherTable, ts_from: str | None) -> None:
         )
 
 
-def _location(place: Store, path: str) -> Store:
+def _path(place: Store, path: str) -> str:
+    """Return the path of a file, which its log has in percent codes."""
     decoded = unquote(path)
     if "://" in decoded or decoded.startswith("/"):
         raise Refused(
@@ -318,20 +328,17 @@ def _location(place: Store, path: str) -> Store:
             where=str(place),
             hint=_AGAIN,
         )
-    try:
-        store_of(str(place / decoded))
-        return place / decoded
-    except Refused as error:
-        raise Refused(
-            f"its file {decoded} has a name that Spark or delta-rs would misread", where=str(place), hint=_AGAIN
-        ) from error
+    if _MISREAD.search(decoded):
+        raise Refused(f"its file {decoded} has a name that Spark would misread", where=str(place), hint=_AGAIN)
+    return decoded
 
 
 def _file(place: Store, fields: Mapping[str, Any]) -> OtherFile:
     rows = json.loads(fields.get("stats") or "{}").get("numRecords")
     version = fields.get("defaultRowCommitVersion")
     return OtherFile(
-        _location(place, fields["path"]),
+        place,
+        _path(place, fields["path"]),
         fields["size"],
         rows,
         dict(fields.get("partitionValues") or {}),
@@ -343,7 +350,8 @@ def _file(place: Store, fields: Mapping[str, Any]) -> OtherFile:
 def _file_of(place: Store, action: Mapping[str, Any]) -> OtherFile:
     values = {name.partition(".")[2]: value for name, value in action.items() if name.startswith("partition.")}
     return OtherFile(
-        _location(place, action["path"]),
+        place,
+        _path(place, action["path"]),
         action["size_bytes"],
         action.get("num_records"),
         values,

@@ -151,7 +151,10 @@ _lock: Final = Lock()  # threads write different tables concurrently
 
 def located(table: Store, path: str, described: str | None) -> tuple[Store, Attached | None]:
     """Return the location of a file in a table's log. ``described`` is its value of ``COLUMN``, or None."""
-    return (table / path, None) if described is None else restored(table, path, described)
+    if described is None:
+        return table / path, None
+    attached = restored(table, path, described)
+    return attached.location, attached
 
 
 def commit_file(table: Store, version: int) -> Store:

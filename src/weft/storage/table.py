@@ -480,7 +480,7 @@ def _numbered(numbers: Mapping[str, int]) -> Any:
 
 
 def _description(file: DataFile) -> dict[str, str | None]:
-    return {} if file.attached is None else {COLUMN: file.attached.described(file.location)}
+    return {} if file.attached is None else {COLUMN: file.attached.described}
 
 
 def _schema(handle: Any) -> pa.Schema:

@@ -149,11 +149,10 @@ def changes_after(place: Store, version: int) -> Iterator[Change]:
         yield _change(place, delta_log.read_entry(place, version))
 
 
-def first_deletion(place: Store, version: int, retention_us: int) -> tuple[int, int] | None:
-    """Return the first version after ``version`` that VACUUM may make unreadable, and when (µs UTC).
+def first_removal(place: Store, version: int) -> tuple[int, int] | None:
+    """Return when a commit after ``version`` first removed a file (µs UTC), and the version that needs the file.
 
-    VACUUM deletes a file ``retention_us`` after a commit has removed it from the table. A version is unreadable without
-    the files that it adds, if a later version rewrites them. Return None if no such file is removed.
+    VACUUM deletes a removed file after the retention of the table. Return None if no file was removed.
     """
     added: dict[str, int] = {}
     found: list[tuple[int, int]] = []
@@ -164,8 +163,8 @@ def first_deletion(place: Store, version: int, retention_us: int) -> tuple[int, 
                 added[action["add"]["path"]] = version
             elif "remove" in action:
                 removed_us = int(action["remove"].get("deletionTimestamp") or 0) * 1_000
-                found.append((removed_us + retention_us, added.get(action["remove"]["path"], version)))
-    return None if not found else (min(found)[1], min(found)[0])
+                found.append((removed_us, added.get(action["remove"]["path"], version)))
+    return min(found, default=None)
 
 
 def is_missing(place: Store, version: int) -> bool:
@@ -179,6 +178,8 @@ def digest_of(place: Store, version: int) -> str | None:
         return hashlib.sha256(commit_file(place, version).read()).hexdigest()
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise StorageError(f"the Delta table cannot be read: {error}", where=str(place)) from error
 
 
 def commit_time(entry: LogEntry) -> int | None:

@@ -16,6 +16,7 @@ from weft.catalog import layout
 from weft.errors import ExecutionError, JvmEnded, LimitExceeded, QueryFault
 from weft.execution import due
 from weft.execution.answers import union
+from weft.execution.executor_files import to_write
 from weft.execution.groups import Member, grouped
 from weft.execution.isolate import failing_queries, isolated
 from weft.execution.new_answers import NewAnswers, new_answers
@@ -26,7 +27,6 @@ from weft.execution.tick_report import TickRun
 from weft.faults import FAULTS
 from weft.runtime.session import disk_is_full, session_started, spark_errors
 from weft.storage.ledger import Added
-from weft.store import Store
 from weft.writing.outputs import TickOutput
 
 if TYPE_CHECKING:
@@ -133,15 +133,10 @@ def _commit(
     if remaining.added:
         rows = _joined(remaining, parts)
         with phase(COMMITTING):
-            # Spark only writes files, and this process commits them. Delta's own commit through Spark takes several
-            # jobs and ignores a repeated transaction silently.
-            files = rows if isinstance(rows, pa.Table) else partial(_write_files, rows)
-            run.outputs.write(TickOutput(name, layout.LEDGER, files))
+            count = sum(each.rows for each in remaining.added.values())
+            given = rows if isinstance(rows, pa.Table) else to_write(rows, count)
+            run.outputs.write(TickOutput(name, layout.LEDGER, given))
     return remaining.added
-
-
-def _write_files(rows: DataFrame, folder: Store) -> None:
-    rows.write.parquet(folder.spark, compression="zstd")
 
 
 def _joined(new: NewAnswers, parts: Sequence[DataFrame | pa.Table]) -> DataFrame | pa.Table:

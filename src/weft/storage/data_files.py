@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from weft.catalog.records import TS
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.dataset as ds
+    import pyarrow.parquet as pq
 
 _BATCH_ROWS: Final = 65_536
 
@@ -25,7 +27,7 @@ _BATCH_ROWS: Final = 65_536
 _COMPRESSION: Final = "zstd"
 _LEVEL: Final = 1
 
-_ROW_GROUP: Final = 32_768
+ROW_GROUP: Final = 32_768
 """The number of rows in a row group. A reader can skip a row group by its statistics."""
 _SAMPLE: Final = 10_000
 
@@ -51,66 +53,66 @@ class NewFile:
         return {} if self.attached is None else {COLUMN: self.attached}
 
 
-def write_data_file(table: Store, rows: pa.Table, schema: pa.Schema, properties: Mapping[str, str]) -> NewFile:
-    """Write the rows as one Parquet file in the folder of the table, in their order. A missing column is NULL.
+@dataclass(frozen=True)
+class FileForm:
+    """What a new data file of a table needs: the table's folder, its schema and the columns with statistics.
 
-    ``schema`` and ``properties`` are those of the table. If the write fails, the file is removed, and the error of
-    Arrow passes through.
+    Processes that have no other part of the home receive this object.
     """
+
+    folder: Store
+    schema: pa.Schema
+    with_statistics: tuple[str, ...]
+
+    def write(self, pieces: Iterable[pa.Table], name: str | None = None) -> NewFile:
+        """Write the rows as one Parquet file in the folder of the table, in their order. A missing column is NULL.
+
+        A piece becomes one or more row groups. Without a piece, the file has no rows. ``name`` is the file's name, by
+        default a new one. If the write fails, the file is removed, and the error of Arrow passes through.
+        """
+        from pyarrow import ArrowException
+
+        file = self.folder / (new_name() if name is None else name)
+        try:
+            rows, statistics = self._write(file, pieces)
+            file.follow()
+        except (OSError, ArrowException):
+            with suppress(OSError):  # leave no more on a full disk than necessary
+                file.remove()
+            raise
+        return NewFile(file, file.size(), file.modified_ms(), rows, statistics)
+
+    def _write(self, file: Store, pieces: Iterable[pa.Table]) -> tuple[int, str]:
+        from weft.storage.columns import conformed
+        from weft.storage.statistics import Statistics
+
+        statistics = Statistics(self.with_statistics)
+        given = (conformed(piece, self.schema) for piece in pieces)
+        first = next(given, self.schema.empty_table())
+        with file.filesystem.open_output_stream(file.path) as stream, _writer(stream, first) as writer:
+            for rows in chain([first], given):
+                writer.write_table(rows, row_group_size=ROW_GROUP)
+                statistics.add(rows)
+        return statistics.rows, statistics.text()
+
+
+def _writer(stream: pa.NativeFile, sample: pa.Table) -> pq.ParquetWriter:
     import pyarrow.parquet as pq
-    from pyarrow import ArrowException
 
-    from weft.storage.columns import conformed
-
-    plain, file = conformed(rows, schema), new_location(table)
-    try:
-        pq.write_table(
-            plain,
-            file.path,
-            filesystem=file.filesystem,
-            compression=_COMPRESSION,
-            compression_level=_LEVEL,
-            store_schema=False,
-            row_group_size=_ROW_GROUP,
-            use_dictionary=_repeating(plain),
-            write_page_index=True,
-        )
-        file.follow()
-    except (OSError, ArrowException):
-        with suppress(OSError):  # leave no more on a full disk than necessary
-            file.remove()
-        raise
-    return _new_file(file, plain, schema, properties)
+    return pq.ParquetWriter(
+        stream,
+        sample.schema,
+        compression=_COMPRESSION,
+        compression_level=_LEVEL,
+        store_schema=False,
+        use_dictionary=_repeating(sample),
+        write_page_index=True,
+    )
 
 
-def adopt_data_files(table: Store, folder: Store, schema: pa.Schema, properties: Mapping[str, str]) -> list[NewFile]:
-    """Move the Parquet files of a folder into the folder of the table. The files have the columns of the table."""
-    from weft.storage.statistics import columns_with_statistics
-
-    names, files = columns_with_statistics(properties, schema), []
-    for name in sorted(each for each in folder.names() if each.endswith(".parquet")):
-        rows, file = _read(folder / name, names), new_location(table)
-        (folder / name).move(file)
-        files.append(_new_file(file, rows, schema, properties))
-    return files
-
-
-def _read(file: Store, names: list[str]) -> pa.Table:
-    import pyarrow.parquet as pq
-
-    return pq.read_table(file.path, filesystem=file.filesystem, columns=names)
-
-
-def _new_file(file: Store, rows: pa.Table, schema: pa.Schema, properties: Mapping[str, str]) -> NewFile:
-    from weft.storage.statistics import columns_with_statistics, statistics
-
-    stats = statistics(rows, columns_with_statistics(properties, schema))
-    return NewFile(file, file.size(), file.modified_ms(), rows.num_rows, stats)
-
-
-def new_location(table: Store) -> Store:
-    """Return a new, unique path for a data file of the table."""
-    return table / f"part-00000-{uuid.uuid4()}-c000.{_COMPRESSION}.parquet"
+def new_name(partition: int = 0, attempt: int = 0) -> str:
+    """Return a new, unique name for a data file that an attempt to write the partition makes."""
+    return f"part-{partition:05d}-{uuid.uuid4()}-{attempt}.{_COMPRESSION}.parquet"
 
 
 def _repeating(rows: pa.Table) -> list[str]:

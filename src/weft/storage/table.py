@@ -22,7 +22,7 @@ from weft.errors import LeaseLost, StorageError
 from weft.failpoint import failpoint
 from weft.storage import delta_log
 from weft.storage.attached import COLUMN
-from weft.storage.data_files import NewFile, adopt_data_files, file_batches, write_data_file
+from weft.storage.data_files import FileForm, NewFile, file_batches
 from weft.storage.delta_log import MOST_CACHED, RESTORE_HINT, DataFile, DeltaSnapshot, LogEntry, commit_file, located
 from weft.store import Store
 
@@ -219,23 +219,27 @@ class Table:
             self._force_since(before)
             self._put_back(handle)
 
-    def write(self, rows: pa.Table | Store) -> list[NewFile]:
-        """Write data files that no commit names yet. ``rows`` are an Arrow table, or the Parquet files in a folder.
+    def form(self) -> FileForm:
+        """Return what a new data file of the table needs."""
+        from weft.storage.statistics import columns_with_statistics
 
-        The rows of an Arrow table keep their order, and a missing column is NULL. The files of a folder are moved.
-        """
         schema, properties = self._read(lambda handle: (_schema(handle), handle.metadata().configuration))
-        with self._changing("rows were being stored"):
-            if isinstance(rows, Store):
-                return adopt_data_files(self.place, rows, schema, properties)
-            return [write_data_file(self.place, rows, schema, properties)]
+        return FileForm(self.place, schema, tuple(columns_with_statistics(properties, schema)))
 
-    def append(self, rows: pa.Table | Store, fence: Fence, replaced_at: int | None = None) -> Commit:
-        """Add rows, which are as in ``write``, in one commit.
+    def write(self, rows: pa.Table) -> NewFile:
+        """Write a data file that no commit names yet. The rows keep their order, and a missing column is NULL."""
+        form = self.form()
+        with self._changing("rows were being stored"):
+            return form.write([rows])
+
+    def append(self, rows: pa.Table | Sequence[NewFile], fence: Fence, replaced_at: int | None = None) -> Commit:
+        """Add rows, or data files that no commit names yet, in one commit.
 
         If ``replaced_at`` (the wall-clock time, µs UTC) is given, the rows replace all rows of the table.
         """
-        new = self.write(rows)
+        import pyarrow
+
+        new = [self.write(rows)] if isinstance(rows, pyarrow.Table) else rows
         failpoint("commit.written")
         gone = () if replaced_at is None else self.snapshot().files
         return self.commit(fence, new, gone, at=replaced_at or 0)

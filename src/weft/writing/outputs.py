@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -19,9 +18,9 @@ import pyarrow as pa
 
 from weft.catalog import Writer, layout
 from weft.failpoint import failpoint
+from weft.storage.data_files import FileForm, NewFile
 from weft.storage.ledger import require_ledger
 from weft.storage.table import Commit, Fence, Table
-from weft.store import Store
 
 _AT_ONCE: Final = 4
 
@@ -31,13 +30,13 @@ class TickOutput:
     """Rows that a tick adds to the Delta table at ``path`` (relative to the home's data).
 
     ``name`` is unique among the outputs of a tick, and stays the same if the tick runs again. ``rows`` is an Arrow
-    table with its columns in any order, or a function that writes Parquet files into an empty folder. If
+    table with its columns in any order, or a function that writes data files of the table. If
     ``replaced_at`` (the wall clock time, µs UTC) is given, the rows replace all rows of the table.
     """
 
     name: str
     path: str
-    rows: pa.Table | Callable[[Store], None]
+    rows: pa.Table | Callable[[FileForm], Sequence[NewFile]]
     replaced_at: int | None = None
 
 
@@ -102,19 +101,8 @@ class Outputs:
 
     def _commit(self, output: TickOutput) -> Commit:
         table, fence = Table(self.writer.data / output.path), Fence(output_app_id(output.name), self.tick_id)
-        if isinstance(output.rows, pa.Table):
-            return table.append(output.rows, fence, output.replaced_at)
-        parent = self.writer.data / layout.WRITING
-        # Use one folder for each lease, because a writer that lost the lease may still write files and clear its
-        # folder.
-        folder = parent / str(self.writer.lease.token)
-        try:
-            _clear_earlier(parent, self.writer.lease.token)
-            parent.make()
-            output.rows(folder)
-            return table.append(folder, fence, output.replaced_at)
-        finally:
-            folder.clear()
+        rows = output.rows if isinstance(output.rows, pa.Table) else output.rows(table.form())
+        return table.append(rows, fence, output.replaced_at)
 
     def give_up(self, name: str, path: str) -> None:
         """If the tick runs again, ensure that an earlier process can no longer commit this output."""
@@ -131,14 +119,6 @@ class Outputs:
             self.stored[path] = path, now.version, now.rows or 0
             records.append((name, commit.rows, self.stored[path]))
         self.writer.ticks.outputs_written(self.tick_id, records)
-
-
-def _clear_earlier(parent: Store, token: int) -> None:
-    """The folder of a later writer stays, because the current writer may have lost the lease."""
-    for name in parent.names():
-        if name.isdigit() and int(name) <= token:
-            with suppress(OSError):  # the earlier writer may still write there
-                (parent / name).clear()
 
 
 def output_app_id(name: str) -> str:

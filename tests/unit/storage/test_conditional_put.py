@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 from s3_server import new_bucket
 from weft.store import S3Access
 
-WRITERS = 4
+WRITERS = 2
 
 
 @pytest.mark.parametrize("races", [100, pytest.param(10_000, marks=pytest.mark.slow)])

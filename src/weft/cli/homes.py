@@ -183,17 +183,11 @@ def prepare(
     """Make an archive of Java classes, once after an installation, so that Spark starts faster."""
     from weft.demo.rehearsal import rehearse
     from weft.runtime.archiving import make_archive, wanted_archive
-    from weft.runtime.jars import S3_JARS, fetch_jars
 
     if archive is not None:
         _pack(archive, json)
         return
-    jars: Sequence[Path] = ()
-    if s3:
-        with working("downloading the jars for S3"):
-            jars = fetch_jars(S3_JARS)
-        if not json:
-            echo(f"The {len(jars)} jars for S3 are in {jars[0].parent}.")
+    jars = _s3_jars(json) if s3 else ()
     with working("creating the class-data archive (one or two minutes; other commands work meanwhile)"):
         outcome = make_archive(rehearse)
     made = wanted_archive()
@@ -208,6 +202,16 @@ def prepare(
         "cluster": "Spark runs on a cluster here, so no archive is needed.",
     }
     echo(messages[outcome])
+
+
+def _s3_jars(json: bool) -> Sequence[Path]:
+    from weft.runtime.jars import S3_JARS, fetch_jars
+
+    with working("downloading the jars for S3"):
+        jars = fetch_jars(S3_JARS)
+    if not json:
+        echo(f"The {len(jars)} jars for S3 are in {jars[0].parent}.")
+    return jars
 
 
 def _pack(file: Path, json: bool) -> None:

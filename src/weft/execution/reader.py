@@ -20,6 +20,7 @@ from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.catalog import layout
 from weft.catalog.records import TableRecord
 from weft.execution import driver_reader
+from weft.execution.attached_frames import attached_frame
 from weft.execution.driver_reader import DriverReader, ReadBounds, log_slices, may_look_up, news_files
 from weft.execution.look_ups import LookUps
 from weft.execution.relations import Relation, ResultsTable, may_hold_answers, typed_answers
@@ -208,6 +209,8 @@ class Reader:
             return typed_answers(self.spark, files, table).select(*map(quoted, schema.names))
         if table.tracked:
             return recorded_periods(self._stored(table, files), table).select(*map(quoted, schema.names))
+        if table.attached:
+            return attached_frame(self.spark, files, spark_schema(table.schema), schema.names)
         return self.spark.read.schema(schema).parquet(*(file.location.spark for file in files))
 
     def _stored(self, table: TableRecord, files: Sequence[DataFile]) -> DataFrame:

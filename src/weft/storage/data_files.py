@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from weft.errors import FilesRemoved, StorageError
+from weft.catalog.records import TS
+from weft.errors import AttachedFileGone, FilesRemoved, StorageError
+from weft.storage.attached import COLUMN, with_instants
 from weft.storage.delta_log import RESTORE_HINT, DataFile, check_parquet, names_file
 from weft.store import Store
 
@@ -34,7 +36,8 @@ _SAMPLE: Final = 10_000
 class NewFile:
     """A data file that no commit names yet, with its statistics for the log (JSON).
 
-    ``size`` is in bytes. ``modified_ms`` is the time of the write in milliseconds since 1970 UTC.
+    ``size`` is in bytes. ``modified_ms`` is the time of the write in milliseconds since 1970 UTC. ``attached`` is the
+    description of a file of another program's table (``storage.attached``), or None.
     """
 
     location: Store
@@ -42,6 +45,12 @@ class NewFile:
     modified_ms: int
     rows: int
     statistics: str
+    attached: str | None = None
+
+    @property
+    def description(self) -> dict[str, str | None]:
+        """The partition values of the file in the log: the description of an attached file, or none."""
+        return {} if self.attached is None else {COLUMN: self.attached}
 
 
 @dataclass(frozen=True)
@@ -128,7 +137,11 @@ def check_data_file(file: DataFile) -> None:
     try:
         size = file.location.size()
     except OSError as error:
+        if file.attached is not None:
+            raise removed_by_others(file) from error
         raise unreadable_file(file.location, error) from error
+    if size != file.size and file.attached is not None:
+        raise removed_by_others(file)
     if size != file.size:
         raise StorageError(
             f"a data file has {size} bytes, but the table's log says {file.size}",
@@ -139,6 +152,16 @@ def check_data_file(file: DataFile) -> None:
         check_parquet(file.location)
     except OSError as error:
         raise unreadable_file(file.location, error) from error
+
+
+def removed_by_others(file: DataFile) -> AttachedFileGone:
+    """Return the error for a file of an attached table that the other program has deleted or replaced."""
+    return AttachedFileGone(
+        "a file of an attached table is gone: the program that writes the table has deleted or replaced it",
+        where=str(file.location),
+        hint="VACUUM deletes files that are no longer part of the table. Drop the table with `weft table drop`, and "
+        "attach it again.",
+    )
 
 
 def unreadable_file(file: Store, error: Exception) -> StorageError:
@@ -198,6 +221,10 @@ def file_batches(
     from weft.storage.columns import conformed
 
     check_data_file(file)
+    if file.attached is not None:
+        for table in attached_rows(file, schema, batch_rows):
+            yield from (table if condition is None else table.filter(condition)).to_batches()
+        return
     try:
         stored = ds.dataset(file.location.path, format=_form(), filesystem=file.location.filesystem)
         there = set(stored.schema.names)
@@ -216,3 +243,26 @@ def file_batches(
             yield from (table if plain or condition is None else table.filter(condition)).to_batches()
     except (OSError, pa.ArrowException) as error:
         raise unreadable_file(file.location, error) from error
+
+
+def attached_rows(
+    file: DataFile, schema: pa.Schema, batch_rows: int = _BATCH_ROWS, *, start: str | None = TS
+) -> Iterator[pa.Table]:
+    """Yield the rows of a file of an attached table. ``start`` is the column that gets the instant, or None."""
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    attached = file.attached
+    assert attached is not None
+    try:
+        stored = ds.dataset(file.location.path, format=_form(), filesystem=file.location.filesystem)
+        wanted = [name for name in schema.names if name not in attached.values and name != start]
+        if attached.column is not None and start in schema.names:
+            wanted.append(attached.column)
+        there = [name for name in dict.fromkeys(wanted) if name in stored.schema.names]
+        scanner = stored.scanner(columns=there, batch_size=batch_rows, batch_readahead=2, use_threads=False)
+        yield from with_instants(attached, scanner.to_batches(), schema, start)
+    except (OSError, pa.ArrowException) as error:
+        if not file.location.exists():
+            raise removed_by_others(file) from error
+        raise StorageError(f"a data file cannot be read: {error}", where=str(file.location)) from error

@@ -88,6 +88,14 @@ class Statistics:
         return json.dumps({"numRecords": self.rows, **bounded, "nullCount": self._nulls})
 
 
+def statistics_of(rows: int, bounds: Mapping[str, tuple[int, int]]) -> str:
+    """Return the statistics of ``rows`` rows as ``statistics`` does. ``bounds`` has instants (µs UTC) by column."""
+    least = {name: text for name, (low, _) in bounds.items() if (text := _milliseconds(low)) is not None}
+    greatest = {name: text for name, (_, high) in bounds.items() if (text := _milliseconds(high)) is not None}
+    stored = {"minValues": least, "maxValues": greatest, "nullCount": dict.fromkeys(bounds, 0)}
+    return json.dumps({"numRecords": rows, **stored})
+
+
 def _milliseconds(instant: int) -> str | None:
     if not FIRST_INSTANT <= instant <= LAST_INSTANT:
         return None

@@ -20,7 +20,9 @@ import pyarrow.compute as pc
 
 from weft.catalog import Writer
 from weft.catalog.records import Reservation, TableRecord
+from weft.storage.attached import COLUMN
 from weft.storage.columns import instants, stored_schema
+from weft.storage.delta_log import bounds_of
 from weft.storage.statistics import COLUMNS_PROPERTY, named_columns
 from weft.storage.table import Commit, Fence, Table
 from weft.writing.removals import finish_undoing
@@ -51,10 +53,22 @@ def ensure(writer: Writer, table: TableRecord) -> None:
     Table(writer.data / table.path).ensure(schema, {"delta.appendOnly": "true", COLUMNS_PROPERTY: with_statistics})
 
 
+def ensure_attached(writer: Writer, table: TableRecord) -> None:
+    """Create the own log of an attached table, or add the columns that it lacks. Raise LeaseLost or StorageError."""
+    schema = stored_schema(table.stored)
+    with_statistics = named_columns(instants([table.stored.start], schema))
+    writer.check()
+    Table(writer.data / table.path).ensure(
+        schema.append(pa.field(COLUMN, pa.string())),
+        {"delta.appendOnly": "true", COLUMNS_PROPERTY: with_statistics},
+        partition_by=[COLUMN],
+    )
+
+
 def commit(writer: Writer, table: TableRecord, rows: pa.Table, reservation: Reservation) -> Commit:
     """Commit the rows with the number of the reservation. Raise LeaseLost or StorageError."""
     writer.check()
-    return Table(writer.data / table.path).append(rows, _fence(reservation))
+    return Table(writer.data / table.path).append(rows, reserved_fence(reservation))
 
 
 def record(
@@ -82,7 +96,7 @@ def settle(writer: Writer) -> tuple[Settled, ...]:
 
 def _settle_one(writer: Writer, reservation: Reservation) -> Settled:
     number = reservation.reservation_id
-    table, fence = writer.tables.by_id(reservation.table_id), _fence(reservation)
+    table, fence = writer.tables.by_id(reservation.table_id), reserved_fence(reservation)
     stored = Table(writer.data / table.path)
     committed = stored.find(fence.app_id, number)
     if committed is None:
@@ -95,11 +109,16 @@ def _settle_one(writer: Writer, reservation: Reservation) -> Settled:
     if committed is None:
         writer.reservations.abandon(number)
         return Settled(reservation, 0)
+    if table.attached:
+        rows_added, (first, last) = committed.rows, bounds_of(committed.files)
+        writer.reservations.commit(number, committed.version, rows_added, first, last)
+        return Settled(reservation, rows_added)
     schema = stored_schema(table.stored, [table.stored.start])
     rows = pa.Table.from_batches(stored.scan(schema, files=committed.files), schema)
     record(writer, table, reservation, committed, rows)
     return Settled(reservation, rows.num_rows)
 
 
-def _fence(reservation: Reservation) -> Fence:
+def reserved_fence(reservation: Reservation) -> Fence:
+    """Return the fence of the commit of a reservation."""
     return Fence(table_app_id(reservation.table_id), reservation.reservation_id)

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from weft.store import Store, store_of
+from weft.store import S3Store, Store, store_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,7 +61,8 @@ class Attached:
 def restored(own: Store, entry: str, text: str) -> tuple[Store, Attached]:
     """Return the location and the description of a file, from its name in the own log and the value of ``COLUMN``."""
     facts = json.loads(text)
-    return store_of(facts.pop("file")), Attached(own, entry, **facts)
+    access = own.access if isinstance(own, S3Store) else None
+    return store_of(facts.pop("file"), access), Attached(own, entry, **facts)
 
 
 def write_instants(attached: Attached, instants: pa.Array, versions: pa.Array | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Copy a home to another folder and catalog, and verify the copy.
+"""Copy a home to another folder, store and catalog, and verify the copy.
 
 Most files of a home never change. They are copied first, while the home works. Then the copy holds both leases of the
 home: it copies what has changed since, and last the catalog, in one transaction. Only with this transaction does the
@@ -60,11 +60,11 @@ class Copied(Brief):
         return f"{self.home}: {counted(self.tables, 'table')}, {counted(self.rows, 'row')}, {self.bytes:,} bytes"
 
 
-def copy_home(home: OpenHome, to: Path, *, catalog: str | None = None) -> Copied:
+def copy_home(home: OpenHome, to: Path, *, store: str | None = None, catalog: str | None = None) -> Copied:
     """Copy a home to the folder ``to``: see ``Weft.copy``."""
     from weft.delivery.outbox import settle
 
-    with _claimed(home, to, catalog) as claim:
+    with _claimed(home, to, store, catalog) as claim:
         transfers = _Transfers(home, to, claim.data)
         transfers.immutable(settled=False)
         with _paused(home) as (writer, sender):
@@ -204,11 +204,11 @@ class _Claim:
 
 
 @contextmanager
-def _claimed(home: OpenHome, to: Path, catalog: str | None) -> Iterator[_Claim]:
+def _claimed(home: OpenHome, to: Path, store: str | None, catalog: str | None) -> Iterator[_Claim]:
     """Reserve the target for this copy.  Raise Conflict if it has more than an earlier attempt of this copy."""
     folder, here = local_store(os.path.realpath(to)), local_store(os.path.realpath(home.folder))
     _refuse_nested(folder, here)
-    note = {"home": home.catalog.home().home_id, "to": folder.path, "catalog": catalog}
+    note = {"home": home.catalog.home().home_id, "to": folder.path, "store": store, "catalog": catalog}
     with here.alone(0) as alone:
         if not alone:
             raise Conflict("another process copies this home", where=str(here), hint="Wait until it has ended.")
@@ -228,14 +228,17 @@ def _claimed(home: OpenHome, to: Path, catalog: str | None) -> Iterator[_Claim]:
 def _claim(home: OpenHome, to: Path, note: Mapping[str, str | None], resumed: bool) -> _Claim:
     notes: list[Store] = [local_store(to) / layout.COPY]
     _write(notes[0], note)
-    copy_toml(home.folder / FILE, to / FILE, {"catalog.url": note["catalog"]})
+    copy_toml(home.folder / FILE, to / FILE, {"catalog.url": note["catalog"], "store.url": note["store"]})
     make_folders(to)
-    address, data = CatalogAddress.of(to), layout.data(to)
+    address = CatalogAddress.of(to)
+    data = address.data
     if data != notes[0].parent:
         _refuse_nested(data, home.catalog.data)
+        data.require()
         _is_own(data, note)
         notes.append(data / layout.COPY)
         _write(notes[1], note)
+        (data / layout.OF_HOME).put(f"{note['home']}\n".encode())
     require_free(address, resumed_from=note["home"] if resumed else None)
     mark_roots(to)
     failpoint("copy.begun")

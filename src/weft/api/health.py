@@ -139,17 +139,18 @@ class Maintaining(WeftMethods):
 
         return maintain(self.opened, dry_run=dry_run, keep_us=None if retain is None else length(retain))
 
-    def copy(self, to: str | os.PathLike[str], *, catalog: str | None = None) -> Copied:
+    def copy(self, to: str | os.PathLike[str], *, store: str | None = None, catalog: str | None = None) -> Copied:
         """Copy this home to the folder ``to``, which must be new or empty, and verify the copy.
 
-        ``catalog`` is the URL of the PostgreSQL database for the catalog of the copy, by default a file in the folder.
+        ``store`` is the place on S3 for the data of the copy, by default the folder.  ``catalog`` is the URL of the
+        PostgreSQL database for its catalog, by default a file in the folder.
         An interrupted copy continues when the method is called again.  This home works meanwhile, except at the end,
         when its leases are held.  Raises Conflict if a place of the target is in use.  Also raises LeaseBusy,
         StorageError and CatalogError.
         """
         from weft.api.copying import copy_home
 
-        return copy_home(self.opened, Path(local_store(to).path), catalog=catalog)
+        return copy_home(self.opened, Path(local_store(to).path), store=store, catalog=catalog)
 
     def settings(self) -> tuple[Setting, ...]:
         """Return all settings of this home with their origins.  Raise Refused for an invalid setting."""

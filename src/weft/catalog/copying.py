@@ -14,7 +14,6 @@ from weft.catalog import ddl, layout
 from weft.catalog.address import CatalogAddress
 from weft.catalog.database import Database, catalog_errors
 from weft.catalog.dialects import last_id, make_tables, postgresql_engine, set_last_id, sqlite_engine, to_write
-from weft.catalog.home_record import place_of
 from weft.errors import CatalogError, Conflict
 
 _AT_ONCE: Final = 1_000
@@ -31,7 +30,7 @@ def require_free(address: CatalogAddress, *, resumed_from: str | None) -> None:
         if not inspect(connection).has_table(ddl.home.name):
             return
         found = connection.execute(select(ddl.home.c.home_id, ddl.home.c.place)).one()
-    if tuple(found) != (resumed_from, place_of(address)):
+    if tuple(found) != (resumed_from, address.place):
         raise Conflict(
             f"{address} is already the catalog of the home {found.place}",
             hint="Name another schema, such as ?schema=orders at the end of the URL: each home needs its own.",
@@ -97,7 +96,7 @@ def _rows(connection: Connection, table: Table) -> Iterator[Sequence[Row[Any]]]:
 def _carried(table: Table, row: Row[Any], address: CatalogAddress) -> dict[str, Any]:
     values = dict(row._mapping)
     if table is ddl.home:
-        values["place"] = place_of(address)
+        values["place"] = address.place
     elif table is ddl.leases:
         values |= dict.fromkeys(("purpose", "holder", "acquired_at", "expires_at"))
     return values

@@ -18,12 +18,14 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from postgresql_server import Server
+from s3_server import environment, new_bucket
 from unit.cli.conftest import Told
 from weft.api import Weft
 from weft.api.copying import Copied
 from weft.errors import CatalogError, Conflict, Refused, StorageError
 from weft.storage.verify import verify
-from weft.store import LocalStore, Store, transfer
+from weft.store import LocalStore, S3Access, S3Store, Store, transfer
+from weft.store.transfer import walk
 
 LARGE = "SELECT o.id, o.amount FROM orders o WHERE o.amount > 500"
 EARLY = "SELECT a.id FROM orders a, orders b WHERE a.ts < b.ts AND a.amount < b.amount"
@@ -52,6 +54,14 @@ def url(database_server: Server) -> Iterator[str]:
     yield database_server.uri(name)
     with psycopg.connect(database_server.uri("postgres"), autocommit=True) as connection:
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def bucket(s3_access: S3Access, monkeypatch: pytest.MonkeyPatch) -> S3Store:
+    """An empty bucket, which AWS's variables reach."""
+    for name, value in environment(s3_access).items():
+        monkeypatch.setenv(name, value)
+    return new_bucket(s3_access)
 
 
 @pytest.fixture(scope="module")
@@ -167,6 +177,31 @@ def test_a_killed_copy_is_no_home_and_continues(
     assert answers(weft, to) == answers(weft, made)
     assert go_on(weft, to) == go_on(weft, made)
     assert not (to / "copying.json").exists()
+
+
+def test_a_home_is_moved_to_s3_and_back(
+    weft: Callable[..., Told], made: Path, url: str, bucket: S3Store, tmp_path: Path
+) -> None:
+    """The copy to S3 is killed, and damaged meanwhile."""
+    before, away, back = answers(weft, made), tmp_path / "away", tmp_path / "back"
+    place = bucket / "homes/away"
+    for point in ("copy.file:7", "copy.recorded"):
+        kill(made, away, point, "--store", place.uri, "--catalog", url)
+        assert "unfinished copy of a home" in weft("tables", "--home", str(away)).err
+    name = next(each for each in walk(place) if each.endswith(".parquet"))
+    whole = (place / name).read()
+    (place / name).remove()
+    (place / name).put(whole[:-1] + b"?")
+    told = weft("copy", str(made), str(away), "--store", place.uri, "--catalog", url)
+    assert told.code == 0 and "Finished the copy" in told.out, told.err
+    assert (place / name).read() == whole and "copying.json" not in walk(place)
+    assert not (away / "tables").exists() and answers(weft, away) == before
+    refused = weft("copy", str(made), str(tmp_path / "third"), "--store", place.uri)
+    assert refused.code == 2 and "is not empty" in refused.err and not (tmp_path / "third").exists()
+    assert weft("copy", str(away), str(back)).code == 0
+    assert (back / "weft.toml").read_text() == (made / "weft.toml").read_text()
+    assert answers(weft, back) == before
+    assert go_on(weft, away) == go_on(weft, back) == go_on(weft, made)
 
 
 def test_damage_in_a_half_done_copy_is_found(weft: Callable[..., Told], made: Path, tmp_path: Path) -> None:

@@ -155,7 +155,7 @@ class TickSynopses:
         return [each for part in isolated(_by_query(members), arrived, self.set_aside) for each in part]
 
     def _in_time(self, some: Sequence[SynopsisMember]) -> _Results:
-        with time_limit(limits(self.writer.data).seconds):
+        with time_limit(limits(self.writer).seconds):
             return self._take_in(some)
 
     def _has_news(self, one: SynopsisMember) -> bool:
@@ -175,7 +175,7 @@ class TickSynopses:
         tables = [self.tables[each.id] for each in {each.id: each for one in some for each in one.plan.tables}.values()]
         log = None if plan.points is None else self.tables[plan.points.id]
         news = News(self.writer.data, tables, log, begin, member.t)
-        before, answers = state, _Answers(limits(self.writer.data).rows)
+        before, answers = state, _Answers(limits(self.writer).rows)
         for points in news.states(state.tp):
             state, rows = evaluate_shared(synopsis, state, news.batch(points, events))
             places = iter(rows if last is None else [_after(each, last[0]) for each in rows])

@@ -26,8 +26,7 @@ from weft.execution.tick_report import TickRun
 from weft.faults import FAULTS
 from weft.runtime.session import disk_is_full, session_started, spark_errors
 from weft.storage.ledger import Added
-from weft.store import Store
-from weft.writing.outputs import TickOutput
+from weft.writing.outputs import TickOutput, writing_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -132,16 +131,15 @@ def _commit(
     remaining = new.without(new.added.keys() & run.failed.keys())
     if remaining.added:
         rows = _joined(remaining, parts)
-        with phase(COMMITTING):
+        with phase(COMMITTING), writing_folder(run.outputs.writer) as folder:
             # Spark only writes files, and this process commits them. Delta's own commit through Spark takes several
             # jobs and ignores a repeated transaction silently.
-            files = rows if isinstance(rows, pa.Table) else partial(_write_files, rows)
-            run.outputs.write(TickOutput(name, layout.LEDGER, files))
+            if not isinstance(rows, pa.Table):
+                files = folder() / "answers"
+                rows.write.parquet(files.spark, compression="zstd")
+                rows = files
+            run.outputs.write(TickOutput(name, layout.LEDGER, rows))
     return remaining.added
-
-
-def _write_files(rows: DataFrame, folder: Store) -> None:
-    rows.write.parquet(folder.spark, compression="zstd")
 
 
 def _joined(new: NewAnswers, parts: Sequence[DataFrame | pa.Table]) -> DataFrame | pa.Table:

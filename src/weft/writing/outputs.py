@@ -9,9 +9,9 @@ Outputs are the answers of each stratum, the answers of synopses, and the states
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -31,13 +31,13 @@ class TickOutput:
     """Rows that a tick adds to the Delta table at ``path`` (relative to the home's data).
 
     ``name`` is unique among the outputs of a tick, and stays the same if the tick runs again. ``rows`` is an Arrow
-    table with its columns in any order, or a function that writes Parquet files into an empty folder. If
-    ``replaced_at`` (the wall clock time, µs UTC) is given, the rows replace all rows of the table.
+    table with its columns in any order, or a folder below ``writing_folder`` with Parquet files. If ``replaced_at``
+    (the wall clock time, µs UTC) is given, the rows replace all rows of the table.
     """
 
     name: str
     path: str
-    rows: pa.Table | Callable[[Store], None]
+    rows: pa.Table | Store
     replaced_at: int | None = None
 
 
@@ -102,19 +102,7 @@ class Outputs:
 
     def _commit(self, output: TickOutput) -> Commit:
         table, fence = Table(self.writer.data / output.path), Fence(output_app_id(output.name), self.tick_id)
-        if isinstance(output.rows, pa.Table):
-            return table.append(output.rows, fence, output.replaced_at)
-        parent = self.writer.data / layout.WRITING
-        # Use one folder for each lease, because a writer that lost the lease may still write files and clear its
-        # folder.
-        folder = parent / str(self.writer.lease.token)
-        try:
-            _clear_earlier(parent, self.writer.lease.token)
-            parent.make()
-            output.rows(folder)
-            return table.append(folder, fence, output.replaced_at)
-        finally:
-            folder.clear()
+        return table.append(output.rows, fence, output.replaced_at)
 
     def give_up(self, name: str, path: str) -> None:
         """If the tick runs again, ensure that an earlier process can no longer commit this output."""
@@ -131,6 +119,30 @@ class Outputs:
             self.stored[path] = path, now.version, now.rows or 0
             records.append((name, commit.rows, self.stored[path]))
         self.writer.ticks.outputs_written(self.tick_id, records)
+
+
+@contextmanager
+def writing_folder(writer: Writer) -> Iterator[Callable[[], Store]]:
+    """Provide a function that makes and returns the folder below which Spark writes files before their commit.
+
+    The folder is removed at the end of the block. It belongs to the lease, because a writer that lost the lease may
+    still write files and clear its folder.
+    """
+    parent = writer.data / layout.WRITING
+    made: list[Store] = []
+
+    def make() -> Store:
+        if not made:
+            _clear_earlier(parent, writer.lease.token)
+            parent.make()
+            made.append(parent / str(writer.lease.token))
+        return made[0]
+
+    try:
+        yield make
+    finally:
+        for folder in made:
+            folder.clear()
 
 
 def _clear_earlier(parent: Store, token: int) -> None:

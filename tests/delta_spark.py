@@ -39,6 +39,10 @@ class DeltaSpark:
             file.write_table(rows)
         self._ask(act="append", table=table, options=dict(options))
 
+    def sql(self, text: str) -> None:
+        """Run a statement, such as CREATE TABLE, OPTIMIZE or VACUUM."""
+        self._ask(act="sql", text=text)
+
     def _ask(self, **request: Any) -> Any:
         self.requests.write(json.dumps(request) + "\n")
         self.requests.flush()
@@ -61,6 +65,8 @@ def answer_requests(folder: Path) -> None:
     from weft.runtime.session import stop_session
 
     spark, exchanged = delta_session(folder), folder / "rows.arrow"
+    spark.conf.set("spark.sql.runSQLOnFiles", "true")
+    spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
     for line in sys.stdin:
         request, reply = json.loads(line), None
         match request["act"]:
@@ -68,6 +74,8 @@ def answer_requests(folder: Path) -> None:
                 with pa.ipc.open_file(exchanged) as file:
                     rows = spark.createDataFrame(file.read_all()).coalesce(1)
                 rows.write.format("delta").mode("append").options(**request["options"]).save(request["table"])
+            case "sql":
+                spark.sql(request["text"])
             case "types":
                 fields = spark.read.format("delta").load(request["table"]).schema.fields
                 reply = [field.dataType.simpleString().upper() for field in fields]

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from deltalake import DeltaTable
 
+from delta_tables import opened
 from weft.algebra.schema import STRING, TIMESTAMP, DataType
 from weft.api import Weft
 from weft.catalog import layout
 from weft.execution.append_rows import append
 from weft.storage.columns import arrow_type
 from weft.storage.table import Table
-from weft.store import Store, store_of
+from weft.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -80,14 +80,14 @@ def answers_table(weft: Weft, name: str) -> pa.Table:
 def stored_rows(weft: Weft, table: str) -> list[Row]:
     """Return the sorted rows of a table, read without Weft."""
     record = weft.catalog.tables.named(table)
-    return delta_rows(weft.home / record.path, [column.name for column in record.schema.columns])
+    return delta_rows(weft.catalog.data / record.path, [column.name for column in record.schema.columns])
 
 
-def delta_rows(folder: Path, columns: Sequence[str]) -> list[Row]:
+def delta_rows(place: Store, columns: Sequence[str]) -> list[Row]:
     """Return some columns of a Delta table, sorted. Return an empty list if the table does not exist."""
-    if not Table(store_of(folder)).exists():
+    if not Table(place).exists():
         return []
-    data = DeltaTable(folder).to_pyarrow_table(columns=list(columns))
+    data = opened(place).to_pyarrow_table(columns=list(columns))
     rows = zip(*(data.column(name).to_pylist() for name in columns), strict=True)
     return sorted((tuple(map(_plain, row)) for row in rows), key=repr)
 
@@ -96,9 +96,9 @@ def _plain(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else micros(value)
 
 
-def ledger_rows(home: Path) -> list[Row]:
+def ledger_rows(data: Store) -> list[Row]:
     """Return all rows of the ledger, sorted: (query, ordinal, first instant, hash, row)."""
-    return delta_rows(home / layout.LEDGER, ["query_id", "ordinal", "first_at", "row_hash", "row"])
+    return delta_rows(data / layout.LEDGER, ["query_id", "ordinal", "first_at", "row_hash", "row"])
 
 
 def commits(folder: Path) -> int:

@@ -20,7 +20,26 @@ import pyarrow.fs
 from weft.store import S3Access, S3Store
 
 KEY, SECRET = "weft-test-key", "weft-test-secret"
-_PROGRAM = "import sys; from moto.server import main; main(sys.argv[1:])"
+_PROGRAM = """
+import sys, threading
+from moto.server import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+from werkzeug.serving import run_simple
+
+application = DomainDispatcherApplication(create_backend_app)
+lock = threading.Lock()
+
+def one_conditional_put_at_a_time(environ, start):
+    if "HTTP_IF_NONE_MATCH" not in environ:
+        return application(environ, start)
+    with lock:
+        return application(environ, start)
+
+handler = MotoRequestHandler
+run_simple("127.0.0.1", int(sys.argv[1]), one_conditional_put_at_a_time, threaded=True, request_handler=handler)
+"""
+"""moto tests a condition and stores the object in two steps, so that two writers can both succeed. The lock makes the
+two steps one (test_conditional_put.py).
+"""
 _PATIENCE_SECONDS = 60.0
 
 
@@ -29,7 +48,7 @@ def s3_server(bucket: str) -> Iterator[int]:
     """Start a server with a bucket, and yield the port."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port: int = free.getsockname()[1]
-    command = [sys.executable, "-c", _PROGRAM, "-H", "127.0.0.1", "-p", str(port)]
+    command = [sys.executable, "-c", _PROGRAM, str(port)]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         _await(port, server)

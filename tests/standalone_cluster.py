@@ -34,10 +34,14 @@ class Cluster:
     workers: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def start_worker(self) -> int:
-        """Start a worker with one core and 1 GiB, and return its number."""
+        """Start a worker with one core and 1 GiB, and return its number.
+
+        Each worker has an address of its own, because Spark repeats a slow task only on another machine.
+        """
         number = max(self.workers, default=0) + 1
-        options = ["-c", "1", "-m", "1g", "-d", str(self.folder / f"worker-{number}"), "--host", _HOST, self.url]
-        self.workers[number] = _daemon(self.folder, f"{_DEPLOY}.worker.Worker", options)
+        host = f"127.0.0.{number + 1}"
+        options = ["-c", "1", "-m", "1g", "-d", str(self.folder / f"worker-{number}"), "--host", host, self.url]
+        self.workers[number] = _daemon(self.folder, f"{_DEPLOY}.worker.Worker", options, host)
         return number
 
     def kill_worker(self, number: int) -> None:
@@ -77,11 +81,11 @@ def standalone_cluster(workers: int = 2) -> Iterator[Cluster]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _daemon(folder: Path, main: str, options: list[str]) -> subprocess.Popen[bytes]:
+def _daemon(folder: Path, main: str, options: list[str], host: str = _HOST) -> subprocess.Popen[bytes]:
     java = find_java()
     own = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
     # Spark's scripts set the version of Scala, from which a worker derives the class path of an executor.
-    spark = {"SPARK_HOME": str(spark_folder()), "SPARK_LOCAL_IP": _HOST, "SPARK_SCALA_VERSION": "2.13"}
+    spark = {"SPARK_HOME": str(spark_folder()), "SPARK_LOCAL_IP": host, "SPARK_SCALA_VERSION": "2.13"}
     environment = {**own, **spark, "JAVA_HOME": str(java.home)}
     command = [str(java.executable), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{spark_folder() / 'jars'}/*", main]
     with (folder / f"{main.rpartition('.')[2]}.log").open("ab") as log:

@@ -124,6 +124,10 @@ class ExecutionError(WeftError):
     """Spark, Java or Delta failed."""
 
 
+class AttachedFileGone(ExecutionError):
+    """Another program deleted a file of its table, which a home reads in place. Queries without this file still run."""
+
+
 class LimitExceeded(ExecutionError):
     """A query exceeded its limit of time or rows, and Weft stopped the query."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,8 +16,10 @@ from pyspark.sql import SparkSession
 from docs.pages import PAGES, Block, assert_current, blocks, name_of, perform, retyped, steps
 from mail_server import Post, serving
 from postgresql_server import Server
+from standalone_cluster import standalone_cluster
 from weft.demo.play import weeks, write_week
 
+MASTER = "spark://127.0.0.1:7077"
 SESSIONS = [page for page in PAGES if "```console" in page.read_text()]
 
 
@@ -41,8 +44,22 @@ def database(page: Path, request: pytest.FixtureRequest, monkeypatch: pytest.Mon
 
 
 @pytest.fixture
+def master(page: Path) -> Iterator[str | None]:
+    """The master URL of a cluster, for a page that names one."""
+    if MASTER not in page.read_text():
+        yield None
+    else:
+        with standalone_cluster() as cluster:
+            yield cluster.url
+
+
+@pytest.fixture
 def terminal(
-    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    master: str | None,
 ) -> Callable[[str], str]:
     """A terminal in a folder that contains the articles of `make demo`."""
     monkeypatch.chdir(tmp_path)
@@ -57,7 +74,14 @@ def terminal(
         told = capsys.readouterr()
         return told.out + told.err
 
-    return lambda command: perform(command, monkeypatch.setenv, captured)
+    def typed(command: str) -> str:
+        if master is None:
+            return perform(command, monkeypatch.setenv, captured)
+        # The session of the tests is not on the cluster: each command runs in a process of its own.
+        own = re.sub(r"^weft\b", f"{sys.executable} -m weft", command.replace(MASTER, master))
+        return perform(own, monkeypatch.setenv, captured).replace(master, MASTER)
+
+    return typed
 
 
 @pytest.mark.parametrize("page", SESSIONS, ids=name_of)

@@ -44,9 +44,9 @@ def along(
     engines = [ENGINES[turn % 2], ENGINES[(turn + 1) % 2], chance.choice(ENGINES)][: len(instants)]
     keeping = Keeping(query, courses, folder)
     for t, by in zip(instants, engines, strict=True):
-        large, place, before = turn % PLANNED_AS_LARGE == 0, folder / f"written-{t}", keeping.tau
+        large, before = turn % PLANNED_AS_LARGE == 0, keeping.tau
         keeping.engine = (
-            (lambda: duckdb_engine(1)) if by == "driver" else lambda p=place, w=large: spark_engine(spark, p, few=not w)
+            (lambda: duckdb_engine(1)) if by == "driver" else lambda w=large: spark_engine(spark, few=not w)
         )
         keeping.refresh(t)
         counts.update({f"{'first' if before is None else 'later'} refreshes by {by}": len(courses)})

@@ -64,8 +64,8 @@ def answers(home: Path) -> dict[str, list[list[object]]]:
 
 
 def read_by_spark() -> None:
-    """Make Spark read every relation of a tick."""
-    driver_reader.BOUNDS = replace(driver_reader.BOUNDS, whole=-1, filtered=-1, news=-1)
+    """Make Spark read every relation of a tick, and write the answers."""
+    driver_reader.BOUNDS = replace(driver_reader.BOUNDS, whole=-1, filtered=-1, news=-1, written=-1)
 
 
 if __name__ == "__main__":

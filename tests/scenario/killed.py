@@ -12,8 +12,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from deltalake import DeltaTable
-
+from delta_tables import opened
 from every_instant import Timeline
 from letters import letter, spool
 from replayed import Row, answers_table, first_instants, ledger_rows, stored_rows
@@ -92,7 +91,7 @@ def contents(weft: Weft) -> Contents:
             assert [int(line[0]) for line in files[name]] == cursor == list(range(1, len(cursor) + 1)), name
     held = sorted((kept.position, kept.reason) for kept in weft.quarantined())
     tables = {name: stored_rows(weft, name) for name in ("msgs", "votes")}
-    return Contents(tables, ledger_rows(weft.home), files, held)
+    return Contents(tables, ledger_rows(weft.catalog.data), files, held)
 
 
 def _require_settled(weft: Weft) -> None:
@@ -104,7 +103,7 @@ def _require_settled(weft: Weft) -> None:
     assert verify(catalog) == []
     for record in catalog.tables.all():
         assert record.rows == len(stored_rows(weft, record.name)), record.name
-    assert sum(query.rows for query in catalog.queries.all()) == len(ledger_rows(weft.home))
+    assert sum(query.rows for query in catalog.queries.all()) == len(ledger_rows(weft.catalog.data))
 
 
 def _lines(path: Path) -> list[Row]:
@@ -123,7 +122,7 @@ def require_laws(weft: Weft) -> None:
     """
     catalog = weft.catalog
     read = {f"{name}_answers": answers_table(weft, name) for name in ("unanswered", "liked")}
-    tables = {t.name: DeltaTable(weft.home / t.path).to_pyarrow_table() for t in catalog.tables.all()}
+    tables = {t.name: opened(catalog.data / t.path).to_pyarrow_table() for t in catalog.tables.all()}
     timeline = Timeline(tables | read)
     moments = {name: ["ts"] for name in (*tables, *read)}
     instants = timeline.instants(moments, catalog.home().watermark, (0, DAY, 2 * DAY, 3 * DAY))

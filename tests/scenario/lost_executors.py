@@ -1,6 +1,6 @@
 """Two computations of Spark's engine on a cluster, as a process of its own, in which executors are killed.
 
-    python lost_executors.py FOLDER
+    python lost_executors.py
 
 Each computation stores a table on both executors, prints ``kept``, waits for a line, and reads the table. Its result is
 then printed with the number of times that it ran.
@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import sys
 import time
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from weft.execution.engines.spark import SparkEngine, on_spark
 from weft.runtime.session import spark_session, stop_session
-from weft.store import store_of
 
 
 def both_executors() -> SparkSession:
@@ -26,7 +24,7 @@ def both_executors() -> SparkSession:
     return session
 
 
-def main(folder: Path) -> None:
+def main() -> None:
     for _ in range(2):
         times = 0
 
@@ -40,9 +38,9 @@ def main(folder: Path) -> None:
                 sys.stdin.readline()
             return engine.one("SELECT COUNT(*) FROM kept WHERE g = 3")
 
-        found = on_spark(both_executors, lambda: store_of(folder), compute, rows=100_000, probing=False)
+        found = on_spark(both_executors, compute, rows=100_000, probing=False)
         print(f"{found} {times}", flush=True)
     stop_session()
 
 
-main(Path(sys.argv[1]))
+main()

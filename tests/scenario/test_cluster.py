@@ -1,4 +1,7 @@
-"""A home on a standalone cluster of two workers gives the answers of a home on one machine, also if workers die."""
+"""A home on a standalone cluster of two workers gives the answers of a home on one machine, also if workers die.
+
+The executors write data files. They have what their tasks need, or a session is refused.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -15,10 +19,27 @@ from pyspark.sql import SparkSession
 from scenario.cluster_session import Silent, answers
 from standalone_cluster import Cluster, standalone_cluster
 from weft.demo.play import play
+from weft.runtime.executors import pack_environment
+from weft.storage.cleaning import deletable_files
+from weft.storage.table import Table
+from weft.store import store_of
 
 SESSION = Path(__file__).with_name("cluster_session.py")
 LOST = Path(__file__).with_name("lost_executors.py")
 RESULT = sum(number % 7 == 3 for number in range(100_000))
+EXECUTORS = Path(__file__).with_name("executor_session.py")
+START = """
+import sys
+from pathlib import Path
+from weft.errors import WeftError
+from weft.runtime.session import spark_session, stop_session
+try:
+    spark_session(Path(sys.argv[1]))
+    print("started")
+except WeftError as error:
+    print(error.message)
+stop_session()
+"""
 
 
 @pytest.fixture(scope="module")
@@ -31,9 +52,8 @@ def cluster() -> Iterator[Cluster]:
 def test_a_worker_dies_in_a_tick_and_the_answers_are_those_of_one_machine(
     cluster: Cluster, spark: SparkSession, tmp_path: Path
 ) -> None:
-    environment = {**os.environ, "WEFT_SPARK_MASTER": cluster.url, "WEFT_SPARK_MEMORY": "1g"}
     command = [sys.executable, str(SESSION), str(tmp_path / "on-the-cluster")]
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as session:
+    with subprocess.Popen(command, env=on(cluster), stdout=subprocess.PIPE, text=True) as session:
         assert session.stdout is not None
         lines = iter(session.stdout)
         assert next(lines) == "busy\n"
@@ -46,12 +66,50 @@ def test_a_worker_dies_in_a_tick_and_the_answers_are_those_of_one_machine(
     assert all(found.values())
 
 
+def on(cluster: Cluster) -> dict[str, str]:
+    return {**os.environ, "WEFT_SPARK_MASTER": cluster.url, "WEFT_SPARK_MEMORY": "1g"}
+
+
+def test_one_attempt_of_each_task_is_committed_and_the_files_of_others_expire(cluster: Cluster, tmp_path: Path) -> None:
+    command = [sys.executable, str(EXECUTORS), str(tmp_path)]
+    done = subprocess.run(command, env=on(cluster), capture_output=True, text=True, timeout=250, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(done.stdout)
+    assert sorted(found["rows"]) == list(range(1_000))
+    committed, there = sorted(found["committed"]), {name for name in found["there"] if name.startswith("part-")}
+    assert [name[:10] for name in committed] == [f"part-{partition:05d}" for partition in range(4)]
+    left = there - set(committed)
+    assert {name[:10] for name in left} >= {"part-00000", "part-00001"}
+    for name in there:
+        os.utime(tmp_path / "table" / name, (0, 0))
+    unneeded = deletable_files(Table(store_of(tmp_path / "table")), 0, 0).data
+    assert {place.name for place in unneeded} == left
+
+
+def test_executors_without_weft_are_refused_until_they_have_the_archive(cluster: Cluster, tmp_path: Path) -> None:
+    bare = getattr(sys, "_base_executable", sys.executable)
+    assert bare != sys.executable, "the tests run in a virtual environment"
+    (tmp_path / "weft.toml").write_text(f'[spark]\n"spark.pyspark.python" = "{bare}"\n')
+    assert (
+        started(cluster, tmp_path) == f"the executors of {cluster.url} have no pyarrow instead of {version('pyarrow')}"
+    )
+    wanted = {**pack_environment(tmp_path / "packages.tar.gz"), "spark.pyspark.python": bare}
+    lines = (f'"{name}" = "{value}"\n' for name, value in wanted.items())
+    (tmp_path / "weft.toml").write_text(f"[spark]\n{''.join(lines)}")
+    assert started(cluster, tmp_path) == "started"
+
+
+def started(cluster: Cluster, home: Path) -> str:
+    command = [sys.executable, "-c", START, str(home)]
+    done = subprocess.run(command, env=on(cluster), capture_output=True, text=True, timeout=250, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.strip()
+
+
 @pytest.mark.timeout(600)
-def test_tables_of_a_computation_survive_an_executor_and_are_computed_again_after_two(
-    cluster: Cluster, tmp_path: Path
-) -> None:
+def test_tables_of_a_computation_survive_an_executor_and_are_computed_again_after_two(cluster: Cluster) -> None:
     environment = {**os.environ, "WEFT_SPARK_MASTER": cluster.url, "WEFT_SPARK_MEMORY": "1g"}
-    command = [sys.executable, str(LOST), str(tmp_path)]
+    command = [sys.executable, str(LOST)]
     with subprocess.Popen(
         command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
     ) as process:

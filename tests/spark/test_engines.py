@@ -94,7 +94,6 @@ def test_views_are_the_same_on_both_engines(
     for name in VIEWS:
         assert kept(driver, name) == kept(other, name) != [], name
     assert verify(other.catalog) == []
-    assert not (other.catalog.data / layout.WRITING).names()
     shown = other.show_view("devs")
     assert shown.periods == driver.show_view("devs").periods
     assert [choice.sentence(what) for what, choice in shown.next_refreshes] == [
@@ -142,8 +141,6 @@ def test_a_refresh_that_died_after_spark_wrote_its_files_leaves_nothing_visible(
     died = subprocess.run(command, env=_environment(point), check=False, capture_output=True)
     assert died.returncode == -signal.SIGKILL, died.stderr.decode()[-500:]
     with Weft.open(tmp_path / "home") as again:
-        writing = again.catalog.data / layout.WRITING
-        assert bool(writing.names())
         stored = point == "view.written"
         assert verify(again.catalog) == []
         monkeypatch.setattr(choosing, "BOUNDS", NOTHING)
@@ -152,7 +149,6 @@ def test_a_refresh_that_died_after_spark_wrote_its_files_leaves_nothing_visible(
         assert len(kept(again, "all_staff")) == 3
         assert again.catalog.tables.named("all_staff").last_ts == (1_000_000 if stored else 2_000_000)
         assert again.catalog.reservations.still_open() == () and verify(again.catalog) == []
-        assert not writing.names()
 
 
 def _environment(point: str) -> dict[str, str]:
@@ -184,7 +180,6 @@ def test_synopses_deliver_the_same_on_both_engines_by_turns(
         assert found[:2] == ["Spark", "driver"]
         assert verify(weft.catalog) == []
         assert {query.state for query in weft.queries()} == {"active"}
-        assert not (weft.catalog.data / layout.WRITING).names()
 
 
 def test_a_relation_is_rewritten_by_spark(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,7 @@ from weft.cli.app import app
 from weft.errors import LimitExceeded
 from weft.execution import driver_reader
 from weft.planning.plan import columns_of, standing_plan
+from weft.store import local_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -153,7 +154,13 @@ def test_channels_go_on_and_the_dry_run_tells_what_comes(weft: Weft, spark: Spar
     assert names(weft, "from-now") == ["d"]
     lines = (weft.home / "files" / "q.csv").read_text().splitlines()
     assert [line.split(",")[0] for line in lines] == ["_ordinal", "1", "2", "3", "4"]
-    assert delta_rows(weft.home / "delta" / "q", ["_ordinal", "msgid"]) == [(1, "a"), (2, "c"), (3, "b"), (4, "d")]
+    written = local_store(weft.home / "delta" / "q")
+    assert delta_rows(written, ["_ordinal", "msgid"]) == [
+        (1, "a"),
+        (2, "c"),
+        (3, "b"),
+        (4, "d"),
+    ]
     weft.install("q", text("sci.space"), replace=True, start="now")
     load(weft, spark, "msgs", [message("f", 7, "sci.space")])
     weft.tick(now=START + 8 * DAY)

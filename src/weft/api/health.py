@@ -57,6 +57,8 @@ class Health(Brief):
 
 def health_of(home: OpenHome, max_lag_us: int) -> Health:
     """Return the state of the home.  Report a problem if new rows wait longer than ``max_lag_us`` for a tick."""
+    from weft.storage.attached_health import attached_problems
+
     catalog, at = home.catalog, home.clock()
     subscribed = catalog.subscriptions.of_live_queries()
     free, _ = free_bytes(home.folder)
@@ -78,6 +80,7 @@ def health_of(home: OpenHome, max_lag_us: int) -> Health:
         problems=(
             *_query_problems(queries.get("failed", 0), lag, max_lag_us),
             *_channel_problems(subscribed),
+            *attached_problems(catalog, at),
             *([] if free >= LEAST_FREE else [f"the disk of {home.folder} has only {free >> 20:,} MiB free"]),
         ),
     )

@@ -210,6 +210,26 @@ class Tabling(WeftMethods):
         """Return all tables in the order of their creation."""
         return self.opened.catalog.tables.known()
 
+    def attach_table(
+        self,
+        name: str,
+        place: AnyPath,
+        *,
+        ts_from: str | None = None,
+        late: Late = "stamp",
+        future: str | int = "1d",
+    ) -> TableRecord:
+        """Attach the Delta table at ``place`` as the table ``name`` without copying its rows, and return its record.
+
+        Another program may append to the Delta table and rewrite its files.  ``place`` is a path or an ``s3://`` URI.
+        ``ts_from``, ``late`` and ``future`` have the same meaning as in ``append``.  Without ``ts_from``, the ``ts`` of
+        a row is the time of the version that adds the row.  See ``extraction.sources.attaching`` for the errors.
+        """
+        from weft.extraction.sources.attaching import attach_table
+
+        attach_table(self.opened, name, os.fspath(place), timing(ts_from, "own", late, future, False))
+        return self.opened.catalog.tables.named(name)
+
     def drop_table(self, name: str) -> TableRecord:
         """Drop a table with its rows, its loads and its quarantined records.  Return its record.
 

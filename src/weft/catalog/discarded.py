@@ -50,6 +50,11 @@ def require_discardable(catalog: CatalogParts, plan: SynopsisPlan) -> None:
         )
     tables = {table.table_id: table for table in catalog.tables.all()}
     for table in plan.tables:
+        if tables[table.id].attached:
+            raise Refused(
+                f"{table.name} is an attached table: another program owns its rows, and Weft deletes none of them",
+                hint="Omit --discard-history.",
+            )
         if tables[table.id].keys:
             raise Refused(
                 f"{table.name} recognises rows by their keys, but could not recognise a row that was discarded",

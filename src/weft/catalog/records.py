@@ -21,6 +21,8 @@ TS: Final = "ts"
 """The name of the column that stores the start time of a row."""
 BY: Final = "_by"
 """The name of the column that stores which user appended a row."""
+ATTACHED: Final = "attached"
+"""The kind of the source of a table whose rows are in another program's Delta table."""
 Clock = Literal["wall", "replay"]
 LeaseName = Literal["write", "deliver"]
 QueryState = Literal["active", "paused", "removed", "failed"]
@@ -79,7 +81,8 @@ class TableRecord(Brief):
 
     For a tracked table, ``log`` is the schema of the history log, which has one row per change (``storage.periods``).
     For a tracked table, ``rows`` is the number of log rows, and ``keys`` are the key columns of the source.
-    ``auxiliary`` is true for an auxiliary view, which only other views read.
+    ``auxiliary`` is true for an auxiliary view, which only other views read.  ``attached`` is true for a table whose
+    rows are in the files of another program's Delta table.
     """
 
     schema: TableSchema
@@ -92,6 +95,7 @@ class TableRecord(Brief):
     last_ts: int | None
     log: TableSchema | None = None
     auxiliary: bool = False
+    attached: bool = False
 
     @property
     def tracked(self) -> bool:

@@ -16,7 +16,7 @@ from weft.catalog.naming import folded, not_found
 from weft.errors import Conflict
 from weft.printable import Brief, counted
 
-SourceKind = Literal["csv", "jsonl", "parquet", "sqlite", "postgres", "changes"]
+SourceKind = Literal["csv", "jsonl", "parquet", "sqlite", "postgres", "changes", "attached"]
 Stamps = Literal["clock", "file", "source"]
 """Where the time of a change comes from: the home's clock, the file's modification time, or a time in the source."""
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, delete, select, update
 
 from weft.catalog import ddl
 from weft.catalog.database import Database
 from weft.catalog.loads import forget_instants, forget_quarantined
 from weft.catalog.naming import folded, table_name
-from weft.catalog.records import TableRecord
+from weft.catalog.records import ATTACHED, TableRecord
 from weft.catalog.tables import forget_table, read_table
 from weft.catalog.views import queries_reading, views_reading
 from weft.errors import Conflict
@@ -50,6 +50,7 @@ class TableChanges:
             if connection.execute(select(ddl.active_loads).where(ddl.active_loads.c.load_id.in_(loads))).first():
                 raise Conflict(f"a load into {table.name} is running", hint="Wait until the load has ended.")
             digests = forget_quarantined(connection, table_id)
+            connection.execute(delete(ddl.sources).where(ddl.sources.c.table_id == table_id))
             forget_table(connection, table_id)
             forget_instants(connection)
             return digests
@@ -63,7 +64,8 @@ def _require_unused(connection: Connection, table: TableRecord, change: str) -> 
             hint=f"Remove the view with `weft view remove {table.name}`, and add it again under another name.",
         )
     source = select(ddl.sources.c.kind).where(ddl.sources.c.table_id == table.table_id)
-    if connection.execute(source).first() is not None:
+    kind = connection.execute(source).scalar()
+    if kind is not None and kind != ATTACHED:
         raise Conflict(
             f"{table.name} is the table of a source and cannot be {change}",
             hint=f"Remove the source first: `weft source remove {table.name}`.",

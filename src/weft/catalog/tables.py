@@ -12,7 +12,7 @@ from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
 from weft.catalog.naming import folded, not_found, table_name
-from weft.catalog.records import BY, TS, StoredVersion, TableRecord, table_schema
+from weft.catalog.records import ATTACHED, BY, TS, StoredVersion, TableRecord, table_schema
 from weft.errors import Conflict, Refused
 
 _PERIODS = (VALID_FROM, VALID_TO)
@@ -202,6 +202,7 @@ def read_tables(connection: Connection, table_id: int | None = None) -> tuple[Ta
         of_columns = of_columns.where(ddl.columns.c.table_id == table_id)
     views = connection.execute(select(ddl.views.c.table_id, ddl.views.c.mode, ddl.views.c.depends_on_now)).all()
     auxiliary = {row.table_id for row in views if row.mode == "auxiliary"}
+    attached = set(connection.scalars(select(ddl.sources.c.table_id).where(ddl.sources.c.kind == ATTACHED)))
     depends = {row.table_id: bool(row.depends_on_now) for row in views}
     columns: dict[int, list[Column]] = {}
     for row in connection.execute(of_columns):
@@ -225,6 +226,7 @@ def read_tables(connection: Connection, table_id: int | None = None) -> tuple[Ta
             first_ts=row.first_ts,
             last_ts=row.last_ts,
             auxiliary=row.table_id in auxiliary,
+            attached=row.table_id in attached,
         )
         for row in connection.execute(wanted)
     )

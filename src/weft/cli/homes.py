@@ -39,7 +39,9 @@ def add_to(app: typer.Typer) -> None:
         )
     )(init)
     app.command(epilog=example("weft config", "weft config --json"))(config)
-    app.command(epilog=example("weft prepare", "weft prepare --s3"))(prepare)
+    app.command(epilog=example("weft prepare", "weft prepare --s3", "weft prepare --archive weft-environment.tar.gz"))(
+        prepare
+    )
     app.command(epilog=example("weft doctor"))(doctor)
 
 
@@ -168,23 +170,28 @@ def prepare(
     s3: Annotated[
         bool, typer.Option("--s3", help="Also download the jars with which Spark reads and writes S3.")
     ] = False,
+    archive: Annotated[
+        Path | None,
+        typer.Option(
+            "--archive",
+            metavar="FILE",
+            help="Only pack the Python packages that the executors of a cluster need, and print Spark's settings.",
+        ),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Make an archive of Java classes, once after an installation, so that Spark starts faster."""
     from weft.demo.rehearsal import rehearse
     from weft.runtime.archiving import make_archive, wanted_archive
-    from weft.runtime.jars import S3_JARS, fetch_jars
 
-    jars: Sequence[Path] = ()
-    if s3:
-        with working("downloading the jars for S3"):
-            jars = fetch_jars(S3_JARS)
-        if not json:
-            echo(f"The {len(jars)} jars for S3 are in {jars[0].parent}.")
+    if archive is not None:
+        _pack(archive, json)
+        return
+    jars = _s3_jars(json) if s3 else ()
     with working("creating the class-data archive (one or two minutes; other commands work meanwhile)"):
         outcome = make_archive(rehearse)
-    archive = wanted_archive()
-    file = None if archive is None else str(archive.file)
+    made = wanted_archive()
+    file = None if made is None else str(made.file)
     if json:
         print_json({"outcome": outcome, "archive": file, "jars": [str(jar) for jar in jars]})
         return
@@ -195,6 +202,28 @@ def prepare(
         "cluster": "Spark runs on a cluster here, so no archive is needed.",
     }
     echo(messages[outcome])
+
+
+def _s3_jars(json: bool) -> Sequence[Path]:
+    from weft.runtime.jars import S3_JARS, fetch_jars
+
+    with working("downloading the jars for S3"):
+        jars = fetch_jars(S3_JARS)
+    if not json:
+        echo(f"The {len(jars)} jars for S3 are in {jars[0].parent}.")
+    return jars
+
+
+def _pack(file: Path, json: bool) -> None:
+    from weft.runtime.executors import pack_environment
+
+    with working("packing the packages"):
+        settings = pack_environment(file)
+    if json:
+        print_json(settings)
+    else:
+        echo(f"Created {file}. Write into the section [spark] of weft.toml:")
+        echo("\n".join(f'"{name}" = "{value}"' for name, value in settings.items()))
 
 
 def doctor(home: HomeOption = None, json: JsonOption = False) -> None:

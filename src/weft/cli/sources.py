@@ -192,6 +192,8 @@ def _print_outcome(name: str, outcome: Polled | WeftError) -> None:
         echo(f"{name}: {plain(outcome.message)}.{hint}", style="yellow")
     elif outcome.at is None:
         echo(f"{name}: no change, {counted(outcome.open_rows, 'row')}")
+    elif outcome.attached:
+        echo(f"{name}: {counted(outcome.began, 'new row')}, {counted(outcome.open_rows, 'row')} now")
     else:
         counts = f"{outcome.began:,} began, {outcome.ended:,} ended, {counted(outcome.open_rows, 'row')} now"
         echo(f"{name}: {counts}, at {instant(outcome.at)}")
@@ -274,9 +276,16 @@ def show(
         listed = [{"name": each.name, "type": each.type.declared} for each in columns]
         print_json({**_as_json(source), "key": record.keys, "columns": listed, "changes": record.rows})
         return
-    echo(f"{source.name} tracks {plain(source.location)} ({source.kind}), polled every {_every(source)}")
-    echo(f"  key {', '.join(record.keys)}; dated by {_STAMPS[source.stamps]}")
-    echo(f"  {counted(source.open_rows, 'row')} now, {record.rows:,} begins and ends recorded")
+    if record.attached:
+        dated = "the time of its version" if record.ts_from is None else f"its column {record.ts_from}"
+        echo(
+            f"{source.name} is the Delta table at {plain(source.location)}, read up to version {source.seen['version']}"
+        )
+        echo(f"  {counted(record.rows, 'row')}, each dated by {dated}")
+    else:
+        echo(f"{source.name} tracks {plain(source.location)} ({source.kind}), polled every {_every(source)}")
+        echo(f"  key {', '.join(record.keys)}; dated by {_STAMPS[source.stamps]}")
+        echo(f"  {counted(source.open_rows, 'row')} now, {record.rows:,} begins and ends recorded")
     echo(f"  last poll {instant(source.polled_at, 'never')}, last change {instant(source.changed_at, 'never')}")
     if source.trouble is not None:
         echo(f"  error: {plain(source.trouble)}", style="yellow")

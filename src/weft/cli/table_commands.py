@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from weft.cli import terminal
 from weft.cli.appending import create
 from weft.cli.frame import HomeOption, JsonOption, example, opened
-from weft.cli.printing import echo, instant, iso, print_json, shown, table
+from weft.cli.loads import FutureOption, LateOption
+from weft.cli.printing import echo, instant, iso, plain, print_json, shown, table
 from weft.printable import counted
 
 if TYPE_CHECKING:
@@ -22,10 +25,11 @@ if TYPE_CHECKING:
 def add_to(app: typer.Typer) -> None:
     """Register the commands with ``app``."""
     app.command(epilog=example("weft tables"))(tables)
-    table_ = typer.Typer(no_args_is_help=True, help="Create, rename or drop a table.")
+    table_ = typer.Typer(no_args_is_help=True, help="Create, attach, rename or drop a table.")
     table_.command("create", epilog=example('weft table create votes "msgid STRING, score INT" --key msgid'))(create)
     table_.command("drop", epilog=example("weft table drop orders"))(drop)
     table_.command("rename", epilog=example("weft table rename orders old_orders"))(rename)
+    table_.command("attach", epilog=example("weft table attach orders s3://shop/orders --ts-from at"))(attach)
     app.add_typer(table_, name="table", epilog=example("weft table rename orders old_orders"))
     app.command(epilog=example("weft describe msgs", "weft describe results.late"))(describe)
 
@@ -43,6 +47,7 @@ def tables(home: HomeOption = None, json: JsonOption = False) -> None:
                 {
                     "name": t.name,
                     "tracked": t.tracked,
+                    "attached": t.attached,
                     "discarded": t.table_id in discarded,
                     "rows": t.rows,
                     "first_ts": iso(t.first_ts),
@@ -68,7 +73,33 @@ def tables(home: HomeOption = None, json: JsonOption = False) -> None:
 
 
 def _kind(record: TableRecord, discarded: Collection[int]) -> str:
+    if record.attached:
+        return "attached"
     return "tracked" if record.tracked else "discarded" if record.table_id in discarded else ""
+
+
+def attach(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The table to create.")],
+    place: Annotated[str, typer.Argument(metavar="PLACE", help="The Delta table: a folder or s3://BUCKET/PREFIX.")],
+    ts_from: Annotated[
+        str | None, typer.Option("--ts-from", metavar="COL", help="The column with the instant of each row.")
+    ] = None,
+    late: LateOption = "stamp",
+    future: FutureOption = "1d",
+    home: HomeOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Read an append-only Delta table that another program writes as a table, without a copy."""
+    with opened(home, create=True) as weft:
+        where = place if "://" in place else terminal.path(Path(place))
+        record = weft.attach_table(name, where, ts_from=ts_from, late=late, future=future)
+        source = weft.catalog.sources.named(name)
+    if json:
+        print_json({"name": record.name, "at": source.location, "version": source.seen["version"], "rows": record.rows})
+    else:
+        version = f"version {source.seen['version']} of {plain(source.location)}"
+        echo(f"Attached {record.name}: {counted(record.rows, 'row')} at {version}")
+        echo("  Each tick reads the versions since then. Weft never changes the files of the table.")
 
 
 def drop(
@@ -176,6 +207,7 @@ def _as_json(description: Description, discarded: bool) -> dict[str, object]:
     return {
         "name": record.name,
         "tracked": record.tracked,
+        "attached": record.attached,
         "discarded": discarded,
         "columns": [{"name": c.name, "type": c.type.declared, "nullable": c.nullable} for c in record.schema.columns],
         "rows": record.rows,
@@ -191,4 +223,5 @@ def _extent(record: TableRecord) -> str:
     span = f"{instant(record.first_ts)} to {instant(record.last_ts)}"
     if record.tracked:
         return f"{record.name}: tracked, {record.rows:,} begins and ends of rows from {span}"
-    return f"{record.name}: {counted(record.rows, 'row')}, ts from {span}"
+    attached = "attached, " if record.attached else ""
+    return f"{record.name}: {attached}{counted(record.rows, 'row')}, ts from {span}"

@@ -60,6 +60,8 @@ ADJUSTABLE: Final[dict[str, int | tuple[str, ...] | None]] = {
     "spark.ui.enabled": _SWITCH,
     "spark.ui.showConsoleProgress": _SWITCH,
     "spark.sql.ui.explainMode": ("simple", "extended", "codegen", "cost", "formatted"),
+    "spark.executorEnv.PYTHONSAFEPATH": None,
+    "spark.sql.execution.arrow.maxBytesPerBatch": None,
     "spark.sql.shuffle.partitions": 1,
     "spark.sql.sources.parallelPartitionDiscovery.threshold": 0,
     "spark.sql.parquet.pushdown.inFilterThreshold": 0,

@@ -173,9 +173,14 @@ def in_memory(spark: SparkSession, rows: DataFrame) -> pa.Table | None:
             table: pa.Table = rows.coalesce(spark.sparkContext.defaultParallelism).toArrow()
             return table
     except spark_errors() as error:
-        if not gave_too_many(error) and _TOO_LARGE not in error_text(error):
+        if not gave_too_many(error) and not too_large(error):
             raise
         return None
+
+
+def too_large(error: Exception) -> bool:
+    """Return whether Spark refused to send a result to the driver because of its size."""
+    return _TOO_LARGE in error_text(error)
 
 
 def union(spark: SparkSession, parts: Sequence[DataFrame]) -> DataFrame:

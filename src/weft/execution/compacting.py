@@ -84,6 +84,8 @@ def stored_tables(catalog: CatalogParts) -> list[StoredTable]:
 def groups_to_compact(home: OpenHome, table: StoredTable) -> list[tuple[DataFile, ...]]:
     """Return the groups of files to compact. Each group becomes one file."""
     files = Table(home.catalog.data / table.path).files()
+    if any(file.attached is not None for file in files):  # other programs own these files
+        return []
     return compactable(files, table.sorting.neighbours, compaction.BOUNDS)
 
 

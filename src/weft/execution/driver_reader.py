@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ReadBounds:
-    """The limits for reading in the driver.
+    """The limits for work in the driver.
 
     - ``whole``: rows of a table that is read whole
     - ``filtered``: rows of a table that a look-up scans; look-ups in larger tables use an arrangement
@@ -45,6 +45,7 @@ class ReadBounds:
     - ``keys``: keys of one look-up
     - ``loaded``: rows of a table that a load scans for known keys; loads into larger tables use an arrangement
     - ``size``: bytes of a result, because a few rows with long texts could fill the JVM's memory
+    - ``written``: answers of Spark that the driver stores as one file. Fewer rows would cost the executors more.
     - ``passes``: ratio of table rows to batch rows; up to this ratio, a load of more than ``keys`` rows scans the table
     """
 
@@ -55,11 +56,12 @@ class ReadBounds:
     keys: int = 50_000
     loaded: int = 20_000
     size: int = 64 << 20
+    written: int = 20_000
     passes: int = 8
 
 
 BOUNDS: Final = ReadBounds()
-NOTHING: Final = ReadBounds(-1, -1, -1, -1, -1, -1)
+NOTHING: Final = ReadBounds(-1, -1, -1, -1, -1, -1, written=-1)
 """Limits that are so low that Spark reads every relation."""
 
 _LEDGER: Final = ledger_schema("query_id", "ordinal", "first_at", "row")

@@ -42,7 +42,7 @@ def moved_since(arrangement: Arrangement, files: Sequence[DataFile]) -> list[Com
     if not gone or not files:
         return []
     try:
-        return compactions(Table(files[0].location.parent), gone)
+        return compactions(Table(files[0].table), gone)
     except StorageError:
         return []
 

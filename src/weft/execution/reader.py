@@ -20,6 +20,7 @@ from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.catalog import layout
 from weft.catalog.records import TableRecord
 from weft.execution import driver_reader
+from weft.execution.attached_frames import attached_frame
 from weft.execution.driver_reader import DriverReader, ReadBounds, log_slices, may_look_up, news_files
 from weft.execution.look_ups import LookUps
 from weft.execution.relations import Relation, ResultsTable, may_hold_answers, typed_answers
@@ -67,6 +68,8 @@ def stored_frame(
         return _empty(spark, schema)
     for file in files:  # a damaged file is the home's error, not a query's
         check_data_file(file)
+    if any(file.attached for file in files):
+        return attached_frame(spark, files, spark_schema(table), schema.names)
     return spark.read.schema(schema).parquet(*(file.location.spark for file in files))
 
 

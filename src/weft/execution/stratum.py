@@ -16,6 +16,7 @@ from weft.catalog import layout
 from weft.errors import ExecutionError, JvmEnded, LimitExceeded, QueryFault
 from weft.execution import due
 from weft.execution.answers import union
+from weft.execution.executor_files import to_write
 from weft.execution.groups import Member, grouped
 from weft.execution.isolate import failing_queries, isolated
 from weft.execution.new_answers import NewAnswers, new_answers
@@ -26,7 +27,7 @@ from weft.execution.tick_report import TickRun
 from weft.faults import FAULTS
 from weft.runtime.session import disk_is_full, session_started, spark_errors
 from weft.storage.ledger import Added
-from weft.writing.outputs import TickOutput, writing_folder
+from weft.writing.outputs import TickOutput
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -131,14 +132,10 @@ def _commit(
     remaining = new.without(new.added.keys() & run.failed.keys())
     if remaining.added:
         rows = _joined(remaining, parts)
-        with phase(COMMITTING), writing_folder(run.outputs.writer) as folder:
-            # Spark only writes files, and this process commits them. Delta's own commit through Spark takes several
-            # jobs and ignores a repeated transaction silently.
-            if not isinstance(rows, pa.Table):
-                files = folder() / "answers"
-                rows.write.parquet(files.spark, compression="zstd")
-                rows = files
-            run.outputs.write(TickOutput(name, layout.LEDGER, rows))
+        with phase(COMMITTING):
+            count = sum(each.rows for each in remaining.added.values())
+            given = rows if isinstance(rows, pa.Table) else to_write(rows, count)
+            run.outputs.write(TickOutput(name, layout.LEDGER, given))
     return remaining.added
 
 

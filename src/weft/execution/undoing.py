@@ -71,6 +71,11 @@ def _require_open(writer: Writer, load: LoadSummary, table: TableRecord) -> None
             f"the load {load_id} belongs to {table.name}, a tracked table, and cannot be undone",
             hint="Change the recorded history of a key with `weft source correct`.",
         )
+    if table.attached:
+        raise Conflict(
+            f"the load {load_id} belongs to {table.name}, an attached table, and cannot be undone",
+            hint="Another program writes the table: detach the table with `weft table drop`.",
+        )
     if load.first_ts is not None and load.first_ts < watermark:
         raise Conflict(
             f"the load {load_id} cannot be undone: this home has delivered answers up to {format_instant(watermark)}, "

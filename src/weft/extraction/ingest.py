@@ -130,7 +130,12 @@ def existing(catalog: CatalogParts, name: str) -> TableRecord | None:
 
 
 def untracked(table_record: TableRecord) -> TableRecord:
-    """Raise Refused for a tracked table, which accepts no loads. Return any other table."""
+    """Raise Refused for a tracked or an attached table, which accepts no loads. Return any other table."""
+    if table_record.attached:
+        raise Refused(
+            f"{table_record.name} is an attached table, and only the program that writes its Delta table adds rows",
+            hint="Load the rows into another table.",
+        )
     if table_record.tracked:
         raise Refused(
             f"{table_record.name} is a tracked table, and only its source changes the table",

@@ -24,6 +24,7 @@ from weft.printable import Brief, counted
 from weft.runtime.archiving import wanted_archive
 from weft.runtime.jars import check_spark_version
 from weft.runtime.java import find_java
+from weft.storage.attached_health import attached_problems
 from weft.storage.verify import verify
 from weft.store import LEAST_FREE, free_bytes
 
@@ -179,13 +180,15 @@ def _home(home: Path, at: int) -> Iterator[Check]:
     try:
         yield Check("catalog", True, f"{catalog.address}, format {catalog.home().format}")
         findings = verify(catalog)
-        tables = len(catalog.tables.known())
+        tables, attached = len(catalog.tables.known()), list(attached_problems(catalog, at))
         subscribed = catalog.subscriptions.of_live_queries()
     except WeftError as problem:
         yield Check("home", False, problem.message, _one_line(problem.hint))
         return
     finally:
         catalog.close()
+    for trouble in attached:
+        yield Check("attached", False, trouble, "See `weft table attach` in the reference.")
     for finding in findings:
         yield Check("home", False, f"{finding.path}: {finding.problem}", _one_line(finding.remedy))
     if not os.access(home, os.W_OK):

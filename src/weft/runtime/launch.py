@@ -15,6 +15,7 @@ import os
 import shlex
 import signal
 import struct
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -141,6 +142,16 @@ def foreign_variables_hidden() -> Iterator[None]:
     No other variable changes, because other threads read the environment at the same time.
     """
     with _changed(dict.fromkeys(name for name in os.environ if name.startswith(_FOREIGN_PREFIXES))):
+        yield
+
+
+@contextmanager
+def python_named(wanted: Mapping[str, str]) -> Iterator[None]:
+    """During the ``with`` block, name the Python that runs tasks: ``spark.pyspark.python``, or else this one.
+
+    pyspark reads the name from the environment when it connects to the JVM.
+    """
+    with _changed({"PYSPARK_PYTHON": wanted.get("spark.pyspark.python", sys.executable)}):
         yield
 
 

@@ -26,10 +26,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from weft.access import make_file, make_folder
 from weft.configuration import configuration
 from weft.errors import ExecutionError, WeftError
+from weft.runtime.executors import EXECUTORS_HINT, what_executors_lack
 from weft.runtime.jars import check_spark_version
 from weft.runtime.java import cache_folder, find_java
-from weft.runtime.launch import foreign_variables_hidden, start_jvm
-from weft.runtime.settings import local_master, settings
+from weft.runtime.launch import foreign_variables_hidden, python_named, start_jvm
+from weft.runtime.settings import in_one_process, local_master, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -173,12 +174,14 @@ def _start(home: Path | None, wanted: Mapping[str, str], jars: Sequence[Path]) -
 
     gateway = None
     try:
-        with foreign_variables_hidden(), log.open("ab") as sink:
+        with foreign_variables_hidden(), python_named(wanted), log.open("ab") as sink:
             gateway = start_jvm(java, wanted, sink, jars)
             with _interrupt_handler_restored():
                 conf = SparkConf(loadDefaults=False).setAll(list(wanted.items()))
                 context = SparkContext(conf=conf, gateway=gateway)
             session = SparkSession(context)
+            if not in_one_process(wanted["spark.master"]):
+                _check_executors(session)
     except (PySparkException, OSError, _jvm_error()) as problem:
         _close(gateway)
         raise ExecutionError(
@@ -190,6 +193,15 @@ def _start(home: Path | None, wanted: Mapping[str, str], jars: Sequence[Path]) -
         _close(gateway)
         raise
     return _Running(session, gateway, log, wanted["spark.driver.memory"])
+
+
+def _check_executors(session: SparkSession) -> None:
+    try:
+        problem = what_executors_lack(session)
+    except spark_errors() as error:
+        problem = f"cannot run Weft's tasks: {root_cause(error)}"
+    if problem is not None:
+        raise ExecutionError(f"the executors of {session.sparkContext.master} {problem}", hint=EXECUTORS_HINT)
 
 
 def _jvm_error() -> type[Exception]:
@@ -332,8 +344,12 @@ def interrupted(error: BaseException) -> bool:
 def disk_is_full(error: Exception) -> bool:
     """Return whether an exception of the JVM, or one of its causes, reports a full disk.
 
-    Only I/O exceptions count, because other exceptions may contain the text of a query.
+    Only I/O exceptions and those of Weft's own Python tasks count, because others may contain the text of a query.
     """
+    from pyspark.errors import PythonException
+
+    if isinstance(error, PythonException):
+        return any(word in error_text(error) for word in _FULL)
     with suppress(*spark_errors()):  # a dead JVM does not answer
         cause = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
         while cause is not None:

@@ -82,6 +82,8 @@ _GIVEN: Final = {
     "spark.sql.execution.arrow.localRelationThreshold": "0",
 }
 
+_ARROW_BYTES: Final = 64 << 20
+
 _MEANING: Final = {
     # These settings fix the semantics: UTC, one timestamp type, and NULL for undefined values. A single row therefore
     # cannot make a standing query fail.
@@ -133,6 +135,9 @@ def settings(master: str, chosen: Configuration, jars: Sequence[Path] = ()) -> d
         # Each relation lists its files explicitly. Spark can check a few dozen files without a job.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "4096",
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        # A task with Python imports no module from the folder in which the user is.
+        "spark.executorEnv.PYTHONSAFEPATH": "1",
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(_ARROW_BYTES),
         "spark.sql.parquet.pushdown.inFilterThreshold": "1000",
         **chosen.spark,
     }

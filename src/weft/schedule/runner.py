@@ -36,6 +36,7 @@ from weft.errors import (
 from weft.execution.home import OpenHome
 from weft.execution.maintenance import Step, maintain
 from weft.execution.temporal.refresh_views import Refreshed, refresh_eager, refresh_queried
+from weft.extraction.sources.attached import take_new_versions
 from weft.extraction.sources.polling import poll_feed
 from weft.extraction.sources.source_lease import Accepting, Polled
 from weft.faults import isolated_error
@@ -198,6 +199,8 @@ class Runner:
         wake = self.home.catalog.queries.next_wake(self.pace_us)
         if wake is None or wake > at:
             return self.pace_us if wake is None else min(wake - at, self.pace_us)
+        for error in take_new_versions(self.home):
+            self.troubled(error)
         self._refresh_views(refresh_queried)
         if all_quiet(self.home.catalog, at):
             return self.pace_us

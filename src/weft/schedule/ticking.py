@@ -12,6 +12,7 @@ from weft.execution.due import is_plan_quiet, is_quiet
 from weft.execution.groups import Member, shape_of, window_start
 from weft.execution.home import OpenHome, renewing_lease
 from weft.execution.relations import relations
+from weft.extraction.sources.attached import take_new_versions
 from weft.faults import query_faults
 from weft.printable import Brief, counted
 from weft.runtime.session import plain_errors
@@ -41,12 +42,14 @@ class Ticked(Brief):
 def tick(home: OpenHome, choice: Choice, *, t: int | None, wait_us: int) -> Ticked:
     """Run a tick of the chosen queries at ``t`` (None: the time of the home's clock), and return its result.
 
-    The views that the queries read are refreshed first. Wait up to ``wait_us`` microseconds for the lease. Raise
-    LeaseBusy, ClockError, StorageError or ExecutionError (for example if the JVM ended).
+    New versions of attached tables are taken first, and the views that the queries read are refreshed. Wait up to
+    ``wait_us`` microseconds for the lease. Raise LeaseBusy, ClockError, StorageError or ExecutionError (for example if
+    the JVM ended).
     """
     from weft.execution.temporal.refresh_views import refresh_queried
     from weft.execution.tick import run_tick
 
+    take_new_versions(home)
     refresh_queried(home, t)
     with (
         home.catalog.writing("tick", home.clock, wait_us=wait_us) as writer,

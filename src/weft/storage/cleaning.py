@@ -16,6 +16,7 @@ from typing import Final
 
 from weft.errors import StorageError
 from weft.failpoint import failpoint
+from weft.storage.attached import INSTANTS
 from weft.storage.table import REMOVING, Table, removal
 from weft.store import Store
 
@@ -59,8 +60,20 @@ def deletable_files(table: Table, keep_us: int, at: int) -> DeletableFiles:
     # Files with other names stay, because Weft did not write them.
     places = dict.fromkeys(table.place / name for name in names if _DATA.fullmatch(name))
     data = tuple(place for place in places if place not in named and place.exists())
+    data += _unneeded_instants(table, keep_us, at)
     log = _behind_a_checkpoint(table.place, at - max(keep_us, _LISTED_US))
     return DeletableFiles(data, log, sum(map(_size, (*data, *log))))
+
+
+def _unneeded_instants(table: Table, keep_us: int, at: int) -> tuple[Store, ...]:
+    """Return the files with the instants of single rows that no file of an attached table needs."""
+    folder = table.place / INSTANTS
+    there = folder.names()
+    if not there:
+        return ()
+    needed = {file.name for file in table.files()} | (set(table.unneeded(0)) - set(table.unneeded(keep_us)))
+    places = (folder / name for name in there if name.removesuffix(".parquet") not in needed)
+    return tuple(place for place in places if _modified(place) <= at - max(keep_us, UNCOMMITTED_US))
 
 
 def delete(table: Table, files: DeletableFiles, token: int, check: Callable[[], None]) -> None:

@@ -117,7 +117,7 @@ def rewrite(
         return None
     rows = pa.Table.from_batches(batches, schema)
     # The sort is stable: rows with equal values keep their order.
-    (new,) = table.write(rows.sort_by([(name, "ascending") for name in within]))
+    new = table.write(rows.sort_by([(name, "ascending") for name in within]))
     return Rewritten(tuple(inputs), new)
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from weft.errors import FilesRemoved, StorageError
+from weft.catalog.records import TS
+from weft.errors import AttachedFileGone, FilesRemoved, StorageError
+from weft.storage.attached import COLUMN, with_instants
 from weft.storage.delta_log import RESTORE_HINT, DataFile, check_parquet, names_file
 from weft.store import Store
 
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.dataset as ds
+    import pyarrow.parquet as pq
 
 _BATCH_ROWS: Final = 65_536
 
@@ -23,7 +27,7 @@ _BATCH_ROWS: Final = 65_536
 _COMPRESSION: Final = "zstd"
 _LEVEL: Final = 1
 
-_ROW_GROUP: Final = 32_768
+ROW_GROUP: Final = 32_768
 """The number of rows in a row group. A reader can skip a row group by its statistics."""
 _SAMPLE: Final = 10_000
 
@@ -32,7 +36,8 @@ _SAMPLE: Final = 10_000
 class NewFile:
     """A data file that no commit names yet, with its statistics for the log (JSON).
 
-    ``size`` is in bytes. ``modified_ms`` is the time of the write in milliseconds since 1970 UTC.
+    ``size`` is in bytes. ``modified_ms`` is the time of the write in milliseconds since 1970 UTC. ``attached`` is the
+    description of a file of another program's table (``storage.attached``), or None.
     """
 
     location: Store
@@ -40,68 +45,74 @@ class NewFile:
     modified_ms: int
     rows: int
     statistics: str
+    attached: str | None = None
+
+    @property
+    def description(self) -> dict[str, str | None]:
+        """The partition values of the file in the log: the description of an attached file, or none."""
+        return {} if self.attached is None else {COLUMN: self.attached}
 
 
-def write_data_file(table: Store, rows: pa.Table, schema: pa.Schema, properties: Mapping[str, str]) -> NewFile:
-    """Write the rows as one Parquet file in the folder of the table, in their order. A missing column is NULL.
+@dataclass(frozen=True)
+class FileForm:
+    """What a new data file of a table needs: the table's folder, its schema and the columns with statistics.
 
-    ``schema`` and ``properties`` are those of the table. If the write fails, the file is removed, and the error of
-    Arrow passes through.
+    Processes that have no other part of the home receive this object.
     """
+
+    folder: Store
+    schema: pa.Schema
+    with_statistics: tuple[str, ...]
+
+    def write(self, pieces: Iterable[pa.Table], name: str | None = None) -> NewFile:
+        """Write the rows as one Parquet file in the folder of the table, in their order. A missing column is NULL.
+
+        A piece becomes one or more row groups. Without a piece, the file has no rows. ``name`` is the file's name, by
+        default a new one. If the write fails, the file is removed, and the error of Arrow passes through.
+        """
+        from pyarrow import ArrowException
+
+        file = self.folder / (new_name() if name is None else name)
+        try:
+            rows, statistics = self._write(file, pieces)
+            file.follow()
+        except (OSError, ArrowException):
+            with suppress(OSError):  # leave no more on a full disk than necessary
+                file.remove()
+            raise
+        return NewFile(file, file.size(), file.modified_ms(), rows, statistics)
+
+    def _write(self, file: Store, pieces: Iterable[pa.Table]) -> tuple[int, str]:
+        from weft.storage.columns import conformed
+        from weft.storage.statistics import Statistics
+
+        statistics = Statistics(self.with_statistics)
+        given = (conformed(piece, self.schema) for piece in pieces)
+        first = next(given, self.schema.empty_table())
+        with file.filesystem.open_output_stream(file.path) as stream, _writer(stream, first) as writer:
+            for rows in chain([first], given):
+                writer.write_table(rows, row_group_size=ROW_GROUP)
+                statistics.add(rows)
+        return statistics.rows, statistics.text()
+
+
+def _writer(stream: pa.NativeFile, sample: pa.Table) -> pq.ParquetWriter:
     import pyarrow.parquet as pq
-    from pyarrow import ArrowException
 
-    from weft.storage.columns import conformed
-
-    plain, file = conformed(rows, schema), new_location(table)
-    try:
-        pq.write_table(
-            plain,
-            file.path,
-            filesystem=file.filesystem,
-            compression=_COMPRESSION,
-            compression_level=_LEVEL,
-            store_schema=False,
-            row_group_size=_ROW_GROUP,
-            use_dictionary=_repeating(plain),
-            write_page_index=True,
-        )
-        file.follow()
-    except (OSError, ArrowException):
-        with suppress(OSError):  # leave no more on a full disk than necessary
-            file.remove()
-        raise
-    return _new_file(file, plain, schema, properties)
+    return pq.ParquetWriter(
+        stream,
+        sample.schema,
+        compression=_COMPRESSION,
+        compression_level=_LEVEL,
+        store_schema=False,
+        use_dictionary=_repeating(sample),
+        write_page_index=True,
+    )
 
 
-def adopt_data_files(table: Store, folder: Store, schema: pa.Schema, properties: Mapping[str, str]) -> list[NewFile]:
-    """Move the Parquet files of a folder into the folder of the table. The files have the columns of the table."""
-    from weft.storage.statistics import columns_with_statistics
-
-    names, files = columns_with_statistics(properties, schema), []
-    for name in sorted(each for each in folder.names() if each.endswith(".parquet")):
-        rows, file = _read(folder / name, names), new_location(table)
-        (folder / name).move(file)
-        files.append(_new_file(file, rows, schema, properties))
-    return files
-
-
-def _read(file: Store, names: list[str]) -> pa.Table:
-    import pyarrow.parquet as pq
-
-    return pq.read_table(file.path, filesystem=file.filesystem, columns=names)
-
-
-def _new_file(file: Store, rows: pa.Table, schema: pa.Schema, properties: Mapping[str, str]) -> NewFile:
-    from weft.storage.statistics import columns_with_statistics, statistics
-
-    stats = statistics(rows, columns_with_statistics(properties, schema))
-    return NewFile(file, file.size(), file.modified_ms(), rows.num_rows, stats)
-
-
-def new_location(table: Store) -> Store:
-    """Return a new, unique path for a data file of the table."""
-    return table / f"part-00000-{uuid.uuid4()}-c000.{_COMPRESSION}.parquet"
+def new_name(partition: int = 0, attempt: int = 0) -> str:
+    """Return a new, unique name for a data file that an attempt to write the partition makes."""
+    return f"part-{partition:05d}-{uuid.uuid4()}-{attempt}.{_COMPRESSION}.parquet"
 
 
 def _repeating(rows: pa.Table) -> list[str]:
@@ -126,7 +137,11 @@ def check_data_file(file: DataFile) -> None:
     try:
         size = file.location.size()
     except OSError as error:
+        if file.attached is not None:
+            raise removed_by_others(file) from error
         raise unreadable_file(file.location, error) from error
+    if size != file.size and file.attached is not None:
+        raise removed_by_others(file)
     if size != file.size:
         raise StorageError(
             f"a data file has {size} bytes, but the table's log says {file.size}",
@@ -137,6 +152,16 @@ def check_data_file(file: DataFile) -> None:
         check_parquet(file.location)
     except OSError as error:
         raise unreadable_file(file.location, error) from error
+
+
+def removed_by_others(file: DataFile) -> AttachedFileGone:
+    """Return the error for a file of an attached table that the other program has deleted or replaced."""
+    return AttachedFileGone(
+        "a file of an attached table is gone: the program that writes the table has deleted or replaced it",
+        where=str(file.location),
+        hint="VACUUM deletes files that are no longer part of the table. Drop the table with `weft table drop`, and "
+        "attach it again.",
+    )
 
 
 def unreadable_file(file: Store, error: Exception) -> StorageError:
@@ -210,6 +235,10 @@ def file_batches(
     from weft.storage.columns import conformed
 
     check_data_file(file)
+    if file.attached is not None:
+        for table in attached_rows(file, schema, batch_rows):
+            yield from (table if condition is None else table.filter(condition)).to_batches()
+        return
     try:
         stored = ds.dataset(file.location.path, format=_form(), filesystem=file.location.filesystem)
         there = set(stored.schema.names)
@@ -228,3 +257,26 @@ def file_batches(
             yield from (table if plain or condition is None else table.filter(condition)).to_batches()
     except (OSError, pa.ArrowException) as error:
         raise unreadable_file(file.location, error) from error
+
+
+def attached_rows(
+    file: DataFile, schema: pa.Schema, batch_rows: int = _BATCH_ROWS, *, start: str | None = TS
+) -> Iterator[pa.Table]:
+    """Yield the rows of a file of an attached table. ``start`` is the column that gets the instant, or None."""
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    attached = file.attached
+    assert attached is not None
+    try:
+        stored = ds.dataset(file.location.path, format=_form(), filesystem=file.location.filesystem)
+        wanted = [name for name in schema.names if name not in attached.values and name != start]
+        if attached.column is not None and start in schema.names:
+            wanted.append(attached.column)
+        there = [name for name in dict.fromkeys(wanted) if name in stored.schema.names]
+        scanner = stored.scanner(columns=there, batch_size=batch_rows, batch_readahead=2, use_threads=False)
+        yield from with_instants(attached, scanner.to_batches(), schema, start)
+    except (OSError, pa.ArrowException) as error:
+        if not file.location.exists():
+            raise removed_by_others(file) from error
+        raise StorageError(f"a data file cannot be read: {error}", where=str(file.location)) from error

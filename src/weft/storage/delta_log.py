@@ -19,6 +19,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from weft.errors import StorageError
+from weft.storage.attached import COLUMN, Attached, restored
 from weft.store import Store
 
 _COMMIT: Final = re.compile(r"(\d{20})\.json")
@@ -37,7 +38,8 @@ class DataFile:
     """A data file of a table. ``size`` is the file size in bytes according to the log.
 
     ``rows`` is None if the log has no row count. ``least`` and ``greatest`` contain bounds for the columns with
-    statistics. Instants are in microseconds. The bounds may be wider than the values.
+    statistics. Instants are in microseconds. The bounds may be wider than the values. ``attached`` describes a file of
+    another program's table, or is None.
     """
 
     location: Store
@@ -45,15 +47,29 @@ class DataFile:
     rows: int | None
     least: Mapping[str, Any]
     greatest: Mapping[str, Any]
+    attached: Attached | None = None
 
     @property
     def name(self) -> str:
-        """The name of the file in its table."""
-        return self.location.name
+        """The name of the file in the log of its table."""
+        return self.location.name if self.attached is None else self.attached.entry
+
+    @property
+    def table(self) -> Store:
+        """The folder of the table whose log names the file."""
+        return self.location.parent if self.attached is None else self.attached.own
 
     def may_hold(self, column: str, low: int, high: int) -> bool:
         """Return whether the file may have a row with a value from ``low`` to ``high`` in the column."""
         return bool(self.greatest.get(column, high) >= low and self.least.get(column, low) <= high)
+
+
+def bounds_of(files: Sequence[DataFile]) -> tuple[int | None, int | None]:
+    """Return the least and the greatest instant of the rows in attached files."""
+    attached = [file.attached for file in files if file.attached is not None]
+    firsts = [each.first for each in attached if each.first is not None]
+    lasts = [each.last for each in attached if each.last is not None]
+    return min(firsts, default=None), max(lasts, default=None)
 
 
 @dataclass(frozen=True)
@@ -97,7 +113,9 @@ class LogEntry:
         found = []
         for fields in (action[kind] for action in self.actions if kind in action):
             rows = json.loads(fields.get("stats") or "{}").get("numRecords")
-            found.append(DataFile(self.table / unquote(fields["path"]), fields.get("size") or 0, rows, {}, {}))
+            described = (fields.get("partitionValues") or {}).get(COLUMN)
+            location, attached = located(self.table, unquote(fields["path"]), described)
+            found.append(DataFile(location, fields.get("size") or 0, rows, {}, {}, attached))
         return found
 
     @property
@@ -129,6 +147,11 @@ class LogPosition:
 
 _positions: dict[str, LogPosition] = {}
 _lock: Final = Lock()  # threads write different tables concurrently
+
+
+def located(table: Store, path: str, described: str | None) -> tuple[Store, Attached | None]:
+    """Return the location of a file in a table's log. ``described`` is its value of ``COLUMN``, or None."""
+    return (table / path, None) if described is None else restored(table, path, described)
 
 
 def commit_file(table: Store, version: int) -> Store:

@@ -48,7 +48,7 @@ def remove_rows(
         remaining = read_data_files([file], schema, ~gone)
         if file.rows is None or remaining.num_rows < file.rows:
             touched.append(file)
-            new += table.write(remaining) if remaining.num_rows else []
+            new += [table.write(remaining)] if remaining.num_rows else []
     if touched:
         table.commit(removal(token), new, touched, also=also, at=at, news=news, doing=doing)
     return bool(touched)

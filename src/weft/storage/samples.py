@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from weft.algebra.schema import TableSchema
 from weft.algebra.temporal import VALID_FROM
 from weft.catalog.records import TableRecord
-from weft.storage.data_files import check_data_file, unreadable_file
+from weft.storage.columns import stored_schema
+from weft.storage.data_files import check_data_file, file_batches, unreadable_file
 from weft.storage.delta_log import DataFile
 from weft.storage.periods import periods, read_log
 from weft.storage.table import Table
@@ -24,6 +25,8 @@ def sample_rows(data: Store, table: TableRecord, limit: int = 5) -> list[tuple[o
     names = [column.name for column in table.schema.columns]
     stored = Table(data / table.path).files()
     files = sorted(stored, key=lambda each: (each.greatest.get("ts", 0), each.location), reverse=True)
+    if table.attached:
+        return _attached(files, table.schema, limit) if limit else []
     return _periods(files, table.log, names, limit) if table.log else _newest(files, names, limit)
 
 
@@ -33,6 +36,16 @@ def _newest(files: Sequence[DataFile], names: Sequence[str], limit: int) -> list
         if len(rows) < limit:
             check_data_file(file)
             rows += _head(file.location, names, limit - len(rows))
+    return rows
+
+
+def _attached(files: Sequence[DataFile], table: TableSchema, limit: int) -> list[tuple[object, ...]]:
+    batches = (batch for file in files for batch in file_batches(file, stored_schema(table), batch_rows=limit))
+    rows: list[tuple[object, ...]] = []
+    for batch in batches:
+        rows += [tuple(row.values()) for row in batch.slice(0, limit - len(rows)).to_pylist()]
+        if len(rows) == limit:
+            break
     return rows
 
 

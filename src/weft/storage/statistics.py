@@ -49,21 +49,51 @@ def columns_with_statistics(properties: Mapping[str, str], schema: pa.Schema) ->
     return [field.name for field in schema if field.name in wanted and any(kind(field.type) for kind in kinds)]
 
 
-def statistics(rows: pa.Table, columns: Sequence[str]) -> str:
-    """Return the statistics of the rows in Delta's JSON: the row count, and each column's bounds and NULL count."""
-    least: dict[str, Any] = {}
-    greatest: dict[str, Any] = {}
-    nulls: dict[str, int] = {}
-    for name in columns:
-        column = rows.column(name)
-        nulls[name] = column.null_count
-        is_instant = pa.types.is_timestamp(column.type)
-        bounds = pc.min_max(column.cast(pa.int64()) if is_instant else column).as_py()
-        for into, bound in ((least, bounds["min"]), (greatest, bounds["max"])):
-            stored = _milliseconds(bound) if is_instant and bound is not None else bound
-            if stored is not None:
-                into[name] = stored
-    return json.dumps({"numRecords": rows.num_rows, "minValues": least, "maxValues": greatest, "nullCount": nulls})
+class Statistics:
+    """The statistics of a data file: the row count, and for some columns the bounds and the NULL count.
+
+    ``rows`` is the number of rows so far.
+    """
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self.rows = 0
+        self._columns = columns
+        self._bounds: dict[str, tuple[int, int]] = {}
+        self._nulls = dict.fromkeys(columns, 0)
+        self._instants: set[str] = set()
+
+    def add(self, rows: pa.Table) -> None:
+        """Add rows of the file. Columns with statistics have integers or timestamps."""
+        self.rows += rows.num_rows
+        for name in self._columns:
+            column = rows.column(name)
+            self._nulls[name] += column.null_count
+            if pa.types.is_timestamp(column.type):
+                self._instants.add(name)
+                column = column.cast(pa.int64())
+            bounds = pc.min_max(column).as_py()
+            if bounds["min"] is not None:
+                least, greatest = self._bounds.get(name, (bounds["min"], bounds["max"]))
+                self._bounds[name] = min(least, bounds["min"]), max(greatest, bounds["max"])
+
+    def text(self) -> str:
+        """Return the statistics in Delta's JSON."""
+        parts: list[dict[str, Any]] = [{}, {}]
+        for name, bounds in self._bounds.items():
+            for part, bound in zip(parts, bounds, strict=True):
+                stored = _milliseconds(bound) if name in self._instants else bound
+                if stored is not None:
+                    part[name] = stored
+        bounded = {"minValues": parts[0], "maxValues": parts[1]}
+        return json.dumps({"numRecords": self.rows, **bounded, "nullCount": self._nulls})
+
+
+def statistics_of(rows: int, bounds: Mapping[str, tuple[int, int]]) -> str:
+    """Return the statistics of ``rows`` rows as ``statistics`` does. ``bounds`` has instants (µs UTC) by column."""
+    least = {name: text for name, (low, _) in bounds.items() if (text := _milliseconds(low)) is not None}
+    greatest = {name: text for name, (_, high) in bounds.items() if (text := _milliseconds(high)) is not None}
+    stored = {"minValues": least, "maxValues": greatest, "nullCount": dict.fromkeys(bounds, 0)}
+    return json.dumps({"numRecords": rows, **stored})
 
 
 def _milliseconds(instant: int) -> str | None:

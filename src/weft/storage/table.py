@@ -21,8 +21,9 @@ from urllib.parse import unquote
 from weft.errors import LeaseLost, StorageError
 from weft.failpoint import failpoint
 from weft.storage import delta_log
-from weft.storage.data_files import NewFile, adopt_data_files, file_batches, write_data_file
-from weft.storage.delta_log import MOST_CACHED, RESTORE_HINT, DataFile, DeltaSnapshot, LogEntry, commit_file
+from weft.storage.attached import COLUMN
+from weft.storage.data_files import FileForm, NewFile, file_batches
+from weft.storage.delta_log import MOST_CACHED, RESTORE_HINT, DataFile, DeltaSnapshot, LogEntry, commit_file, located
 from weft.store import Store
 
 if TYPE_CHECKING:
@@ -176,7 +177,13 @@ class Table:
         """Return the Arrow schema of the table."""
         return self._read(_schema)
 
-    def ensure(self, schema: pa.Schema, properties: Mapping[str, str], description: str | None = None) -> None:
+    def ensure(
+        self,
+        schema: pa.Schema,
+        properties: Mapping[str, str],
+        description: str | None = None,
+        partition_by: Sequence[str] = (),
+    ) -> None:
         """Create an empty table, or add missing columns and properties to an existing table. The change is durable.
 
         The caller must hold the lease: this change has no fence.
@@ -192,6 +199,7 @@ class Table:
                     schema,
                     storage_options=self.place.options,
                     description=description,
+                    partition_by=list(partition_by),
                     configuration=wanted,
                     raise_if_key_not_exists=False,  # some properties are Weft's own
                 )
@@ -211,23 +219,27 @@ class Table:
             self._force_since(before)
             self._put_back(handle)
 
-    def write(self, rows: pa.Table | Store) -> list[NewFile]:
-        """Write data files that no commit names yet. ``rows`` are an Arrow table, or the Parquet files in a folder.
+    def form(self) -> FileForm:
+        """Return what a new data file of the table needs."""
+        from weft.storage.statistics import columns_with_statistics
 
-        The rows of an Arrow table keep their order, and a missing column is NULL. The files of a folder are moved.
-        """
         schema, properties = self._read(lambda handle: (_schema(handle), handle.metadata().configuration))
-        with self._changing("rows were being stored"):
-            if isinstance(rows, Store):
-                return adopt_data_files(self.place, rows, schema, properties)
-            return [write_data_file(self.place, rows, schema, properties)]
+        return FileForm(self.place, schema, tuple(columns_with_statistics(properties, schema)))
 
-    def append(self, rows: pa.Table | Store, fence: Fence, replaced_at: int | None = None) -> Commit:
-        """Add rows, which are as in ``write``, in one commit.
+    def write(self, rows: pa.Table) -> NewFile:
+        """Write a data file that no commit names yet. The rows keep their order, and a missing column is NULL."""
+        form = self.form()
+        with self._changing("rows were being stored"):
+            return form.write([rows])
+
+    def append(self, rows: pa.Table | Sequence[NewFile], fence: Fence, replaced_at: int | None = None) -> Commit:
+        """Add rows, or data files that no commit names yet, in one commit.
 
         If ``replaced_at`` (the wall-clock time, µs UTC) is given, the rows replace all rows of the table.
         """
-        new = self.write(rows)
+        import pyarrow
+
+        new = [self.write(rows)] if isinstance(rows, pyarrow.Table) else rows
         failpoint("commit.written")
         gone = () if replaced_at is None else self.snapshot().files
         return self.commit(fence, new, gone, at=replaced_at or 0)
@@ -252,14 +264,21 @@ class Table:
         from deltalake.transaction import AddAction, RemoveAction
 
         actions = [
-            *(RemoveAction(each.name, news, at // 1_000, each.size, {}) for each in remove),
-            *(AddAction(each.location.name, each.size, {}, each.modified_ms, news, each.statistics) for each in add),
+            *(RemoveAction(each.name, news, at // 1_000, each.size, _description(each)) for each in remove),
+            *(
+                AddAction(each.location.name, each.size, each.description, each.modified_ms, news, each.statistics)
+                for each in add
+            ),
         ]
         numbers = {fence.app_id: fence.number, **(also or {})}
         return self._commit(
             fence,
             lambda handle: handle.create_write_transaction(
-                actions, mode="append", schema=handle.schema(), commit_properties=_numbered(numbers)
+                actions,
+                mode="append",
+                schema=handle.schema(),
+                partition_by=handle.metadata().partition_columns,
+                commit_properties=_numbered(numbers),
             ),
             lambda entry: (
                 {each.name for each in entry.added} == {each.location.name for each in add}
@@ -332,7 +351,7 @@ class Table:
         for name in ("json", "checkpoint.parquet"):
             (commit.parent / f"{entry.version:020d}.{name}").follow()
         (commit.parent / "_last_checkpoint").follow()
-        files = [file.location for file in entry.added]
+        files = [file.location for file in entry.added if file.attached is None]
         for file in files:
             file.follow()
         for place in (*files, commit, *sorted(folders)):
@@ -464,6 +483,10 @@ def _numbered(numbers: Mapping[str, int]) -> Any:
     return CommitProperties(app_transactions=[Transaction(*each) for each in numbers.items()])
 
 
+def _description(file: DataFile) -> dict[str, str | None]:
+    return {} if file.attached is None else {COLUMN: file.attached.described(file.location)}
+
+
 def _schema(handle: Any) -> pa.Schema:
     import pyarrow
 
@@ -482,5 +505,6 @@ def _data_file(table: Store, action: Mapping[str, Any]) -> DataFile:
         bound, _, column = name.partition(".")
         if value is not None and column and bound in bounds:
             bounds[bound][column] = value
-    rows = action.get("num_records")
-    return DataFile(table / unquote(action["path"]), action["size_bytes"], rows, bounds["min"], bounds["max"])
+    location, attached = located(table, unquote(action["path"]), action.get(f"partition.{COLUMN}"))
+    size, rows = action["size_bytes"], action.get("num_records")
+    return DataFile(location, size, rows, bounds["min"], bounds["max"], attached)

@@ -134,7 +134,7 @@ def _file_findings(path: str, snapshot: DeltaSnapshot) -> list[Finding]:
         checked = set()
     here = {file.location.path for file in snapshot.files}
     for file in snapshot.files:
-        if file.location.path in checked:
+        if file.location.path in checked or file.attached is not None:  # other programs own attached files
             continue
         try:
             check_data_file(file)

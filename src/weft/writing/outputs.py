@@ -9,9 +9,8 @@ Outputs are the answers of each stratum, the answers of synopses, and the states
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -19,9 +18,9 @@ import pyarrow as pa
 
 from weft.catalog import Writer, layout
 from weft.failpoint import failpoint
+from weft.storage.data_files import FileForm, NewFile
 from weft.storage.ledger import require_ledger
 from weft.storage.table import Commit, Fence, Table
-from weft.store import Store
 
 _AT_ONCE: Final = 4
 
@@ -31,13 +30,13 @@ class TickOutput:
     """Rows that a tick adds to the Delta table at ``path`` (relative to the home's data).
 
     ``name`` is unique among the outputs of a tick, and stays the same if the tick runs again. ``rows`` is an Arrow
-    table with its columns in any order, or a folder below ``writing_folder`` with Parquet files. If ``replaced_at``
-    (the wall clock time, µs UTC) is given, the rows replace all rows of the table.
+    table with its columns in any order, or a function that writes data files of the table. If
+    ``replaced_at`` (the wall clock time, µs UTC) is given, the rows replace all rows of the table.
     """
 
     name: str
     path: str
-    rows: pa.Table | Store
+    rows: pa.Table | Callable[[FileForm], Sequence[NewFile]]
     replaced_at: int | None = None
 
 
@@ -102,7 +101,8 @@ class Outputs:
 
     def _commit(self, output: TickOutput) -> Commit:
         table, fence = Table(self.writer.data / output.path), Fence(output_app_id(output.name), self.tick_id)
-        return table.append(output.rows, fence, output.replaced_at)
+        rows = output.rows if isinstance(output.rows, pa.Table) else output.rows(table.form())
+        return table.append(rows, fence, output.replaced_at)
 
     def give_up(self, name: str, path: str) -> None:
         """If the tick runs again, ensure that an earlier process can no longer commit this output."""
@@ -119,38 +119,6 @@ class Outputs:
             self.stored[path] = path, now.version, now.rows or 0
             records.append((name, commit.rows, self.stored[path]))
         self.writer.ticks.outputs_written(self.tick_id, records)
-
-
-@contextmanager
-def writing_folder(writer: Writer) -> Iterator[Callable[[], Store]]:
-    """Provide a function that makes and returns the folder below which Spark writes files before their commit.
-
-    The folder is removed at the end of the block. It belongs to the lease, because a writer that lost the lease may
-    still write files and clear its folder.
-    """
-    parent = writer.data / layout.WRITING
-    made: list[Store] = []
-
-    def make() -> Store:
-        if not made:
-            _clear_earlier(parent, writer.lease.token)
-            parent.make()
-            made.append(parent / str(writer.lease.token))
-        return made[0]
-
-    try:
-        yield make
-    finally:
-        for folder in made:
-            folder.clear()
-
-
-def _clear_earlier(parent: Store, token: int) -> None:
-    """The folder of a later writer stays, because the current writer may have lost the lease."""
-    for name in parent.names():
-        if name.isdigit() and int(name) <= token:
-            with suppress(OSError):  # the earlier writer may still write there
-                (parent / name).clear()
 
 
 def output_app_id(name: str) -> str:

@@ -13,6 +13,7 @@ settles the reservation.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -20,10 +21,12 @@ import pyarrow.compute as pc
 
 from weft.catalog import Writer
 from weft.catalog.records import Reservation, TableRecord
+from weft.storage.attached import COLUMN
 from weft.storage.columns import instants, stored_schema
+from weft.storage.data_files import NewFile
+from weft.storage.delta_log import bounds_of
 from weft.storage.statistics import COLUMNS_PROPERTY, named_columns
 from weft.storage.table import Commit, Fence, Table
-from weft.store import Store
 from weft.writing.removals import finish_undoing
 from weft.writing.staging import staged
 
@@ -52,13 +55,25 @@ def ensure(writer: Writer, table: TableRecord) -> None:
     Table(writer.data / table.path).ensure(schema, {"delta.appendOnly": "true", COLUMNS_PROPERTY: with_statistics})
 
 
-def commit(writer: Writer, table: TableRecord, rows: pa.Table | Store, reservation: Reservation) -> Commit:
-    """Commit the rows, which are as in ``Table.write``, with the number of the reservation.
+def ensure_attached(writer: Writer, table: TableRecord) -> None:
+    """Create the own log of an attached table, or add the columns that it lacks. Raise LeaseLost or StorageError."""
+    schema = stored_schema(table.stored)
+    with_statistics = named_columns(instants([table.stored.start], schema))
+    writer.check()
+    Table(writer.data / table.path).ensure(
+        schema.append(pa.field(COLUMN, pa.string())),
+        {"delta.appendOnly": "true", COLUMNS_PROPERTY: with_statistics},
+        partition_by=[COLUMN],
+    )
+
+
+def commit(writer: Writer, table: TableRecord, rows: pa.Table | Sequence[NewFile], reservation: Reservation) -> Commit:
+    """Commit the rows, which are as in ``Table.append``, with the number of the reservation.
 
     Raise LeaseLost or StorageError.
     """
     writer.check()
-    return Table(writer.data / table.path).append(rows, _fence(reservation))
+    return Table(writer.data / table.path).append(rows, reserved_fence(reservation))
 
 
 def record(writer: Writer, reservation: Reservation, committed: Commit, first: int, last: int) -> None:
@@ -87,7 +102,7 @@ def settle(writer: Writer) -> tuple[Settled, ...]:
 
 def _settle_one(writer: Writer, reservation: Reservation) -> Settled:
     number = reservation.reservation_id
-    table, fence = writer.tables.by_id(reservation.table_id), _fence(reservation)
+    table, fence = writer.tables.by_id(reservation.table_id), reserved_fence(reservation)
     stored = Table(writer.data / table.path)
     committed = stored.find(fence.app_id, number)
     if committed is None:
@@ -100,11 +115,15 @@ def _settle_one(writer: Writer, reservation: Reservation) -> Settled:
     if committed is None:
         writer.reservations.abandon(number)
         return Settled(reservation, 0)
+    if table.attached:
+        writer.reservations.commit(number, committed.version, committed.rows, *bounds_of(committed.files))
+        return Settled(reservation, committed.rows)
     schema = stored_schema(table.stored, [table.stored.start])
     rows = pa.Table.from_batches(stored.scan(schema, files=committed.files), schema)
     record(writer, reservation, committed, *first_and_last(table, rows))
     return Settled(reservation, rows.num_rows)
 
 
-def _fence(reservation: Reservation) -> Fence:
+def reserved_fence(reservation: Reservation) -> Fence:
+    """Return the fence of the commit of a reservation."""
     return Fence(table_app_id(reservation.table_id), reservation.reservation_id)

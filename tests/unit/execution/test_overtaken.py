@@ -15,15 +15,9 @@ import pyarrow as pa
 import pytest
 
 from weft.api import Weft
-from weft.catalog import layout
-from weft.catalog.records import Choice
 from weft.errors import LeaseLost, StorageError
-from weft.schedule.clock import now_us
 from weft.storage.table import Table
 from weft.storage.verify import verify
-from weft.store import Store
-from weft.writing import outputs
-from weft.writing.outputs import Outputs, TickOutput
 from weft.writing.staging import stage, staged, unstage_all
 
 PROGRAM = """
@@ -124,25 +118,3 @@ def test_a_stale_writer_leaves_what_a_later_one_has_staged_and_written(weft: Wef
     unstage_all(later)
     assert staged(later.data, 7) is None
     later.release()
-
-
-def test_a_stale_writer_leaves_the_files_that_spark_writes_for_a_later_one(
-    weft: Weft, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stale = weft.catalog.writer("tick", "one", 0, 1)
-    writing = Path(weft.home, layout.WRITING)
-    (writing / str(stale.lease.token - 1)).mkdir(parents=True)
-
-    def asleep(_: Store) -> None:
-        later = weft.catalog.writer("tick", "another", 2, 10**18)
-        (writing / str(later.lease.token)).mkdir()
-
-    monkeypatch.setattr(outputs, "require_ledger", asleep)
-    tick = stale.ticks.plan(now_us(), Choice(), 0)
-
-    def written(folder: Store) -> None:
-        raise OSError("Spark failed")
-
-    with pytest.raises(OSError, match="Spark failed"):
-        Outputs(stale, tick.tick_id, again=False).write(TickOutput("ledger", layout.LEDGER, written))
-    assert [each.name for each in writing.iterdir()] == [str(stale.lease.token + 1)]

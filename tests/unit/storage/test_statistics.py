@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from weft.instants import FIRST_INSTANT, LAST_INSTANT
 from weft.storage.columns import INSTANT, instants
-from weft.storage.statistics import COLUMNS_PROPERTY, columns_with_statistics, named_columns, statistics
+from weft.storage.statistics import COLUMNS_PROPERTY, Statistics, columns_with_statistics, named_columns
 from weft.storage.table import Fence, Table
 from weft.store import store_of
 
@@ -74,7 +74,10 @@ def test_which_columns_have_statistics() -> None:
 
 def test_what_is_written_is_what_delta_writes() -> None:
     rows = pa.table({"ts": pa.array([-1, None, 1_999], INSTANT), "n": [3, None, -7]})
-    assert json.loads(statistics(rows, ["ts", "n"])) == {
+    statistics = Statistics(["ts", "n"])
+    for piece in (rows.slice(0, 1), rows.slice(1, 0), rows.slice(1)):
+        statistics.add(piece)
+    assert json.loads(statistics.text()) == {
         "numRecords": 3,
         "minValues": {"ts": "1969-12-31T23:59:59.999Z", "n": -7},
         "maxValues": {"ts": "1970-01-01T00:00:00.001Z", "n": 3},

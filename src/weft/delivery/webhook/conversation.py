@@ -81,7 +81,7 @@ def _require(to: Destination, response: http.client.HTTPResponse, reply: str, at
             message, where=to.server, hint="Check whether the receiver still wants messages; `weft resume` tries again."
         )
     if 300 <= status < 400:
-        place = _line(response.headers.get("Store", "elsewhere"))
+        place = _line(response.headers.get("Location", "elsewhere"))
         raise DeliveryError(f"{message}: a redirect to {place}, and Weft follows no redirects", where=to.server)
     retry_after = response.headers.get("Retry-After")
     if status in (429, 503) and retry_after is not None:

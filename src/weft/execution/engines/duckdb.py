@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -12,6 +12,7 @@ import pyarrow as pa
 from weft.algebra.schema import TableSchema
 from weft.period_sql.notation import DUCKDB, Dialect
 from weft.storage.columns import conformed, stored_schema
+from weft.storage.data_files import FileForm, read_data_files
 from weft.storage.delta_log import DataFile
 from weft.storage.temporal_sql import TemporalSql, temporal_sql
 
@@ -41,7 +42,10 @@ class DuckdbEngine:
 
     def stored(self, name: str, files: Sequence[DataFile], table: TableSchema) -> None:
         """Create the view ``name`` over the files of a stored table. Raise StorageError for a damaged file."""
-        self.sql.log(name, files, table)
+        if any(file.attached for file in files):
+            self.sql.given(name, read_data_files(files, stored_schema(table)))
+        else:
+            self.sql.log(name, files, table)
 
     def given(self, name: str, rows: pa.Table) -> None:
         """Create the view ``name`` over rows in memory."""
@@ -74,7 +78,7 @@ class DuckdbEngine:
         """Return the value of a query with one row and one column."""
         return self.sql.one(sql)
 
-    def result(self, sql: str, table: TableSchema) -> pa.Table:
+    def result(self, sql: str, table: TableSchema, form: Callable[[], FileForm]) -> pa.Table:
         """Return the rows of a query in the form in which ``table`` stores them."""
         return conformed(self.rows(sql), stored_schema(table))
 

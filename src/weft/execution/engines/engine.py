@@ -6,51 +6,23 @@ DuckDB runs in this process and suits small inputs. Spark suits inputs that exce
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from weft.algebra.schema import TableSchema
 from weft.period_sql.notation import Dialect
+from weft.storage.data_files import FileForm, NewFile
 from weft.storage.delta_log import DataFile
-from weft.store import Store
 
-
-@dataclass(frozen=True)
-class WrittenFiles:
-    """Rows that Spark has written as Parquet files into ``folder``, ready for a commit. ``rows`` is their number."""
-
-    folder: Store
-    rows: int
-
-
-Rows: TypeAlias = "pa.Table | WrittenFiles"
-"""The rows of a result: in this process, or in files that Spark has written."""
+Rows: TypeAlias = "pa.Table | Sequence[NewFile]"
+"""The rows of a result: in this process, or in files that executors have written into a table's folder."""
 
 
 def number_of(rows: Rows) -> int:
     """Return the number of rows in a result."""
-    return rows.rows if isinstance(rows, WrittenFiles) else int(rows.num_rows)
-
-
-def arrow_rows(rows: Rows) -> pa.Table:
-    """Return the rows of a result in this process. The caller must bound their number."""
-    if not isinstance(rows, WrittenFiles):
-        return rows
-    return pq.read_table([file.path for file in parquet_files(rows.folder)], filesystem=rows.folder.filesystem)
-
-
-def parquet_files(folder: Store) -> list[Store]:
-    """Return the Parquet files in a folder into which Spark has written."""
-    return [folder / name for name in folder.names() if name.endswith(".parquet")]
-
-
-def for_table(rows: Rows) -> pa.Table | Store:
-    """Return the rows in the form that ``Table.append`` takes."""
-    return rows.folder if isinstance(rows, WrittenFiles) else rows
+    return int(rows.num_rows) if isinstance(rows, pa.Table) else sum(file.rows for file in rows)
 
 
 class Engine(Protocol):
@@ -81,5 +53,8 @@ class Engine(Protocol):
     def one(self, sql: str) -> Any:
         """Return the value of a query with one row and one column."""
 
-    def result(self, sql: str, table: TableSchema) -> Rows:
-        """Return the rows of a query in the form in which ``table`` stores them."""
+    def result(self, sql: str, table: TableSchema, form: Callable[[], FileForm]) -> Rows:
+        """Return the rows of a query in the form in which ``table`` stores them.
+
+        ``form`` creates the table, if necessary, and returns what files need that executors write into it.
+        """

@@ -6,25 +6,22 @@ Spark's ordinary cache, each plan would contain the plans of all earlier tables,
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from weft.algebra.schema import TableSchema
 from weft.execution.driver_reader import local_frame
-from weft.execution.engines.engine import WrittenFiles, parquet_files
+from weft.execution.executor_files import write_files
 from weft.execution.reader import cut_off, spark_schema, stored_frame
 from weft.execution.spark_runner import repeated
 from weft.period_sql.notation import SPARK, Dialect
 from weft.runtime.settings import plan_for
 from weft.sql.render import quoted
+from weft.storage.data_files import FileForm, NewFile
 from weft.storage.delta_log import DataFile
-from weft.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,18 +31,14 @@ Result = TypeVar("Result")
 
 @dataclass
 class SparkEngine:
-    """An engine that runs on Spark. It writes results as files below ``folder``.
+    """An engine that runs on Spark. Executors write its results.
 
     If ``probing`` is false, ``table`` does not check whether a table has rows, because the check needs a job.
     """
 
     session: SparkSession
-    folder: Store
     probing: bool
     dialect: Dialect = SPARK
-
-    def __post_init__(self) -> None:
-        self._numbers = count(1)
 
     def stored(self, name: str, files: Sequence[DataFile], table: TableSchema) -> None:
         """Create the view ``name`` over the files of a stored table. Raise StorageError for a damaged file."""
@@ -77,22 +70,14 @@ class SparkEngine:
         """Return the value of a query with one row and one column."""
         return self.session.sql(sql).collect()[0][0]
 
-    def result(self, sql: str, table: TableSchema) -> WrittenFiles:
-        """Write the rows of a query as files, in the form in which ``table`` stores them."""
-        folder = self.folder / f"result-{next(self._numbers)}"
+    def result(self, sql: str, table: TableSchema, form: Callable[[], FileForm]) -> list[NewFile]:
+        """Let the executors write the rows of a query as files, in the form in which ``table`` stores them."""
         rows = self.session.sql(sql).select(*map(quoted, spark_schema(table).names))
-        rows.write.option("maxRecordsPerFile", _ROWS_OF_A_FILE).parquet(folder.spark, compression="zstd")
-        counts = [pq.read_metadata(file.path, filesystem=file.filesystem).num_rows for file in parquet_files(folder)]
-        return WrittenFiles(folder, sum(counts))
-
-
-_ROWS_OF_A_FILE = 1_000_000
-"""The driver reads the statistics of one file at a time."""
+        return write_files(rows, form())
 
 
 def on_spark(
     session: Callable[[], SparkSession],
-    folder: Callable[[], Store],
     compute: Callable[[SparkEngine], Result],
     *,
     rows: float,
@@ -102,7 +87,7 @@ def on_spark(
 ) -> Result:
     """Return the result of ``compute`` on a Spark engine.
 
-    ``folder`` is as in ``writing_folder``. ``rows`` is the number of input rows. With ``strict``, an overflow
+    ``rows`` is the number of input rows. With ``strict``, an overflow
     raises an error. ``compute`` may be called twice, because another process may end the JVM. The errors are those of
     ``spark_runner.repeated``.
     """
@@ -110,6 +95,6 @@ def on_spark(
     def computed(spark: SparkSession) -> Result:
         own = spark.newSession()  # the names of tables may be in use in the home's session
         plan_for(own, rows, strict=strict)
-        return compute(SparkEngine(own, folder() / uuid.uuid4().hex, probing))
+        return compute(SparkEngine(own, probing))
 
     return repeated(session, computed, seconds)

@@ -10,9 +10,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from weft.algebra.schema import TIMESTAMP, Column, DataType, TableSchema
+from weft.algebra.schema import DataType
 from weft.catalog.records import QueryRecord
-from weft.execution.engines.engine import arrow_rows, number_of
 from weft.execution.spark_runner import too_many
 from weft.execution.synopsis.evaluating import Step
 from weft.planning.synopsis_events import ANSWER, VALUES, FormulaEvents
@@ -36,15 +35,13 @@ def ledger_rows(
     if answers is None:
         return LEDGER_COLUMNS.empty_table()
     query_text = _values(part, answers, after, counted=step.synopsis.semantics != "set")
-    columns = [("first_at", TIMESTAMP), *((f"o{number}", type_) for number, (_, type_) in enumerate(part.outputs, 1))]
-    schema = TableSchema(0, "answers", tuple(Column(number, *each) for number, each in enumerate(columns, 1)))
-    rows = step.engine.result(f"{query_text} LIMIT {most + 1}", schema)
-    if number_of(rows) > most:
+    rows = step.engine.rows(f"{query_text} LIMIT {most + 1}")
+    if rows.num_rows > most:
         raise too_many(int(step.engine.one(f"SELECT COUNT(*) FROM ({query_text}) AS every_answer")), most)
-    if not number_of(rows):
+    if not rows.num_rows:
         return LEDGER_COLUMNS.empty_table()
     with temporal_sql() as sql:
-        sql.given("answers", arrow_rows(rows))
+        sql.given("answers", rows)
         stored = sql.rows(_as_stored([type_ for _, type_ in part.outputs], query.query_id))
     return stored.select(LEDGER_COLUMNS.names).cast(LEDGER_COLUMNS)
 

@@ -9,8 +9,19 @@ from weft.algebra.schema import BOOLEAN, TIMESTAMP, Column, TableSchema
 from weft.derivation.synopsis.construct import Stored
 from weft.execution.driver_reader import rows_of
 from weft.execution.engines.engine import Engine, Rows, number_of
+from weft.execution.synopsis.batch import stored_schema
 from weft.sql.render import quoted, spelled
-from weft.storage.stored_relations import GONE, SINCE, as_of, entries, may_rewrite, shortened, should_rewrite
+from weft.storage.data_files import FileForm
+from weft.storage.stored_relations import (
+    GONE,
+    SINCE,
+    as_of,
+    entries,
+    may_rewrite,
+    shortened,
+    should_rewrite,
+    table_schema,
+)
 from weft.storage.table import Table
 
 
@@ -62,17 +73,21 @@ class EngineRelation:
         parts = [entries(rows, self.columns, t, gone=rows is gone) for rows in (come, gone)]
         if not self.engine.table(change, " UNION ALL ".join(parts)):
             return None
-        rows = self.engine.result(f"SELECT * FROM {change}", self.table)
+        rows = self.engine.result(f"SELECT * FROM {change}", self.table, self._form)
         if not number_of(rows):
             return None
         files = self.log.files()
         total, size = int(rows_of(files)) + number_of(rows), self.engine.one(f"SELECT COUNT(*) FROM {wanted}")
         if may_rewrite(len(files), total, size):
             every = f"{shortened(log, self.columns, min([*needed, t]))} UNION ALL SELECT * FROM {change}"
-            compacted = self.engine.result(every, self.table)
+            compacted = self.engine.result(every, self.table, self._form)
             if should_rewrite(len(files), total, number_of(compacted)):
                 return compacted, True
         return rows, False
+
+    def _form(self) -> FileForm:
+        self.log.ensure(table_schema(stored_schema(self.stored)), {})
+        return self.log.form()
 
     def _nothing(self) -> str:
         heads = ", ".join(f"CAST(NULL AS {spelled(type)}) AS {quoted(name)}" for name, type in self.stored.columns)

@@ -23,7 +23,6 @@ from weft.errors import WeftError
 from weft.execution import arrow_answers
 from weft.execution.driver_reader import BOUNDS
 from weft.execution.engines.duckdb import duckdb_engine
-from weft.execution.engines.engine import for_table
 from weft.execution.engines.spark import on_spark
 from weft.execution.isolate import isolated
 from weft.execution.look_ups import ANSWER, LookUps
@@ -35,14 +34,14 @@ from weft.execution.synopsis.batch import stored_schema
 from weft.execution.synopsis.relations import EngineRelation
 from weft.execution.synopsis.taking_in import SynopsisMember, TakenIn, Together
 from weft.planning.synopsis_plan import SynopsisPlan
-from weft.storage.data_files import file_batches
+from weft.storage.data_files import FileForm, NewFile, file_batches
 from weft.storage.delta_log import DataFile
 from weft.storage.ledger import Added, added_by_query, ledger_schema
 from weft.storage.stored_relations import RelationChange, RelationLog, cache_written, read_relation_log, table_schema
 from weft.storage.table import Table
 from weft.storage.time_limit import time_limit
 from weft.store import Store
-from weft.writing.outputs import Outputs, TickOutput, writing_folder
+from weft.writing.outputs import Outputs, TickOutput
 
 STATES: Final = pa.schema([("states", pa.string()), ("tp", pa.int64()), ("at", pa.int64())])
 """The schema of the last processed states.
@@ -119,12 +118,8 @@ class TickSynopses:
 
         Raise LeaseLost or StorageError if a write fails. A query that fails is set aside before the first write.
         """
-        with writing_folder(self.writer) as folder:
-            return self._extended(members, folder)
-
-    def _extended(self, members: Sequence[SynopsisMember], folder: Callable[[], Store]) -> Mapping[int, Added]:
         with phase(TAKING_IN):
-            results = _joined(self._evaluated(members, folder))
+            results = _joined(self._evaluated(members))
         if not results.states:
             return {}
         version = self.outputs.find(ANSWERS, layout.LEDGER)
@@ -137,8 +132,7 @@ class TickSynopses:
             return added_by_query(self.writer.data, version)
         return {} if rows is None else arrow_answers.added(rows)
 
-    def _evaluated(self, members: Sequence[SynopsisMember], folder: Callable[[], Store]) -> Iterator[_Results]:
-        in_time = partial(self._in_time, folder)
+    def _evaluated(self, members: Sequence[SynopsisMember]) -> Iterator[_Results]:
         together: dict[tuple[str, int | None, str, bool], list[SynopsisMember]] = {}
         for each in self._arrived(members):
             key = (each.plan.states, each.member.tau, each.plan.semantics, each.plan.history)
@@ -147,9 +141,9 @@ class TickSynopses:
         done = self.outputs.find(ANSWERS, layout.LEDGER) is not None
         for some in together.values():
             if done:
-                yield in_time(some)
+                yield self._in_time(some)
             else:
-                yield from isolated(_by_query(some), in_time, self.set_aside)
+                yield from isolated(_by_query(some), self._in_time, self.set_aside)
 
     def _arrived(self, members: Sequence[SynopsisMember]) -> list[SynopsisMember]:
 
@@ -158,7 +152,7 @@ class TickSynopses:
 
         return [each for part in isolated(_by_query(members), arrived, self.set_aside) for each in part]
 
-    def _in_time(self, folder: Callable[[], Store], some: Sequence[SynopsisMember]) -> _Results:
+    def _in_time(self, some: Sequence[SynopsisMember]) -> _Results:
         """Evaluate queries that process the same states, on the engine that suits the number of rows."""
         allowed = limits(self.writer.data)
         together = taken_together(self.writer.data, some, self.tables, allowed.rows)
@@ -167,7 +161,7 @@ class TickSynopses:
                 return self._results(together, together.in_this_process())
         compute = partial(together.on_spark, t=self.tick.t, needed=self._needed, done=partial(self._is_done, together))
         session, rows = self.runner.session, sum(count for _, count in together.news.sizes())
-        taken = on_spark(session, folder, compute, rows=rows, probing=False, strict=True, seconds=allowed.seconds)
+        taken = on_spark(session, compute, rows=rows, probing=False, strict=True, seconds=allowed.seconds)
         return self._results(together, taken)
 
     def _is_done(self, together: Together, stored: Stored) -> bool:
@@ -188,7 +182,8 @@ class TickSynopses:
                 results.relations += self._changed(together.plan.relation(stored), rows)
         for stored, (files, replaces) in taken.changes.items():
             name, path = _output(together.plan.relation(stored))
-            output = TickOutput(name, path, for_table(files), self.at if replaces else None)
+            given = files if isinstance(files, pa.Table) else partial(_written, files)
+            output = TickOutput(name, path, given, self.at if replaces else None)
             results.relations.append(_Written(output, table_schema(stored_schema(stored))))
         return results
 
@@ -261,6 +256,10 @@ class TickSynopses:
         look_ups = LookUps(layout.arrangements_folder(self.writer.path))
         known = known_answers(files, ids, keys, BOUNDS, look_ups).rows
         return arrow_answers.without_known(rows, _read_through(files, ids, keys) if known is None else known)
+
+
+def _written(files: Sequence[NewFile], _: FileForm) -> Sequence[NewFile]:
+    return files
 
 
 def _by_query(some: Sequence[SynopsisMember]) -> dict[int, SynopsisMember]:

@@ -25,6 +25,7 @@ from weft.period_sql.sweep import Sweep
 from weft.planning.view_plan import ViewPlan
 from weft.sql import render
 from weft.sql.render_temporal import Evaluation
+from weft.storage.data_files import FileForm
 from weft.storage.delta_log import DataFile
 from weft.storage.periods import TS
 
@@ -71,18 +72,20 @@ def view_change(
     look_ups: LookUps | None,
     *,
     dated: bool,
+    form: Callable[[], FileForm],
 ) -> ViewChange | None:
     """Return the rows that a refresh appends to the view's log, or None if the view does not change.
 
-    With ``dated``, add the first instant of a change. If ``look_ups`` is None, each log is read from its files. The
-    caller must hold the lease. Raise StorageError for unreadable data, and ExecutionError for a failed computation.
+    ``form`` is as in ``Engine.result``. With ``dated``, add the first instant of a change. If ``look_ups`` is None,
+    each log is read from its files. The caller must hold the lease. Raise StorageError for unreadable data, and
+    ExecutionError for a failed computation.
     """
     width = len(view_plan.columns)
     work = _Refresh(engine, view_plan, reading, Logs(engine, reading.files, look_ups, reading.open_at_t))
     old_and_new = work.whole(view) if reading.tau is None else work.refreshed(view, reading.tau)
     if old_and_new is None or not engine.table("changed", change_of(*old_and_new, width)):
         return None
-    rows = engine.result(_as_log("changed", view, reading.t), view.stored)
+    rows = engine.result(_as_log("changed", view, reading.t), view.stored, form)
     if not number_of(rows):
         return None
     gone = engine.one(f"SELECT COUNT(*) FROM changed WHERE {VALID_FROM} = {VALID_TO}")

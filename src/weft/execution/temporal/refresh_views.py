@@ -21,7 +21,7 @@ from weft.catalog.records import TableRecord
 from weft.catalog.views import ViewRecord
 from weft.errors import ClockError, Refused, StorageError, WeftError
 from weft.execution.current_rows_cache import cached_open_rows
-from weft.execution.engines.engine import for_table, number_of
+from weft.execution.engines.engine import number_of
 from weft.execution.home import OpenHome
 from weft.execution.look_ups import LookUps
 from weft.execution.reader import stored_files
@@ -32,8 +32,9 @@ from weft.faults import is_of_the_home, isolated_error
 from weft.instants import format_instant
 from weft.planning.view_plan import ViewPlan, restored_view
 from weft.printable import Brief, counted
+from weft.storage.data_files import FileForm
 from weft.storage.delta_log import DeltaSnapshot
-from weft.writing.outputs import writing_folder
+from weft.storage.table import Table
 from weft.writing.reserved import commit, ensure, record
 
 
@@ -217,13 +218,18 @@ def refresh_view(home: OpenHome, writer: Writer, view: ViewRecord, t: int) -> Re
     reading = RefreshInput(tables, files, since, view.tau, t, partial(cached_open_rows, writer.path))
     plan = view_plan_of(view, tables.values())
     choice = refresh_choice(view, {key: table.name for key, table in tables.items()}, files)
-    with writing_folder(writer) as folder:
-        change, choice = Computation(plan, own, reading, look_ups, queried, folder).run(choice, home.session)
-        if change is None:
-            writer.views.unchanged(view.table_id, t)
-            return Refreshed(view.name, t, by=choice.by)
-        _record(writer, view, own, change, t, home.clock())
+    form = partial(_form, writer, own)
+    change, choice = Computation(plan, own, reading, look_ups, queried, form).run(choice, home.session)
+    if change is None:
+        writer.views.unchanged(view.table_id, t)
+        return Refreshed(view.name, t, by=choice.by)
+    _record(writer, view, own, change, t, home.clock())
     return Refreshed(view.name, t, number_of(change.rows) - change.gone, change.gone, choice.by)
+
+
+def _form(writer: Writer, own: TableRecord) -> FileForm:
+    ensure(writer, own)
+    return Table(writer.data / own.path).form()
 
 
 def _record(writer: Writer, view: ViewRecord, own: TableRecord, change: ViewChange, t: int, at: int) -> None:
@@ -235,7 +241,7 @@ def _record(writer: Writer, view: ViewRecord, own: TableRecord, change: ViewChan
         writer.revisions.intend(own.table_id, load_id, change.begins)
     reservation = writer.views.reserve(own.table_id, load_id, t)
     failpoint("view.reserved")
-    committed = commit(writer, own, for_table(change.rows), reservation)
+    committed = commit(writer, own, change.rows, reservation)
     failpoint("view.written")
     record(writer, reservation, committed, t, t)
     failpoint("view.committed")

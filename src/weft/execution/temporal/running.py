@@ -18,9 +18,9 @@ from weft.execution.engines.spark import on_spark
 from weft.execution.look_ups import LookUps
 from weft.execution.temporal.computing import RefreshInput, ViewChange, view_change
 from weft.planning.view_plan import ViewPlan
+from weft.storage.data_files import FileForm
 from weft.storage.delta_log import DataFile
 from weft.storage.periods import TS
-from weft.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,7 +41,7 @@ def refresh_choice(view: ViewRecord, names: Mapping[int, str], files: Mapping[in
 class Computation:
     """The computation of one refresh.
 
-    ``dated`` is as in ``view_change``. Spark writes its result below ``folder``, which is as in ``writing_folder``.
+    ``dated`` and ``form`` are as in ``view_change``.
     """
 
     view_plan: ViewPlan
@@ -49,7 +49,7 @@ class Computation:
     reading: RefreshInput
     look_ups: LookUps
     dated: bool
-    folder: Callable[[], Store]
+    form: Callable[[], FileForm]
 
     def run(self, choice: Choice, session: Callable[[], SparkSession]) -> tuple[ViewChange | None, Choice]:
         """Return the change of the view, and the engine that computed the change.
@@ -67,7 +67,7 @@ class Computation:
         rows = sum(map(rows_of, self.reading.files.values()))
         # A later refresh has many terms. Most of them need no computation, because one of their inputs is empty.
         compute = partial(self._change, look_ups=None)
-        return on_spark(session, self.folder, compute, rows=rows, probing=not first), choice
+        return on_spark(session, compute, rows=rows, probing=not first), choice
 
     def _change(self, engine: Engine, look_ups: LookUps | None) -> ViewChange | None:
-        return view_change(engine, self.view_plan, self.own, self.reading, look_ups, dated=self.dated)
+        return view_change(engine, self.view_plan, self.own, self.reading, look_ups, dated=self.dated, form=self.form)

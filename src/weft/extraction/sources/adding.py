@@ -12,7 +12,7 @@ from typing import Any, Final, get_args
 
 from weft.algebra.schema import DataType
 from weft.catalog import Writer
-from weft.catalog.records import TableRecord
+from weft.catalog.records import ATTACHED, TableRecord
 from weft.catalog.sources import SourceKind, SourceRecord, Stamps
 from weft.configuration.postgres_uri import SCHEMES
 from weft.errors import NotFound, Refused, WeftError
@@ -145,8 +145,9 @@ def _form(place: str) -> dict[str, Any]:
 
 
 def _check(kind: SourceKind, keys: Sequence[str], every_us: int, stamps: Stamps | None) -> None:
-    if kind not in get_args(SourceKind):
-        raise Refused(f"{kind!r} is not a kind of source", hint=f"Use one of {', '.join(get_args(SourceKind))}.")
+    kinds = [each for each in get_args(SourceKind) if each != ATTACHED]  # `weft table attach` adds those
+    if kind not in kinds:
+        raise Refused(f"{kind!r} is not a kind of source", hint=f"Use one of {', '.join(kinds)}.")
     if not keys:
         raise Refused("a source needs a key: the columns that identify a row", hint="Name the key columns with --key.")
     if stamps is not None and stamps not in get_args(Stamps):
@@ -227,6 +228,11 @@ def remove_source(home: OpenHome, name: str) -> tuple[SourceRecord, str | None]:
     """
     with home.writing(f"remove the source {name}") as writer:
         source = writer.sources.named(name)
+        if source.kind == ATTACHED:
+            raise Refused(
+                f"{source.name} is an attached table, which has no rows without its source",
+                hint=f"Detach the table: `weft table drop {source.name}`.",
+            )
         problem = None
         if SLOT in source.options:
             all_others = [each for each in writer.sources.all() if each.table_id != source.table_id]

@@ -72,6 +72,11 @@ def load_history(
     settle_polls(home)
     source = home.catalog.sources.named(name)
     table = home.catalog.tables.by_id(source.table_id)
+    if table.attached:
+        raise Refused(
+            f"{table.name} is an attached table, and only the program that writes its Delta table adds rows",
+            hint="Load the file into another table.",
+        )
     sha256 = digest(path)
     if home.catalog.loads.loaded(table.table_id, sha256):
         return PastLoaded(source.name, 0, 0, already=True)

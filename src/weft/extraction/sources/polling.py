@@ -14,13 +14,14 @@ from typing import Any
 import pyarrow as pa
 
 from weft.catalog import Writer
-from weft.catalog.records import TableRecord
+from weft.catalog.records import ATTACHED, TableRecord
 from weft.catalog.sources import SourceRecord, chosen_columns, renamed_columns
 from weft.errors import ClockError, Conflict, ExtractionError, LeaseBusy, LeaseLost, WeftError
 from weft.execution.current_rows_cache import current_rows, update_cache
 from weft.execution.history_log import Recorded, record_one
 from weft.execution.home import OpenHome
 from weft.extraction.batches import Progress
+from weft.extraction.sources.attached import take_versions
 from weft.extraction.sources.poll_feed import record_feed, same_feed
 from weft.extraction.sources.postgres import read_postgres
 from weft.extraction.sources.snapshot import FORMATS, Snapshot, file_path, is_unchanged, read_file
@@ -56,6 +57,8 @@ def poll_feed(
     """
     settle_polls(home)
     source = home.catalog.sources.named(name)
+    if source.kind == ATTACHED:
+        return [_attached(home, source)]
     clock = clock_of(home, now)
     sources = [source]
     if source.kind == "changes":
@@ -70,6 +73,16 @@ def poll_feed(
     except WeftError as error:
         for each in sources:
             home.catalog.sources.troubled(each.table_id, home.clock(), error.message)
+        raise
+
+
+def _attached(home: OpenHome, source: SourceRecord) -> Polled:
+    try:
+        return take_versions(home, source)
+    except (LeaseBusy, LeaseLost):
+        raise
+    except WeftError as error:
+        home.catalog.sources.troubled(source.table_id, home.clock(), error.message)
         raise
 
 

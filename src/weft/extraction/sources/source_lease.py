@@ -36,6 +36,7 @@ class Polled(Brief):
     - ``late`` is the number of transactions recorded later than their event time.
     - ``open_rows`` is the number of rows in the source now.
     - ``quarantined`` is the number of quarantined feed lines.
+    - ``attached`` is True for an attached table. Its rows only begin, and ``late`` and ``quarantined`` count rows.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Polled(Brief):
     at: int | None = None
     late: int = 0
     quarantined: int = 0
+    attached: bool = False
 
     def _brief(self) -> str:
         return f"{self.name}: {self.began:,} began, {self.ended:,} ended, {self.open_rows:,} rows now"

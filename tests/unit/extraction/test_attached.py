@@ -1,0 +1,330 @@
+"""Tables that another program writes and a home reads in place, compared with ordinary tables of the same rows."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import shutil
+import signal
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+import forked
+from weft.api import Weft
+from weft.errors import AttachedFileGone, Conflict, NotFound, Refused
+from weft.schedule.clock import now_us
+from weft.storage.attached import INSTANTS
+from weft.storage.cleaning import UNCOMMITTED_US, deletable_files
+from weft.storage.columns import stored_schema
+from weft.storage.data_files import read_data_files
+from weft.storage.table import Table
+
+SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("at", pa.timestamp("us", "UTC"))])
+BASE = 1_704_067_200_000_000
+Row = tuple[int, str | None, int | None]
+Dated = Counter[tuple[int, str | None, int | None, int]]
+
+
+def written(other: Path, rows: Sequence[Row], **options: Any) -> int:
+    """Append rows in one commit of another program. Return the time of the commit (µs)."""
+    columns = list(zip(*rows, strict=True)) or [[], [], []]
+    table = pa.table([pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)], SCHEMA)
+    write_deltalake(other, table, mode="append", **options)
+    return time_of(other, DeltaTable(other).version())
+
+
+def time_of(other: Path, version: int) -> int:
+    entry = (other / f"_delta_log/{version:020d}.json").read_text().splitlines()
+    return next(json.loads(line)["commitInfo"]["timestamp"] for line in entry if "commitInfo" in line) * 1_000
+
+
+def rows_of(weft: Weft, name: str) -> Dated:
+    """Return the rows of a table with their ts, as a reader of files gets them."""
+    record = weft.catalog.tables.named(name)
+    files = Table(weft.catalog.data / record.path).files()
+    found = read_data_files(files, stored_schema(record.schema, ["id", "part", "at", "ts"]))
+    micros = [found.column(each).cast(pa.int64()).to_pylist() for each in ("at", "ts")]
+    rows = Counter(zip(found.column("id").to_pylist(), found.column("part").to_pylist(), *micros, strict=True))
+    assert sum(rows.values()) == record.rows
+    if rows:
+        times = [ts for *_, ts in rows]
+        assert (record.first_ts, record.last_ts) == (min(times), max(times))
+    return rows
+
+
+@pytest.fixture
+def weft(tmp_path: Path) -> Iterator[Weft]:
+    with Weft.open(tmp_path / "home", clock="replay", create=True) as weft:
+        yield weft
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Path:
+    written(tmp_path / "other", [(1, "a", BASE), (2, "b", BASE + 5)])
+    return tmp_path / "other"
+
+
+steps = st.lists(
+    st.one_of(
+        st.lists(
+            st.tuples(
+                st.integers(1, 3), st.sampled_from(["a", "b", None]), st.one_of(st.none(), st.integers(BASE, BASE + 9))
+            ),
+            max_size=4,
+        ),
+        st.sampled_from(["compact", "z-order", "take", "take"]),
+        st.integers(0, 9),
+    ),
+    max_size=12,
+)
+
+
+@given(steps=steps, partitioned=st.booleans(), own=st.booleans(), late=st.sampled_from(["stamp", "quarantine"]))
+@settings(max_examples=15, deadline=None, phases=(Phase.explicit, Phase.generate))
+def test_rows_have_the_instants_of_an_ordinary_table_with_the_same_loads(
+    steps: Sequence[Any], partitioned: bool, own: bool, late: Any
+) -> None:
+    """The last step of a sequence is that the home takes all versions. An int ticks the home at that instant."""
+    with TemporaryDirectory() as folder, Weft.open(Path(folder) / "home", clock="replay", create=True) as weft:
+        other, ts_from = Path(folder) / "other", "at" if own else None
+        made = [(1, "a", BASE + 3), (2, None, BASE + 4)]
+        loads = [(made, written(other, made, partition_by=["part"] if partitioned else None))]
+        for number, step in enumerate([*steps[:1], "attach", *steps[1:], "take"]):
+            if isinstance(step, int) and number > 1:  # a tick takes the new versions before it moves the watermark
+                for rows, at in loads:
+                    load_ordinary(weft, rows, at, ts_from, late)
+                loads = []
+            if step in ("compact", "z-order"):
+                optimizer = DeltaTable(other).optimize
+                optimizer.compact() if step == "compact" else optimizer.z_order(["id"])
+            elif isinstance(step, int):
+                base = BASE if own else max(weft.catalog.home().last_ts, 0)
+                weft.tick(now=max(base + step, weft.catalog.home().watermark))
+                assert not weft.sources() or weft.sources()[0].trouble is None
+            elif not isinstance(step, str):
+                loads.append((step, written(other, step)))
+            elif step == "attach" or number > 1:
+                if step == "attach":
+                    if not own:  # all rows of the version that Weft sees first have its time
+                        loads = [
+                            ([row for rows, _ in loads for row in rows], time_of(other, DeltaTable(other).version()))
+                        ]
+                    weft.make_table("plain", "id BIGINT, part STRING, at TIMESTAMP")
+                    weft.attach_table("orders", other, ts_from=ts_from, late=late)
+                else:
+                    weft.poll_source("orders")
+                for rows, at in loads:
+                    load_ordinary(weft, rows, at, ts_from, late)
+                loads = []
+                assert rows_of(weft, "orders") == rows_of(weft, "plain")
+        orders, plain = map(weft.catalog.tables.named, ("orders", "plain"))
+        assert (orders.rows, orders.first_ts, orders.last_ts) == (plain.rows, plain.first_ts, plain.last_ts)
+
+
+def load_ordinary(weft: Weft, rows: Sequence[Row], at: int, ts_from: str | None, late: Any) -> None:
+    """Load the rows into an ordinary table, with the instants of the attached one."""
+    dated = [row for row in rows if ts_from is None or row[2] is not None]
+    given = [
+        {"id": i, "part": p, "at": instant(own), "ts": instant(at if ts_from is None else own)} for i, p, own in dated
+    ]
+    if given:
+        weft.append("plain", given, ts_from="ts", late="stamp" if ts_from is None else late)
+
+
+def instant(micros: int | None) -> dt.datetime | None:
+    epoch = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
+    return None if micros is None else epoch + dt.timedelta(microseconds=micros)
+
+
+def test_rows_without_a_time_late_ones_and_those_ahead_go_to_quarantine(tmp_path: Path) -> None:
+    now = BASE
+    with Weft.open(tmp_path / "home", create=True, wall=lambda: now) as weft:
+        hour = 3_600_000_000
+        written(
+            tmp_path / "other", [(1, "a", BASE - 5), (2, "a", None), (3, "a", BASE + 25 * hour), (4, "a", BASE + hour)]
+        )
+        weft.attach_table("orders", tmp_path / "other", ts_from="at", late="quarantine")
+        assert [row[0] for row in rows_of(weft, "orders")] == [1, 4]
+        now += 10
+        weft.tick()
+        written(tmp_path / "other", [(5, "a", BASE), (6, "a", now)])
+        polled = weft.poll_source("orders")
+        assert (polled.began, polled.quarantined) == (1, 1)
+        reasons = [
+            (each.position.split(", ")[0], each.position.split(", ")[2], each.reason) for each in weft.quarantined()
+        ]
+        assert reasons == [
+            ("version 0", "row 2", "at is empty"),
+            ("version 0", "row 3", "at is more than 1d ahead of the clock"),
+            ("version 1", "row 1", "late: at is before 2024-01-01 00:00:00.00001 UTC"),
+        ]
+        assert weft.retry_quarantine().kept == 3
+        assert weft.loads()[0].load.quarantined == 1
+
+
+def test_late_rows_stop_a_table_that_refuses_them_and_nothing_is_lost(weft: Weft, other: Path) -> None:
+    weft.attach_table("orders", other, ts_from="at", late="refuse")
+    weft.tick(now=instant(BASE + 100))
+    written(other, [(3, "a", BASE + 50)])
+    with pytest.raises(Refused, match=r"version 1 .* 1 row before"):
+        weft.poll_source("orders")
+    assert (weft.tables()[0].rows, weft.catalog.reservations.still_open()) == (2, ())
+    assert "1 row before" in (weft.sources()[0].trouble or "")
+
+
+def test_a_version_that_deletes_rows_stops_the_table(weft: Weft, other: Path) -> None:
+    weft.attach_table("orders", other)
+    at = written(other, [(3, "a", BASE)])
+    DeltaTable(other).delete("id = 1")
+    written(other, [(4, "a", BASE)])
+    for _ in range(2):
+        with pytest.raises(Refused, match="version 2 deletes or changes rows") as refused:
+            weft.poll_source("orders")
+    assert "weft source add NAME --kind changes" in (refused.value.hint or "")
+    assert rows_of(weft, "orders")[(3, "a", BASE, at)] == 1
+    assert weft.tables()[0].rows == 3
+    weft.tick(now=instant(at + 10))
+    assert any("version 2 deletes" in each for each in weft.health().problems)
+
+
+@pytest.mark.parametrize("point", ["attached.reserved", "attached.written", "attached.committed", "attached.moved"])
+def test_every_version_is_taken_once_across_a_kill(weft: Weft, other: Path, point: str) -> None:
+    first = time_of(other, 0)
+    weft.attach_table("orders", other)
+    one = written(other, [(3, "a", BASE), (3, "a", BASE)])
+    DeltaTable(other).optimize.compact()
+    two = written(other, [(4, "b", None)])
+    program = f"from weft.api import Weft; Weft.open({str(weft.home)!r}).poll_source('orders')"
+    killed = forked.run([sys.executable, "-c", program], point)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    weft.poll_source("orders")
+    expected: Dated = Counter(
+        {(1, "a", BASE, first): 1, (2, "b", BASE + 5, first): 1, (3, "a", BASE, one): 2, (4, "b", None, two): 1}
+    )
+    assert rows_of(weft, "orders") == expected
+    assert weft.poll_source("orders").at is None
+    assert all(check.ok for check in weft.doctor() if check.name == "home")
+
+
+def test_new_columns_become_columns_of_the_table(weft: Weft, other: Path) -> None:
+    weft.attach_table("orders", other)
+    wide = pa.table({"id": pa.array([3], pa.int64()), "more": ["x"]})
+    write_deltalake(other, wide, mode="append", schema_mode="merge")
+    weft.poll_source("orders")
+    assert [column.name for column in weft.tables()[0].schema.columns] == ["id", "part", "at", "ts", "more"]
+    samples = weft.describe("orders", 9).samples
+    assert sorted((row[0], row[4]) for row in samples) == [(1, None), (2, None), (3, "x")]  # type: ignore[index, union-attr]
+
+
+def test_a_table_that_was_replaced_is_not_followed(weft: Weft, other: Path) -> None:
+    weft.attach_table("orders", other)
+    shutil.rmtree(other)
+    for _ in range(2):
+        written(other, [(9, "z", BASE)])
+    with pytest.raises(Refused, match="was replaced"):
+        weft.poll_source("orders")
+    with pytest.raises(AttachedFileGone):
+        rows_of(weft, "orders")
+
+
+def test_what_vacuum_removed_before_it_was_taken_stops_the_table(weft: Weft, other: Path) -> None:
+    weft.attach_table("orders", other)
+    written(other, [(3, "a", BASE)])
+    DeltaTable(other).optimize.compact()
+    vacuum(other)
+    with pytest.raises(Refused, match="version 2 rewrites files that VACUUM has deleted"):
+        weft.poll_source("orders")
+    assert weft.tables()[0].rows == 3  # the version before is taken
+
+
+def vacuum(other: Path) -> None:
+    DeltaTable(other).vacuum(0, dry_run=False, enforce_retention_duration=False)
+
+
+def test_status_and_doctor_warn_a_day_before_vacuum_may_delete_an_unread_version(tmp_path: Path, other: Path) -> None:
+    ahead = 0
+    with Weft.open(tmp_path / "home", create=True, wall=lambda: now_us() + ahead) as weft:
+        weft.attach_table("orders", other)
+        written(other, [(3, "a", BASE)])
+        assert weft.health().problems == ()
+        DeltaTable(other).optimize.compact()
+        day = 24 * 3_600_000_000
+        for days, warned in ((5, False), (6, True)):
+            ahead = days * day
+            assert any("version 1 of the attached table orders" in each for each in weft.health().problems) == warned
+            assert any(check.name == "attached" and not check.ok for check in weft.doctor()) == warned
+        weft.poll_source("orders")
+        assert weft.health().problems == ()
+
+
+def test_rows_keep_their_instants_after_vacuum(weft: Weft, other: Path) -> None:
+    weft.attach_table("orders", other)
+    written(other, [(3, "a", BASE)])
+    before = weft.poll_source("orders") and rows_of(weft, "orders")
+    DeltaTable(other).optimize.compact()
+    weft.poll_source("orders")
+    vacuum(other)
+    assert len(list(other.glob("*.parquet"))) == 1
+    assert rows_of(weft, "orders") == before
+    table = Table(weft.catalog.data / weft.tables()[0].path)
+    (needed,) = (table.place / INSTANTS).names()
+    orphan = table.place / f"{INSTANTS}/attached-9-dead.parquet"
+    orphan.put(b"x")
+    after = orphan.modified_ms() * 1_000
+    assert deletable_files(table, 0, after).data == ()
+    assert deletable_files(table, 0, after + UNCOMMITTED_US).data == (orphan,)
+    written(other, [(4, "a", BASE)])
+    DeltaTable(other).optimize.compact()
+    weft.poll_source("orders")
+    assert f"{needed}" in {place.name for place in deletable_files(table, 0, after + UNCOMMITTED_US).data}
+    assert f"{needed}" not in {place.name for place in deletable_files(table, UNCOMMITTED_US, after).data}
+
+
+def test_only_the_other_program_changes_the_table(weft: Weft, other: Path, tmp_path: Path) -> None:
+    files = {path: path.read_bytes() for path in other.rglob("*") if path.is_file()}
+    weft.attach_table("orders", other)
+    (tmp_path / "more.csv").write_text("id\n1\n")
+    with pytest.raises(Refused, match="orders is an attached table"):
+        weft.ingest_file(tmp_path / "more.csv", "orders")
+    with pytest.raises(Refused, match="orders is an attached table"):
+        weft.append("orders", [{"id": 1}])
+    with pytest.raises(Conflict, match="attached table, and cannot be undone"):
+        weft.undo_load(1)
+    with pytest.raises(Refused, match="orders is an attached table"):
+        weft.remove_source("orders")
+    with pytest.raises(Refused, match="append-only"):
+        weft.add_view("v", "SELECT id FROM orders")
+    list(weft.maintain(retain=0))
+    assert weft.rename_table("orders", "sold").attached
+    weft.drop_table("sold")
+    assert (weft.tables(), weft.sources()) == ((), ())
+    assert {path: path.read_bytes() for path in other.rglob("*") if path.is_file()} == files
+
+
+def test_nothing_is_attached_if_the_table_cannot_be_read(weft: Weft, tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="there is no Delta table"):
+        weft.attach_table("orders", tmp_path / "nothing")
+    odd = pa.table({"ts": ["x"], "inner": [{"a": 1}], "local": pa.array([1], pa.timestamp("us"))})
+    write_deltalake(tmp_path / "odd", odd)
+    with pytest.raises(Refused) as refused:
+        weft.attach_table("orders", tmp_path / "odd")
+    assert {each.message for each in refused.value.reasons} == {
+        "Weft does not read the type struct<a: int64> of its column inner",
+        "Weft does not read the type timestamp[us] of its column local",
+    }
+    written(tmp_path / "other", [(1, "a", BASE)])
+    with pytest.raises(Refused, match="has no column nothing"):
+        weft.attach_table("orders", tmp_path / "other", ts_from="nothing")
+    with pytest.raises(Refused, match="cannot date its rows"):
+        weft.attach_table("orders", tmp_path / "other", ts_from="part")
+    assert (weft.tables(), weft.sources()) == ((), ())

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from delta_spark import DeltaSpark
     from postgresql_server import Server
+    from weft.store import S3Access
 
 CANARY = "canary-5e1f0b6c"
 """The secret that no output may contain. It is in a file and in the variable WEFT_CANARY of Spark's environment."""
@@ -80,10 +81,11 @@ def bless(request: pytest.FixtureRequest) -> bool:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The Spark session of the test run. It starts once per process, because the start takes 5 to 15 seconds."""
+    from weft.runtime.jars import S3_JARS, fetch_jars
     from weft.runtime.session import spark_session, stop_session
 
     os.environ["WEFT_CANARY"] = CANARY
-    yield spark_session(tmp_path_factory.mktemp("spark-log"))
+    yield spark_session(tmp_path_factory.mktemp("spark-log"), jars=fetch_jars(S3_JARS))
     stop_session()
 
 
@@ -94,6 +96,15 @@ def other_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeltaSpark
 
     with delta_spark(tmp_path_factory.mktemp("other-spark")) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def s3_access() -> Iterator[S3Access]:
+    """The access to the S3 server of the test run. It starts once per process."""
+    from s3_server import access_to, s3_server
+
+    with s3_server("weft-tests") as port:
+        yield access_to(port)
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,7 +105,7 @@ def perform(
     command: str, setenv: Callable[[str, str], None], captured: Callable[[], str], *, codes: bool = False
 ) -> str:
     """Run a command and return its output. ``weft`` and ``export`` run in this process, and other commands run in a
-    shell.
+    shell. ``python`` is the interpreter of this process.
 
     With ``codes``, the last line for a ``weft`` command is its exit code unless the code is 0.
     """
@@ -118,6 +119,8 @@ def perform(
         captured()
         code = run(shlex.split(command)[1:])
         return captured() + (f"[exit code {code}]\n" if codes and code else "")
+    if word == "python":
+        command = f"{shlex.quote(sys.executable)} {command.removeprefix(word)}"
     done = subprocess.run(
         ["bash", "-c", command], check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60
     )

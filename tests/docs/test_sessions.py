@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from docs.pages import PAGES, Block, assert_current, blocks, name_of, perform, retyped, steps
 from mail_server import Post, serving
 from postgresql_server import Server
+from s3_server import access_to, environment, s3_server
 from standalone_cluster import standalone_cluster
 from weft.demo.play import weeks, write_week
 
@@ -38,9 +39,23 @@ def database(page: Path, request: pytest.FixtureRequest, monkeypatch: pytest.Mon
     if "postgresql://weft@/" in page.read_text():
         server: Server = request.getfixturevalue("database_server")
         with psycopg.connect(server.uri("postgres"), autocommit=True) as connection:
-            connection.execute("CREATE ROLE weft LOGIN")
+            if not connection.execute("SELECT 1 FROM pg_roles WHERE rolname = 'weft'").fetchall():
+                connection.execute("CREATE ROLE weft LOGIN")
+            connection.execute("DROP DATABASE IF EXISTS weft WITH (FORCE)")  # that of another page
             connection.execute("CREATE DATABASE weft OWNER weft")
         monkeypatch.setenv("PGHOST", str(server.folder))
+
+
+@pytest.fixture
+def bucket(page: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The S3 server of a page that names a bucket, which AWS's variables reach."""
+    if "s3://weft-docs/" not in page.read_text():
+        yield
+        return
+    with s3_server("weft-docs") as port:
+        for name, value in environment(access_to(port)).items():
+            monkeypatch.setenv(name, value)
+        yield
 
 
 @pytest.fixture
@@ -85,7 +100,8 @@ def terminal(
 
 
 @pytest.mark.parametrize("page", SESSIONS, ids=name_of)
-def test_a_page_is_typed(page: Path, terminal: Callable[[str], str], post: Post, database: None, bless: bool) -> None:
+@pytest.mark.usefixtures("bucket", "database")
+def test_a_page_is_typed(page: Path, terminal: Callable[[str], str], post: Post, bless: bool) -> None:
     def output(block: Block) -> list[str]:
         if block.language == "console":
             return retyped(steps(block), terminal, bless)

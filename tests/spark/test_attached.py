@@ -1,4 +1,4 @@
-"""Queries over a table that Spark with Delta Lake writes and a home reads in place."""
+"""Queries over a table that delta-rs, or Spark with Delta Lake, writes and a home reads in place."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from delta_spark import DeltaSpark
 from weft.api import Weft
@@ -40,11 +40,18 @@ def inserted(spark: DeltaSpark, other: Path, rows: Sequence[tuple[int, str | Non
     spark.sql(f"INSERT INTO delta.`{other}` VALUES {values}")
 
 
-@pytest.mark.parametrize("by_spark", [False, True])
-@pytest.mark.parametrize("own", [False, True])
-@pytest.mark.parametrize("partitioned", [False, True])
+def written(other: Path, rows: Sequence[tuple[int, str | None, int]], partition_by: list[str] | None = None) -> None:
+    """Append rows in one commit of delta-rs. The last value of a row is its time in seconds."""
+    ids, parts, times = zip(*rows, strict=True)
+    instants = pa.array([each * 1_000_000 for each in times], pa.timestamp("us", "UTC"))
+    table = pa.table({"id": pa.array(ids, pa.int64()), "part": pa.array(parts, pa.string()), "at": instants})
+    write_deltalake(other, table, mode="append", partition_by=partition_by)
+
+
+@pytest.mark.parametrize(
+    ("by_spark", "own", "partitioned"), [(True, False, True), (True, True, False), (False, False, True)]
+)
 def test_answers_are_those_over_an_ordinary_table(
-    other_spark: DeltaSpark,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     by_spark: bool,
@@ -54,10 +61,8 @@ def test_answers_are_those_over_an_ordinary_table(
     if by_spark:
         monkeypatch.setattr(driver_reader, "BOUNDS", driver_reader.NOTHING)
     other, ts_from = tmp_path / "the other", "at" if own else None
-    by = " PARTITIONED BY (part)" if partitioned else ""
-    other_spark.sql(f"CREATE TABLE delta.`{other}` ({DEFINITION}) USING delta{by}")
     first = [(1, "a b+c", 100), (2, None, 101), (2, "x", 105)]
-    inserted(other_spark, other, first)
+    written(other, first, partition_by=["part"] if partitioned else None)
     with Weft.open(tmp_path / "home", clock="replay", create=True) as weft:
         weft.attach_table("orders", other, ts_from=ts_from)
         weft.make_table("plain", DEFINITION)
@@ -79,12 +84,12 @@ def test_answers_are_those_over_an_ordinary_table(
         load(first)
         tick()
         for rows in ([(1, "x", 90), (3, "a b+c", 107)], [(2, "x", 106), (4, None, 110)]):
-            inserted(other_spark, other, rows)
+            written(other, rows)
             load(rows)
         tick()
-        other_spark.sql(f"OPTIMIZE delta.`{other}`")
+        DeltaTable(other).optimize.compact()
         last = [(4, "y", 120), (5, None, 95)]
-        inserted(other_spark, other, last)
+        written(other, last)
         load(last)
         tick()
         assert weft.sources()[0].trouble is None

@@ -432,8 +432,11 @@ def test_a_key_is_added_before_all_sections_and_the_file_keeps_its_mode(tmp_path
     add_key(file, "catalog.url", "postgresql://ann@db/weft")
     assert file.read_text() == 'catalog.url = "postgresql://ann@db/weft"\n\n# mine\n[limits]\nrows = 7\n'
     assert file.stat().st_mode & 0o777 == 0o640 and list(tmp_path.iterdir()) == [file]
-    file.write_text("[catalog]\n")
+    file.write_text("# mine\n[catalog]\n[limits]\nrows = 7\n")
+    add_key(file, "catalog.url", "postgresql://ann@db/weft")
+    assert file.read_text() == '# mine\n[catalog]\nurl = "postgresql://ann@db/weft"\n[limits]\nrows = 7\n'
+    file.write_text("catalog = {}\n")
     with pytest.raises(Refused, match=r"catalog\.url cannot be added") as refused:
         add_key(file, "catalog.url", "postgresql://ann@db/weft")
     assert 'below [catalog]: url = "postgresql://ann@db/weft"' in (refused.value.hint or "")
-    assert file.read_text() == "[catalog]\n"
+    assert file.read_text() == "catalog = {}\n"

@@ -41,7 +41,7 @@ class Asking(Viewing):
 
         known = self._read_by(compiled)
         order = order_of(sql, [name for name, _ in columns_of(compiled.query)])
-        return ask(self.opened.session(), self.opened.catalog.data, known, compiled.query, at, limit, order)
+        return ask(self.opened.session(), self.opened.catalog, known, compiled.query, at, limit, order)
 
     def backtest(
         self, sql: str, *, since: AnyInstant | None = None, until: AnyInstant | None = None, limit: int | None = 20
@@ -69,7 +69,7 @@ class Asking(Viewing):
 
         known = self._read_by(compiled)
         window = BacktestWindow(begins, ends, self.opened.catalog.home().t0)
-        answers = backtest(self.opened.session(), self.opened.catalog.data, known, compiled, window, limit)
+        answers = backtest(self.opened.session(), self.opened.catalog, known, compiled, window, limit)
         if answers.count:
             return answers
         sizes = extents(self.opened.catalog, {table.name: table for table in compiled.tables})

@@ -59,7 +59,8 @@ def known_tables(home: Path, at: int, sql: str) -> Known:
     If the home does not exist or has no table, return the table that a first load of mail would create.  Raises
     CatalogError if the catalog is damaged.  Also raises CatalogError if the home has data but no catalog.
     """
-    if CatalogAddress.of(home).is_noted or layout.has_data(home):
+    address = CatalogAddress.of(home)
+    if address.is_noted or layout.has_data(address.data):
         from weft.catalog import definitions, open_catalog
 
         with open_catalog(home, at=at) as catalog:

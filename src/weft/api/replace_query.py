@@ -55,7 +55,7 @@ def replacement(home: OpenHome, query: NewQuery, current: Callable[[], int]) -> 
         return Replacement(old, 0, 0, definition.from_instant, until)
     plan = standing_plan(query.sql, home.schemas(query.sql), from_now=definition.from_instant is not None)
     known = relations(catalog, plan.reads)
-    return preview_replacement(home.session(), catalog.data, known, old, plan, definition, until, catalog.home().t0)
+    return preview_replacement(home.session(), catalog, known, old, plan, definition, until, catalog.home().t0)
 
 
 def _definition(home: OpenHome, catalog: CatalogParts, query: NewQuery, old: QueryRecord) -> QueryDefinition:

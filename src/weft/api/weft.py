@@ -68,15 +68,17 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         clock: Clock | None = None,
         create: bool = False,
         catalog: str | None = None,
+        store: str | None = None,
         wall: Callable[[], int] | None = None,
     ) -> Weft:
         """Open the home in the folder ``home``.  With ``create``, create a missing home.
 
         ``home`` is a path or a ``file:///`` URI.  The default of ``home`` is the variable WEFT_HOME or, without this
         variable, ``weft-home``.  ``clock`` is the clock of a new home (default: ``wall``).  An existing home must have
-        the same clock.  ``catalog`` is the URL of the PostgreSQL database for the catalog of a new home.  The function
-        ``wall`` returns the time in microseconds UTC.  By default, it is the clock of the catalog's server, or of this
-        machine if the catalog has no server.
+        the same clock.  ``catalog`` is the URL of the PostgreSQL database for the catalog of a new home.  ``store`` is
+        the place on S3 for its data, such as ``s3://bucket/home``.  The function ``wall`` returns the time in
+        microseconds UTC.  By default, it is the clock of the catalog's server, or of this machine if the catalog has no
+        server.
 
         Raises NotFound if the home does not exist.  Raises Refused for a URI with another scheme, and for invalid
         settings.  Raises Conflict if the home has another clock or another catalog.  Raises CatalogError if the home is
@@ -84,7 +86,7 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         """
         # Use an absolute path because the working directory of Spark's JVM never changes.
         folder = Path(local_store(configuration().home if home is None else home).path)
-        if not (create or CatalogAddress.of(folder).is_noted or layout.has_data(folder)):
+        if not create and not ((there := CatalogAddress.of(folder)).is_noted or layout.has_data(there.data)):
             raise NotFound(
                 f"{folder} is not a Weft home",
                 hint=(
@@ -93,7 +95,7 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
                 ),
             )
         machine = wall or now_us
-        opened = open_catalog(folder, create=create, clock=clock or "wall", at=machine(), url=catalog)
+        opened = open_catalog(folder, create=create, clock=clock or "wall", at=machine(), url=catalog, store=store)
         try:
             actual = opened.home().clock
         except BaseException:

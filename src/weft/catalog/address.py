@@ -1,7 +1,12 @@
-"""Say where the catalog of a home is: in a SQLite file of the home, or in a schema of a PostgreSQL database."""
+"""Say where the parts of a home are.
+
+The catalog is in a SQLite file of the home, or in a schema of a PostgreSQL database.  The data is in the home's folder,
+or on S3.
+"""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,20 +15,26 @@ from weft.configuration import FILE, configuration
 from weft.configuration.postgres_uri import schema_of, why_no_catalog, without_password
 from weft.configuration.toml_file import add_key
 from weft.errors import Conflict, Refused
+from weft.store import S3Store, Store
 
 
 @dataclass(frozen=True)
 class CatalogAddress:
-    """The place of a home's catalog.  ``url`` is None for a SQLite file.  The text of an address has no password."""
+    """The place of a home's catalog.  ``url`` is None for a SQLite file.  The text of an address has no password.
+
+    ``data`` is the location of the home's data.
+    """
 
     home: Path
-    url: str | None = None
+    url: str | None
+    data: Store
 
     @classmethod
-    def of(cls, home: Path, url: str | None = None) -> CatalogAddress:
-        """Return the address that the settings of the home name.  ``url`` is the address for a new home.
+    def of(cls, home: Path, url: str | None = None, store: str | None = None) -> CatalogAddress:
+        """Return the address that the settings of the home name.
 
-        Raise Refused for an invalid URL.  Raise Conflict if the home has another catalog.
+        ``url`` and ``store`` are the places of the catalog and the data of a new home.  Raise Refused for an invalid
+        place.  Raise Conflict if the home has another catalog, or its data elsewhere.
         """
         wrong = None if url is None else why_no_catalog(url)
         if wrong is not None:
@@ -35,7 +46,9 @@ class CatalogAddress:
                 where=str(home / FILE),
                 hint="Omit the catalog in the command, or choose another folder.",
             )
-        address = cls(home, url or named)
+        address = cls(home, url or named, layout.data(home, store))
+        if store is not None:
+            address._require_store()
         if address.url is not None and layout.catalog_file(home).exists():
             raise Conflict(
                 f"{home} already has a catalog, the file catalog.sqlite, so {address} cannot be its catalog",
@@ -51,6 +64,37 @@ class CatalogAddress:
         """The schema of a PostgreSQL database, or None."""
         return None if self.url is None else schema_of(self.url)
 
+    def _require_store(self) -> None:
+        """Raise Refused if the data is not on S3.  Raise Conflict if the home exists, with its data elsewhere."""
+        if not isinstance(self.data, S3Store):
+            raise Refused(
+                f"{self.data} is not an object store", hint="Name a place such as s3://bucket/home, or omit the store."
+            )
+        now = layout.data(self.home)
+        if (now != self.data and isinstance(now, S3Store)) or (now != self.data and self.is_noted):
+            raise Conflict(
+                f"the data of the home is in {now}, and the command names {self.data}",
+                where=str(self.home),
+                hint="Omit the store in the command, or choose another folder.",
+            )
+
+    @property
+    def on_s3(self) -> bool:
+        """Whether the data is on S3."""
+        return isinstance(self.data, S3Store)
+
+    @property
+    def one_machine(self) -> bool:
+        """Whether several machines could use the data, but not the catalog."""
+        return self.on_s3 and self.url is None
+
+    @property
+    def place(self) -> str | None:
+        """The place of the data, by which the catalog knows its home.  None if the catalog is beside the data."""
+        if isinstance(self.data, S3Store):
+            return self.data.uri
+        return None if self.url is None else os.path.realpath(self.home)
+
     @property
     def is_noted(self) -> bool:
         """Whether the folder says that it is a home: by a SQLite file, or by a URL in its settings."""
@@ -59,6 +103,8 @@ class CatalogAddress:
         return configuration(self.home).catalog_url == self.url
 
     def note(self) -> None:
-        """Write the URL into the settings of the home.  Raise Refused if the settings cannot be written."""
+        """Write the places into the settings of the home.  Raise Refused if the settings cannot be written."""
+        if isinstance(self.data, S3Store) and configuration(self.home).store_url is None:
+            add_key(self.home / FILE, "store.url", self.data.uri)
         if self.url is not None and not self.is_noted:
             add_key(self.home / FILE, "catalog.url", self.url)

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
-from weft.catalog import layout
 from weft.catalog.address import CatalogAddress
 from weft.catalog.database import Database
 from weft.catalog.home_record import open_database, read_home
@@ -61,7 +60,7 @@ class CatalogParts:
     @property
     def data(self) -> Store:
         """The data location of the home.  Paths in the catalog are relative to this location."""
-        return layout.data(self.path)
+        return self.address.data
 
     def home(self) -> HomeRecord:
         """Return the home's record."""
@@ -76,6 +75,7 @@ class Writer(CatalogParts):
         super().__init__(database.under(lease))
         self.lease = lease
         self._leases = Leases(database, lease.name)
+        self._at_release: list[Callable[[], None]] = []
 
     def check(self) -> None:
         """Raise LeaseLost if the lease is lost."""
@@ -95,8 +95,14 @@ class Writer(CatalogParts):
         """Extend the lease to ``at + ttl_us``.  Raise LeaseLost if another writer has taken the lease."""
         self._leases.renew(self.lease, at, ttl_us)
 
+    def at_release(self, call: Callable[[], None]) -> None:
+        """Call a function before the lease is released."""
+        self._at_release.append(call)
+
     def release(self) -> None:
         """Release the lease if no other writer has taken it."""
+        for call in self._at_release:
+            call()
         self._leases.release(self.lease)
 
 
@@ -167,17 +173,25 @@ class Catalog(CatalogParts):
 
 
 def open_catalog(
-    home: Path, *, create: bool = False, clock: Clock = "wall", at: int, url: str | None = None
+    home: Path,
+    *,
+    create: bool = False,
+    clock: Clock = "wall",
+    at: int,
+    url: str | None = None,
+    store: str | None = None,
 ) -> Catalog:
     """Open the catalog of the home in the folder ``home``.  Migrate a home of an older format.
 
     With ``create``, create a missing home.  ``clock`` applies only to a new home.  ``at`` is the wall-clock time of
     this machine in microseconds UTC.  ``url`` names the PostgreSQL database for the catalog of a new home.  The
-    settings of the home then contain the URL.  Without a URL, the catalog is a SQLite file in the home.
+    settings of the home then contain the URL.  Without a URL, the catalog is a SQLite file in the home.  ``store``
+    names the place on S3 for the data of a new home, in the same way.
 
     Raise CatalogError if the folder is not a home, if the home is damaged, or if this version of Weft does not read its
     format.  Raise CatalogUnreachable, a CatalogError, if the database server cannot be reached.  Raise Refused for an
-    invalid URL, and Conflict if the home has another catalog, or the catalog another home.
+    invalid URL, and Conflict if the home has another catalog, or the catalog another home.  Raise StorageError if the
+    object store of a new home cannot be used.
     """
-    address = CatalogAddress.of(Path(home), url)
+    address = CatalogAddress.of(Path(home), url, store)
     return Catalog(Database(address, open_database(address, create=create, clock=clock, at=at)))

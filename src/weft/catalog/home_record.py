@@ -64,6 +64,8 @@ def open_database(address: CatalogAddress, *, create: bool, clock: Clock, at: in
     catalog of another folder.
     """
     file = layout.catalog_file(address.home)
+    if create and not address.is_noted:
+        address.data.require()
     if address.url is not None:
         engine = postgresql_engine(address.url)
     else:
@@ -76,13 +78,13 @@ def open_database(address: CatalogAddress, *, create: bool, clock: Clock, at: in
                 )
         if create:
             _make_folders(address.home)
+            address.note()
             make_file(file)  # SQLite gives its log and journal the permissions of the file
         engine = sqlite_engine(file)
     try:
         with catalog_errors(address):
             _open_tables(engine, address, create=create, clock=clock, at=at)
-            if address.url is not None:
-                _take_place(engine, address)
+            _take_place(engine, address)
         if create and address.url is not None:
             _make_folders(address.home)
             address.note()
@@ -121,7 +123,7 @@ def _delete_new(home: Path, before: set[Path]) -> bool:
     catalog, holders = layout.catalog_file(home), layout.holders_folder(home)
     own = [catalog.with_name(catalog.name + suffix) for suffix in ("", "-wal", "-shm")]
     files = [path for path in new if not path.is_dir()]
-    if layout.has_data(home) or not all(path in own or path.parent == holders for path in files):
+    if layout.has_data(layout.data(home)) or not all(path in own or path.parent == holders for path in files):
         return False
     for path in files:
         path.unlink(missing_ok=True)
@@ -182,16 +184,23 @@ def _readable(version: Any, address: CatalogAddress) -> int:
 
 
 def _take_place(engine: Engine, address: CatalogAddress) -> None:
-    """Record the folder of a home whose catalog is on a server.
+    """Record the place of the data of a home whose catalog is not beside it.
 
-    A home may be moved.  Raise Conflict if the folder with this catalog still exists elsewhere, and if the folder does
-    not yet name the catalog: each of two folders would lack the data of the other.
+    A folder may be moved.  Raise Conflict if the folder with this catalog still exists elsewhere, and if the folder
+    does not yet name the catalog: each of two folders would lack the data of the other.  Raise Conflict also if the
+    settings name another place on S3.
     """
-    here = os.path.realpath(address.home)
+    here = address.place
     with engine.connect() as connection:
         place = connection.execute(select(ddl.home.c.place)).scalar_one()
     if place == here:
         return
+    if here is None or place is None or address.on_s3 or place.startswith("s3://"):
+        raise Conflict(
+            f"the catalog {address} belongs to the data in {place or address.home}, not to {address.data}",
+            where=str(address.home),
+            hint="Correct store.url in weft.toml, or name another schema for the catalog: each home needs its own.",
+        )
     if not address.is_noted or _is_home_of(Path(place), address):
         raise Conflict(
             f"{address} is already the catalog of the home {place}",
@@ -216,6 +225,7 @@ def _make_database(engine: Engine, address: CatalogAddress, *, clock: Clock, at:
     """The clock of a database server replaces ``at``, the time of this machine."""
     if address.url is not None:
         at = server_time(engine)
+    home_id = str(uuid.uuid4())
     with engine.connect() as plain:
         connection = to_write(plain)
         with connection.begin():
@@ -225,17 +235,19 @@ def _make_database(engine: Engine, address: CatalogAddress, *, clock: Clock, at:
             connection.execute(
                 insert(ddl.home).values(
                     only=1,
-                    home_id=str(uuid.uuid4()),
+                    home_id=home_id,
                     format=ddl.FORMAT,
                     clock=clock,
                     created_at=at,
-                    place=None if address.url is None else os.path.realpath(address.home),
+                    place=address.place,
                     watermark=MIN_INSTANT,
                     last_ts=MIN_INSTANT,
                     t0=at if clock == "wall" else None,
                 )
             )
             connection.execute(insert(ddl.leases), [{"name": name, "token": 0} for name in get_args(LeaseName)])
+    if address.on_s3:
+        (address.data / layout.OF_HOME).put(f"{home_id}\n".encode())
 
 
 def _make_folders(home: Path) -> None:
@@ -254,12 +266,13 @@ def _make_folders(home: Path) -> None:
 
 
 def _refuse_orphan(address: CatalogAddress) -> None:
-    if layout.has_data(address.home):
+    if layout.has_data(address.data):
+        what = f"{address.data} has the data of a home" if address.on_s3 else "the data exists"
         raise CatalogError(
-            f"the catalog of {address.home} is missing, but the data exists",
+            f"the catalog of {address.home} is missing, but {what}",
             where=str(address),
             hint=(
                 "Restore the catalog from the same backup as the data (on PostgreSQL, also its URL in weft.toml), or "
-                "create a new home in another folder."
+                "create a new home in another place."
             ),
         )

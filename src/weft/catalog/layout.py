@@ -1,7 +1,7 @@
 """Define the paths in a home.
 
-A local folder contains the catalog, the logs and the files of channels.  The paths of the data (tables, ledger,
-quarantine) are relative to a ``Store``, so a home can be moved.
+A local folder contains the settings, the catalog (unless a server has it), the logs and derived files.  The paths of
+the data (tables, ledger, quarantine) are relative to a ``Store``: the same folder, or a place on S3.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from weft.store import Store, local_store
+from weft.configuration import configuration, s3_access
+from weft.store import Store, local_store, store_of
 
 TABLES: Final = "tables"
 """The folder for tables and views, relative to the data location."""
@@ -22,23 +23,25 @@ STAGED: Final = "staged"
 """The folder for the rows of an unfinished transaction over several tables, relative to the data location."""
 GIVEN: Final = "given"
 """The folder where Spark writes the rows of appended DataFrames, relative to the data location."""
+OF_HOME: Final = "weft-home"
+"""The object with the ID of the home whose data is on S3, relative to the data location."""
 QUARANTINE: Final = "quarantine"
 """The folder for the bytes of unreadable records, relative to the data location.  File names are SHA-256 digests."""
 
 
-def data(home: Path) -> Store:
-    """Return the location of a home's tables, ledger and quarantine."""
-    return replace(local_store(home), follows=True)
+def data(home: Path, store: str | None = None) -> Store:
+    """Return the location of a home's tables, ledger and quarantine.
+
+    The settings of the home name it, or ``store`` for a new home.  Raise Refused for invalid settings.
+    """
+    chosen = configuration(home)
+    place = store or chosen.store_url
+    return replace(local_store(home), follows=True) if place is None else store_of(place, s3_access(chosen))
 
 
-def home_of(data: Store) -> Path:
-    """Return the folder of the home whose data is at ``data``."""
-    return Path(data.path)
-
-
-def has_data(home: Path) -> bool:
-    """Return whether the home has a table or a ledger."""
-    return bool((data(home) / TABLES).names()) or (data(home) / LEDGER).exists()
+def has_data(data: Store) -> bool:
+    """Return whether the location has a table or a ledger, or is the store of a home."""
+    return bool((data / TABLES).names()) or (data / LEDGER).exists() or (data / OF_HOME).exists()
 
 
 def catalog_file(home: Path) -> Path:

@@ -6,7 +6,7 @@ records the load as undone.  After an interruption, a later writer completes the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from itertools import islice
 from typing import Any, Final, Literal
@@ -220,14 +220,18 @@ class Quarantine:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def add(self, load_id: int, table_id: int, records: Iterable[UnreadableRecord], at: int) -> int:
+    def add(
+        self, load_id: int, table_id: int, records: Iterable[UnreadableRecord], at: int, store: Callable[[], None]
+    ) -> int:
         """Add unreadable records to the index in one transaction.  Return the number of new records.
 
-        A record with the same table, source, position and bytes is not new.  ``at`` is in µs UTC.
+        A record with the same table, source, position and bytes is not new.  ``at`` is in µs UTC.  ``store`` stores the
+        bytes within the transaction, which excludes ``drop_unnamed``.
         """
         quarantine = ddl.quarantine
         count = select(func.count()).select_from(quarantine).where(quarantine.c.table_id == table_id)
         with self._database.changing() as connection:
+            store()
             before = connection.execute(count).scalar_one()
             statement = upserted(connection, quarantine, ("table_id", "source", "position", "sha256"), ("load_id",))
             common = {"load_id": load_id, "table_id": table_id, "at": at, "state": "open"}
@@ -236,16 +240,19 @@ class Quarantine:
                 connection.execute(statement, some)
             return int(connection.execute(count).scalar_one()) - int(before)
 
-    def named(self, digests: Sequence[str]) -> frozenset[str]:
-        """Return those ``digests`` (SHA-256) that the index contains."""
+    def drop_unnamed(self, digests: Sequence[str], remove: Callable[[str], None]) -> None:
+        """Call ``remove`` for each of the ``digests`` (SHA-256) that the index does not contain.
+
+        No process can add a record with this digest meanwhile.
+        """
         column = ddl.quarantine.c.sha256
-        known: set[str] = set()
-        with self._database.reading() as connection:
+        with self._database.changing() as connection:
             for at in range(0, len(digests), _AT_ONCE):
-                known.update(
-                    connection.execute(select(column).where(column.in_(digests[at : at + _AT_ONCE]))).scalars()
-                )
-        return frozenset(known)
+                some = digests[at : at + _AT_ONCE]
+                known = set(connection.execute(select(column).where(column.in_(some))).scalars())
+                for digest in some:
+                    if digest not in known:
+                        remove(digest)
 
     def all(self, state: QuarantineState | None = "open") -> tuple[QuarantineRecord, ...]:
         """Return the quarantined records in ``state``, the oldest first.  If ``state`` is None, return all records."""

@@ -19,6 +19,7 @@ from weft.errors import Refused
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from weft.catalog.address import CatalogAddress
     from weft.configuration.merge_settings import Setting
 
 
@@ -36,6 +37,7 @@ def add_to(app: typer.Typer) -> None:
             "weft init",
             "weft init history --clock replay",
             "weft init shop --catalog postgresql://anna@db.example/weft",
+            "weft init shop --store s3://bucket/shop --catalog postgresql://anna@db.example/weft",
         )
     )(init)
     app.command(epilog=example("weft config", "weft config --json"))(config)
@@ -62,6 +64,12 @@ def init(
             help="The PostgreSQL database for the catalog: postgresql://USER@HOST/DB (default: a file in the home).",
         ),
     ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="The place on S3 for the data: s3://BUCKET/PREFIX (default: the home folder)."
+        ),
+    ] = None,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -70,21 +78,32 @@ def init(
 
     folder_of_home = home_folder(_chosen_folder(folder, home))
     before = _mode(folder_of_home)
-    with Weft.open(folder_of_home, clock=None if clock is None else clock.value, create=True, catalog=catalog) as weft:
+    with Weft.open(
+        folder_of_home, clock=None if clock is None else clock.value, create=True, catalog=catalog, store=store
+    ) as weft:
         record, address = weft.catalog.home(), weft.catalog.address
         if json:
-            found = {"home": str(folder_of_home), "clock": record.clock, "id": record.home_id, "catalog": str(address)}
-            print_json(found)
+            places = {"catalog": str(address), "store": str(address.data)}
+            print_json({"home": str(folder_of_home), "clock": record.clock, "id": record.home_id, **places})
             return
-        echo(f"{folder_of_home} is a home with the {record.clock} clock.")
-        if address.url is not None:
-            echo(f"Its catalog is the schema {address.schema} of {address}.")
-        after = _mode(folder_of_home)
-        if before is not None and after != before:
-            echo(f"The permissions of the folder were {before:03o} and are now {after:03o} (setting home.access).")
-        others = os.environ.get(HOME_VARIABLE)
-        if others and os.path.realpath(others) != os.path.realpath(folder_of_home):
-            echo(f"{HOME_VARIABLE} is {others}: commands without --home {folder_of_home} use that home.")
+        _tell(folder_of_home, before, record.clock, address)
+
+
+def _tell(folder: Path, before: int | None, clock: str, address: CatalogAddress) -> None:
+    """Print what ``init`` has made. ``before`` is the mode that the folder had."""
+    echo(f"{folder} is a home with the {clock} clock.")
+    if address.url is not None:
+        echo(f"Its catalog is the schema {address.schema} of {address}.")
+    if address.on_s3:
+        echo(f"Its data is in {address.data}.")
+    if address.one_machine:
+        echo("Its catalog is a file here, so one machine can use it. --catalog names a database for several.")
+    after = _mode(folder)
+    if before is not None and after != before:
+        echo(f"The permissions of the folder were {before:03o} and are now {after:03o} (setting home.access).")
+    others = os.environ.get(HOME_VARIABLE)
+    if others and os.path.realpath(others) != os.path.realpath(folder):
+        echo(f"{HOME_VARIABLE} is {others}: commands without --home {folder} use that home.")
 
 
 def _mode(folder: Path) -> int | None:

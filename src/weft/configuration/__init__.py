@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from weft.configuration.fields import FILE, PLACES, Configuration, User, require_zone
 from weft.configuration.merge_settings import Setting, configuration, settings_of
+from weft.configuration.object_store import s3_access
 from weft.configuration.spilling import spill_folder
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "User",
     "configuration",
     "require_zone",
+    "s3_access",
     "settings_of",
     "spill_folder",
 ]

@@ -15,6 +15,7 @@ from weft.access import Access
 from weft.configuration.postgres_uri import why_no_catalog
 from weft.errors import Refused, WeftError
 from weft.instants import parse_interval
+from weft.store import S3Store, store_of
 
 _NONE: Final = ("0", "0s")
 _LONGEST_RETENTION: Final = "7d"
@@ -114,6 +115,16 @@ def _catalog(url: str) -> str:
     return url
 
 
+def _store(url: str) -> str:
+    try:
+        store = store_of(url)
+    except Refused as error:
+        raise ValueError(error.message) from None
+    if not isinstance(store, S3Store):
+        raise ValueError("it should be a place such as s3://bucket/home")
+    return store.uri
+
+
 def _one_or_more(value: Any) -> Any:
     return (value,) if isinstance(value, str) else value
 
@@ -125,6 +136,7 @@ Length = Annotated[str, AfterValidator(_length)]
 Retention = Annotated[str, AfterValidator(_retention)]
 Secret = Annotated[str, AfterValidator(_secret)]
 Zone = Annotated[str, AfterValidator(_zone)]
+StoreUrl = Annotated[str, AfterValidator(_store)]
 CatalogUrl = Annotated[str, AfterValidator(_catalog)]
 Texts = Annotated[tuple[str, ...], BeforeValidator(_one_or_more)]
 Whole = Annotated[int, BeforeValidator(_no_bool)]
@@ -153,6 +165,31 @@ class Configuration(BaseModel):
     catalog_url: Annotated[CatalogUrl | None, Place("catalog.url")] = Field(
         default=None,
         description="the PostgreSQL database that holds the catalog; by default the home's file catalog.sqlite does",
+    )
+    store_url: Annotated[StoreUrl | None, Place("store.url")] = Field(
+        default=None,
+        description="the object store that holds the data: s3://BUCKET/PREFIX; by default the home's folder does",
+    )
+    store_endpoint: Annotated[str | None, Place("store.endpoint", "AWS_ENDPOINT_URL")] = Field(
+        default=None, description="the URL of the object store's server; by default AWS itself"
+    )
+    store_region: Annotated[str | None, Place("store.region", "AWS_REGION")] = Field(
+        default=None, description="the region of the object store; by default that of the profile, else us-east-1"
+    )
+    store_profile: Annotated[str | None, Place("store.profile", "AWS_PROFILE")] = Field(
+        default=None, min_length=1, description="the profile in ~/.aws/credentials and ~/.aws/config"
+    )
+    store_access_key_id: Annotated[str | None, Place("store.access_key_id", "AWS_ACCESS_KEY_ID", secret=True)] = Field(
+        default=None, min_length=1, description="the ID of the access key for the object store"
+    )
+    store_secret_access_key: Annotated[
+        str | None, Place("store.secret_access_key", "AWS_SECRET_ACCESS_KEY", secret=True)
+    ] = Field(default=None, min_length=1, description="the secret access key for the object store")
+    store_session_token: Annotated[str | None, Place(None, "AWS_SESSION_TOKEN", secret=True)] = Field(
+        default=None, description="the token of a temporary access key"
+    )
+    store_allow_http: Annotated[bool | None, Place(None, "AWS_ALLOW_HTTP")] = Field(
+        default=None, description="whether the endpoint may be unencrypted (http://); by default it may"
     )
     cache: Annotated[Path | None, Place(None, "WEFT_CACHE")] = Field(
         default=None, description="the folder for files that Weft can create again"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -40,14 +41,17 @@ def read_toml(file: Path) -> list[Written]:
 
 
 def add_key(file: Path, key: str, value: str) -> None:
-    """Write a new key with a string value as the first line of the file, so that the line belongs to no section.
+    """Write a new key with a string value below the header of its section, or else as the first line of the file.
 
-    Create the file if it does not exist. Raise Refused if the file cannot be read or written, or if it has a section
-    that excludes the line.
+    Create the file if it does not exist. Raise Refused if the file cannot be read or written, or if it excludes the
+    line.
     """
     text = _text(file)
+    section, _, name = key.rpartition(".")
     line = f"{key} = {json.dumps(value, ensure_ascii=False)}\n"
     new = f"{line}\n{text}" if text else line
+    if header := re.search(rf"^\[{re.escape(section)}\][ \t]*\n", text, re.MULTILINE):
+        new = f"{text[: header.end()]}{line.replace(key, name, 1)}{text[header.end() :]}"
     try:
         _loads(new)
     except ValueError:

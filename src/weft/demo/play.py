@@ -122,15 +122,18 @@ def fresh_folder(wanted: Path) -> Path:
     return folder
 
 
-def play(home: Path, stage: Stage) -> None:
-    """Run the demo in a new home in the folder ``home``. Raise Conflict if the folder exists."""
+def play(home: Path, stage: Stage, *, catalog: str | None = None, store: str | None = None) -> None:
+    """Run the demo in a new home in the folder ``home``. Raise Conflict if the folder exists.
+
+    ``catalog`` and ``store`` are the places of the catalog and the data, as in ``Weft.open``.
+    """
     if home.exists():
         raise Conflict(
             f"{home} already exists",
             hint="Name another folder with --home. Without --home, the demo creates a new folder.",
         )
     began = time.monotonic()
-    with Weft.open(home, clock="replay", create=True) as weft:
+    with Weft.open(home, clock="replay", create=True, catalog=catalog, store=store) as weft:
         demo = _Demo(weft, home, stage, weeks())
         _begin(demo)
         for week in range(WEEKS):

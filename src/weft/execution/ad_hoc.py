@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from weft.algebra.relation import Key, Output, Query
 from weft.algebra.scalar import ColumnRef
 from weft.algebra.schema import DataType
+from weft.catalog import CatalogParts
 from weft.execution.answers import COLLECTED, columns_by_table, guarded, in_memory
 from weft.execution.groups import instant
 from weft.execution.reader import Reader
@@ -20,7 +21,6 @@ from weft.instants import format_instant
 from weft.planning.plan import Branch, at_instant, columns_of, encoded
 from weft.printable import counted
 from weft.storage.values import Value, decode
-from weft.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -59,7 +59,7 @@ class Answer(Tabular):
 
 def ask(
     spark: SparkSession,
-    data: Store,
+    catalog: CatalogParts,
     tables: Mapping[str, Relation],
     query: Query,
     s: int,
@@ -77,7 +77,7 @@ def ask(
     columns = columns_of(query)
     named = Query(query.input, tuple(Output(f"c{n}", output.value) for n, output in enumerate(query.outputs, 1)))
     branches = at_instant(named, instant(s))
-    with ad_hoc_reader(spark, data, tables) as (reader, allowed):
+    with ad_hoc_reader(spark, catalog, tables) as (reader, allowed):
         views = TempViews(reader, columns_by_table(branches))
         views.register([path for branch in branches for path in branch.paths.values()], {})
         request = _Request(named, branches, limit, allowed.rows, order)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+_SCHEME: Final = re.compile(r"^[a-z0-9]+:/+")
 _PATH = "_path"
 _ROW = "_row"
 
@@ -37,21 +39,22 @@ def attached_frame(
     columns = {attached.column for _, attached in described if attached.column is not None}
     values = {name for _, attached in described for name in attached.values}
     stored = StructType([each for each in every.fields if each.name not in values and each.name not in {TS} - columns])
-    # Spark encodes the path as in a URI, but keeps a + that a decoder reads as a space.
-    path = "url_decode(replace(_metadata.file_path, '+', '%2B'))"
+    # Spark encodes the path as in a URI, but keeps a + that a decoder reads as a space. It writes file:/ and file:///.
+    path = "regexp_replace(url_decode(replace(_metadata.file_path, '+', '%2B')), '^[a-z0-9]+:/+', '/')"
     rows = spark.read.schema(stored).parquet(*(file.location.spark for file in files))
     rows = rows.selectExpr(*_renamed(stored), f"{path} AS {_PATH}", f"_metadata.row_index AS {_ROW}")
     rows = rows.join(F.broadcast(local_frame(spark, _facts(described, stored, sorted(values)))), _PATH, "left")
     own = [f"WHEN _column = {n} THEN _s_{n}" for n, name in enumerate(stored.names) if name in columns]
     instant = f"coalesce(_at, CASE {' '.join(own)} END)" if own else "_at"
+    unknown = "CAST(raise_error('a file of an attached table has no description') AS TIMESTAMP)"
     dated = [place.spark for _, attached in described if (place := attached.instants_file) is not None]
     if dated:
         instants = spark.read.schema("entry STRING, row BIGINT, ts TIMESTAMP").parquet(*dated)
         instants = instants.selectExpr("entry AS _entry", f"row AS {_ROW}", "ts AS _own")
-        rows = rows.join(instants, ["_entry", _ROW], "left").selectExpr("*", f"coalesce(_own, {instant}) AS _ts")
+        rows, instant = rows.join(instants, ["_entry", _ROW], "left"), f"coalesce(_own, {instant})"
+    rows = rows.selectExpr("*", f"CASE WHEN _entry IS NULL THEN {unknown} ELSE {instant} END AS _ts")
+    if dated:
         rows = rows.where("_ts IS NOT NULL")
-    else:
-        rows = rows.selectExpr("*", f"{instant} AS _ts")
     return rows.selectExpr(*(f"{_source(name, every, stored, sorted(values))} AS {quoted(name)}" for name in wanted))
 
 
@@ -72,7 +75,7 @@ def _facts(described: Sequence[tuple[DataFile, Attached]], stored: StructType, v
     """Return a row for each file: its path, entry, instant, the number of its column of instants, and its values."""
     names, attached = list(stored.names), [each for _, each in described]
     facts = {
-        _PATH: pa.array([file.location.spark for file, _ in described], pa.string()),
+        _PATH: pa.array([_SCHEME.sub("/", file.location.spark) for file, _ in described], pa.string()),
         "_entry": pa.array([each.entry for each in attached], pa.string()),
         "_at": pa.array([each.at for each in attached], pa.int64()).cast(INSTANT),
         "_column": pa.array([each.column and names.index(each.column) for each in attached], pa.int32()),

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.algebra.schema import TIMESTAMP, DataType
+from weft.catalog import CatalogParts
 from weft.catalog.records import FIRST_AT, QueryRecord
 from weft.execution.groups import Group, Member
 from weft.execution.new_answers import NewAnswers, new_answers
@@ -25,7 +26,6 @@ from weft.planning.form import stored_form
 from weft.planning.plan import Plan, columns_of
 from weft.printable import counted
 from weft.storage.values import Value, decode
-from weft.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -86,7 +86,7 @@ class BacktestWindow:
 
 def backtest(
     spark: SparkSession,
-    data: Store,
+    catalog: CatalogParts,
     tables: Mapping[str, Relation],
     plan: Plan,
     window: BacktestWindow,
@@ -99,7 +99,7 @@ def backtest(
     """
     member = Member(_as_standing(plan), window.since, window.until)
     group = Group(member.query.plan_id, plan.with_numbered_columns, (member,), window.until, window.t0)
-    with ad_hoc_reader(spark, data, tables) as (reader, allowed):
+    with ad_hoc_reader(spark, catalog, tables) as (reader, allowed):
         new = new_answers(reader, [group], most=allowed.rows)
         return _result(spark, new, plan, window, limit, allowed.rows)
 

@@ -4,6 +4,8 @@ Each attempt to compute a partition writes one file under a name of its own into
 commit needs to know about the file. Spark accepts the result of one attempt for each partition. The driver therefore
 commits one file for each partition, also if an attempt was repeated or ran twice. Cleaning deletes the files of other
 attempts (``storage/cleaning.py``). No file is renamed, which would be a copy in an object store.
+
+Each process of an executor imports this module. Therefore it imports little.
 """
 
 from __future__ import annotations
@@ -15,9 +17,6 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from weft.execution import driver_reader
-from weft.execution.answers import too_large
-from weft.runtime.session import spark_errors
 from weft.storage.data_files import ROW_GROUP, FileForm, NewFile, new_name
 
 if TYPE_CHECKING:
@@ -36,20 +35,6 @@ _HELD: Final = 64 << 20
 """The bytes of memory from which on rows become a row group, even if they are few."""
 
 Batches = Iterator[pa.RecordBatch]
-
-
-def to_write(rows: DataFrame, count: int) -> pa.Table | Callable[[FileForm], list[NewFile]]:
-    """Return the rows if they are few, or else a function by which the executors write them. ``count`` is their number.
-
-    Spark's errors pass through.
-    """
-    if count <= driver_reader.BOUNDS.written:
-        try:
-            return rows.toArrow()
-        except spark_errors() as error:
-            if not too_large(error):
-                raise
-    return partial(write_files, rows)
 
 
 def write_files(rows: DataFrame, form: FileForm) -> list[NewFile]:

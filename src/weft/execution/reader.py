@@ -29,7 +29,7 @@ from weft.runtime.session import spark_errors
 from weft.runtime.settings import in_one_process, scanning, small
 from weft.sql.render import quoted
 from weft.storage.data_files import check_data_file, unreadable_file
-from weft.storage.delta_log import DataFile, DeltaSnapshot
+from weft.storage.delta_log import DataFile, DeltaSnapshot, distrust
 from weft.storage.table import Table
 from weft.store import Store
 
@@ -117,6 +117,7 @@ def removals_reported(data: Store, snapshots: Mapping[str, DeltaSnapshot | None]
         yield
     except Exception as error:
         for path, before in snapshots.items():
+            distrust(data / path)
             named = {file.location for file in Table(data / path).files()}
             for file in () if before is None else before.files:
                 if file.location not in named and not file.location.exists():

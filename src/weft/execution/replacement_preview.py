@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from weft.catalog import CatalogParts
 from weft.catalog.records import QueryDefinition, QueryRecord
 from weft.execution.groups import Group, Member
 from weft.execution.new_answers import new_answers
@@ -14,7 +15,6 @@ from weft.execution.relations import Relation
 from weft.execution.spark_runner import ad_hoc_reader, too_many
 from weft.planning.plan import Plan
 from weft.printable import Brief, counted
-from weft.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,7 +47,7 @@ class Replacement(Brief):
 
 def preview_replacement(
     spark: SparkSession,
-    data: Store,
+    catalog: CatalogParts,
     tables: Mapping[str, Relation],
     old: QueryRecord,
     plan: Plan,
@@ -61,7 +61,7 @@ def preview_replacement(
     Raise ExecutionError or StorageError.
     """
     query = replace(old, parameters=definition.parameters, names=definition.names)
-    with ad_hoc_reader(spark, data, tables) as (reader, allowed):
+    with ad_hoc_reader(spark, catalog, tables) as (reader, allowed):
         new = _answers(reader, plan, query, definition.from_instant, until, t0, allowed.rows)
         if new > allowed.rows:
             raise too_many(new, allowed.rows)

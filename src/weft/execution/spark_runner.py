@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from weft.catalog import layout
+from weft.catalog import CatalogParts
 from weft.configuration import configuration
 from weft.errors import JvmEnded, LimitExceeded, QueryFault, StorageError
 from weft.execution.answers import gave_too_many
@@ -45,9 +45,9 @@ class Limits:
     rows: int
 
 
-def limits(data: Store) -> Limits:
+def limits(catalog: CatalogParts) -> Limits:
     """Read the limits from the settings of a home. Raise Refused for invalid settings."""
-    chosen = configuration(layout.home_of(data))
+    chosen = configuration(catalog.path)
     return Limits(chosen.query_seconds, chosen.query_rows)
 
 
@@ -72,14 +72,16 @@ def few_enough(most: int) -> Iterator[None]:
 
 
 @contextmanager
-def ad_hoc_reader(spark: SparkSession, data: Store, tables: Mapping[str, Relation]) -> Iterator[tuple[Reader, Limits]]:
+def ad_hoc_reader(
+    spark: SparkSession, catalog: CatalogParts, tables: Mapping[str, Relation]
+) -> Iterator[tuple[Reader, Limits]]:
     """Provide a reader and the limits for a query outside of ticks. After the block, release the reader's cache.
 
     Raise ExecutionError if Spark cannot run the query. Raise LimitExceeded if the query exceeds the limits of a tick.
     """
-    reader, allowed = Reader(spark, data, tables), limits(data)
+    reader, allowed = Reader(spark, catalog.data, tables), limits(catalog)
     with (
-        removals_reported(data, reader.snapshots),
+        removals_reported(catalog.data, reader.snapshots),
         plain_errors("asking the query"),
         limited(allowed.seconds),
         few_enough(allowed.rows),

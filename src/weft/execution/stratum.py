@@ -6,17 +6,17 @@ continue.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from weft.catalog import layout
 from weft.errors import ExecutionError, JvmEnded, LimitExceeded, QueryFault
-from weft.execution import due
-from weft.execution.answers import union
-from weft.execution.executor_files import to_write
+from weft.execution import driver_reader, due
+from weft.execution.answers import too_large, union
+from weft.execution.executor_files import write_files
 from weft.execution.groups import Member, grouped
 from weft.execution.isolate import failing_queries, isolated
 from weft.execution.new_answers import NewAnswers, new_answers
@@ -26,11 +26,14 @@ from weft.execution.spark_runner import SparkRunner, spark_faults, too_many
 from weft.execution.tick_report import TickRun
 from weft.faults import FAULTS
 from weft.runtime.session import disk_is_full, session_started, spark_errors
+from weft.storage.data_files import FileForm, NewFile
 from weft.storage.ledger import Added
 from weft.writing.outputs import TickOutput
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+_ROWS_OF_A_FILE: Final = 1_000_000
 
 
 def extend(run: TickRun, runner: SparkRunner, members: Sequence[Member], name: str) -> Mapping[int, Added]:
@@ -134,9 +137,22 @@ def _commit(
         rows = _joined(remaining, parts)
         with phase(COMMITTING):
             count = sum(each.rows for each in remaining.added.values())
-            given = rows if isinstance(rows, pa.Table) else to_write(rows, count)
+            given = rows if isinstance(rows, pa.Table) else _to_write(rows, count)
             run.outputs.write(TickOutput(name, layout.LEDGER, given))
     return remaining.added
+
+
+def _to_write(rows: DataFrame, count: int) -> pa.Table | Callable[[FileForm], Sequence[NewFile]]:
+    """Return the rows if the driver should write them, or else a function by which the executors write them."""
+    if count <= driver_reader.BOUNDS.written:
+        try:
+            return rows.toArrow()
+        except spark_errors() as error:
+            if not too_large(error):
+                raise
+    # Each task of Python costs milliseconds, also one without rows, and Spark may have 200 partitions.
+    tasks = max(rows.sparkSession.sparkContext.defaultParallelism, -(-count // _ROWS_OF_A_FILE))
+    return partial(write_files, rows.coalesce(tasks))
 
 
 def _joined(new: NewAnswers, parts: Sequence[DataFrame | pa.Table]) -> DataFrame | pa.Table:

@@ -69,7 +69,7 @@ def run_tick(
     only if a query must be computed. Return the report of each tick. Raise ClockError for a ``t`` that the clock does
     not allow. Raise StorageError for a damaged store, and ExecutionError if Spark fails.
     """
-    limits(writer.data)  # refuses invalid limits before anything is planned
+    limits(writer)  # refuses invalid limits before anything is planned
     reports = []
     with phase(PLANNING):
         prepare(writer)
@@ -146,7 +146,7 @@ def _run(
     reached = {key: query.tau for key, query in lower.items()} | taus
     outputs = Outputs(writer, tick.tick_id, again)
     look_ups = LookUps(layout.arrangements_folder(writer.path))
-    runner = SparkRunner(session, writer.data, limits(writer.data), look_ups) if session is not None else None
+    runner = SparkRunner(session, writer.data, limits(writer), look_ups) if session is not None else None
     run = TickRun(writer, runner, at, tick, outputs, relations(writer, read), lower, reached)
     since = WindowStarts(writer, run.plans, run.lower, taus).since
     try:

@@ -50,13 +50,13 @@ def quarantine(
         )
         for record, sha256 in zip(rejected, digests, strict=True)
     )
-    folder.make_and_force()
-    folder.remove_drafts()  # put_all cannot do this, since shared() holds the folder
-    with folder.shared():  # keeps others from deleting the bytes before the index names them
+
+    def store() -> None:
         folder.put_all({sha256: record.raw for sha256, record in zip(digests, rejected, strict=True)})
         folder.force()
         failpoint("ingest.quarantined")
-        return catalog.quarantine.add(load_id, table_id, entries, at)
+
+    return catalog.quarantine.add(load_id, table_id, entries, at, store)
 
 
 def quarantined_bytes(data: Store, record: QuarantineRecord) -> bytes:

@@ -16,14 +16,15 @@ from typing import Final
 
 from weft.access import FOLDER_MODES, wider
 from weft.catalog import layout, open_catalog
+from weft.catalog.address import CatalogAddress
 from weft.catalog.records import QueryRecord
 from weft.catalog.subscriptions import Subscription
 from weft.configuration import FILE, Configuration, configuration
 from weft.errors import CatalogUnreachable, Refused, WeftError
 from weft.printable import Brief, counted
 from weft.runtime.archiving import wanted_archive
-from weft.runtime.jars import check_spark_version
-from weft.runtime.java import find_java
+from weft.runtime.jars import S3_JARS, check_spark_version, local_jars
+from weft.runtime.java import cache_folder, find_java
 from weft.storage.attached_health import attached_problems
 from weft.storage.verify import verify
 from weft.store import LEAST_FREE, free_bytes
@@ -179,6 +180,8 @@ def _home(home: Path, at: int) -> Iterator[Check]:
         return
     try:
         yield Check("catalog", True, f"{catalog.address}, format {catalog.home().format}")
+        if catalog.address.on_s3:
+            yield from _store(catalog.address)
         findings = verify(catalog)
         tables, attached = len(catalog.tables.known()), list(attached_problems(catalog, at))
         subscribed = catalog.subscriptions.of_live_queries()
@@ -196,6 +199,18 @@ def _home(home: Path, at: int) -> Iterator[Check]:
     elif not findings:
         yield Check("home", True, f"{home}, tables: {tables}, all intact")
     yield from _deliveries(subscribed)
+
+
+def _store(address: CatalogAddress) -> Iterator[Check]:
+    """Yield the checks of a home whose data is on S3."""
+    shared = "; its catalog is a file, so one machine can use it" if address.one_machine else ""
+
+    def reached() -> str:
+        address.data.require()
+        return f"{address.data} can be read and written{shared}"
+
+    yield _guarded("store", reached)
+    yield _guarded("jars for S3", lambda: f"{len(local_jars(S3_JARS))} in {cache_folder() / 'jars'}")
 
 
 def _deliveries(subscribed: Sequence[tuple[Subscription, QueryRecord]]) -> Iterator[Check]:

@@ -24,13 +24,15 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from weft.access import make_file, make_folder
+from weft.catalog import layout
 from weft.configuration import configuration
 from weft.errors import ExecutionError, WeftError
 from weft.runtime.executors import EXECUTORS_HINT, what_executors_lack
-from weft.runtime.jars import check_spark_version
+from weft.runtime.jars import S3_JARS, check_spark_version, listed_jars, local_jars
 from weft.runtime.java import cache_folder, find_java
 from weft.runtime.launch import foreign_variables_hidden, python_named, start_jvm
 from weft.runtime.settings import in_one_process, local_master, settings
+from weft.store import S3Access, S3Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,13 +58,19 @@ _LOST: Final = "[CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND]"
 
 @dataclass(frozen=True)
 class _Running:
-    """The JVM and its sessions. ``session`` is the base session, and ``of_homes`` has the session of each home."""
+    """The JVM and its sessions. ``session`` is the base session, and ``of_homes`` has the session of each home.
+
+    ``reads_s3`` is True if the JVM has the jars for S3. ``buckets`` has the access to each bucket, which the sessions
+    share.
+    """
 
     session: SparkSession
     gateway: Any
     log: Path
     memory: str
+    reads_s3: bool
     of_homes: dict[Path | None, SparkSession] = field(default_factory=dict)
+    buckets: dict[str, S3Access] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -104,7 +112,8 @@ def spark_session(
     The first call in a process starts the JVM. ``master``, ``jars`` and ``conf`` apply only to the start of the JVM.
     ``master`` is Spark's master URL. The default is the URL in the settings, or else all cores of this machine.
     ``jars`` are jars besides pyspark's own (``runtime/jars.py``). ``conf`` has Spark settings that override all others.
-    Spark's log goes to the folder ``logs`` of the first ``home``, or of the cache folder.
+    Spark's log goes to the folder ``logs`` of the first ``home``, or of the cache folder. If the data of a home is on
+    S3, its session receives the access, and the JVM needs the jars of ``S3_JARS``.
 
     If the JVM has died, a new JVM and new sessions replace the old ones. If Spark cannot start, raise ExecutionError
     with the path of the log.
@@ -115,12 +124,42 @@ def spark_session(
             _discard(_running)
             _running = None
         if _running is None:
+            jars = (*jars, *(local_jars(S3_JARS) if _bucket_of(home) is not None else ()))
             chosen = configuration(home)
             wanted = {**settings(master or chosen.spark_master or local_master(), chosen, jars), **conf}
             _running = _start(home, wanted, jars)
         if home not in _running.of_homes:
-            _running.of_homes[home] = _running.session.newSession()
+            _running.of_homes[home] = _new_session(_running, home)
         return _running.of_homes[home]
+
+
+def _bucket_of(home: Path | None) -> S3Store | None:
+    """Return the place of a home's data if this is on S3."""
+    data = None if home is None else layout.data(home)
+    return data if isinstance(data, S3Store) else None
+
+
+def _new_session(running: _Running, home: Path | None) -> SparkSession:
+    """Return a new session, with the access to the data of the home. Raise ExecutionError if this JVM cannot have it.
+
+    Spark opens a bucket once for all sessions, with the settings of the first.
+    """
+    session, place = running.session.newSession(), _bucket_of(home)
+    if place is None:
+        return session
+    if not running.reads_s3:
+        raise ExecutionError(
+            f"the data of {home} is on S3, and Spark runs in this process without the jars for S3",
+            hint="Open this home before the others, or in a process of its own.",
+        )
+    if running.buckets.setdefault(place.bucket, place.access) != place.access:
+        raise ExecutionError(
+            f"another home of this process reaches the bucket {place.bucket} with other keys or at another server",
+            hint="Open this home in a process of its own.",
+        )
+    for name, value in place.access.spark_settings(place.bucket).items():
+        session.conf.set(name, value)
+    return session
 
 
 def release_session(home: Path | None) -> None:
@@ -192,7 +231,8 @@ def _start(home: Path | None, wanted: Mapping[str, str], jars: Sequence[Path]) -
     except BaseException:  # Ctrl-C during the start must leave no JVM behind
         _close(gateway)
         raise
-    return _Running(session, gateway, log, wanted["spark.driver.memory"])
+    reads_s3 = {jar.name for jar in jars} >= {jar.name for jar in listed_jars(S3_JARS)}
+    return _Running(session, gateway, log, wanted["spark.driver.memory"], reads_s3)
 
 
 def _check_executors(session: SparkSession) -> None:

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Final
 
-from weft.store import Store, store_of
+from weft.store import S3Store, Store, store_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,7 +30,8 @@ INSTANTS: Final = "_instants"
 class Attached:
     """How the rows of a file become rows of the table whose own log is in the folder ``own``.
 
-    ``entry`` is the name of the file in that log. ``version`` is the version of the other table in which Weft first saw
+    ``entry`` is the name of the file in that log. ``place`` is the folder of the other table, and ``path`` is the path
+    of the file in it. ``version`` is the version of the other table in which Weft first saw
     the file. ``at`` is the instant of all rows (µs UTC), or None. ``column`` is the column with the instants, or None.
     ``values`` are the partition values of the file. ``first`` and ``last`` are the least and the greatest instant of
     its rows, or None if the table has none of them.
@@ -38,6 +39,8 @@ class Attached:
 
     own: Store
     entry: str
+    place: str
+    path: str
     version: int
     at: int | None = None
     column: str | None = None
@@ -52,16 +55,24 @@ class Attached:
             return None
         return self.own / f"{INSTANTS}/{self.entry}.parquet"
 
-    def described(self, location: Store) -> str:
-        """Return the value of ``COLUMN`` for the file at ``location``."""
-        facts = {"version": self.version, "at": self.at, "column": self.column, "first": self.first, "last": self.last}
-        return json.dumps({"file": str(location), **facts, "values": dict(self.values)}, sort_keys=True)
+    @property
+    def location(self) -> Store:
+        """The place of the file. Its path may have percent codes, since delta-rs never gets it."""
+        access = self.own.access if isinstance(self.own, S3Store) else None
+        return store_of(self.place, access) / self.path
+
+    @property
+    def described(self) -> str:
+        """The value of ``COLUMN`` for the file."""
+        return json.dumps({name: getattr(self, name) for name in _DESCRIBED}, sort_keys=True)
 
 
-def restored(own: Store, entry: str, text: str) -> tuple[Store, Attached]:
-    """Return the location and the description of a file, from its name in the own log and the value of ``COLUMN``."""
-    facts = json.loads(text)
-    return store_of(facts.pop("file")), Attached(own, entry, **facts)
+_DESCRIBED: Final = [each.name for each in fields(Attached) if each.name not in ("own", "entry")]
+
+
+def restored(own: Store, entry: str, text: str) -> Attached:
+    """Return the description of a file, from its name in the own log and the value of ``COLUMN``."""
+    return Attached(own, entry, **json.loads(text))
 
 
 def write_instants(attached: Attached, instants: pa.Array, versions: pa.Array | None = None) -> None:

@@ -20,7 +20,7 @@ from weft.storage.data_files import NewFile, attached_rows, check_data_file
 from weft.storage.delta_log import DataFile
 from weft.storage.local_sql import columns_equal, connect, quoted
 from weft.storage.statistics import statistics_of
-from weft.store import Store
+from weft.store import Store, store_of
 
 _MICROS: Final = pa.int64()
 _TS: Final = "_ts"
@@ -48,10 +48,8 @@ class Dated:
             if attached.column is not None:
                 bounds[attached.column] = bounds[TS]
         entry = attached.own / attached.entry
-        described = attached.described(self.file.location)
-        return NewFile(
-            entry, self.file.size, self.file.modified_ms, self.rows, statistics_of(self.rows, bounds), described
-        )
+        stored, file = statistics_of(self.rows, bounds), self.file
+        return NewFile(entry, file.size, file.modified_ms, self.rows, stored, attached.described)
 
     @property
     def stored(self) -> DataFile:
@@ -71,7 +69,7 @@ class OwnTimes:
 
 def new_entry(own: Store, file: OtherFile, version: int) -> Attached:
     """Return a description of a file with a new name in the own log, without instants."""
-    return Attached(own, f"attached-{version}-{uuid4()}", version, values=file.values)
+    return Attached(own, f"attached-{version}-{uuid4()}", str(file.place), file.path, version, values=file.values)
 
 
 def at_instant(own: Store, file: OtherFile, version: int, at: int) -> Dated:
@@ -147,7 +145,7 @@ def _rows(file: OtherFile, schema: pa.Schema) -> pa.Table:
 
 
 def _pieces(file: OtherFile, schema: pa.Schema) -> Iterator[pa.Table]:
-    undated = Attached(file.location.parent, "", 0, at=0, values=file.values)
+    undated = Attached(file.place, "", str(file.place), file.path, 0, at=0, values=file.values)
     return attached_rows(DataFile(file.location, file.size, file.rows, {}, {}, undated), schema, start=None)
 
 
@@ -242,7 +240,7 @@ def _old(gone: Sequence[DataFile], schema: pa.Schema) -> Iterator[pa.Table]:
     for file in gone:
         attached = file.attached
         assert attached is not None
-        other, done = OtherFile(file.location, file.size, None, attached.values, 0), 0
+        other, done = OtherFile(store_of(attached.place), attached.path, file.size, None, attached.values, 0), 0
         instants = _instants(attached, other)
         for rows in _pieces(other, schema):
             yield rows.append_column(_TS, instants.slice(done, rows.num_rows))

@@ -9,7 +9,7 @@ from weft.catalog import CatalogParts
 from weft.catalog.records import ATTACHED
 from weft.errors import WeftError
 from weft.instants import format_instant
-from weft.storage.attached_log import first_deletion, head_of
+from weft.storage.attached_log import first_removal, head_of
 from weft.store import store_of
 
 _NOTICE_US: Final = 24 * 60 * 60 * 1_000_000
@@ -29,12 +29,13 @@ def attached_problems(catalog: CatalogParts, at: int) -> Iterator[str]:
             continue
         try:
             place, version = store_of(source.location), source.seen.get("version", 0)
-            soonest = first_deletion(place, version, head_of(place).table.retention_us)
+            removal = first_removal(place, version)
+            until = None if removal is None else removal[0] + head_of(place).table.retention_us
         except WeftError as error:
             yield f"the attached table {source.name} cannot be read: {error.message}"
             continue
-        if soonest is not None and soonest[1] - _NOTICE_US <= at:
+        if removal is not None and until is not None and until - _NOTICE_US <= at:
             yield (
-                f"version {soonest[0]} of the attached table {source.name} is not read yet, and VACUUM may delete its "
-                f"files from {format_instant(soonest[1])} on: run `weft source poll {source.name}`"
+                f"version {removal[1]} of the attached table {source.name} is not read yet, and VACUUM may delete its "
+                f"files from {format_instant(until)} on: run `weft source poll {source.name}`"
             )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -22,7 +23,7 @@ from weft.storage.columns import arrow_type
 from weft.storage.delta_log import LogEntry, commit_file, last_commit
 from weft.storage.table import delta_errors, first_line
 from weft.storage.type_table import TYPES
-from weft.store import Store, store_of
+from weft.store import Store
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,23 +34,31 @@ _MAPPING: Final = "delta.columnMapping.mode"
 _VERSIONS: Final = "delta.rowTracking.materializedRowCommitVersionColumnName"
 _RETENTION: Final = "delta.deletedFileRetentionDuration"
 _PARTITIONING: Final = ("STRING", "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "DECIMAL")
+_MISREAD: Final = re.compile(r"[\[\]{}*?\\\x00-\x1f]")
+"""The characters of a path that Spark interprets as a pattern."""
 _AGAIN: Final = "Correct the table, or copy its rows into a table of the home: `weft ingest file`."
 
 
 @dataclass(frozen=True)
 class OtherFile:
-    """A data file of the other table. ``rows`` is None if its log has no row count.
+    """A data file of the other table in the folder ``place``. ``path`` is its path in the folder.
 
-    ``row_version`` is the version that added the rows of the file, if the table tracks rows and the file does not say
-    it for each row.
+    ``rows`` is None if its log has no row count. ``row_version`` is the version that added the rows of the file, if the
+    table tracks rows and the file does not say it for each row.
     """
 
-    location: Store
+    place: Store
+    path: str
     size: int
     rows: int | None
     values: Mapping[str, str | None]
     modified_ms: int
     row_version: int | None = None
+
+    @property
+    def location(self) -> Store:
+        """The place of the file."""
+        return self.place / self.path
 
 
 @dataclass(frozen=True)
@@ -140,11 +149,10 @@ def changes_after(place: Store, version: int) -> Iterator[Change]:
         yield _change(place, delta_log.read_entry(place, version))
 
 
-def first_deletion(place: Store, version: int, retention_us: int) -> tuple[int, int] | None:
-    """Return the first version after ``version`` that VACUUM may make unreadable, and when (µs UTC).
+def first_removal(place: Store, version: int) -> tuple[int, int] | None:
+    """Return when a commit after ``version`` first removed a file (µs UTC), and the version that needs the file.
 
-    VACUUM deletes a file ``retention_us`` after a commit has removed it from the table. A version is unreadable without
-    the files that it adds, if a later version rewrites them. Return None if no such file is removed.
+    VACUUM deletes a removed file after the retention of the table. Return None if no file was removed.
     """
     added: dict[str, int] = {}
     found: list[tuple[int, int]] = []
@@ -155,8 +163,8 @@ def first_deletion(place: Store, version: int, retention_us: int) -> tuple[int, 
                 added[action["add"]["path"]] = version
             elif "remove" in action:
                 removed_us = int(action["remove"].get("deletionTimestamp") or 0) * 1_000
-                found.append((removed_us + retention_us, added.get(action["remove"]["path"], version)))
-    return None if not found else (min(found)[1], min(found)[0])
+                found.append((removed_us, added.get(action["remove"]["path"], version)))
+    return min(found, default=None)
 
 
 def is_missing(place: Store, version: int) -> bool:
@@ -170,6 +178,8 @@ def digest_of(place: Store, version: int) -> str | None:
         return hashlib.sha256(commit_file(place, version).read()).hexdigest()
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise StorageError(f"the Delta table cannot be read: {error}", where=str(place)) from error
 
 
 def commit_time(entry: LogEntry) -> int | None:
@@ -215,7 +225,7 @@ def _change(place: Store, entry: LogEntry) -> Change:
     reasons.check()
     at = commit_time(entry) or commit_file(place, entry.version).modified_ms() * 1_000
     gone = {
-        str(_location(place, each["path"])): int(each.get("deletionTimestamp") or at // 1_000) * 1_000
+        str(place / _path(place, each["path"])): int(each.get("deletionTimestamp") or at // 1_000) * 1_000
         for each in removed
     }
     new = any(each.get("dataChange", True) for each in added)
@@ -310,7 +320,8 @@ def refuse_instants(table: OtherTable, ts_from: str | None) -> None:
         )
 
 
-def _location(place: Store, path: str) -> Store:
+def _path(place: Store, path: str) -> str:
+    """Return the path of a file, which its log has in percent codes."""
     decoded = unquote(path)
     if "://" in decoded or decoded.startswith("/"):
         raise Refused(
@@ -318,20 +329,17 @@ def _location(place: Store, path: str) -> Store:
             where=str(place),
             hint=_AGAIN,
         )
-    try:
-        store_of(str(place / decoded))
-        return place / decoded
-    except Refused as error:
-        raise Refused(
-            f"its file {decoded} has a name that Spark or delta-rs would misread", where=str(place), hint=_AGAIN
-        ) from error
+    if _MISREAD.search(decoded):
+        raise Refused(f"its file {decoded} has a name that Spark would misread", where=str(place), hint=_AGAIN)
+    return decoded
 
 
 def _file(place: Store, fields: Mapping[str, Any]) -> OtherFile:
     rows = json.loads(fields.get("stats") or "{}").get("numRecords")
     version = fields.get("defaultRowCommitVersion")
     return OtherFile(
-        _location(place, fields["path"]),
+        place,
+        _path(place, fields["path"]),
         fields["size"],
         rows,
         dict(fields.get("partitionValues") or {}),
@@ -343,7 +351,8 @@ def _file(place: Store, fields: Mapping[str, Any]) -> OtherFile:
 def _file_of(place: Store, action: Mapping[str, Any]) -> OtherFile:
     values = {name.partition(".")[2]: value for name, value in action.items() if name.startswith("partition.")}
     return OtherFile(
-        _location(place, action["path"]),
+        place,
+        _path(place, action["path"]),
         action["size_bytes"],
         action.get("num_records"),
         values,

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
@@ -30,6 +31,8 @@ _LEVEL: Final = 1
 ROW_GROUP: Final = 32_768
 """The number of rows in a row group. A reader can skip a row group by its statistics."""
 _SAMPLE: Final = 10_000
+_SMALL: Final = 256 << 10
+"""A file of an object store with at most this number of bytes is kept in memory after the first read."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,7 @@ class FileForm:
             with suppress(OSError):  # leave no more on a full disk than necessary
                 file.remove()
             raise
-        return NewFile(file, file.size(), file.modified_ms(), rows, statistics)
+        return NewFile(file, *file.stat(), rows, statistics)
 
     def _write(self, file: Store, pieces: Iterable[pa.Table]) -> tuple[int, str]:
         from weft.storage.columns import conformed
@@ -130,7 +133,7 @@ def _repeating(rows: pa.Table) -> list[str]:
 
 
 def check_data_file(file: DataFile) -> None:
-    """Raise StorageError if the file is missing, has the wrong size, or lacks Parquet's magic bytes.
+    """Raise StorageError if the file is missing, has the wrong size, or (on a disk) lacks Parquet's magic bytes.
 
     Raise FilesRemoved, a StorageError, if the file is missing because its table no longer needs it.
     """
@@ -148,10 +151,18 @@ def check_data_file(file: DataFile) -> None:
             where=str(file.location),
             hint=RESTORE_HINT,
         )
+    if file.location.remote:  # an object is never written in part
+        return
     try:
         check_parquet(file.location)
     except OSError as error:
         raise unreadable_file(file.location, error) from error
+
+
+def check_before_reading(file: DataFile) -> None:
+    """Check a file, as ``check_data_file`` does, unless the check costs as many requests as the reading."""
+    if not file.location.remote or file.attached is not None:
+        check_data_file(file)
 
 
 def removed_by_others(file: DataFile) -> AttachedFileGone:
@@ -198,10 +209,31 @@ def dataset_of(files: Sequence[DataFile], schema: pa.Schema) -> ds.Dataset:
     import pyarrow.dataset as ds
 
     for file in files:
-        check_data_file(file)
-    places = [file.location for file in files]
-    filesystem = places[0].filesystem if places else None
-    return ds.dataset([each.path for each in places], schema=schema, format=_form(), filesystem=filesystem)
+        check_before_reading(file)
+    fragments = [_fragment(file) for file in files]
+    filesystem = files[0].location.filesystem if files else None
+    return ds.FileSystemDataset(fragments, schema, _form(), filesystem)
+
+
+def _fragment(file: DataFile) -> ds.ParquetFileFragment:
+    """Return the file for Arrow. A small file of an object store is read once in a process: it never changes."""
+    import pyarrow as pa
+
+    if file.location.remote and file.size <= _SMALL and file.attached is None:
+        try:
+            return _form().make_fragment(pa.BufferReader(_small(file.location, file.size)))
+        except OSError as error:
+            raise unreadable_file(file.location, error) from error
+    # With the size, Arrow does not ask an object store for it.
+    return _form().make_fragment(file.location.path, file.location.filesystem, file_size=file.size)
+
+
+@lru_cache(maxsize=256)
+def _small(location: Store, size: int) -> bytes:
+    raw = location.read()
+    if len(raw) != size:
+        raise OSError(f"the object has {len(raw)} bytes, but the table's log says {size}")
+    return raw
 
 
 def _form() -> ds.ParquetFileFormat:
@@ -234,13 +266,14 @@ def file_batches(
 
     from weft.storage.columns import conformed
 
-    check_data_file(file)
+    check_before_reading(file)
     if file.attached is not None:
         for table in attached_rows(file, schema, batch_rows):
             yield from (table if condition is None else table.filter(condition)).to_batches()
         return
     try:
-        stored = ds.dataset(file.location.path, format=_form(), filesystem=file.location.filesystem)
+        fragment = _fragment(file)
+        stored = ds.FileSystemDataset([fragment], fragment.physical_schema, _form(), file.location.filesystem)
         there = set(stored.schema.names)
         wanted = [name for name in schema.names if name in there]
         # Arrow skips row groups by statistics only if the column types of file and condition are the same.

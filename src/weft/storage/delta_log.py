@@ -5,6 +5,9 @@ reports a truncated commit. Each error is a StorageError that names the file and
 
 A process reads each log entry once and applies new entries to its cached snapshot (``LogPosition``). After ``forget``
 or the restore of a copy, the process reads the whole log again.
+
+On an object store, each look for a later entry is a request. A process that holds the lease is the only writer, so it
+does not look: it ``trusts`` its position until it commits, finds an error, or releases the lease.
 """
 
 from __future__ import annotations
@@ -146,17 +149,40 @@ class LogPosition:
 
 
 _positions: dict[str, LogPosition] = {}
+_trusted: set[str] = set()
+"""The tables whose position is at the end of the log, because no other process commits to them."""
 _lock: Final = Lock()  # threads write different tables concurrently
 
 
 def located(table: Store, path: str, described: str | None) -> tuple[Store, Attached | None]:
     """Return the location of a file in a table's log. ``described`` is its value of ``COLUMN``, or None."""
-    return (table / path, None) if described is None else restored(table, path, described)
+    if described is None:
+        return table / path, None
+    attached = restored(table, path, described)
+    return attached.location, attached
 
 
 def commit_file(table: Store, version: int) -> Store:
     """Return the path of the log file of a commit."""
     return table / f"_delta_log/{version:020d}.json"
+
+
+def trust(table: Store) -> None:
+    """Do not look for later entries of the table, until ``distrust``. The caller holds the lease."""
+    _trusted.add(str(table))
+
+
+def distrust(table: Store | None = None) -> None:
+    """Look for later entries of the table again, or of all tables."""
+    if table is None:
+        _trusted.clear()
+    _trusted.discard(str(table))
+
+
+def version_read(table: str) -> int | None:
+    """Return the version up to which this process has read or written the log of a table, given as text."""
+    known = _positions.get(table)
+    return None if known is None else known.version
 
 
 def log_exists(table: Store) -> bool:
@@ -171,12 +197,15 @@ def last_commit(table: Store) -> int:
     return max(_numbered(table, _COMMIT), default=-1)
 
 
-def follow(table: Store) -> LogPosition:
+def follow(table: Store, *, fresh: bool = False) -> LogPosition:
     """Read the log entries since the last call, and return the position after them.
 
-    Raise StorageError if the table does not exist or if the log is damaged.
+    With ``fresh``, also look for entries of a trusted table. Raise StorageError if the table does not exist or if the
+    log is damaged.
     """
     known = _current(table)
+    if known is not None and str(table) in _trusted and not fresh:
+        return known
     if known is None:
         forget(table)
         version = check_log(table)
@@ -186,8 +215,8 @@ def follow(table: Store) -> LogPosition:
             note(table, known)
         return known
     before = known
-    while (mark := commit_file(table, known.version + 1).mark()) is not None:
-        entry = _read(table, known.version + 1)
+    while (entry_and_mark := _read_next(table, known.version + 1)) is not None:
+        entry, mark = entry_and_mark
         snapshot = known.snapshot and _next_snapshot(known.snapshot, entry, known.instants)
         known = LogPosition(entry.version, mark, snapshot, known.instants, (*known.recent, entry)[-_RECENT:])
     if known is not before:
@@ -206,12 +235,23 @@ def note(table: Store, position: LogPosition) -> None:
 
 def forget(table: Store) -> None:
     """Drop the cached position of a table."""
+    distrust(table)
     _positions.pop(str(table), None)
 
 
 def _current(table: Store) -> LogPosition | None:
     known = _positions.get(str(table))
-    return known if known and commit_file(table, known.version).mark() == known.mark else None
+    if known is None or str(table) in _trusted:
+        return known
+    return known if commit_file(table, known.version).mark() == known.mark else None
+
+
+def mark_of(table: Store, version: int) -> tuple[int, ...] | None:
+    """Return the mark of the log file of a commit, or None if the file does not exist."""
+    known = _positions.get(str(table))
+    if known is not None and known.version == version and str(table) in _trusted:
+        return known.mark
+    return commit_file(table, version).mark()
 
 
 def read_entry(table: Store, version: int) -> LogEntry:
@@ -222,13 +262,27 @@ def read_entry(table: Store, version: int) -> LogEntry:
 
 
 def _read(table: Store, version: int) -> LogEntry:
+    found = _read_next(table, version)
+    if found is None:
+        where = str(commit_file(table, version))
+        raise StorageError("a commit is missing from a table's log", where=where, hint=RESTORE_HINT)
+    return found[0]
+
+
+def _read_next(table: Store, version: int) -> tuple[LogEntry, tuple[int, ...]] | None:
+    """Return the log entry of a commit with the mark of its file, or None if there is no such commit."""
     commit = commit_file(table, version)
     try:
-        text = commit.read().decode("utf-8")
-    except FileNotFoundError:
-        raise StorageError("a commit is missing from a table's log", where=str(commit), hint=RESTORE_HINT) from None
+        found = commit.read_marked()
+        if found is None:
+            return None
+        return _parsed(table, version, found[0].decode("utf-8")), found[1]
     except (OSError, UnicodeDecodeError) as error:
         raise StorageError(f"a commit cannot be read: {error}", where=str(commit), hint=RESTORE_HINT) from error
+
+
+def _parsed(table: Store, version: int, text: str) -> LogEntry:
+    commit = commit_file(table, version)
     actions = []
     for line in text.splitlines():
         if not line.strip():
@@ -277,6 +331,7 @@ def check_log(table: Store) -> int:
 def names_file(file: Store) -> bool:
     """Return whether the log of the table in the file's folder names the data file now."""
     table = file.parent
+    distrust(table)
     if not log_exists(table):
         return False
     checkpoints = _numbered(table, _CHECKPOINT)

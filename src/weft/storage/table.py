@@ -108,7 +108,7 @@ class Table:
         if position.snapshot is None:
             handle = self._handle()
             snapshot = DeltaSnapshot(self.place, handle.version(), tuple(self._files_of(handle)))
-            mark = commit_file(self.place, snapshot.version).mark()
+            mark = delta_log.mark_of(self.place, snapshot.version)
             if mark is not None:
                 known = replace(position, version=snapshot.version, mark=mark, snapshot=snapshot)
                 delta_log.note(self.place, replace(known, instants=_instants(handle)))
@@ -314,7 +314,7 @@ class Table:
         except delta_errors() as error:
             problem = error
         # A commit may succeed and still report an error, such as a lost reply or a failed checkpoint.
-        for version in range(since + 1, delta_log.follow(self.place).version + 1):
+        for version in range(since + 1, delta_log.follow(self.place, fresh=True).version + 1):
             entry = self.entry(version)
             if entry.numbers.get(fence.app_id) == fence.number and is_own(entry):
                 self._put_back(handle)
@@ -378,7 +378,7 @@ class Table:
         return Commit(entry.version, entry.added)
 
     def _force_since(self, version: int) -> None:
-        for later in range(version + 1, delta_log.follow(self.place).version + 1):
+        for later in range(version + 1, delta_log.follow(self.place, fresh=True).version + 1):
             self.force(self.entry(later))
 
     def _read(self, read: Callable[[Any], Any]) -> Any:
@@ -410,7 +410,7 @@ class Table:
     def _updated(self, expected: int) -> Any:
         """Update the cached handle to the last commit. Return None if the log was replaced."""
         handle, mark = _idle_handles.pop(str(self), (None, ()))
-        if handle is None or commit_file(self.place, handle.version()).mark() != mark:
+        if handle is None or delta_log.mark_of(self.place, handle.version()) != mark:
             return None
         try:
             if handle.version() < expected:
@@ -421,7 +421,7 @@ class Table:
 
     def _put_back(self, handle: Any) -> None:
         """Cache a handle for the next use. The caller must not use the handle afterwards."""
-        mark = commit_file(self.place, handle.version()).mark()
+        mark = delta_log.mark_of(self.place, handle.version())
         if mark is not None:
             _idle_handles[str(self)] = (handle, mark)
             for path in list(_idle_handles)[:-MOST_CACHED]:
@@ -484,7 +484,7 @@ def _numbered(numbers: Mapping[str, int]) -> Any:
 
 
 def _description(file: DataFile) -> dict[str, str | None]:
-    return {} if file.attached is None else {COLUMN: file.attached.described(file.location)}
+    return {} if file.attached is None else {COLUMN: file.attached.described}
 
 
 def _schema(handle: Any) -> pa.Schema:

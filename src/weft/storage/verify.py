@@ -5,12 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from weft.catalog import CatalogParts, layout
+from weft.catalog import CatalogParts, Writer, layout
 from weft.catalog.records import StoredVersion
 from weft.errors import FilesRemoved, StorageError
 from weft.printable import counted
 from weft.storage.data_files import check_data_file
-from weft.storage.delta_log import RESTORE_HINT, DeltaSnapshot, commit_file, last_commit
+from weft.storage.delta_log import (
+    RESTORE_HINT,
+    DeltaSnapshot,
+    commit_file,
+    distrust,
+    last_commit,
+    trust,
+    version_read,
+)
 from weft.storage.removing import DISCARDING
 from weft.storage.table import Table
 from weft.store import Store
@@ -32,6 +40,10 @@ _checked: dict[str, tuple[Store, tuple[int, ...] | None, set[str]]] = {}
 """For each table: the file of the last commit before the check, the mark of this file, and the checked data files."""
 
 
+_settled: dict[str, tuple[str, StoredVersion]] = {}
+"""For each table on an object store: its home, and the recorded version at the last check without findings."""
+
+
 _LOOKS: Final = 20
 """The maximum number of repetitions of a check while other processes write."""
 
@@ -46,6 +58,7 @@ def verify(catalog: CatalogParts) -> list[Finding]:
     for path in {*(table.path for table in catalog.tables.all()), layout.LEDGER, *others}:
         Table(catalog.data / path).forget()
         _checked.pop(str(catalog.data / path), None)
+        _settled.pop(str(catalog.data / path), None)
     findings: list[Finding] = []
     for _ in range(_LOOKS):
         before = _write_state(catalog)
@@ -62,7 +75,7 @@ def _write_state(catalog: CatalogParts) -> tuple[object, ...]:
     return (*map(tuple, parts), catalog.ticks.planned())
 
 
-def _check_new_files(catalog: CatalogParts) -> list[Finding]:
+def _check_new_files(catalog: CatalogParts, *, trusting: bool = False) -> list[Finding]:
     recorded = {stored.path: stored for stored in catalog.tables.versions()}
     tables = {table.table_id: table.path for table in catalog.tables.all()}
     unsettled = {tables[reservation.table_id] for reservation in catalog.reservations.still_open()}
@@ -72,23 +85,35 @@ def _check_new_files(catalog: CatalogParts) -> list[Finding]:
         unsettled.update(output.path for output in catalog.ticks.outputs(planned.tick_id))
     if catalog.queries.purging():
         unsettled.add(layout.LEDGER)
-    paths = dict.fromkeys([*tables.values(), layout.LEDGER, *recorded])
-    return [
-        finding
-        for path in paths
-        for finding in _verify_one(
-            catalog.data, path, recorded.get(path, StoredVersion(path, -1, 0)), path in unsettled
-        )
-    ]
+    findings = []
+    for path in dict.fromkeys([*tables.values(), layout.LEDGER, *recorded]):
+        stored, place = recorded.get(path, StoredVersion(path, -1, 0)), catalog.data / path
+        known = place.remote and path not in unsettled and _is_known(catalog, str(place), stored)
+        found = [] if known else _verify_one(catalog.data, path, stored, path in unsettled)
+        if place.remote and path not in unsettled and not found:
+            _settled[str(place)] = str(catalog.path), stored
+            if trusting and stored.version >= 0:
+                trust(place)
+        findings += found
+    return findings
+
+
+def _is_known(catalog: CatalogParts, place: str, stored: StoredVersion) -> bool:
+    """Return whether this process has checked the table, and has read or written its log up to the recorded version."""
+    home, before = _settled.get(place, ("", stored))
+    return home == str(catalog.path) and (before == stored or version_read(place) == stored.version)
 
 
 def require_undamaged(catalog: CatalogParts) -> None:
     """Raise StorageError if the home is damaged. Each writer calls this function first.
 
     The first call in a process checks all files, and later calls check only new files. Later damage is found by
-    ``verify`` or by reading the file.
+    ``verify`` or by reading the file. On an object store, a table whose recorded version has not changed is not looked
+    at, and its log ends where this process has read it: the caller holds the lease.
     """
-    findings = _check_new_files(catalog)
+    if isinstance(catalog, Writer):
+        catalog.at_release(distrust)
+    findings = _check_new_files(catalog, trusting=isinstance(catalog, Writer))
     if findings:
         raise StorageError(
             "the store is damaged:\n" + "\n".join(str(each) for each in findings), where=str(catalog.data)

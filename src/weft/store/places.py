@@ -25,8 +25,8 @@ _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 def store_of(place: str | os.PathLike[str], access: S3Access | None = None) -> Store:
     """Return the store at a local path, a ``file:///`` URI or an ``s3://BUCKET/PREFIX`` URI.
 
-    ``access`` says how an object store is reached; by default as the environment says. Raise Refused for another
-    scheme or host, and for a path that Spark or delta-rs would misread.
+    ``access`` says how an object store is reached; by default as the environment says. Raise
+    Refused for another scheme or host, and for a path that Spark or delta-rs would misread.
     """
     text = os.fspath(place)
     if not _SCHEME.match(text):
@@ -34,9 +34,8 @@ def store_of(place: str | os.PathLike[str], access: S3Access | None = None) -> S
     named = _LOST_SLASH.sub(r"\1/", text)
     parts = urlsplit(text if text.startswith("file:") else named)
     if parts.scheme == "s3" and _BUCKET.fullmatch(parts.netloc) and not parts.query and not parts.fragment:
-        return S3Store(
-            _plain(f"{parts.netloc}/{parts.path.strip('/')}".rstrip("/")), access or S3Access.of_environment()
-        )
+        path = _plain(f"{parts.netloc}/{parts.path.strip('/')}".rstrip("/"))
+        return S3Store(path, access or S3Access.of_environment())
     if parts.scheme != "file" or parts.netloc not in ("", "localhost") or parts.query or parts.fragment:
         raise Refused(
             f"{named} cannot hold the data of a home: Weft needs a local folder or an S3 bucket",

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Mapping
+import re
+import uuid
+import zlib
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from weft.errors import StorageError
 from weft.store.store import Store
 
 if TYPE_CHECKING:
+    import pyarrow
     import pyarrow.fs
 
 _AT_ONCE: Final = 16
+_CONNECT_SECONDS: Final = 5.0
+_REQUEST_SECONDS: Final = 60.0
+_NOISE: Final = re.compile(r" \(Request ID: [^)]*\)| No response body\.")
 
 
 @dataclass(frozen=True)
@@ -31,6 +39,7 @@ class S3Access:
     region: str = "us-east-1"
     key: str | None = field(default=None, repr=False)
     secret: str | None = field(default=None, repr=False)
+    token: str | None = field(default=None, repr=False)
 
     @classmethod
     def of_environment(cls) -> S3Access:
@@ -38,7 +47,8 @@ class S3Access:
         found = os.environ.get
         region = found("AWS_REGION") or found("AWS_DEFAULT_REGION") or cls.region
         endpoint = found("AWS_ENDPOINT_URL_S3") or found("AWS_ENDPOINT_URL")
-        return cls(endpoint, region, found("AWS_ACCESS_KEY_ID"), found("AWS_SECRET_ACCESS_KEY"))
+        keys = found("AWS_ACCESS_KEY_ID"), found("AWS_SECRET_ACCESS_KEY"), found("AWS_SESSION_TOKEN")
+        return cls(endpoint, region, *keys)
 
     @property
     def delta_options(self) -> dict[str, str]:
@@ -51,19 +61,74 @@ class S3Access:
             }
         if self.key is not None and self.secret is not None:
             options |= {"aws_access_key_id": self.key, "aws_secret_access_key": self.secret}
-        return options
+        return options if self.token is None else {**options, "aws_session_token": self.token}
 
-    @property
-    def spark_settings(self) -> dict[str, str]:
-        """The settings of Spark's S3A client. They include the secret: pass them in a private file."""
-        settings = {"fs.s3a.endpoint.region": self.region}
+    def spark_settings(self, bucket: str) -> dict[str, str]:
+        """Return the settings of Spark's S3A client for a bucket, for ``spark.conf.set``.
+
+        They include the secret. A session receives them over its own connection, so no argument, file or variable has
+        them, and homes of one JVM may have different keys.
+        """
+        settings = {"endpoint.region": self.region, "attempts.maximum": "3", "connection.establish.timeout": "5s"}
         if self.endpoint is not None:
             secure = str(not self.endpoint.startswith("http:")).lower()
-            settings |= {"fs.s3a.endpoint": self.endpoint, "fs.s3a.path.style.access": "true"}
-            settings |= {"fs.s3a.connection.ssl.enabled": secure}
+            settings |= {"endpoint": self.endpoint, "path.style.access": "true", "connection.ssl.enabled": secure}
         if self.key is not None and self.secret is not None:
-            settings |= {"fs.s3a.access.key": self.key, "fs.s3a.secret.key": self.secret}
-        return {f"spark.hadoop.{name}": value for name, value in settings.items()}
+            provider = "SimpleAWSCredentialsProvider"
+            settings |= {"access.key": self.key, "secret.key": self.secret}
+            if self.token is not None:
+                provider = "TemporaryAWSCredentialsProvider"
+                settings |= {"session.token": self.token}
+            settings |= {"aws.credentials.provider": f"org.apache.hadoop.fs.s3a.{provider}"}
+        return {f"fs.s3a.bucket.{bucket}.{name}": value for name, value in settings.items()}
+
+
+_REFUSED: Final = ("ACCESS_DENIED", "INVALID_ACCESS_KEY_ID", "SIGNATURE_DOES_NOT_MATCH", "INVALID_CLIENT_TOKEN_ID")
+_UNREACHED: Final = ("NETWORK_CONNECTION", "REQUEST_TIMEOUT", "curlCode", "status 50")
+_KEYS_HINT: Final = (
+    "Check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the profile in AWS_PROFILE. The keys need the rights to "
+    "list, read, write and delete objects."
+)
+
+
+@contextmanager
+def _explained(store: S3Store) -> Iterator[None]:
+    """Raise StorageError with the remedy for an error of the server or the network. Other errors pass through."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None:  # such as that of a missing file
+            raise
+        raise _explanation(store, str(error)) from error
+
+
+def _explanation(store: S3Store, text: str) -> StorageError:
+    server = store.access.endpoint or f"AWS ({store.access.region})"
+    if "NO_SUCH_BUCKET" in text:
+        return _absent_bucket(store)
+    if any(each in text for each in _REFUSED):
+        return StorageError(f"the object store refuses the access: {server}", where=str(store), hint=_KEYS_HINT)
+    if any(each in text for each in _UNREACHED):
+        return StorageError(
+            f"the object store cannot be reached: {server}",
+            where=str(store),
+            hint="Check the network, and store.endpoint in weft.toml or AWS_ENDPOINT_URL. Then run the command again.",
+        )
+    said = _NOISE.sub("", text)
+    return StorageError(f"the object store failed: {said}", where=str(store), hint="Run the command again.")
+
+
+def _mark(file: pyarrow.NativeFile) -> tuple[int, ...]:
+    return int(file.size()), zlib.crc32(file.metadata()["ETag"])
+
+
+def _absent_bucket(store: S3Store) -> StorageError:
+    """Return the error for a bucket that does not exist."""
+    return StorageError(
+        f"the bucket {store.bucket} does not exist at {store.access.endpoint or f'AWS ({store.access.region})'}",
+        where=str(store),
+        hint="Create the bucket, or correct the name of the store, store.endpoint or store.region.",
+    )
 
 
 @lru_cache
@@ -73,7 +138,16 @@ def _filesystem(access: S3Access, process: int) -> pyarrow.fs.FileSystem:
 
     parts = urlsplit(access.endpoint or "")
     endpoint = {} if access.endpoint is None else {"endpoint_override": parts.netloc, "scheme": parts.scheme}
-    return S3FileSystem(access_key=access.key, secret_key=access.secret, region=access.region, **endpoint)
+    return S3FileSystem(
+        access_key=access.key,
+        secret_key=access.secret,
+        session_token=access.token,
+        region=access.region,
+        connect_timeout=_CONNECT_SECONDS,
+        request_timeout=_REQUEST_SECONDS,
+        allow_delayed_open=True,  # a small object is then one request instead of three
+        **endpoint,
+    )
 
 
 @dataclass(frozen=True, order=True)
@@ -84,6 +158,16 @@ class S3Store(Store):
 
     def __str__(self) -> str:
         return f"s3://{self.path}"
+
+    @property
+    def remote(self) -> bool:
+        """True: each look at an object costs a request."""
+        return True
+
+    @property
+    def bucket(self) -> str:
+        """The name of the bucket."""
+        return self.path.partition("/")[0]
 
     @property
     def uri(self) -> str:
@@ -105,14 +189,26 @@ class S3Store(Store):
         """Arrow's client."""
         return _filesystem(self.access, os.getpid())
 
+    def require(self) -> None:
+        """Check that the bucket exists, and that an object can be written, read and removed."""
+        with _explained(self):
+            found = self.filesystem.get_file_info(self.bucket)
+        if found.type.name == "NotFound":
+            raise _absent_bucket(self)
+        probe = self / f"weft-probe-{uuid.uuid4()}"
+        probe.put(b"weft")
+        if probe.read() != b"weft":
+            raise StorageError("the object store gives other bytes than it received", where=str(self))
+        probe.remove()
+
     def read(self) -> bytes:
         """Return the contents of the object."""
-        with self.filesystem.open_input_stream(self.path) as stream:
+        with _explained(self), self.filesystem.open_input_stream(self.path) as stream:
             return bytes(stream.read())
 
     def ends(self, count: int) -> tuple[bytes, bytes]:
         """Return the first and the last ``count`` bytes of the object. Raise OSError for an object with fewer."""
-        with self.filesystem.open_input_file(self.path) as file:
+        with _explained(self), self.filesystem.open_input_file(self.path) as file:
             size = file.size()
             if size < count:
                 raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), str(self))
@@ -126,16 +222,30 @@ class S3Store(Store):
         """Return the time of the last write to the object, in milliseconds since 1970 UTC."""
         return int(self._info().mtime_ns) // 1_000_000
 
+    def stat(self) -> tuple[int, int]:
+        """Return the size in bytes, and the time of the last write in milliseconds since 1970 UTC."""
+        found = self._info()
+        return int(found.size), int(found.mtime_ns) // 1_000_000
+
     def mark(self) -> tuple[int, ...] | None:
-        """Return the size and the time of the object, or None if it does not exist."""
+        """Return the size and a hash of the entity tag, or None if the object does not exist."""
         try:
-            found = self._info()
-        except OSError:
+            with _explained(self), self.filesystem.open_input_file(self.path) as file:
+                return _mark(file)
+        except FileNotFoundError:
             return None
-        return int(found.size), int(found.mtime_ns)
+
+    def read_marked(self) -> tuple[bytes, tuple[int, ...]] | None:
+        """Return the contents and the mark of the object, or None if the object does not exist."""
+        try:
+            with _explained(self), self.filesystem.open_input_file(self.path) as file:
+                return bytes(file.read()), _mark(file)
+        except FileNotFoundError:
+            return None
 
     def _info(self) -> pyarrow.fs.FileInfo:
-        found = self.filesystem.get_file_info(self.path)
+        with _explained(self):
+            found = self.filesystem.get_file_info(self.path)
         if not found.is_file:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self))
         return found
@@ -143,36 +253,41 @@ class S3Store(Store):
     def remove(self) -> None:
         """Remove the object."""
         self._info()
-        self.filesystem.delete_file(self.path)
+        with _explained(self):
+            self.filesystem.delete_file(self.path)
 
     def clear(self) -> None:
         """Remove all objects below the prefix."""
-        with suppress(FileNotFoundError):
+        with _explained(self), suppress(FileNotFoundError):
             self.filesystem.delete_dir(self.path)
 
     def move(self, to: S3Store) -> None:
         """Copy the object to another place, and remove it here."""
-        self.filesystem.copy_file(self.path, to.path)
-        self.filesystem.delete_file(self.path)
+        with _explained(self):
+            self.filesystem.copy_file(self.path, to.path)
+            self.filesystem.delete_file(self.path)
 
     def exists(self) -> bool:
         """Return whether the object, or an object below the prefix, exists."""
         from pyarrow.fs import FileType
 
-        return bool(self.filesystem.get_file_info(self.path).type != FileType.NotFound)
+        with _explained(self):
+            return bool(self.filesystem.get_file_info(self.path).type != FileType.NotFound)
 
     def names(self) -> list[str]:
         """Return the names directly below the prefix."""
         from pyarrow.fs import FileSelector
 
-        return [each.base_name for each in self.filesystem.get_file_info(FileSelector(self.path, allow_not_found=True))]
+        with _explained(self):
+            found = self.filesystem.get_file_info(FileSelector(self.path, allow_not_found=True))
+        return [each.base_name for each in found]
 
     def put_all(self, files: Mapping[str, bytes]) -> None:
         """Write several objects below the prefix, unless they exist."""
         there = set(self.names())
 
         def put(name: str) -> None:
-            with self.filesystem.open_output_stream(f"{self.path}/{name}") as stream:
+            with _explained(self), self.filesystem.open_output_stream(f"{self.path}/{name}") as stream:
                 stream.write(files[name])
 
         with ThreadPoolExecutor(_AT_ONCE) as threads:

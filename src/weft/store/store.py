@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -48,6 +47,11 @@ class Store(ABC):
         """The URI for delta-rs."""
 
     @property
+    def remote(self) -> bool:
+        """Whether each look at a file costs a request, and files appear whole or not at all."""
+        return False
+
+    @property
     def options(self) -> dict[str, str] | None:
         """The storage options for delta-rs, or None."""
         return None
@@ -85,6 +89,15 @@ class Store(ABC):
         A later file with the same name has other numbers.
         """
 
+    def stat(self) -> tuple[int, int]:
+        """Return the size in bytes, and the time of the last write in milliseconds since 1970 UTC."""
+        return self.size(), self.modified_ms()
+
+    def read_marked(self) -> tuple[bytes, tuple[int, ...]] | None:
+        """Return the contents and the mark of the file, or None if the file does not exist."""
+        mark = self.mark()
+        return None if mark is None else (self.read(), mark)
+
     @abstractmethod
     def remove(self) -> None:
         """Remove the file."""
@@ -116,6 +129,9 @@ class Store(ABC):
     def put_all(self, files: Mapping[str, bytes]) -> None:
         """Write several files into the folder, as ``put`` does. ``files`` maps names to contents."""
 
+    def require(self) -> None:  # noqa: B027
+        """Check that files can be written here and read. Raise StorageError with the remedy."""
+
     def make(self) -> None:  # noqa: B027
         """Create the folder and its parents, if they do not exist."""
 
@@ -127,19 +143,6 @@ class Store(ABC):
 
     def force(self) -> None:  # noqa: B027
         """Force the data of a file, or the names in a folder, to the disk."""
-
-    def remove_drafts(self) -> None:  # noqa: B027
-        """Remove the unfinished files of dead ``put_all`` calls."""
-
-    @contextmanager
-    def shared(self) -> Iterator[None]:
-        """Hold a shared lock on the folder during the ``with`` block, so that ``alone`` cannot lock the folder."""
-        yield
-
-    @contextmanager
-    def alone(self, patience_seconds: float) -> Iterator[bool]:
-        """Try to lock the folder exclusively for the ``with`` block. Yield True if the lock was acquired."""
-        yield False
 
     def free_bytes(self) -> int | None:
         """Return the free bytes of the disk, or None if the store has no limit."""

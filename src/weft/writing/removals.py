@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from weft.catalog import Writer, layout
 from weft.catalog.queries import PURGING_NOW
@@ -22,8 +22,6 @@ from weft.storage.table import Table
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
-
-_PATIENCE_SECONDS: Final = 30.0
 
 
 def finish_undoing(writer: Writer) -> None:
@@ -107,17 +105,12 @@ def _head(table: Table) -> tuple[int, int] | None:
 
 
 def remove_quarantined(writer: Writer, digests: Sequence[str]) -> None:
-    """Delete the quarantined contents with these digests, except contents that a record still uses.
-
-    The quarantine is locked during the deletion, because a load reuses stored content with the same digest. If the lock
-    is not free within ``_PATIENCE_SECONDS``, the content stays.
-    """
+    """Delete the quarantined contents with these digests, except contents that a record still uses."""
     folder = writer.data / layout.QUARANTINE
-    if not digests or not folder.exists():
-        return
-    with folder.alone(_PATIENCE_SECONDS) as alone:
-        named = writer.quarantine.named(digests)
-        for digest in digests if alone else ():
-            if digest not in named:
-                with suppress(FileNotFoundError):
-                    (folder / digest).remove()
+
+    def remove(digest: str) -> None:
+        with suppress(FileNotFoundError):
+            (folder / digest).remove()
+
+    if digests:
+        writer.quarantine.drop_unnamed(digests, remove)

@@ -35,6 +35,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "load_past": ("s", "x.csv", "at"),
     "make_table": ("t", "a INT"),
     "rename_table": ("t", "u"),
+    "attach_table": ("t", "x"),
     "replacement": ("q", "SELECT a FROM t"),
     "subscribe": ("q", "file:x.csv"),
     "test_channel": ("file:x.csv",),

@@ -180,9 +180,9 @@ def test_the_quarantine_keeps_a_record_once(catalog: Catalog) -> None:
     table = catalog.tables.create("t", [("a", BIGINT)]).table_id
     load = catalog.loads.begin(table, "box", "mail", None, 20)
     first, second = (UnreadableRecord("box", place, "no Message-ID", "ff", 100, "{}") for place in ("12", "13"))
-    assert catalog.quarantine.add(load, table, [first, first], 21) == 1
+    assert catalog.quarantine.add(load, table, [first, first], 21, lambda: None) == 1
     again = catalog.loads.begin(table, "box", "mail", None, 30)
-    assert catalog.quarantine.add(again, table, [first, second], 31) == 1
+    assert catalog.quarantine.add(again, table, [first, second], 31, lambda: None) == 1
     assert [(each.load_id, each.at) for each in catalog.quarantine.all()] == [(again, 21), (again, 31)]
     kept = catalog.quarantine.all()[0].quarantine_id
     assert [each.position for each in catalog.quarantine.all()] == ["12", "13"]

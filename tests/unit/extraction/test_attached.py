@@ -229,6 +229,8 @@ def test_new_columns_become_columns_of_the_table(weft: Weft, other: Path) -> Non
 def test_a_table_that_was_replaced_is_not_followed(weft: Weft, other: Path) -> None:
     weft.attach_table("orders", other)
     shutil.rmtree(other)
+    with pytest.raises(Refused, match="there is no Delta table any more"):
+        weft.poll_source("orders")
     for _ in range(2):
         written(other, [(9, "z", BASE)])
     with pytest.raises(Refused, match="was replaced"):

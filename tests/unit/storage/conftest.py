@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from s3_server import access_to, new_bucket, s3_server
-from weft.store import S3Access, Store, local_store
-
-
-@pytest.fixture(scope="session")
-def s3_access() -> Iterator[S3Access]:
-    with s3_server("weft-tests") as port:
-        yield access_to(port)
+from s3_server import new_bucket
+from weft.store import Store, local_store
 
 
 @pytest.fixture(params=["local", "s3"])

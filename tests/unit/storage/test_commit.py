@@ -182,6 +182,7 @@ def test_a_fence_that_repeats_serves_several_commits_of_one_lease(table: Store) 
 
 WRITER = """
 import sys
+from weft.configuration import configuration, s3_access
 from weft.store import store_of
 from weft.storage.table import Fence, Table
 import deltalake
@@ -194,7 +195,8 @@ def late(*given, **named):
 deltalake.DeltaTable.create_write_transaction = late
 rows = pa.table({"a": pa.array([2], pa.int64())})
 try:
-    print("version", Table(store_of(sys.argv[1])).append(rows, Fence("weft-table-1", 5)).version)
+    table = Table(store_of(sys.argv[1], s3_access(configuration())))
+    print("version", table.append(rows, Fence("weft-table-1", 5)).version)
 except Exception as error:
     print(type(error).__name__)
 """

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from weft.errors import Refused, StorageError
-from weft.store import LocalStore, S3Store, Store, local_store, store_of
+from weft.store import LocalStore, S3Access, S3Store, Store, local_store, store_of
 
 
 @pytest.mark.parametrize(
@@ -60,16 +60,26 @@ def test_a_bucket_has_a_spelling_for_each_client(monkeypatch: pytest.MonkeyPatch
         place = store_of(given) / "c"
         assert (place.path, place.uri, place.spark) == ("bucket/a/b/c", "s3://bucket/a/b/c", "s3a://bucket/a/b/c")
         assert place.options == {"aws_conditional_put": "etag", "aws_region": "us-east-1"}
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "much-secret")
-    monkeypatch.setenv("AWS_REGION", "eu-west-1")
-    place = store_of("s3://bucket")
-    assert isinstance(place, S3Store)
-    assert place.options is not None
-    assert place.options["aws_allow_http"] == "true"
-    assert place.access.spark_settings["spark.hadoop.fs.s3a.secret.key"] == place.options["aws_secret_access_key"]
-    assert place.access.spark_settings["spark.hadoop.fs.s3a.connection.ssl.enabled"] == "false"
+    place = store_of("s3://bucket/a", S3Access("http://127.0.0.1:9", "eu-west-1", "key", "much-secret", "short-lived"))
+    assert isinstance(place, S3Store) and place.bucket == "bucket"
+    assert place.options == {
+        "aws_conditional_put": "etag",
+        "aws_region": "eu-west-1",
+        "aws_endpoint_url": "http://127.0.0.1:9",
+        "aws_allow_http": "true",
+        "aws_access_key_id": "key",
+        "aws_secret_access_key": "much-secret",
+        "aws_session_token": "short-lived",
+    }
+    spark = place.access.spark_settings(place.bucket)
+    assert {name.rpartition("bucket.bucket.")[2]: spark[name] for name in spark}.items() >= {
+        ("endpoint", "http://127.0.0.1:9"),
+        ("endpoint.region", "eu-west-1"),
+        ("connection.ssl.enabled", "false"),
+        ("access.key", "key"),
+        ("secret.key", "much-secret"),
+        ("session.token", "short-lived"),
+    }
     assert "much-secret" not in f"{place!r} {place} {place.access!r}"
     with pytest.raises(Refused, match="not a local folder"):
         local_store("s3://bucket")

@@ -154,7 +154,7 @@ class TickSynopses:
 
     def _in_time(self, some: Sequence[SynopsisMember]) -> _Results:
         """Evaluate queries that process the same states, on the engine that suits the number of rows."""
-        allowed = limits(self.writer.data)
+        allowed = limits(self.writer)
         together = taken_together(self.writer.data, some, self.tables, allowed.rows)
         if self.runner is None or together.choice().by == "driver":
             with time_limit(allowed.seconds):

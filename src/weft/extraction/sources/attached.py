@@ -53,7 +53,7 @@ from weft.storage.attached_log import (
     refuse_instants,
 )
 from weft.storage.columns import stored_schema
-from weft.storage.delta_log import DataFile, bounds_of, commit_file
+from weft.storage.delta_log import DataFile, bounds_of, commit_file, log_exists
 from weft.storage.local_sql import connect
 from weft.storage.table import Table, removal
 from weft.storage.verify import require_undamaged
@@ -93,7 +93,7 @@ def take_versions(home: OpenHome, source: SourceRecord) -> Polled:
 
 
 def take_new_versions(home: OpenHome) -> list[WeftError]:
-    """Take the new versions of all attached tables, before a tick. Return the errors of tables that stopped.
+    """Take the new versions of all attached tables, before a tick. Return the errors of tables that stop now.
 
     A table without a new version costs one request to its store, and no lease.
     """
@@ -107,7 +107,8 @@ def take_new_versions(home: OpenHome) -> list[WeftError]:
             raise
         except WeftError as error:
             home.catalog.sources.troubled(source.table_id, home.clock(), error.message)
-            troubles.append(error)
+            if error.message != source.trouble:
+                troubles.append(error)
     return troubles
 
 
@@ -204,6 +205,8 @@ class _Taking:
         stale = self.source.polled_at is None or self.source.polled_at < self.home.clock() - _DAY_US
         if digest is not None and digest != seen["digest"]:
             raise self._refused("the Delta table was replaced by another one")
+        if digest is None and not log_exists(self.place):
+            raise self._refused("there is no Delta table any more")
         if (digest is None or stale) and is_missing(self.place, reached + 1):
             raise self._refused(f"the log no longer has version {reached + 1}, which this home has not taken")
 

@@ -1,0 +1,85 @@
+"""The demo's session gives the same answers with its data on S3, and Spark reads and writes there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from postgresql_server import Server
+from s3_server import SECRET, environment, new_bucket
+from scenario.cluster_session import Silent, answers
+from weft.api import Weft
+from weft.demo.play import play
+from weft.execution import driver_reader
+from weft.runtime.doctor import examine
+from weft.schedule.clock import now_us
+from weft.store import S3Access
+
+Answers = dict[str, list[list[object]]]
+ASKED = "SELECT m.msgid, m.ts, m.newsgroup FROM msgs m"
+
+
+class Watching(Silent):
+    """A stage that looks at the arguments of all processes before each step."""
+
+    def working(self, text: str) -> AbstractContextManager[object]:
+        assert all(SECRET not in arguments for arguments in arguments_of_all())
+        return nullcontext()
+
+
+def arguments_of_all() -> Iterator[str]:
+    """Yield the arguments of all processes."""
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            yield file.read_text(errors="replace")
+
+
+@pytest.fixture
+def by_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make Spark read every relation of a tick, and write its answers."""
+    monkeypatch.setattr(driver_reader, "BOUNDS", replace(driver_reader.BOUNDS, whole=-1, filtered=-1, news=-1))
+
+
+@pytest.fixture(scope="module")
+def local(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Answers, object]:
+    """The answers of a home in a folder, and those of a query that is asked once."""
+    home = tmp_path_factory.mktemp("local") / "home"
+    play(home, Silent())
+    with Weft.open(home) as weft:
+        asked = weft.try_query(ASKED, limit=None).rows
+    assert len(asked) > 500
+    return answers(home), asked
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("catalog", ["sqlite", "postgresql"])
+def test_the_demo_on_s3_has_the_answers_of_a_local_home(
+    local: tuple[Answers, object],
+    catalog: str,
+    by_spark: None,
+    s3_access: S3Access,
+    database_server: Server,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in environment(s3_access).items():
+        monkeypatch.setenv(name, value)
+    home, bucket = tmp_path / "home", new_bucket(s3_access)
+    url = database_server.uri(database_server.new_database()) if catalog == "postgresql" else None
+    play(home, Watching(), catalog=url, store=f"{bucket}/home")
+    expected, asked = local
+    assert answers(home) == expected and all(expected.values())
+    with Weft.open(home) as weft:
+        assert weft.try_query(ASKED, limit=None).rows == asked
+        assert weft.results("chains").spark().count() == len(expected["chains"])
+    checks = {check.name: check for check in examine(home, now_us())}
+    assert all(checks[name].ok for name in ("catalog", "store", "jars for S3", "home")), checks
+    assert not (home / "tables").exists() and not (home / "ledger").exists()
+    assert (home / "catalog.sqlite").exists() == (catalog == "sqlite")
+    written = [path for path in home.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+    assert written == []

@@ -53,6 +53,8 @@ _QUERY_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _OF_FILES: Final = ("java.io.IOException", "java.io.FileNotFoundException", "java.nio.file.FileSystemException")
 _FULL: Final = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT)))
 
+_LOST: Final = "[CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND]"
+
 
 @dataclass(frozen=True)
 class _Running:
@@ -415,6 +417,11 @@ def disk_is_full(error: Exception) -> bool:
                 return True
             cause = cause.getCause()
     return False
+
+
+def rows_were_lost(error: Exception) -> bool:
+    """Return whether Spark needed rows that it cannot compute again, and all executors that held them have ended."""
+    return isinstance(error, spark_errors()) and _LOST in error_text(error)
 
 
 def error_text(error: Exception) -> str:

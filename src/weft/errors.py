@@ -146,7 +146,10 @@ class QueryFault(ExecutionError):
 
 
 class JvmEnded(ExecutionError):
-    """Spark's JVM ended during a computation. ``known`` is True if the log shows that the computation was the cause."""
+    """Spark's JVM, or executors with rows, ended during a computation.
+
+    ``known`` is True if the log shows that the computation was the cause.
+    """
 
     def __init__(self, message: str, *, hint: str | None = None, where: str | None = None, known: bool = False) -> None:
         super().__init__(message, hint=hint, where=where)

@@ -13,8 +13,8 @@ from oracle.past_logic import Log, Row
 from weft.algebra.formula import POINTS, Formula, undated
 from weft.algebra.schema import DataType
 from weft.derivation.synopsis.construct import Stored, Synopsis
+from weft.execution.engines.engine import Engine
 from weft.execution.synopsis.batch import EMPTY, State, StateBatch
-from weft.execution.synopsis.engine import Engine
 from weft.execution.synopsis.evaluating import evaluate_on
 
 ARROW = {"BIGINT": pa.int64(), "STRING": pa.string(), "DOUBLE": pa.float64()}

@@ -21,8 +21,9 @@ from oracle.synopsis_sizes import LogSize, size_bound
 from weft.algebra.formula import Formula
 from weft.derivation.synopsis.construct import COUNT, Synopsis, synopsis
 from weft.derivation.synopsis.verdict import size_verdict
+from weft.execution.engines.duckdb import duckdb_engine
+from weft.execution.engines.engine import Engine
 from weft.execution.synopsis.batch import State
-from weft.execution.synopsis.engine import Engine, duckdb_engine
 
 TRIES = 6
 STATES = 9

@@ -22,7 +22,7 @@ from oracle.past_logs import log, partition
 from oracle.past_trials import LINEAR, SEMANTICS, STATES, Trials, case
 from oracle.shards import shards
 from weft.derivation.synopsis.construct import shared, synopsis
-from weft.execution.synopsis.engine import duckdb_engine
+from weft.execution.engines.duckdb import duckdb_engine
 
 FORMULAS = 800
 SHARDS = 2

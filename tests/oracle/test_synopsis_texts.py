@@ -19,9 +19,11 @@ from drawn_expressions import COLUMNS, Expressions
 from odd_table import ROWS, TABLES
 from weft.algebra.schema import TableSchema
 from weft.errors import WeftError
+from weft.execution.engines.duckdb import duckdb_engine
+from weft.execution.engines.engine import Engine
 from weft.execution.synopsis.answers import ledger_rows
-from weft.execution.synopsis.batch import EMPTY
-from weft.execution.synopsis.evaluating import evaluate_shared
+from weft.execution.synopsis.batch import EngineState, prepared
+from weft.execution.synopsis.evaluating import stepped_on
 from weft.execution.synopsis.news import News
 from weft.planning.synopsis_plan import SynopsisPlan, sql_synopsis
 from weft.storage.columns import stored_schema
@@ -58,8 +60,9 @@ class InMemory(News):
 
     rows: pa.Table = field(kw_only=True)
 
-    def _rows(self, table: Any, names: Any, points: pa.Table) -> pa.Table:
-        return self.rows.select([*sorted({*names} - {"ts"}), "ts"])
+    def _given(self, engine: Engine, table: Any, names: Any, bounds: Any = None) -> str:
+        engine.given("odd_rows", self.rows.select([*sorted({*names} - {"ts"}), "ts"]))
+        return "odd_rows"
 
 
 def ticked(plan: SynopsisPlan, rows: pa.Table) -> list[tuple[int, list[str | None]]]:
@@ -70,11 +73,16 @@ def ticked(plan: SynopsisPlan, rows: pa.Table) -> list[tuple[int, list[str | Non
     numbers = pa.array(range(len(rows)), pa.int64())
     points = pa.table({"tp": numbers, "at": stamps.cast(pa.int64()), "ts": stamps})
     events = dict.fromkeys(each for part in plan.parts for each in part.events)
-    _, answers = evaluate_shared(plan.synopsis, EMPTY, news.batch(points, events))
-    found = []
-    for part, table in zip(plan.parts, answers, strict=True):
-        for row in ledger_rows(part, table, points, SimpleNamespace(query_id=1)).to_pylist():  # type: ignore[arg-type]
-            found.append((row["first_at"], row["row"]))
+    found, query = [], SimpleNamespace(query_id=1)
+    with duckdb_engine() as engine:
+        engine.given("points", points)
+        bounds = news.bounds(engine, None)
+        assert bounds is not None
+        batch = prepared(engine, plan.synopsis, EngineState(), "points", news.events(engine, events, bounds))
+        step = stepped_on(engine, plan.synopsis, EngineState(), batch)
+        for number, part in enumerate(plan.parts):
+            for row in ledger_rows(part, step, number, query, most=1_000).to_pylist():  # type: ignore[arg-type]
+                found.append((row["first_at"], row["row"]))
     return sorted(found, key=repr)
 
 

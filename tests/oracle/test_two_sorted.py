@@ -21,7 +21,7 @@ from weft.algebra.formula import Formula, Variable
 from weft.derivation.synopsis.construct import synopsis
 from weft.derivation.synopsis.verdict import size_verdict
 from weft.errors import FormulaError
-from weft.execution.synopsis.engine import duckdb_engine
+from weft.execution.engines.duckdb import duckdb_engine
 from weft.formula.signature import Predicate
 from weft.formula.twofol.over_history import over_history
 from weft.formula.twofol.resolve import TwoSorted, two_sorted

@@ -10,8 +10,10 @@ more column, ``course``, equated wherever rows meet (``apart``), and each course
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +46,14 @@ from weft.algebra.schema import TIMESTAMP, Column, DataType, TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.catalog.records import TableRecord, table_schema
 from weft.derivation.temporal.delta_propagation import Kind
+from weft.execution.engines.duckdb import duckdb_engine
+from weft.execution.engines.engine import Engine, Rows
 from weft.execution.look_ups import LookUps
 from weft.execution.temporal.computing import RefreshInput, view_change
+from weft.period_sql.notation import DUCKDB
 from weft.planning.view_plan import ViewPlan, bound_view
 from weft.storage.columns import stored_schema
+from weft.storage.data_files import FileForm
 from weft.storage.delta_log import DataFile
 from weft.storage.periods import TS
 from weft.store import store_of
@@ -239,6 +245,7 @@ class Keeping:
     query: Query
     courses: Sequence[Course]
     folder: Path
+    engine: Callable[[], AbstractContextManager[Engine]] = lambda: duckdb_engine(1)
     tau: int | None = None
     files: dict[int, list[DataFile]] = field(default_factory=dict)
     last: dict[int, int] = field(default_factory=dict)
@@ -280,8 +287,11 @@ class Keeping:
         tables = {each.table_id: replace(each, last_ts=self.last.get(each.table_id)) for each in records}
         files = {key: tuple(self.files.get(key, ())) for key in tables}
         reading = RefreshInput(tables, files, 0, self.tau, t)
-        rows = view_change(self.view_plan, tables[KEPT], reading, LookUps(self.folder), dated=False).rows
-        told = [tuple(row.values()) for row in _whole(rows).to_pylist()]
+        with self.engine() as engine:
+            form = partial(FileForm, store_of(self.folder), stored_schema(tables[KEPT].stored), ())
+            look_ups = LookUps(self.folder) if engine.dialect == DUCKDB else None
+            change = view_change(engine, self.view_plan, tables[KEPT], reading, look_ups, dated=False, form=form)
+        told = [] if change is None else [tuple(row.values()) for row in _whole(_read(change.rows)).to_pylist()]
         self._add(self.own, told)
         for *key, end, _ in told:
             self.kept[tuple(key)] = end
@@ -324,6 +334,10 @@ class Keeping:
         derived = [plan.refresh, *([plan.change(changed, kinds)] if changed else [])]
         dropped = {f"dropped {each.rule}" for one in derived for each in one.dropped}
         return dropped | {step.rule for one in derived for step in one.trace}
+
+
+def _read(rows: Rows) -> pa.Table:
+    return rows if isinstance(rows, pa.Table) else pa.concat_tables(pq.read_table(file.location.path) for file in rows)
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:

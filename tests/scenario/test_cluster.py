@@ -1,4 +1,4 @@
-"""A home on a standalone cluster of two workers gives the answers of a home on one machine, also if a worker dies.
+"""A home on a standalone cluster of two workers gives the answers of a home on one machine, also if workers die.
 
 The executors write data files. They have what their tasks need, or a session is refused.
 """
@@ -25,6 +25,8 @@ from weft.storage.table import Table
 from weft.store import store_of
 
 SESSION = Path(__file__).with_name("cluster_session.py")
+LOST = Path(__file__).with_name("lost_executors.py")
+RESULT = sum(number % 7 == 3 for number in range(100_000))
 EXECUTORS = Path(__file__).with_name("executor_session.py")
 START = """
 import sys
@@ -102,3 +104,22 @@ def started(cluster: Cluster, home: Path) -> str:
     done = subprocess.run(command, env=on(cluster), capture_output=True, text=True, timeout=250, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.strip()
+
+
+@pytest.mark.timeout(600)
+def test_tables_of_a_computation_survive_an_executor_and_are_computed_again_after_two(cluster: Cluster) -> None:
+    environment = {**os.environ, "WEFT_SPARK_MASTER": cluster.url, "WEFT_SPARK_MEMORY": "1g"}
+    command = [sys.executable, str(LOST)]
+    with subprocess.Popen(
+        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    ) as process:
+        assert process.stdin is not None and process.stdout is not None
+        for killed, times in ((1, 1), (2, 2)):
+            assert process.stdout.readline() == "kept\n"
+            for number in list(cluster.workers)[:killed]:
+                cluster.kill_worker(number)
+            if killed == 2:
+                cluster.start_worker()
+            cluster.start_worker()
+            process.stdin.write("\n")
+            assert process.stdout.readline() == f"{RESULT} {times}\n"

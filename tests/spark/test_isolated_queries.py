@@ -18,7 +18,7 @@ from weft.errors import ExecutionError, LeaseLost
 from weft.execution import arrow_answers, due, new_answers, stratum, tick, tick_report
 from weft.execution.driver_reader import BOUNDS, ReadBounds
 from weft.execution.groups import Group, Member
-from weft.execution.temporal import refresh_views
+from weft.execution.temporal import running
 from weft.runtime.session import spark_errors
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ def test_queries_over_a_view_that_fails_are_set_aside_and_miss_nothing(tmp_path:
         weft.tick(now=200)
     poll(["1,Ann,Dev", "2,Ben,Dev", "3,Cy,Ops"], 300)
     with pytest.MonkeyPatch.context() as patch:
-        failing(patch, refresh_views, "view_change", lambda _, view, *__: view.name == "devs", RuntimeError("injected"))
+        failing(patch, running, "view_change", lambda _, __, view, *___: view.name == "devs", RuntimeError("injected"))
         reasons = {each.query.name: each.reason or "" for each in homes[0].tick(now=400).reports[-1].outcomes}
     homes[1].tick(now=400)
     assert "the query reads the view devs, whose refresh failed" in reasons["over_devs"]

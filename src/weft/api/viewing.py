@@ -16,6 +16,7 @@ from weft.printable import Brief, counted
 
 if TYPE_CHECKING:
     from weft.algebra.schema import DataType
+    from weft.execution.engines.choosing import Choice
     from weft.execution.temporal.refresh_views import Refreshed
     from weft.execution.temporal.showing import ShownAuxiliary
     from weft.planning.view_plan_words import ViewExplanation
@@ -27,7 +28,8 @@ class ShownView(Brief):
 
     ``periods`` is the number of current periods.  ``open`` is the number of periods without an end.  ``recorded`` is
     the number of rows in the history log, and ``size`` is the size of the log in bytes.  ``auxiliaries`` are the
-    auxiliary views that the view reads.
+    auxiliary views that the view reads.  ``next_refreshes`` has the engines of the next refresh, each with the subject
+    of a sentence about it.
     """
 
     view: ViewRecord
@@ -39,6 +41,7 @@ class ShownView(Brief):
     open: int
     recorded: int
     size: int
+    next_refreshes: tuple[tuple[str, Choice], ...]
 
     def _brief(self) -> str:
         return f"{self.view._brief()}; {counted(self.periods, 'period')}"
@@ -73,7 +76,7 @@ class Viewing(WeftMethods):
 
     def show_view(self, name: str) -> ShownView:
         """Return the details of a view without refreshing it.  Raise NotFound or StorageError."""
-        from weft.execution.temporal.showing import auxiliaries_of, input_names, storage_counts
+        from weft.execution.temporal.showing import auxiliaries_of, input_names, next_refreshes, storage_counts
 
         catalog = self.opened.catalog
         views, tables = catalog.views.all(), {table.table_id: table for table in catalog.tables.all()}
@@ -90,6 +93,7 @@ class Viewing(WeftMethods):
             open=still,
             recorded=table.rows,
             size=size,
+            next_refreshes=next_refreshes(catalog, view),
         )
 
     def explain_view(self, name: str) -> ViewExplanation:

@@ -54,6 +54,8 @@ _USERS: Final = 100
 _DOCUMENTS: Final = 500
 _A_SECOND: Final = 5
 _NAMES: Final = ("approve", "publish", "grant", "revoke", "access")
+TABLES: Final = [(name, ("m" if name == "approve" else "u", "d")) for name in _NAMES]
+"""The table of each kind of event, with its columns."""
 _SHARES: Final = (1, 1, 3, 2, 3)
 """For each predicate of ``_NAMES``, the number of events among ten events."""
 _AIM: Final = 50_000
@@ -126,15 +128,14 @@ def compare(
 
 
 def _ticked(log: EventLog, sizes: Sequence[int], progress: Callable[[str], None]) -> Iterator[dict[str, object]]:
-    tables = [(name, ("m" if name == "approve" else "u", "d")) for name in _NAMES]
     answers: dict[str, int] = {}
-    for ticks in measure_ticks(log.rows, tables, FORMULAS, sizes, "synopsis"):
+    for ticks in measure_ticks(log.rows, TABLES, FORMULAS, sizes, "synopsis"):
         progress(ticks.summary())
         yield ticks.as_json()
         if ticks.size == max(sizes):
             answers = ticks.answers
     for name, text in HISTORY_QUERIES.items():
-        for ticks in measure_ticks(log.rows, tables, {name: text}, [max(sizes)], "history"):
+        for ticks in measure_ticks(log.rows, TABLES, {name: text}, [max(sizes)], "history"):
             progress(ticks.summary())
             yield ticks.as_json()
             if ticks.answers[name] != answers[name]:
@@ -368,7 +369,7 @@ class _Home:
     @property
     def _now(self) -> int:
         """Return the instant after the last loaded event (µs UTC)."""
-        return _BEGIN + (self.done - 1) * _STEP + 1
+        return instant_after(self.done)
 
     def _taken_in(self, weft: Weft, size: int, seconds: list[float]) -> None:
         """Load ``size`` events and run a tick. Append the duration of the tick to ``seconds``."""
@@ -386,19 +387,26 @@ class _Home:
                 self.ticks.parts.setdefault(name, []).append(part)
 
     def _load(self, weft: Weft, size: int) -> None:
-        rows = self.rows.slice(self.done, size)
-        micros = pc.add(pc.multiply(rows.column("tp"), pa.scalar(_STEP)), pa.scalar(_BEGIN))
-        ts = micros.cast(pa.timestamp("us", "UTC"))
-        for number, (table, (first, second)) in enumerate(self.tables):
-            columns = {
-                first: rows.column("c1"),
-                second: rows.column("c2"),
-                "ts": ts,
-            }
-            own = pa.table(columns).filter(pc.equal(rows.column("kind"), pa.scalar(number, pa.int8())))
-            if own.num_rows:
-                file = self.folder / f"{next(self.files)}.parquet"
-                pq.write_table(own, file)
-                weft.ingest_file(file, table, ts_from="ts")
-                file.unlink()
+        load_events(weft, self.rows.slice(self.done, size), self.tables, self.folder / f"{next(self.files)}.parquet")
         self.done += size
+
+
+def load_events(weft: Weft, rows: pa.Table, tables: Sequence[tuple[str, tuple[str, str]]], file: Path) -> None:
+    """Load events, which have the columns ``tp, kind, c1, c2``, into the tables of their kinds.
+
+    ``tables`` is as in ``measure_ticks``. ``file`` is a temporary file.
+    """
+    micros = pc.add(pc.multiply(rows.column("tp"), pa.scalar(_STEP)), pa.scalar(_BEGIN))
+    ts = micros.cast(pa.timestamp("us", "UTC"))
+    for number, (table, (first, second)) in enumerate(tables):
+        columns = {first: rows.column("c1"), second: rows.column("c2"), "ts": ts}
+        own = pa.table(columns).filter(pc.equal(rows.column("kind"), pa.scalar(number, pa.int8())))
+        if own.num_rows:
+            pq.write_table(own, file)
+            weft.ingest_file(file, table, ts_from="ts")
+            file.unlink()
+
+
+def instant_after(events: int) -> int:
+    """Return the instant after the last of so many events (µs UTC)."""
+    return _BEGIN + (events - 1) * _STEP + 1

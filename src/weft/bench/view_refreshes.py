@@ -142,11 +142,7 @@ class _Directory:
         self.weft = Weft.open(home, clock="replay", create=True)
         self.case, self.say = case, progress
         self.tables = tables(case.employees)
-        self.day = days_of(case.periods, case.employees)
-        with self.weft.opened.writing("bench") as writer:
-            for table in self.tables:
-                writer.tables.create(table.name, table.typed, [table.key], tracked=True)
-                self._history(writer, table)
+        self.day = record_history(self.weft, case.periods, case.employees)
         progress(f"recorded {case.periods:,} periods of {self.day:,} days")
         for view in case.views:
             self.weft.add_view(view.view, VIEWS[view.view], batched=True)
@@ -157,20 +153,6 @@ class _Directory:
     def now(self) -> int:
         """The last instant of the current day, after all changes of the day (µs UTC)."""
         return BEGIN + (self.day + 1) * DAY - 1
-
-    def _history(self, writer: Writer, table: DirectoryTable) -> None:
-        step = max(_RECORDED // table.daily, 1)
-        log = writer.tables.named(table.name).stored
-        self._record(writer, table, BEGIN, table.first(log))
-        for first in range(1, self.day + 1, step):
-            last = min(first + step, self.day + 1)
-            self._record(writer, table, BEGIN + first * DAY, table.days(first, last, log))
-
-    def _record(self, writer: Writer, table: DirectoryTable, at: int, rows: pa.Table) -> None:
-        known = writer.tables.named(table.name)
-        load_id = writer.loads.begin(known.table_id, "generated", "bench", None, self.weft.clock())
-        recorded = record_one(writer, known, load_id, at, lambda _: rows, None)
-        writer.loads.finish(load_id, recorded.began + recorded.ended, 0, 0, 0, self.weft.clock())
 
     def round(self, in_full: bool, counted: bool) -> None:
         """Record one batch and refresh each view. With ``in_full``, also recompute each view."""
@@ -232,6 +214,33 @@ class _Directory:
             columns = [column.name for column in table.columns]
             reader.whole(table.name, columns).createOrReplaceTempView(table.name)
         return spark.sql(value_sql(view_plan.plan.view, _table_of, Evaluation(self.now, since), SPARK)).count()
+
+
+def record_history(weft: Weft, periods: int, employees: int) -> int:
+    """Create the tables of a directory with a history of about ``periods`` periods. Return the number of its days."""
+    days = days_of(periods, employees)
+    with weft.opened.writing("bench") as writer:
+        for table in tables(employees):
+            writer.tables.create(table.name, table.typed, [table.key], tracked=True)
+            _record(weft, writer, table, BEGIN, table.first(writer.tables.named(table.name).stored))
+    record_days(weft, employees, 1, days + 1)
+    return days
+
+
+def record_days(weft: Weft, employees: int, first: int, last: int) -> None:
+    """Record the changes of the days in [``first``, ``last``), many days at once."""
+    with weft.opened.writing("bench") as writer:
+        for table in tables(employees):
+            step, log = max(_RECORDED // table.daily, 1), writer.tables.named(table.name).stored
+            for day in range(first, last, step):
+                _record(weft, writer, table, BEGIN + day * DAY, table.days(day, min(day + step, last), log))
+
+
+def _record(weft: Weft, writer: Writer, table: DirectoryTable, at: int, rows: pa.Table) -> None:
+    known = writer.tables.named(table.name)
+    load_id = writer.loads.begin(known.table_id, "generated", "bench", None, weft.clock())
+    recorded = record_one(writer, known, load_id, at, lambda _: rows, None)
+    writer.loads.finish(load_id, recorded.began + recorded.ended, 0, 0, 0, weft.clock())
 
 
 def _table_of(leaf: Leaf) -> str:

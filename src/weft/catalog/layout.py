@@ -10,8 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from weft.configuration import configuration, s3_access
-from weft.store import Store, local_store, store_of
+from weft.configuration import Configuration, configuration, s3_access
+from weft.errors import Refused
+from weft.store import S3Access, Store, local_store, store_of
 
 TABLES: Final = "tables"
 """The folder for tables and views, relative to the data location."""
@@ -39,7 +40,17 @@ def data(home: Path, store: str | None = None) -> Store:
     """
     chosen = configuration(home)
     place = store or chosen.store_url
-    return replace(local_store(home), follows=True) if place is None else store_of(place, s3_access(chosen))
+    if place is not None:
+        return store_of(place, s3_access(chosen))
+    return replace(local_store(home), follows=True, access=_access_elsewhere(chosen))
+
+
+def _access_elsewhere(chosen: Configuration) -> S3Access:
+    """Return how a home in a folder reaches object stores. It may have no table there, and then needs no settings."""
+    try:
+        return s3_access(chosen)
+    except Refused:
+        return S3Access()
 
 
 def has_data(data: Store) -> bool:

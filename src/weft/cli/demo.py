@@ -25,6 +25,7 @@ def add_to(app: typer.Typer) -> None:
     bench.command("commands", epilog=example("weft bench commands --out commands.json"))(commands)
     bench.command("load", epilog=example("weft bench load --rows 10000000 --format csv"))(load)
     bench.command("views", epilog=example("weft bench views --periods 1000000 --periods 10000000"))(views)
+    bench.command("engines", epilog=example("weft bench engines --periods 10000000 --events 10000000"))(engines)
     bench.command("synopses", epilog=example("weft bench synopses --events 1000000 --batch 100000"))(synopses)
     app.add_typer(bench, name="bench", epilog=example("weft bench tapestry"))
 
@@ -160,6 +161,20 @@ def views(
     from weft.bench.view_refreshes import compare
 
     compare(periods or [1_000_000], employees, (warm, rounds, full), folder, out, printing.echo)
+
+
+def engines(
+    periods: Annotated[int, typer.Option(min=0, help="Periods of the recorded history; 0: no views.")] = 1_000_000,
+    events: Annotated[int, typer.Option(min=0, help="Events of the log; 0: no synopses.")] = 1_000_000,
+    folder: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder for the homes (default: the system's).")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="A file of JSON lines for the figures.")] = None,
+) -> None:
+    """Compare the two engines of views and synopses: DuckDB in the driver, and Spark."""
+    from weft.bench.engines import compare
+
+    compare(periods, events, folder, out, printing.echo)
 
 
 def synopses(

@@ -178,6 +178,7 @@ def _explain_tick(name: str, home: Path | None, json: bool) -> None:
                 "known": {"by": forecast.known.by, "how": forecast.known.how},
                 "way": forecast.way,
                 "quiet": forecast.quiet,
+                "engine": None if forecast.engine is None else asdict(forecast.engine),
             }
         )
         return
@@ -189,7 +190,10 @@ def _explain_tick(name: str, home: Path | None, json: bool) -> None:
             "so far."
         )
     table(("name", "what", "read by", "how"), [(each.view, each.what, each.by, each.how) for each in read])
-    echo(_WAYS[forecast.way] if forecast.quiet is None else f"{_WAYS[forecast.way]}: {forecast.quiet}.")
+    if forecast.quiet is not None:
+        echo(f"{_WAYS[forecast.way]}: {forecast.quiet}.")
+    else:
+        echo(_WAYS[forecast.way] if forecast.engine is None else forecast.engine.sentence("The next tick"))
 
 
 def as_json(explanation: Explanation) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -96,6 +97,7 @@ def refreshed_json(outcome: Refreshed) -> dict[str, Any]:
         "at": iso(outcome.t),
         "changed": outcome.changed,
         "gone": outcome.gone,
+        "by": outcome.by,
         "trouble": None if trouble is None else trouble.message,
     }
 
@@ -185,7 +187,8 @@ def show(name: NameArgument, home: HomeOption = None, json: JsonOption = False) 
         columns = [{"name": column, "type": type_.declared} for column, type_ in shown.columns]
         counts = {"periods": shown.periods, "open": shown.open, "recorded": shown.recorded, "bytes": shown.size}
         named = {"reads": shown.reads, "read_by": shown.readers, "auxiliaries": list(map(_part, shown.auxiliaries))}
-        print_json({**_as_json(view), "columns": columns, **named, **counts})
+        engines = [{"what": what, **asdict(choice)} for what, choice in shown.next_refreshes]
+        print_json({**_as_json(view), "columns": columns, **named, **counts, "next_refreshes": engines})
         return
     echo(lines(view.sql.strip()))
     echo(f"  reads {', '.join(shown.reads)}" + (f"; read by {', '.join(shown.readers)}" if shown.readers else ""))
@@ -197,6 +200,8 @@ def show(name: NameArgument, home: HomeOption = None, json: JsonOption = False) 
         echo(f"  auxiliary view of {each.of}: {plain(each.sql)}")
         echo(f"    {_size(each)}")
         echo(f"    shared with {', '.join(each.shared) or 'no other view'}")
+    for what, choice in shown.next_refreshes:
+        echo(f"  {choice.sentence(what)}")
     table(("column", "type"), [(column, type_.declared) for column, type_ in shown.columns])
 
 

@@ -25,7 +25,7 @@ from weft.storage.columns import stored_schema
 from weft.storage.delta_log import DataFile
 from weft.storage.local_sql import count_differing, first_per_key, without_keys_of, without_stored_keys
 from weft.storage.table import Table
-from weft.writing.reserved import commit, ensure, record, settle
+from weft.writing.reserved import commit, ensure, first_and_last, record, settle
 
 OWN_TIME: Final = "_own_time"
 """Batch column for the event time of a row (microseconds UTC), or NULL."""
@@ -106,7 +106,8 @@ def append(
     stamped = _stamp(fresh, table, reservation.floor, now)
     committed = commit(writer, table, stamped, reservation)
     failpoint("ingest.written")
-    first, last = record(writer, table, reservation, committed, stamped)
+    first, last = first_and_last(table, stamped)
+    record(writer, reservation, committed, first, last)
     failpoint("ingest.committed")
     return Appended(stamped.num_rows, known, count, committed.version, first, last, differ)
 

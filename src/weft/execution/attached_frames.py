@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from weft.catalog.records import TS
 from weft.execution.driver_reader import local_frame
+from weft.runtime.session import grant_access
 from weft.sql.render import quoted
 from weft.storage.attached import Attached
 from weft.storage.columns import INSTANT
@@ -36,6 +37,8 @@ def attached_frame(
     from pyspark.sql.types import StructType
 
     described = [(file, file.attached) for file in files if file.attached is not None]
+    for folder in {file.location.parent for file, _ in described}:
+        grant_access(spark, folder)
     columns = {attached.column for _, attached in described if attached.column is not None}
     values = {name for _, attached in described for name in attached.values}
     stored = StructType([each for each in every.fields if each.name not in values and each.name not in {TS} - columns])

@@ -11,20 +11,22 @@ from typing import Literal
 from weft.algebra.access import Access, DeltaScan, Lookup
 from weft.catalog import CatalogParts, layout
 from weft.catalog.records import QueryRecord
-from weft.errors import Refused
 from weft.execution import driver_reader, due
 from weft.execution.answers import columns_by_table
-from weft.execution.driver_reader import DriverReader, readings
-from weft.execution.groups import Member, compiled, grouped, window_start
+from weft.execution.driver_reader import DriverReader, count_text, readings
+from weft.execution.engines.choosing import Choice
+from weft.execution.groups import Member, grouped, shape_of, window_start
 from weft.execution.look_ups import ANSWER, LookUps
 from weft.execution.new_answers import known_answers
 from weft.execution.reader import files_of, removals_reported, stored_files
 from weft.execution.relations import relations
+from weft.execution.synopsis.standing import rows_stored, taken_together
+from weft.execution.synopsis.taking_in import SynopsisMember
 from weft.execution.tick import tick_instant
 from weft.execution.windows import slices_of
 from weft.instants import MIN_INSTANT, format_instant
 from weft.planning.plan import Branch, Plan
-from weft.planning.synopsis_plan import is_synopsis
+from weft.planning.synopsis_plan import SynopsisPlan
 from weft.planning.words import length
 from weft.printable import Brief, counted
 from weft.storage.delta_log import DeltaSnapshot
@@ -59,7 +61,7 @@ class Forecast(Brief):
 
     ``tau`` is None for the first tick of the query. ``known`` describes how the tick finds the answers in the ledger.
     If the tick can skip the query, ``quiet`` explains the reason. ``lower`` names the queries whose results ``query``
-    reads.
+    reads. ``engine`` is the engine that computes a synopsis, or None for other queries.
     """
 
     query: QueryRecord
@@ -70,6 +72,7 @@ class Forecast(Brief):
     way: Way
     quiet: str | None
     lower: tuple[str, ...]
+    engine: Choice | None = None
 
     def _brief(self) -> str:
         text = self.quiet or f"reads {counted(len(self.relations), 'relation')}"
@@ -79,20 +82,16 @@ class Forecast(Brief):
 def forecast(catalog: CatalogParts, name: str, at: int) -> Forecast:
     """Describe the next tick of a query. ``at`` is the wall clock time (µs UTC).
 
-    Raise NotFound, ClockError or StorageError. Raise PlanMismatch if the plan does not match the tables. Raise Refused
-    if the query runs as a synopsis.
+    Raise NotFound, ClockError or StorageError. Raise PlanMismatch if the plan does not match the tables.
     """
     query = catalog.queries.named(name)
     tables = relations(catalog, query.reads)
     record = catalog.queries.plan(query.plan_id)
-    if is_synopsis(record.body):
-        raise Refused(
-            f"{query.name} runs as a synopsis: its tick reads the rows that arrived and the stored relations",
-            hint=f"See the stored relations with `weft show {query.name}`.",
-        )
-    shape = compiled(record, {key: table.schema for key, table in tables.items()})
+    shape = shape_of(record, {key: table.schema for key, table in tables.items()})
     t = tick_instant(catalog, _replay_instant(catalog), at)
     member = Member(query, window_start(query, query.tau), t)
+    if isinstance(shape, SynopsisPlan):
+        return _of_synopsis(catalog, member, shape)
     look_ups = LookUps(layout.arrangements_folder(catalog.path), catching_up=False)
     snapshots: dict[str, DeltaSnapshot | None] = {}
     driver = DriverReader(
@@ -110,6 +109,21 @@ def forecast(catalog: CatalogParts, name: str, at: int) -> Forecast:
     way: Way = "nothing" if quiet is not None else "rows" if small else "files"
     lower = tuple(each.name for each in catalog.queries.by_ids(query.reads))
     return Forecast(query, member.tau, t, read, known, way, quiet, lower)
+
+
+def _of_synopsis(catalog: CatalogParts, member: Member, plan: SynopsisPlan) -> Forecast:
+    query, tables = member.query, {table.table_id: table for table in catalog.tables.all()}
+    together = taken_together(catalog.data, [SynopsisMember(member, plan)], tables, 0)
+    choice, sizes = together.choice(), together.news.sizes()
+    reads = tuple(
+        RelationRead(name, f"new rows of {name}", choice.by, f"up to {count_text(rows)}", None) for name, rows in sizes
+    )
+    stored = rows_stored(catalog.data, plan, member.tau)
+    how = f"{counted(len(stored), 'stored relation')} with {count_text(sum(stored.values()))}"
+    known = RelationRead("synopsis", "stored relations", choice.by, how, None)
+    arrived = any(rows for _, rows in sizes)
+    quiet = None if arrived else f"no rows have arrived in {' or '.join(name for name, _ in sizes)}"
+    return Forecast(query, member.tau, member.t, reads, known, "files" if arrived else "nothing", quiet, (), choice)
 
 
 def _replay_instant(catalog: CatalogParts) -> int | None:

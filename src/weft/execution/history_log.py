@@ -19,7 +19,7 @@ from weft.catalog.records import Reservation, TableRecord
 from weft.failpoint import failpoint
 from weft.storage.periods import TS, read_log
 from weft.storage.table import Table
-from weft.writing.reserved import commit, ensure, record
+from weft.writing.reserved import commit, ensure, first_and_last, record
 from weft.writing.staging import stage, unstage, unstage_all
 
 
@@ -120,7 +120,8 @@ def _stored(writer: Writer, wanted: Sequence[tuple[ChangesToRecord, Reservation,
 def _commit(writer: Writer, part: ChangesToRecord, reservation: Reservation, rows: pa.Table) -> Recorded:
     committed = commit(writer, part.table, rows, reservation)
     failpoint("source.written")
-    first, last = record(writer, part.table, reservation, committed, rows)
+    first, last = first_and_last(part.table, rows)
+    record(writer, reservation, committed, first, last)
     failpoint("source.committed")
     began = rows.column(VALID_TO).null_count
     return Recorded(began, rows.num_rows - began, first, last, rows)

@@ -26,7 +26,7 @@ from weft.execution.look_ups import LookUps
 from weft.execution.relations import Relation, ResultsTable, may_hold_answers, typed_answers
 from weft.execution.windows import Slice
 from weft.runtime.session import spark_errors
-from weft.runtime.settings import scanning, small
+from weft.runtime.settings import in_one_process, scanning, small
 from weft.sql.render import quoted
 from weft.storage.data_files import check_data_file, unreadable_file
 from weft.storage.delta_log import DataFile, DeltaSnapshot, distrust
@@ -54,6 +54,36 @@ def _empty(spark: SparkSession, schema: StructType) -> DataFrame:
     from pyspark.sql import functions as F
 
     return spark.range(0).select(*(F.lit(None).cast(each.dataType).alias(each.name) for each in schema.fields))
+
+
+def stored_frame(
+    spark: SparkSession, table: TableSchema, files: Sequence[DataFile], names: Iterable[str] | None = None
+) -> DataFrame:
+    """Return all rows in the files of a stored table. If ``names`` is given, return only these columns.
+
+    Raise StorageError for a missing or damaged file.
+    """
+    schema = spark_schema(table, names)
+    if not files:
+        return _empty(spark, schema)
+    for file in files:  # a damaged file is the home's error, not a query's
+        check_data_file(file)
+    if any(file.attached for file in files):
+        return attached_frame(spark, files, spark_schema(table), schema.names)
+    return spark.read.schema(schema).parquet(*(file.location.spark for file in files))
+
+
+def cut_off(rows: DataFrame) -> DataFrame:
+    """Return a DataFrame whose plan only reads the rows, which Spark computes at the first use and keeps.
+
+    Spark cannot compute them again, so on a cluster two executors hold each row. If both end, ``repeated`` repeats the
+    computation.
+    """
+    from pyspark import StorageLevel
+
+    alone = in_one_process(str(rows.sparkSession.sparkContext.master))
+    level = StorageLevel.MEMORY_AND_DISK if alone else StorageLevel.MEMORY_AND_DISK_2
+    return rows.localCheckpoint(eager=False, storageLevel=level)
 
 
 def stored_files(data: Store, path: str, snapshots: dict[str, DeltaSnapshot | None]) -> tuple[DataFile, ...]:
@@ -152,7 +182,7 @@ class Reader:
         data = self._frame(name, files, names)
         if not isinstance(table, ResultsTable) and wanted != tuple(slices):
             recorded = reduce(or_, (_inside(F.col(quoted(part.column)), part) for part in wanted))
-            data = recorded_periods(self._stored(table, files).where(recorded), table).select(
+            data = recorded_periods(stored_frame(self.spark, table.stored, files).where(recorded), table).select(
                 *map(quoted, data.columns)
             )
         with small(self.spark):  # the filter contains the window, so generated code would serve this tick only
@@ -169,7 +199,7 @@ class Reader:
         table = self.tables[name]
         data, shown = self.whole(name, {*columns, *keys}), None
         if not isinstance(table, ResultsTable) and table.tracked and may_look_up(table, keys):
-            shown, data = data.columns, self._stored(table, self.files(name))
+            shown, data = data.columns, stored_frame(self.spark, table.stored, self.files(name))
         marks = []
         for number, (column, parts) in enumerate(keys.items()):
             wanted = reduce(lambda a, b: a.union(b), (part.toDF("_key") for part in parts))
@@ -184,7 +214,7 @@ class Reader:
             rows = met.repartition(1)
             # Cut the plan off here. Look-ups depend on each other step by step, and each step names the previous step
             # several times. Spark took minutes to analyze plans that contained all previous steps.
-            return rows.localCheckpoint(eager=False)
+            return cut_off(rows)
 
     def release(self) -> None:
         """Release the cached relations. Ignore Spark's errors, because a JVM that ended has no cache."""
@@ -201,24 +231,17 @@ class Reader:
 
     def _frame(self, name: str, files: Sequence[DataFile], columns: Iterable[str] | None) -> DataFrame:
         table = self.tables[name]
-        schema = spark_schema(table.schema, None if columns is None else {*columns, table.schema.start})
-        if not files:
-            return _empty(self.spark, schema)
-        for file in files:  # a damaged file is the home's error, not a query's
+        names = None if columns is None else {*columns, table.schema.start}
+        shown = list(map(quoted, spark_schema(table.schema, names).names))
+        if not isinstance(table, ResultsTable):
+            if not table.tracked:
+                return stored_frame(self.spark, table.schema, files, names)
+            return recorded_periods(stored_frame(self.spark, table.stored, files), table).select(*shown)
+        for file in files:
             check_data_file(file)
-        if isinstance(table, ResultsTable):
-            return typed_answers(self.spark, files, table).select(*map(quoted, schema.names))
-        if table.tracked:
-            return recorded_periods(self._stored(table, files), table).select(*map(quoted, schema.names))
-        if table.attached:
-            return attached_frame(self.spark, files, spark_schema(table.schema), schema.names)
-        return self.spark.read.schema(schema).parquet(*(file.location.spark for file in files))
-
-    def _stored(self, table: TableRecord, files: Sequence[DataFile]) -> DataFrame:
-        schema = spark_schema(table.stored)
         if not files:
-            return _empty(self.spark, schema)
-        return self.spark.read.schema(schema).parquet(*(file.location.spark for file in files))
+            return _empty(self.spark, spark_schema(table.schema, names))
+        return typed_answers(self.spark, files, table).select(*shown)
 
 
 def recorded_periods(log: DataFrame, table: TableRecord) -> DataFrame:

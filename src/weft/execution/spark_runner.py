@@ -21,7 +21,7 @@ from weft.execution.reader import Reader, removals_reported
 from weft.execution.relations import Relation
 from weft.faults import query_faults
 from weft.printable import counted
-from weft.runtime.session import disk_is_full, interrupted, plain_errors, root_cause, spark_errors
+from weft.runtime.session import disk_is_full, interrupted, plain_errors, root_cause, rows_were_lost, spark_errors
 from weft.runtime.settings import small
 from weft.runtime.turn import turn
 from weft.runtime.watchdog import limited
@@ -30,6 +30,7 @@ from weft.store import Store
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+Prepared = TypeVar("Prepared")
 Result = TypeVar("Result")
 
 _WARM_SECONDS: Final = 3_600.0
@@ -106,7 +107,32 @@ def spark_faults() -> Iterator[None]:
             raise StorageError(
                 "the disk to which Spark writes is full", hint="Free some space and run the command again."
             ) from error
+        if rows_were_lost(error):
+            raise JvmEnded(
+                "executors of the Spark cluster ended and took rows of the query with them",
+                hint="Look for the cause in the logs of Spark's workers.",
+            ) from error
         raise QueryFault(root_cause(error)) from error
+
+
+def repeated(ready: Callable[[], Prepared], compute: Callable[[Prepared], Result], seconds: float) -> Result:
+    """Return the result of ``compute`` for the result of ``ready``. The time limit of ``compute`` is ``seconds``.
+
+    If the JVM ended for an unknown reason, try a second time, because another process may have killed the JVM. The same
+    holds for executors that ended with rows that cannot be computed again (``cut_off``). Convert
+    each other error of ``compute`` to one of FAULTS. Errors of the home pass through unchanged. If the session does not
+    start in ``ready``, the error belongs to the home.
+    """
+    for last in (False, True):
+        try:
+            with turn():  # no other thread ends this JVM before the computation begins
+                prepared = ready()
+                with query_faults(), spark_faults(), limited(seconds):
+                    return compute(prepared)
+        except JvmEnded as error:
+            if last or error.known:
+                raise
+    raise AssertionError("one of the two has returned or raised")
 
 
 @dataclass
@@ -129,28 +155,16 @@ class SparkRunner:
         self._small = small
 
     def run(self, compute: Callable[[Reader], Result], seconds: float) -> Result:
-        """Return the result of ``compute``. The time limit is ``seconds``.
+        """Return the result of ``compute``. The time limit is ``seconds``, and the number of new rows is limited.
 
-        If the JVM ended for an unknown reason, try a second time, because another process may have killed the JVM.
-        Convert each other error of ``compute`` to one of FAULTS. Errors of the home pass through unchanged. If the
-        session does not start, the error belongs to the home.
+        The errors are those of ``repeated``.
         """
-        for last in (False, True):
-            try:
-                with turn():  # no other thread ends this JVM before the computation begins
-                    reader = self._ready()
-                    with (
-                        query_faults(),
-                        spark_faults(),
-                        limited(seconds),
-                        small(reader.spark, when=self._small),
-                        few_enough(self.limits.rows),
-                    ):
-                        return compute(reader)
-            except JvmEnded as error:
-                if last or error.known:
-                    raise
-        raise AssertionError("one of the two has returned or raised")
+
+        def computed(reader: Reader) -> Result:
+            with small(reader.spark, when=self._small), few_enough(self.limits.rows):
+                return compute(reader)
+
+        return repeated(self._ready, computed, seconds)
 
     @contextmanager
     def planned(self) -> Iterator[Reader]:

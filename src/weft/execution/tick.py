@@ -26,7 +26,8 @@ from weft.execution.spark_runner import SparkRunner, limits
 from weft.execution.strata import WindowStarts, member, strata
 from weft.execution.stratum import extend
 from weft.execution.synopsis.discarding import discard_taken_in
-from weft.execution.synopsis.standing import SynopsisMember, TickSynopses, written_after
+from weft.execution.synopsis.standing import TickSynopses, written_after
+from weft.execution.synopsis.taking_in import SynopsisMember
 from weft.execution.tick_report import TickReport, TickRun, commit_tick
 from weft.failpoint import failpoint
 from weft.instants import MIN_INSTANT
@@ -235,7 +236,7 @@ def _run_synopses(run: TickRun, members: Sequence[Member]) -> None:
     if not members:
         return
     tables = {t.table_id: t for t in run.tables.values() if not isinstance(t, ResultsTable)}
-    going = TickSynopses(run.writer, run.tick, run.outputs, tables, run.at, run.set_aside)
+    going = TickSynopses(run.writer, run.tick, run.outputs, tables, run.at, run.set_aside, run.runner)
     if run.runner is None and not going.begun:
         return
     added = going.extend([SynopsisMember(each, run.synopses[each.query.plan_id]) for each in members])

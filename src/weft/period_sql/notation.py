@@ -108,6 +108,8 @@ class Dialect:
     """The differences between the two engines.
 
     - ``asof``: whether the engine has ASOF JOIN, which finds the latest row of a key in one pass over sorted rows.
+    - ``ahead``: whether window functions over the following values, up to the last one, take one pass over sorted rows.
+    - ``numbers``: SQL that returns a row for each integer from ``{0}`` to ``{1}``, without the latter.
     - ``in_sequence``: whether window functions are faster over one sorted sequence than over a partition for each key.
     - ``materialized``: whether a query can read one of its parts several times without computing it again.
     - ``both_bounds``: text after FROM that returns each row twice, with ``side`` 0 and 1.  A union of two queries would
@@ -119,6 +121,8 @@ class Dialect:
     """
 
     asof: bool
+    ahead: bool
+    numbers: str
     in_sequence: bool
     materialized: bool
     both_bounds: str
@@ -138,6 +142,8 @@ class Dialect:
 
 DUCKDB: Final = Dialect(
     asof=True,
+    ahead=True,
+    numbers="UNNEST(RANGE({0}, {1}))",
     in_sequence=True,
     materialized=True,
     both_bounds="CROSS JOIN (SELECT 0 AS side UNION ALL SELECT 1 AS side) AS sides",
@@ -148,6 +154,8 @@ DUCKDB: Final = Dialect(
 )
 SPARK: Final = Dialect(
     asof=False,
+    ahead=False,
+    numbers="EXPLODE(SEQUENCE({0}, {1} - 1))",
     in_sequence=False,
     materialized=False,
     both_bounds="LATERAL VIEW EXPLODE(ARRAY(0, 1)) sides AS side",

@@ -15,12 +15,13 @@ without a gap.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from weft.algebra.formula import Interval
 from weft.period_sql.notation import POINTS, RUNS, Dialect, conjunction, listed, over
-from weft.period_sql.steps import PERIOD, Extent, Steps, agreeing, containing, gaps
+from weft.period_sql.steps import PERIOD, Extent, Steps, agreeing, containing, gaps, spread
 from weft.period_sql.sweep import Sweep
 
 PERIOD_OF_A: Final = ("a.from_tp", "a.to_tp")
@@ -91,7 +92,7 @@ class Window:
         return self.each and not self.counted and self.interval.high is not None
 
 
-def anchors(right: Steps | None, stored: Steps | None, window: Window, extent: Extent) -> str:
+def anchors(right: Steps | None, stored: Steps | None, window: Window, extent: Extent, dialect: Dialect) -> str:
     """Return SQL for the anchors in a batch and in the store.
 
     The column ``after`` is the first time point at which Q1 must hold.
@@ -101,10 +102,10 @@ def anchors(right: Steps | None, stored: Steps | None, window: Window, extent: E
     if right is not None and window.counted:
         count = [f"CAST({right.count('a')} AS BIGINT) AS n"]
     if right is not None and window.each:
-        met = "p.tp = a.from_tp" if right.points else "a.from_tp <= p.tp AND p.tp < a.to_tp"
         last = ["p.instant AS last"] if window.runs else []
         heads = listed(right.values("a"), count, "p.instant", last, "p.tp AS from_tp", "p.tp + 1 AS after")
-        parts.append(f"SELECT {heads} FROM {right.source} AS a JOIN {TIME_POINTS} AS p ON {met}")
+        each = f"({spread(right, dialect)}) AS a"
+        parts.append(f"SELECT {heads} FROM {each} JOIN {TIME_POINTS} AS p ON p.tp = a.tp")
     elif right is not None:
         instant = "p.instant" if window.timed else "CAST(0 AS BIGINT) AS instant"
         heads = listed(right.values("a"), count, instant, "a.from_tp", "a.to_tp AS after")
@@ -147,7 +148,7 @@ def lasting(
     return f"SELECT {listed(heads, f'{until} AS until')} FROM {source}"
 
 
-def reach(source: str, window: Window, extent: Extent) -> str:
+def reach(source: str, window: Window, extent: Extent, dialect: Dialect) -> str:
     """Return SQL for the time points at which the anchors of each instant are visible.  The columns are ``instant,
     reach_from, reach_to``.
     """
@@ -156,16 +157,38 @@ def reach(source: str, window: Window, extent: Extent) -> str:
     for column in ("instant", "last") if window.runs else ("instant",):
         instants += f" UNION ALL SELECT {column} AS instant, CAST(NULL AS BIGINT) AS tp FROM {source} AS anchors"
     moments = f"SELECT instant, MIN(tp) AS tp FROM ({instants}) AS instants GROUP BY instant"
-    begin, end = "CAST(NULL AS BIGINT)", f"CAST({extent.end} AS BIGINT)"
+    distances = {}
     if interval.low:
-        begin = _first_from(interval.low)
+        distances["reach_from"] = interval.low
     if interval.high is not None:
-        end = f"COALESCE({_first_from(interval.high + 1)}, {extent.end})"
-    return f"SELECT instant, {begin} AS reach_from, {end} AS reach_to FROM ({moments}) AS moments"
+        distances["reach_to"] = interval.high + 1
+    found = (_first_ahead if dialect.ahead else _first_before)(moments, distances)
+    begin = "reach_from" if interval.low else "CAST(NULL AS BIGINT) AS reach_from"
+    end = f"CAST({extent.end} AS BIGINT)" if interval.high is None else f"COALESCE(reach_to, {extent.end})"
+    return f"SELECT instant, {begin}, {end} AS reach_to FROM ({found}) AS found"
 
 
-def _first_from(distance: int) -> str:
-    return f"MIN(tp) OVER (ORDER BY instant RANGE BETWEEN {distance} FOLLOWING AND UNBOUNDED FOLLOWING)"
+def _first_ahead(moments: str, distances: Mapping[str, int]) -> str:
+    """Return SQL for the first time point at the distance ``distances[name]`` or later, as the column ``name``."""
+    firsts = (
+        f"MIN(tp) OVER (ORDER BY instant RANGE BETWEEN {distance} FOLLOWING AND UNBOUNDED FOLLOWING) AS {name}"
+        for name, distance in distances.items()
+    )
+    return f"SELECT {listed('instant', firsts)} FROM ({moments}) AS moments"
+
+
+def _first_before(moments: str, distances: Mapping[str, int]) -> str:
+    """Return the same as ``_first_ahead``, by a running minimum over the moments and the distant instants together.
+
+    The order is descending, so that the later time points come first.
+    """
+    there = [f"CAST({distance} AS BIGINT)" for distance in (0, *distances.values())]
+    each = f"SELECT instant, tp, POSEXPLODE(ARRAY({listed(there)})) AS (kind, distance) FROM ({moments}) AS moments"
+    kinds = f"SELECT instant, kind, instant + distance AS far, CASE WHEN kind = 0 THEN tp END AS tp FROM ({each}) AS e"
+    window = over((), "far DESC, kind", "ROWS UNBOUNDED PRECEDING")
+    running = f"SELECT instant, kind, MIN(tp) {window} AS first_tp FROM ({kinds}) AS kinds"
+    firsts = (f"MIN(CASE WHEN kind = {n} THEN first_tp END) AS {name}" for n, name in enumerate(distances, 1))
+    return f"SELECT {listed('instant', firsts)} FROM ({running}) AS running WHERE kind > 0 GROUP BY instant"
 
 
 def seen(answers: Steps, reached: str | None, window: Window, dialect: Dialect) -> str:

@@ -94,18 +94,11 @@ def agreeing(left: Steps, right: Steps, a: str = "a", b: str = "b") -> list[str]
     return [f"{left.column(variable, a)} = {right.column(variable, b)}" for variable in shared]
 
 
-def spread(steps: Steps, name: str) -> str:
-    """Return SQL that repeats each row of ``steps`` for every time point in its period: ``v1 … vk, [n,] tp``.
-
-    The table ``name`` contains the time points of the batch.
-    """
+def spread(steps: Steps, dialect: Dialect) -> str:
+    """Return SQL that repeats each row of ``steps`` for every time point in its period: ``v1 … vk, [n,] tp``."""
     count = ["a.n"] if steps.counted else []
-    if steps.points:
-        return f"SELECT {listed(steps.values('a'), count, 'a.from_tp AS tp')} FROM {steps.source} AS a"
-    return (
-        f"SELECT {listed(steps.values('a'), count, 'p.tp')} FROM {steps.source} AS a "
-        f"JOIN {name} AS p ON a.from_tp <= p.tp AND p.tp < a.to_tp"
-    )
+    each = "a.from_tp" if steps.points else dialect.numbers.format("a.from_tp", "a.to_tp")
+    return f"SELECT {listed(steps.values('a'), count, f'{each} AS tp')} FROM {steps.source} AS a"
 
 
 def joined(
@@ -148,11 +141,33 @@ def containing(
     Every variable of ``right`` must be a variable of ``left``.  The period may have ended, so the caller must check
     ``at < to_tp``.  If ``kind`` is LEFT and no period has started, the columns of ``right`` are NULL.
     """
-    met = [*agreeing(left, right, outer, inner), f"{at} >= {inner}.from_tp"]
     if not dialect.asof:
-        met.append(f"{at} < {inner}.to_tp")
-    how = f"{'ASOF ' if dialect.asof else ''}{kind} JOIN"
-    return f"{left.source} AS {outer} {how} {right.source} AS {inner} ON {conjunction(met)}"
+        return _latest(left, right, at, kind, outer, inner)
+    met = conjunction([*agreeing(left, right, outer, inner), f"{at} >= {inner}.from_tp"])
+    return f"{left.source} AS {outer} ASOF {kind} JOIN {right.source} AS {inner} ON {met}"
+
+
+def _latest(left: Steps, right: Steps, at: str, kind: str, outer: str, inner: str) -> str:
+    """Return the same as an ASOF JOIN, by a window function.  The rows of both sides are the structs of two columns.
+
+    A join by the keys would compare all rows of a key with each other.
+    """
+    keys = [f"k{number}" for number in range(1, len(right.variables) + 1)]
+
+    def place(steps: Steps, alias: str, instant: str, side: int) -> str:
+        own = [f"{steps.column(each, alias)} AS {key}" for each, key in zip(right.variables, keys, strict=True)]
+        return f"{listed(own, f'{instant} AS place', f'{side} AS side')} FROM {steps.source} AS {alias}"
+
+    both = (
+        f"SELECT STRUCT({outer}.*) AS {outer}, NULL AS {inner}, {place(left, outer, at, 1)} UNION ALL "
+        f"SELECT NULL AS {outer}, STRUCT({inner}.*) AS {inner}, {place(right, inner, f'{inner}.from_tp', 0)}"
+    )
+    latest = f"LAST({inner}, TRUE) {over(keys, 'place, side', 'ROWS UNBOUNDED PRECEDING')} AS {inner}"
+    there = "" if kind else f" AND {inner} IS NOT NULL"
+    return (
+        f"(SELECT {outer}, {inner} FROM (SELECT {outer}, {latest}, side FROM ({both}) AS placed) AS found "
+        f"WHERE side = 1{there}) AS latest"
+    )
 
 
 def without(left: Steps, right: Steps, extent: Extent, dialect: Dialect) -> str:

@@ -32,7 +32,7 @@ from weft.runtime.jars import S3_JARS, check_spark_version, listed_jars, local_j
 from weft.runtime.java import cache_folder, find_java
 from weft.runtime.launch import foreign_variables_hidden, python_named, start_jvm
 from weft.runtime.settings import in_one_process, local_master, settings
-from weft.store import S3Access, S3Store
+from weft.store import S3Access, S3Store, Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,6 +52,8 @@ _QUERY_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 _OF_FILES: Final = ("java.io.IOException", "java.io.FileNotFoundException", "java.nio.file.FileSystemException")
 _FULL: Final = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT)))
+
+_LOST: Final = "[CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND]"
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,8 @@ def spark_session(
     ``master`` is Spark's master URL. The default is the URL in the settings, or else all cores of this machine.
     ``jars`` are jars besides pyspark's own (``runtime/jars.py``). ``conf`` has Spark settings that override all others.
     Spark's log goes to the folder ``logs`` of the first ``home``, or of the cache folder. If the data of a home is on
-    S3, its session receives the access, and the JVM needs the jars of ``S3_JARS``.
+    S3, its session receives the access, and the JVM needs the jars of ``S3_JARS``. Otherwise the JVM gets these jars if
+    they are there, for tables on S3 that a home reads in place.
 
     If the JVM has died, a new JVM and new sessions replace the old ones. If Spark cannot start, raise ExecutionError
     with the path of the log.
@@ -122,13 +125,23 @@ def spark_session(
             _discard(_running)
             _running = None
         if _running is None:
-            jars = (*jars, *(local_jars(S3_JARS) if _bucket_of(home) is not None else ()))
+            jars = (*jars, *_s3_jars(home))
             chosen = configuration(home)
             wanted = {**settings(master or chosen.spark_master or local_master(), chosen, jars), **conf}
             _running = _start(home, wanted, jars)
         if home not in _running.of_homes:
             _running.of_homes[home] = _new_session(_running, home)
         return _running.of_homes[home]
+
+
+def _s3_jars(home: Path | None) -> tuple[Path, ...]:
+    """Return the jars for S3. If the cache folder lacks them, raise ExecutionError if the home needs them."""
+    try:
+        return local_jars(S3_JARS)
+    except ExecutionError:
+        if _bucket_of(home) is not None:
+            raise
+        return ()
 
 
 def _bucket_of(home: Path | None) -> S3Store | None:
@@ -138,17 +151,27 @@ def _bucket_of(home: Path | None) -> S3Store | None:
 
 
 def _new_session(running: _Running, home: Path | None) -> SparkSession:
-    """Return a new session, with the access to the data of the home. Raise ExecutionError if this JVM cannot have it.
-
-    Spark opens a bucket once for all sessions, with the settings of the first.
-    """
+    """Return a new session with the access to the data of the home. Raise ExecutionError if this JVM cannot have it."""
     session, place = running.session.newSession(), _bucket_of(home)
-    if place is None:
-        return session
+    if place is not None:
+        _grant(running, session, place)
+    return session
+
+
+def grant_access(session: SparkSession, place: Store) -> None:
+    """Give a session the access to a place, which may be on S3. Raise ExecutionError if this JVM cannot have it."""
+    if isinstance(place, S3Store):
+        with _starting:
+            assert _running is not None
+            _grant(_running, session, place)
+
+
+def _grant(running: _Running, session: SparkSession, place: S3Store) -> None:
+    """Spark opens a bucket once for all sessions, with the settings of the first."""
     if not running.reads_s3:
         raise ExecutionError(
-            f"the data of {home} is on S3, and Spark runs in this process without the jars for S3",
-            hint="Open this home before the others, or in a process of its own.",
+            f"{place} is on S3, and Spark runs in this process without the jars for S3",
+            hint="Run `weft prepare --s3`, which downloads the jars. Then start a new process.",
         )
     if running.buckets.setdefault(place.bucket, place.access) != place.access:
         raise ExecutionError(
@@ -157,7 +180,6 @@ def _new_session(running: _Running, home: Path | None) -> SparkSession:
         )
     for name, value in place.access.spark_settings(place.bucket).items():
         session.conf.set(name, value)
-    return session
 
 
 def release_session(home: Path | None) -> None:
@@ -395,6 +417,11 @@ def disk_is_full(error: Exception) -> bool:
                 return True
             cause = cause.getCause()
     return False
+
+
+def rows_were_lost(error: Exception) -> bool:
+    """Return whether Spark needed rows that it cannot compute again, and all executors that held them have ended."""
+    return isinstance(error, spark_errors()) and _LOST in error_text(error)
 
 
 def error_text(error: Exception) -> str:

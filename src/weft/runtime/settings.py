@@ -36,6 +36,14 @@ _SCAN: Final = {
     "spark.sql.codegen.wholeStage": "true",
     "spark.sql.codegen.factoryMode": "FALLBACK",
 }
+_LARGE: Final = {
+    # Sizes are known only after each stage. Adaptive execution then joins small partitions and splits skewed ones.
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+}
+_ROWS_OF_A_PARTITION: Final = 500_000
+_MOST_PARTITIONS: Final = 2_000
 _COSTLY_RULES: Final = (
     # This rule evaluates expressions during planning, but the job evaluates them anyway.
     "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation",
@@ -207,6 +215,20 @@ def _cluster_partitions(spark: SparkSession) -> dict[str, str]:
     if in_one_process(str(context.master)) or context.getConf().contains(_PARTITIONS):
         return {}
     return {_PARTITIONS: str(context.defaultParallelism)}
+
+
+def plan_for(session: SparkSession, rows: float, *, strict: bool) -> None:
+    """Make a session plan for large relations. ``rows`` is the number of input rows.
+
+    With ``strict``, an arithmetic overflow raises an error. The function does not change other sessions.
+    """
+    partitions = max(session.sparkContext.defaultParallelism, int(min(rows // _ROWS_OF_A_PARTITION, _MOST_PARTITIONS)))
+    for name, value in {
+        **_LARGE,
+        _PARTITIONS: str(partitions),
+        "spark.sql.ansi.enabled": str(strict).lower(),
+    }.items():
+        session.conf.set(name, value)
 
 
 @contextmanager

@@ -34,6 +34,8 @@ MACROS: Final = {
     "STARTSWITH(a, b)": "starts_with(a, b)",
     "ENDSWITH(a, b)": "ends_with(a, b)",
     "COLLECT_LIST(x)": "list(x)",
+    # The functions of DuckDB skip a row if x is NULL. A struct with a NULL is not skipped.
+    "MAX_BY(x, y)": "arg_max(struct_pack(at := x), y).at",
     "AGGREGATE(numbers, zero, added)": "list_sum(numbers)",
     "TRY_ADD(a, b)": "TRY(a + b)",
     "TRY_SUBTRACT(a, b)": "TRY(a - b)",

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Final
 
-from weft.store import S3Store, Store, store_of
+from weft.store import Store, elsewhere
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,8 +58,7 @@ class Attached:
     @property
     def location(self) -> Store:
         """The place of the file. Its path may have percent codes, since delta-rs never gets it."""
-        access = self.own.access if isinstance(self.own, S3Store) else None
-        return store_of(self.place, access) / self.path
+        return elsewhere(self.own, self.place) / self.path
 
     @property
     def described(self) -> str:

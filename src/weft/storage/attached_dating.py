@@ -20,7 +20,7 @@ from weft.storage.data_files import NewFile, attached_rows, check_data_file
 from weft.storage.delta_log import DataFile
 from weft.storage.local_sql import columns_equal, connect, quoted
 from weft.storage.statistics import statistics_of
-from weft.store import Store, store_of
+from weft.store import Store, elsewhere
 
 _MICROS: Final = pa.int64()
 _TS: Final = "_ts"
@@ -240,7 +240,10 @@ def _old(gone: Sequence[DataFile], schema: pa.Schema) -> Iterator[pa.Table]:
     for file in gone:
         attached = file.attached
         assert attached is not None
-        other, done = OtherFile(store_of(attached.place), attached.path, file.size, None, attached.values, 0), 0
+        other, done = (
+            OtherFile(elsewhere(attached.own, attached.place), attached.path, file.size, None, attached.values, 0),
+            0,
+        )
         instants = _instants(attached, other)
         for rows in _pieces(other, schema):
             yield rows.append_column(_TS, instants.slice(done, rows.num_rows))

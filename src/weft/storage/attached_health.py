@@ -10,7 +10,7 @@ from weft.catalog.records import ATTACHED
 from weft.errors import WeftError
 from weft.instants import format_instant
 from weft.storage.attached_log import first_removal, head_of
-from weft.store import store_of
+from weft.store import elsewhere
 
 _NOTICE_US: Final = 24 * 60 * 60 * 1_000_000
 
@@ -28,7 +28,7 @@ def attached_problems(catalog: CatalogParts, at: int) -> Iterator[str]:
             yield f"the attached table {source.name} has stopped: {source.trouble}"
             continue
         try:
-            place, version = store_of(source.location), source.seen.get("version", 0)
+            place, version = elsewhere(catalog.data, source.location), source.seen.get("version", 0)
             removal = first_removal(place, version)
             until = None if removal is None else removal[0] + head_of(place).table.retention_us
         except WeftError as error:

@@ -243,6 +243,20 @@ def _form() -> ds.ParquetFileFormat:
     return ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
 
 
+def count_rows(file: DataFile, column: str, after: int) -> int:
+    """Return the number of rows of a file whose instant in ``column`` is later than ``after`` (µs UTC).
+
+    Raise StorageError if the file is missing or damaged.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from weft.storage.columns import INSTANT
+
+    later = pc.field(column) > pa.scalar(after, INSTANT)
+    return sum(batch.num_rows for batch in file_batches(file, pa.schema([(column, INSTANT)]), later))
+
+
 def file_batches(
     file: DataFile, schema: pa.Schema, condition: pc.Expression | None = None, batch_rows: int = _BATCH_ROWS
 ) -> Iterator[pa.RecordBatch]:

@@ -20,9 +20,9 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from weft.sql.render import quoted, timestamp
 from weft.storage.columns import INSTANT
 from weft.storage.data_files import read_data_files
-from weft.storage.local_sql import quoted
 from weft.storage.table import Table
 from weft.storage.temporal_sql import temporal_sql
 
@@ -89,10 +89,9 @@ class RelationLog:
         if not rows.num_rows:
             return None
         total = self.rows.num_rows + rows.num_rows
-        many = len(self.files) >= _FILES
-        if many or total > 2 * wanted.num_rows + _SLACK:
+        if may_rewrite(len(self.files), total, wanted.num_rows):
             compacted = pa.concat_tables([_last(self.rows, self.relation, min([*needed, t])), rows])
-            if many or 2 * compacted.num_rows < total:
+            if should_rewrite(len(self.files), total, compacted.num_rows):
                 return RelationChange(compacted, replaces=True, wanted=wanted)
         return RelationChange(rows, replaces=False, wanted=wanted)
 
@@ -101,6 +100,42 @@ class RelationLog:
         rows = change.rows if change.replaces else pa.concat_tables([self.rows, change.rows])
         last = pc.max(change.rows.column(SINCE)).cast(pa.int64()).as_py()
         return RelationLog(self.relation, rows, () if change.replaces else self.files, last, change.wanted)
+
+
+def may_rewrite(files: int, total: int, wanted: int) -> bool:
+    """Return whether a table with ``total`` rows may deserve a rewrite. ``wanted`` is the size of the relation."""
+    return files >= _FILES or total > 2 * wanted + _SLACK
+
+
+def should_rewrite(files: int, total: int, compacted: int) -> bool:
+    """Return whether to replace a table with ``total`` rows by ``compacted`` rows."""
+    return files >= _FILES or 2 * compacted < total
+
+
+def as_of(log: str, columns: Sequence[str], t: int | None = None) -> str:
+    """Return an SQL query for a relation as of the instant ``t`` (µs UTC). None: the latest state.
+
+    ``log`` is the name of the entries, and ``columns`` are the quoted names of the relation's columns.
+    """
+    until = "" if t is None else f" WHERE {SINCE} <= {timestamp(t)}"
+    listed = ", ".join(columns)
+    return f"SELECT {listed} FROM {log}{until} GROUP BY {listed} HAVING NOT MAX_BY({GONE}, {SINCE})"
+
+
+def entries(rows: str, columns: Sequence[str], t: int, *, gone: bool) -> str:
+    """Return an SQL query for the entries of ``rows`` that begin or end at ``t`` (µs UTC)."""
+    listed = ", ".join(columns)
+    return f"SELECT {listed}, {timestamp(t)} AS {SINCE}, {str(gone).upper()} AS {GONE} FROM {rows}"
+
+
+def shortened(log: str, columns: Sequence[str], first: int) -> str:
+    """Return an SQL query for the entries that suffice to read the relation as of ``first`` (µs UTC) and later."""
+    listed, instant = ", ".join(columns), timestamp(first)
+    last = f"(SELECT MAX({SINCE}) FROM {log} WHERE {SINCE} <= {instant})"
+    return (
+        f"SELECT {listed}, {last} AS {SINCE}, FALSE AS {GONE} FROM ({as_of(log, columns, first)}) AS there "
+        f"UNION ALL SELECT {listed}, {SINCE}, {GONE} FROM {log} WHERE {SINCE} > {instant}"
+    )
 
 
 def table_schema(relation: pa.Schema) -> pa.Schema:
@@ -152,12 +187,10 @@ def _cache(table: Table, log: RelationLog) -> None:
 def _at(log: pa.Table, relation: pa.Schema) -> pa.Table:
     if not log.num_rows:
         return relation.empty_table()
-    columns = ", ".join(quoted(name) for name in relation.names)
+    columns = [quoted(name) for name in relation.names]
     with temporal_sql() as sql:
         sql.given("log", log)
-        relation_rows = sql.rows(
-            f'SELECT {columns} FROM log GROUP BY {columns} HAVING NOT ARG_MAX("{GONE}", "{SINCE}") ORDER BY {columns}'
-        )
+        relation_rows = sql.rows(f"{as_of('log', columns)} ORDER BY {', '.join(columns)}")
     return relation_rows.cast(relation)
 
 

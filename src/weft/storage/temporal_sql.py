@@ -57,16 +57,19 @@ class TemporalSql:
         self.connection.register(name, plain(rows))
 
     def table(self, name: str, sql: str) -> int:
-        """Create the temporary table ``name`` and return its row count. Raise ExecutionError if the query fails."""
-        return int(self.one(f"CREATE TEMP TABLE {quoted(name)} AS {sql}"))
+        """Create or replace the temporary table ``name``, and return its row count.
+
+        Raise ExecutionError if the query fails.
+        """
+        return int(self.one(f"CREATE OR REPLACE TEMP TABLE {quoted(name)} AS {sql}"))
 
     def drop(self, name: str) -> None:
         """Drop a table."""
         self._run(f"DROP TABLE {quoted(name)}")
 
     def view(self, name: str, sql: str) -> None:
-        """Create the temporary view ``name`` from a rendered query."""
-        self._run(f"CREATE TEMP VIEW {quoted(name)} AS {sql}")
+        """Create or replace the temporary view ``name`` from a rendered query."""
+        self._run(f"CREATE OR REPLACE TEMP VIEW {quoted(name)} AS {sql}")
 
     def rows(self, sql: str) -> pa.Table:
         """Return the result of a rendered query."""

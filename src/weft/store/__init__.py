@@ -9,8 +9,20 @@ for the local store alone; elsewhere these operations do nothing.
 from __future__ import annotations
 
 from weft.store.local import FULL, LEAST_FREE, LocalStore, free_bytes
-from weft.store.places import local_store, store_of
-from weft.store.s3 import S3Access, S3Store
+from weft.store.places import elsewhere, local_store, store_of
+from weft.store.s3 import S3Store
+from weft.store.s3_access import S3Access
 from weft.store.store import Store
 
-__all__ = ["FULL", "LEAST_FREE", "LocalStore", "S3Access", "S3Store", "Store", "free_bytes", "local_store", "store_of"]
+__all__ = [
+    "FULL",
+    "LEAST_FREE",
+    "LocalStore",
+    "S3Access",
+    "S3Store",
+    "Store",
+    "elsewhere",
+    "free_bytes",
+    "local_store",
+    "store_of",
+]

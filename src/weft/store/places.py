@@ -10,7 +10,8 @@ from urllib.parse import unquote, urlsplit
 from weft.errors import Refused
 from weft.printable import require_text
 from weft.store.local import LocalStore
-from weft.store.s3 import S3Access, S3Store
+from weft.store.s3 import S3Store
+from weft.store.s3_access import S3Access
 from weft.store.store import Store
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://?")
@@ -25,8 +26,8 @@ _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 def store_of(place: str | os.PathLike[str], access: S3Access | None = None) -> Store:
     """Return the store at a local path, a ``file:///`` URI or an ``s3://BUCKET/PREFIX`` URI.
 
-    ``access`` says how an object store is reached; by default as the environment says. Raise
-    Refused for another scheme or host, and for a path that Spark or delta-rs would misread.
+    ``access`` says how an object store is reached; by default as AWS, with the role of
+    this machine. Raise Refused for another scheme or host, and for a path that Spark or delta-rs would misread.
     """
     text = os.fspath(place)
     if not _SCHEME.match(text):
@@ -35,13 +36,18 @@ def store_of(place: str | os.PathLike[str], access: S3Access | None = None) -> S
     parts = urlsplit(text if text.startswith("file:") else named)
     if parts.scheme == "s3" and _BUCKET.fullmatch(parts.netloc) and not parts.query and not parts.fragment:
         path = _plain(f"{parts.netloc}/{parts.path.strip('/')}".rstrip("/"))
-        return S3Store(path, access or S3Access.of_environment())
+        return S3Store(path, access or S3Access())
     if parts.scheme != "file" or parts.netloc not in ("", "localhost") or parts.query or parts.fragment:
         raise Refused(
             f"{named} cannot hold the data of a home: Weft needs a local folder or an S3 bucket",
             hint="Give a local path, a file:/// URI or s3://BUCKET/PREFIX.",
         )
     return LocalStore(_plain(_absolute(unquote(parts.path))))
+
+
+def elsewhere(data: Store, place: str) -> Store:
+    """Return the store at a place that a home names, reached as the settings of the home say. ``data`` is its data."""
+    return store_of(place, data.access)
 
 
 def local_store(place: str | os.PathLike[str]) -> LocalStore:

@@ -10,12 +10,13 @@ import zlib
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from weft.errors import StorageError
+from weft.store.s3_access import S3Access
 from weft.store.store import Store
 
 if TYPE_CHECKING:
@@ -26,61 +27,6 @@ _AT_ONCE: Final = 16
 _CONNECT_SECONDS: Final = 5.0
 _REQUEST_SECONDS: Final = 60.0
 _NOISE: Final = re.compile(r" \(Request ID: [^)]*\)| No response body\.")
-
-
-@dataclass(frozen=True)
-class S3Access:
-    """How an object store is reached. Without keys, each client finds them as it does for AWS.
-
-    ``endpoint`` is the URL of the server, or None for AWS itself.
-    """
-
-    endpoint: str | None = None
-    region: str = "us-east-1"
-    key: str | None = field(default=None, repr=False)
-    secret: str | None = field(default=None, repr=False)
-    token: str | None = field(default=None, repr=False)
-
-    @classmethod
-    def of_environment(cls) -> S3Access:
-        """Return what AWS's usual variables say."""
-        found = os.environ.get
-        region = found("AWS_REGION") or found("AWS_DEFAULT_REGION") or cls.region
-        endpoint = found("AWS_ENDPOINT_URL_S3") or found("AWS_ENDPOINT_URL")
-        keys = found("AWS_ACCESS_KEY_ID"), found("AWS_SECRET_ACCESS_KEY"), found("AWS_SESSION_TOKEN")
-        return cls(endpoint, region, *keys)
-
-    @property
-    def delta_options(self) -> dict[str, str]:
-        """The storage options for delta-rs. A commit is a PUT that fails if the object exists."""
-        options = {"aws_conditional_put": "etag", "aws_region": self.region}
-        if self.endpoint is not None:
-            options |= {
-                "aws_endpoint_url": self.endpoint,
-                "aws_allow_http": str(self.endpoint.startswith("http:")).lower(),
-            }
-        if self.key is not None and self.secret is not None:
-            options |= {"aws_access_key_id": self.key, "aws_secret_access_key": self.secret}
-        return options if self.token is None else {**options, "aws_session_token": self.token}
-
-    def spark_settings(self, bucket: str) -> dict[str, str]:
-        """Return the settings of Spark's S3A client for a bucket, for ``spark.conf.set``.
-
-        They include the secret. A session receives them over its own connection, so no argument, file or variable has
-        them, and homes of one JVM may have different keys.
-        """
-        settings = {"endpoint.region": self.region, "attempts.maximum": "3", "connection.establish.timeout": "5s"}
-        if self.endpoint is not None:
-            secure = str(not self.endpoint.startswith("http:")).lower()
-            settings |= {"endpoint": self.endpoint, "path.style.access": "true", "connection.ssl.enabled": secure}
-        if self.key is not None and self.secret is not None:
-            provider = "SimpleAWSCredentialsProvider"
-            settings |= {"access.key": self.key, "secret.key": self.secret}
-            if self.token is not None:
-                provider = "TemporaryAWSCredentialsProvider"
-                settings |= {"session.token": self.token}
-            settings |= {"aws.credentials.provider": f"org.apache.hadoop.fs.s3a.{provider}"}
-        return {f"fs.s3a.bucket.{bucket}.{name}": value for name, value in settings.items()}
 
 
 _REFUSED: Final = ("ACCESS_DENIED", "INVALID_ACCESS_KEY_ID", "SIGNATURE_DOES_NOT_MATCH", "INVALID_CLIENT_TOKEN_ID")
@@ -153,8 +99,6 @@ def _filesystem(access: S3Access, process: int) -> pyarrow.fs.FileSystem:
 @dataclass(frozen=True, order=True)
 class S3Store(Store):
     """A prefix or an object. ``path`` is BUCKET/PREFIX. A folder exists if it has objects."""
-
-    access: S3Access = field(default=S3Access(), compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"s3://{self.path}"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from weft.errors import StorageError
+from weft.store.s3_access import S3Access
 
 if TYPE_CHECKING:
     import pyarrow.fs
@@ -24,6 +25,8 @@ class Store(ABC):
     """
 
     path: str
+    access: S3Access = field(default=S3Access(), compare=False, repr=False)
+    """How object stores are reached: this one, or those of the tables that a home reads in place."""
 
     def __truediv__(self: Own, below: str) -> Own:
         """Return the place at a relative path below this one. Raise StorageError if the path leads outside this one."""

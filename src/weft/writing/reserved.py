@@ -13,6 +13,7 @@ settles the reservation.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from weft.catalog import Writer
 from weft.catalog.records import Reservation, TableRecord
 from weft.storage.attached import COLUMN
 from weft.storage.columns import instants, stored_schema
+from weft.storage.data_files import NewFile
 from weft.storage.delta_log import bounds_of
 from weft.storage.statistics import COLUMNS_PROPERTY, named_columns
 from weft.storage.table import Commit, Fence, Table
@@ -65,20 +67,24 @@ def ensure_attached(writer: Writer, table: TableRecord) -> None:
     )
 
 
-def commit(writer: Writer, table: TableRecord, rows: pa.Table, reservation: Reservation) -> Commit:
-    """Commit the rows with the number of the reservation. Raise LeaseLost or StorageError."""
+def commit(writer: Writer, table: TableRecord, rows: pa.Table | Sequence[NewFile], reservation: Reservation) -> Commit:
+    """Commit the rows, which are as in ``Table.append``, with the number of the reservation.
+
+    Raise LeaseLost or StorageError.
+    """
     writer.check()
     return Table(writer.data / table.path).append(rows, reserved_fence(reservation))
 
 
-def record(
-    writer: Writer, table: TableRecord, reservation: Reservation, committed: Commit, rows: pa.Table
-) -> tuple[int, int]:
-    """Record the commit of a reservation in the catalog. Return the least and the greatest ts of its rows (µs UTC)."""
+def record(writer: Writer, reservation: Reservation, committed: Commit, first: int, last: int) -> None:
+    """Record the commit of a reservation in the catalog. Its rows have instants from ``first`` to ``last`` (µs UTC)."""
+    writer.reservations.commit(reservation.reservation_id, committed.version, committed.rows, first, last)
+
+
+def first_and_last(table: TableRecord, rows: pa.Table) -> tuple[int, int]:
+    """Return the least and the greatest ts of at least one row (µs UTC)."""
     bounds = pc.min_max(rows.column(table.stored.start).cast(pa.int64())).as_py()
-    first, last = bounds["min"], bounds["max"]
-    writer.reservations.commit(reservation.reservation_id, committed.version, rows.num_rows, first, last)
-    return first, last
+    return bounds["min"], bounds["max"]
 
 
 def settle(writer: Writer) -> tuple[Settled, ...]:
@@ -110,12 +116,11 @@ def _settle_one(writer: Writer, reservation: Reservation) -> Settled:
         writer.reservations.abandon(number)
         return Settled(reservation, 0)
     if table.attached:
-        rows_added, (first, last) = committed.rows, bounds_of(committed.files)
-        writer.reservations.commit(number, committed.version, rows_added, first, last)
-        return Settled(reservation, rows_added)
+        writer.reservations.commit(number, committed.version, committed.rows, *bounds_of(committed.files))
+        return Settled(reservation, committed.rows)
     schema = stored_schema(table.stored, [table.stored.start])
     rows = pa.Table.from_batches(stored.scan(schema, files=committed.files), schema)
-    record(writer, table, reservation, committed, rows)
+    record(writer, reservation, committed, *first_and_last(table, rows))
     return Settled(reservation, rows.num_rows)
 
 

@@ -12,7 +12,8 @@ from unit.cli.conftest import Told
 from weft.api import Weft
 from weft.catalog.records import TableRecord
 from weft.errors import ExecutionError
-from weft.execution.temporal.computing import ViewChange, view_change
+from weft.execution.engines.engine import Engine
+from weft.execution.temporal.computing import view_change
 from weft.planning.view_plan import ViewPlan
 
 
@@ -33,12 +34,12 @@ def write(*lines: str) -> None:
 def test_a_view_that_fails_says_so_and_stops_no_other(
     staff: Callable[..., Told], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def failing(view_plan: ViewPlan, view: TableRecord, *rest: Any, **options: Any) -> ViewChange:
+    def failing(engine: Engine, view_plan: ViewPlan, view: TableRecord, *rest: Any, **options: Any) -> Any:
         if view.name == "sums":
             raise ExecutionError("the view cannot be computed: out of memory")
-        return view_change(view_plan, view, *rest, **options)
+        return view_change(engine, view_plan, view, *rest, **options)
 
-    monkeypatch.setattr("weft.execution.temporal.refresh_views.view_change", failing)
+    monkeypatch.setattr("weft.execution.temporal.running.view_change", failing)
     staff("view", "add", "sums", "SELECT SUM(id) AS n FROM staff")
     staff("view", "add", "over", "SELECT n FROM sums")
     staff("view", "add", "devs", "SELECT id FROM staff")

@@ -20,7 +20,7 @@ from weft.errors import ExecutionError, LeaseLost, StorageError
 from weft.execution import arrow_answers, tick, tick_report
 from weft.execution.groups import synopsis_of
 from weft.execution.synopsis import standing
-from weft.execution.temporal import refresh_views
+from weft.execution.temporal import refresh_views, running
 from weft.faults import is_of_the_home
 
 QUERIES: dict[str, dict[str, Any]] = {
@@ -225,6 +225,6 @@ def test_what_belongs_to_the_home_is_no_views_trouble(
         raise error
 
     with monkeypatch.context() as patch, pytest.raises(type(error)):
-        patch.setattr(refresh_views, "view_change", failing)
+        patch.setattr(running, "view_change", failing)
         views.refresh_views(now=200)
     assert {view.trouble for view in views.catalog.views.all()} == {None}

@@ -25,7 +25,7 @@ from weft.storage.periods import periods
 from weft.storage.verify import verify
 
 SOURCES = Path(__file__).resolve().parents[3] / "src" / "weft"
-POINTS = ("view.begun", "view.reserved", "view.written", "view.committed")
+POINTS = ("view.begun", "view.computed", "view.reserved", "view.written", "view.committed")
 DEVS = "SELECT name FROM staff WHERE dept = 'Dev'"
 
 

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from oracle.spark_engine import spark_engine
 from weft.algebra.formula import Variable
 from weft.algebra.schema import BIGINT, STRING
-from weft.execution.synopsis.distributed import spark_engine
-from weft.execution.synopsis.engine import Engine, duckdb_engine
+from weft.execution.engines.duckdb import duckdb_engine
+from weft.execution.engines.engine import Engine
 from weft.period_sql.notation import POINTS
 from weft.period_sql.steps import PERIOD, Extent, Steps, gaps, joined, spread, without
 
@@ -122,8 +123,6 @@ class Trial:
     def run(self) -> Counter[str]:
         """Compare each operation with its meaning.  Return which gave something, by how their input is stored."""
         fired = Counter[str]()
-        points = pa.table({"tp": pa.array(POINTS_OF_BATCH, pa.int64())})
-        self.engine.register("moments", points)
         one, other = (self.given(f"given_{side}", each) for side, each in (("l", self.left), ("r", self.right)))
         variables = tuple(dict.fromkeys((*one.variables, *other.variables)))
         counted = one.counted or other.counted
@@ -146,14 +145,14 @@ class Trial:
         return fired
 
     def given(self, name: str, relation: Relation) -> Steps:
-        self.engine.register(name, relation.stored())
+        self.engine.given(name, relation.stored())
         return Steps(name, relation.variables, counted=relation.counted, points=relation.points)
 
     def held(self, query: str, variables: tuple[Variable, ...], *, counted: bool, points: bool) -> Held:
         """The answers at each time point.  No answer may be there twice."""
         steps = Steps(f"({query})", variables, counted=counted, points=points)
         found: Held = {tp: {} for tp in POINTS_OF_BATCH}
-        rows = self.engine.rows(spread(steps, "moments"))
+        rows = self.engine.rows(spread(steps, self.engine.dialect))
         for *values, tp in zip(*(column.to_pylist() for column in rows.columns), strict=True):
             count = int(values.pop()) if counted else 1
             assert tuple(values) not in found[tp], query

@@ -34,9 +34,9 @@ from every_period import (
     plain,
     prolonged,
 )
+from oracle.spark_engine import spark_engine
 from weft.algebra.schema import DataType
 from weft.errors import ExecutionError
-from weft.execution.synopsis.distributed import spark_engine
 from weft.period_sql.groups import Function, Grouping, Measure
 from weft.period_sql.notation import DUCKDB, POINTS, SPARK, VALID_TIME, Axis, Dialect, listed
 from weft.period_sql.sweep import Sweep
@@ -284,7 +284,7 @@ def test_on_spark(spark: SparkSession, axis: str) -> None:
     def tried(cases: tuple[Case, ...]) -> None:
         for case in cases:
             with spark_engine(spark, few=True) as engine:
-                for name, found in Trial(case, AXES[axis], SPARK, engine.register, engine.rows).run():
+                for name, found in Trial(case, AXES[axis], SPARK, engine.given, engine.rows).run():
                     fired[name] += bool(found)
             seen.add(case)
 

@@ -1,4 +1,8 @@
-"""Convert the answers of a synopsis to the form of the ledger (``execution.answers``)."""
+"""Convert the answers of a synopsis to the form of the ledger (``execution.answers``).
+
+An engine computes the values of the answers. This process writes the values as text, because Spark and DuckDB write
+some numbers differently, and the hash of an answer must not depend on the engine.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,8 @@ import pyarrow as pa
 
 from weft.algebra.schema import DataType
 from weft.catalog.records import QueryRecord
+from weft.execution.spark_runner import too_many
+from weft.execution.synopsis.evaluating import Step
 from weft.planning.synopsis_events import ANSWER, VALUES, FormulaEvents
 from weft.storage.ledger import ledger_schema
 from weft.storage.temporal_sql import temporal_sql
@@ -16,31 +22,46 @@ LEDGER_COLUMNS: Final = ledger_schema("query_id", "first_at", "row_hash", "row")
 _VERSION: Final = "1"
 
 
-def ledger_rows(part: FormulaEvents, answers: pa.Table, points: pa.Table, query: QueryRecord) -> pa.Table:
-    """Return the answers of one formula as ledger rows without duplicates.
+def ledger_rows(
+    part: FormulaEvents, step: Step, number: int, query: QueryRecord, *, after: int | None = None, most: int
+) -> pa.Table:
+    """Return the answers of the formula with this number as ledger rows without duplicates.
 
-    ``first_at`` is the ``ts`` of the first state with the answer. ``answers`` has the columns ``tp, c1 … ck [, n]``.
+    ``first_at`` is the ``ts`` of the first state with the answer. The engine of the step has the states as the table
+    ``points``. Only answers after the time point ``after`` count. Raise LimitExceeded for more than ``most`` answers.
     Raise ExecutionError if the computation of an output fails.
     """
-    if not answers.num_rows:
+    answers = step.answers[number]
+    if answers is None:
+        return LEDGER_COLUMNS.empty_table()
+    query_text = _values(part, answers, after, counted=step.synopsis.semantics != "set")
+    rows = step.engine.rows(f"{query_text} LIMIT {most + 1}")
+    if rows.num_rows > most:
+        raise too_many(int(step.engine.one(f"SELECT COUNT(*) FROM ({query_text}) AS every_answer")), most)
+    if not rows.num_rows:
         return LEDGER_COLUMNS.empty_table()
     with temporal_sql() as sql:
-        sql.given("answers", answers)
-        sql.given("points", points)
-        rows = sql.rows(_select(part, query.query_id, counted="n" in answers.column_names))
-    return rows.select(LEDGER_COLUMNS.names).cast(LEDGER_COLUMNS)
+        sql.given("answers", rows)
+        stored = sql.rows(_as_stored([type_ for _, type_ in part.outputs], query.query_id))
+    return stored.select(LEDGER_COLUMNS.names).cast(LEDGER_COLUMNS)
 
 
-def _select(part: FormulaEvents, query_id: int, *, counted: bool) -> str:
+def _values(part: FormulaEvents, answers: str, after: int | None, *, counted: bool) -> str:
+    """Return a query for the distinct answers: ``first_at``, then the outputs ``o1 … ok``."""
     values = "".join(f", {text} AS v{number}" for number, text in enumerate(part.values, 1))
-    inner = f"SELECT {ANSWER}.tp{', a.n' if counted else ''}{values} FROM answers AS {ANSWER}"
+    later = "" if after is None else f" WHERE {ANSWER}.tp > {after}"
+    inner = f"SELECT {ANSWER}.tp{f', {ANSWER}.n' if counted else ''}{values} FROM ({answers}) AS {ANSWER}{later}"
     outputs = "".join(f", {text} AS o{number}" for number, (text, _) in enumerate(part.outputs, 1))
-    texts = [_stored(f"b.o{number}", type_) for number, (_, type_) in enumerate(part.outputs, 1)]
-    rows = (
-        f"SELECT points.ts AS first_at, {_hash(texts, [type_ for _, type_ in part.outputs])} AS row_hash, "
-        f'[{", ".join(texts)}] AS "row" FROM (SELECT {VALUES}.tp{outputs} FROM ({inner}) AS {VALUES}) AS b '
-        "JOIN points ON points.tp = b.tp"
+    names = ", ".join(f"o{number}" for number in range(1, len(part.outputs) + 1))
+    return (
+        f"SELECT MIN(points.ts) AS first_at, {names} FROM (SELECT {VALUES}.tp{outputs} FROM ({inner}) AS {VALUES}) "
+        f"AS b JOIN points ON points.tp = b.tp GROUP BY {names}"
     )
+
+
+def _as_stored(types: list[DataType], query_id: int) -> str:
+    texts = [_stored(f"b.o{number}", type_) for number, type_ in enumerate(types, 1)]
+    rows = f'SELECT first_at, {_hash(texts, types)} AS row_hash, [{", ".join(texts)}] AS "row" FROM answers AS b'
     return (
         f"SELECT CAST({query_id} AS BIGINT) AS query_id, MIN(first_at) AS first_at, row_hash, "
         f'ANY_VALUE("row") AS "row" FROM ({rows}) AS given GROUP BY row_hash'

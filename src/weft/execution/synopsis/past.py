@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-import pyarrow as pa
-
 from weft.algebra.formula import ALWAYS, Once, Previous, Since, Variable, free_variables
 from weft.derivation.synopsis.construct import Stored, read_from, stored_of
 from weft.execution.synopsis.relating import Operations, Value
 from weft.period_sql.notation import POINTS, Dialect, listed
 from weft.period_sql.past import (
-    TIME_POINTS,
     Window,
     anchors,
     anchors_to_store,
@@ -32,13 +29,13 @@ from weft.period_sql.steps import Steps, spread
 class PastOperators:
     """Evaluates temporal operators over one batch.
 
-    ``stored`` has the relations stored before the batch. ``at`` is the instant of the last time point before the batch,
-    or None for the first batch. ``keeping`` maps each relation to a query for the rows to store after the batch. If a
-    relation becomes empty, the query is None.
+    ``stored`` has the names of the relations stored before the batch. ``at`` is the instant of the last time point
+    before the batch, or None for the first batch. ``keeping`` maps each relation to a query for the rows to store after
+    the batch. If a relation becomes empty, the query is None.
     """
 
     operations: Operations
-    stored: Mapping[Stored, pa.Table]
+    stored: Mapping[Stored, str]
     at: int | None
     keeping: dict[Stored, str | None] = field(default_factory=dict)
 
@@ -117,7 +114,7 @@ class PastOperators:
             return None
         self.keeping[stored] = anchors_to_store(lasting_anchors, window, extent, operations.now, self.dialect)
         reached = (
-            operations.engine.create_table(reach(lasting_anchors.source, window, extent)) if window.timed else None
+            operations.table(reach(lasting_anchors.source, window, extent, self.dialect)) if window.timed else None
         )
         query = seen(lasting_anchors, reached, window, self.dialect)
         return operations.relation(query, variables, counted=counted, points=False)
@@ -128,7 +125,7 @@ class PastOperators:
         one = right or before
         if one is None:
             return None
-        query = anchors(right, before, window, operations.extent)
+        query = anchors(right, before, window, operations.extent, self.dialect)
         result = operations.relation(query, one.variables, counted=window.counted, points=False)
         if result is None:
             return None
@@ -148,7 +145,7 @@ class PastOperators:
         if alive is None:
             return None
         each = f"SELECT {listed(POINTS.columns(len(variables)), 'tp AS from_tp', 'tp + 1 AS to_tp')} FROM "
-        each += f"({spread(alive, TIME_POINTS)}) AS alive"
+        each += f"({spread(alive, self.dialect)}) AS alive"
         alive = operations.relation(each, variables, counted=False, points=True)
         held = alive if negated else operations.ordered(operations.joined(alive, left), variables)
         if held is None:
@@ -159,7 +156,5 @@ class PastOperators:
         return result
 
     def _stored(self, stored: Stored, variables: tuple[Variable, ...]) -> Value:
-        rows = self.stored.get(stored)
-        if rows is None or not rows.num_rows:
-            return None
-        return Steps(self.operations.register(stored, rows), variables, counted=stored.counted)
+        name = self.stored.get(stored)
+        return None if name is None else Steps(name, variables, counted=stored.counted)

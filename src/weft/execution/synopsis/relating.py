@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from typing import TypeAlias
-
-import pyarrow as pa
 
 from weft.algebra.formula import Variable
 from weft.derivation.synopsis.prepared import Semantics
-from weft.execution.synopsis.engine import Engine
+from weft.execution.engines.engine import Engine
 from weft.period_sql.notation import POINTS, listed
 from weft.period_sql.steps import PERIOD, Extent, Steps, joined, without
 from weft.period_sql.sweep import Sweep
@@ -26,7 +26,7 @@ class Operations:
     semantics: Semantics
     extent: Extent
     now: int
-    registered: dict[object, str] = field(default_factory=dict)
+    numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     @property
     def counts(self) -> bool:
@@ -46,15 +46,13 @@ class Operations:
 
     def relation(self, query: str, variables: tuple[Variable, ...], *, counted: bool, points: bool) -> Value:
         """Run a query and store the rows as a table of the engine. Return None if the query has no rows."""
-        name = self.engine.create_table(query)
+        name = self.table(query)
         return None if name is None else Steps(name, variables, counted=counted, points=points)
 
-    def register(self, key: object, rows: pa.Table) -> str:
-        """Register the rows as a table, once for each ``key``. Return the name of the table."""
-        if key not in self.registered:
-            self.registered[key] = f"given_{len(self.registered) + 1}"
-            self.engine.register(self.registered[key], rows)
-        return self.registered[key]
+    def table(self, query: str) -> str | None:
+        """Store the rows of a query as a table of the engine. Return its name, or None if it certainly has no rows."""
+        name = f"step_{self.extent.first}_{next(self.numbers)}"
+        return name if self.engine.table(name, query) else None
 
     def merged(self, values: list[Value], variables: tuple[Variable, ...]) -> Value:
         """Return the value of ∨ or ∃: the union of ``values``, projected to ``variables``.

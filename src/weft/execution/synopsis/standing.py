@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final
 
 import pyarrow as pa
@@ -18,22 +18,23 @@ import pyarrow.compute as pc
 
 from weft.catalog import Writer, layout
 from weft.catalog.records import TableRecord, TickRecord
-from weft.derivation.synopsis.construct import Synopsis, shared
+from weft.derivation.synopsis.construct import Stored
 from weft.errors import WeftError
 from weft.execution import arrow_answers
 from weft.execution.driver_reader import BOUNDS
-from weft.execution.groups import Member
+from weft.execution.engines.duckdb import duckdb_engine
+from weft.execution.engines.spark import on_spark
 from weft.execution.isolate import isolated
 from weft.execution.look_ups import ANSWER, LookUps
 from weft.execution.new_answers import answer_files, known_answers
 from weft.execution.phases import COMMITTING, TAKING_IN, phase
-from weft.execution.spark_runner import limits, too_many
-from weft.execution.synopsis.answers import LEDGER_COLUMNS, ledger_rows
-from weft.execution.synopsis.batch import EMPTY, State, stored_schema
-from weft.execution.synopsis.evaluating import evaluate_shared
-from weft.execution.synopsis.news import News
+from weft.execution.spark_runner import SparkRunner, limits
+from weft.execution.synopsis.answers import LEDGER_COLUMNS
+from weft.execution.synopsis.batch import stored_schema
+from weft.execution.synopsis.relations import EngineRelation
+from weft.execution.synopsis.taking_in import SynopsisMember, TakenIn, Together
 from weft.planning.synopsis_plan import SynopsisPlan
-from weft.storage.data_files import file_batches
+from weft.storage.data_files import FileForm, NewFile, file_batches
 from weft.storage.delta_log import DataFile
 from weft.storage.ledger import Added, added_by_query, ledger_schema
 from weft.storage.stored_relations import RelationChange, RelationLog, cache_written, read_relation_log, table_schema
@@ -70,29 +71,25 @@ def written_after(name: str) -> bool:
 
 
 @dataclass(frozen=True)
-class SynopsisMember:
-    """A query in a tick, with its plan."""
+class _Written:
+    """An output to write. ``schema`` is the schema of the output's table, or None if the table exists.
 
-    member: Member
-    plan: SynopsisPlan
+    If the output changes a relation log in this process, ``log`` and ``change`` are set.
+    """
+
+    output: TickOutput
+    schema: pa.Schema | None = None
+    log: RelationLog | None = None
+    change: RelationChange | None = None
 
 
 @dataclass
 class _Results:
-    """The results of some queries. ``relations`` has the changes of stored relations by name."""
+    """The results of some queries. ``relations`` has the outputs of changed relations."""
 
     answers: list[pa.Table] = field(default_factory=list)
-    relations: dict[str, tuple[RelationLog, RelationChange]] = field(default_factory=dict)
+    relations: list[_Written] = field(default_factory=list)
     states: dict[str, tuple[int, int]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class _Written:
-    """An output to write. If the output changes a relation log, ``log`` and ``change`` are set."""
-
-    output: TickOutput
-    log: RelationLog | None = None
-    change: RelationChange | None = None
 
 
 @dataclass
@@ -100,6 +97,7 @@ class TickSynopses:
     """Evaluates the synopses of a tick and writes the results.
 
     ``at`` is the wall-clock time (µs UTC). ``set_aside`` marks queries as failed and removes them from the tick.
+    Without a ``runner``, this process computes everything.
     """
 
     writer: Writer
@@ -108,6 +106,7 @@ class TickSynopses:
     tables: Mapping[int, TableRecord]
     at: int
     set_aside: Callable[[Mapping[int, WeftError]], None]
+    runner: SparkRunner | None
 
     @property
     def begun(self) -> bool:
@@ -128,8 +127,7 @@ class TickSynopses:
         self._write_states(results)
         # A repeated tick checks each output, so the order of the outputs is irrelevant.
         answers = [_Written(TickOutput(ANSWERS, layout.LEDGER, rows))] if rows is not None and rows.num_rows else []
-        changed = (self._written(*_output(name), *change) for name, change in sorted(results.relations.items()))
-        self._commit([*answers, *changed])
+        self._commit([*answers, *sorted(results.relations, key=lambda each: each.output.name)])
         if version is not None:
             return added_by_query(self.writer.data, version)
         return {} if rows is None else arrow_answers.added(rows)
@@ -155,8 +153,19 @@ class TickSynopses:
         return [each for part in isolated(_by_query(members), arrived, self.set_aside) for each in part]
 
     def _in_time(self, some: Sequence[SynopsisMember]) -> _Results:
-        with time_limit(limits(self.writer).seconds):
-            return self._take_in(some)
+        """Evaluate queries that process the same states, on the engine that suits the number of rows."""
+        allowed = limits(self.writer)
+        together = taken_together(self.writer.data, some, self.tables, allowed.rows)
+        if self.runner is None or together.choice().by == "driver":
+            with time_limit(allowed.seconds):
+                return self._results(together, together.in_this_process())
+        compute = partial(together.on_spark, t=self.tick.t, needed=self._needed, done=partial(self._is_done, together))
+        session, rows = self.runner.session, sum(count for _, count in together.news.sizes())
+        taken = on_spark(session, compute, rows=rows, probing=False, strict=True, seconds=allowed.seconds)
+        return self._results(together, taken)
+
+    def _is_done(self, together: Together, stored: Stored) -> bool:
+        return self.outputs.find(*_output(together.plan.relation(stored))) is not None
 
     def _has_news(self, one: SynopsisMember) -> bool:
         table = one.plan.points
@@ -164,50 +173,24 @@ class TickSynopses:
         lasts = (self.tables[each.id].last_ts for each in read)
         return any(last is not None and (one.member.tau is None or last >= one.member.tau) for last in lasts)
 
-    def _take_in(self, some: Sequence[SynopsisMember]) -> _Results:
-        """Evaluate queries that process the same states. Drop the old answers of queries over the full history."""
-        plan, member = some[0].plan, some[0].member
-        synopsis = shared([part.formula for each in some for part in each.plan.parts], plan.semantics)
-        events = dict.fromkeys(each for one in some for part in one.plan.parts for each in part.events)
-        last = None if member.tau is None else last_state(self.writer.data, plan, member.tau)
-        state = EMPTY if plan.history or last is None else self._state(plan, synopsis, member.tau, last)
-        begin = None if plan.history else member.tau
-        tables = [self.tables[each.id] for each in {each.id: each for one in some for each in one.plan.tables}.values()]
-        log = None if plan.points is None else self.tables[plan.points.id]
-        news = News(self.writer.data, tables, log, begin, member.t)
-        before, answers = state, _Answers(limits(self.writer).rows)
-        for points in news.states(state.tp):
-            state, rows = evaluate_shared(synopsis, state, news.batch(points, events))
-            places = iter(rows if last is None else [_after(each, last[0]) for each in rows])
-            for one in some:
-                for part in one.plan.parts:
-                    answers.add(one.member.query.query_id, ledger_rows(part, next(places), points, one.member.query))
-        if state is before:
+    def _results(self, together: Together, taken: TakenIn) -> _Results:
+        if taken.last is None:
             return _Results()
-        assert state.tp is not None and state.at is not None
-        results = _Results(answers.rows, states={plan.states: (state.tp, state.at)})
-        for stored in () if plan.history else synopsis.stored:
-            relation = plan.relation(stored)
-            if self.outputs.find(*_output(relation)) is None:
-                stored_rows = state.relations.get(stored, stored_schema(stored).empty_table())
-                results.relations |= self._changed(relation, stored_rows)
+        results = _Results(taken.answers, states={together.plan.states: taken.last})
+        for stored, rows in taken.relations.items():
+            if not self._is_done(together, stored):
+                results.relations += self._changed(together.plan.relation(stored), rows)
+        for stored, (files, replaces) in taken.changes.items():
+            name, path = _output(together.plan.relation(stored))
+            given = files if isinstance(files, pa.Table) else partial(_written, files)
+            output = TickOutput(name, path, given, self.at if replaces else None)
+            results.relations.append(_Written(output, table_schema(stored_schema(stored))))
         return results
 
-    def _changed(self, relation: str, rows: pa.Table) -> dict[str, tuple[RelationLog, RelationChange]]:
+    def _changed(self, relation: str, rows: pa.Table) -> list[_Written]:
         log = read_relation_log(Table(self.writer.data / path_of(relation)), rows.schema)
         change = log.change_to(rows, self.tick.t, self._needed)
-        return {} if change is None else {relation: (log, change)}
-
-    def _state(self, plan: SynopsisPlan, synopsis: Synopsis, tau: int | None, last: tuple[int, int]) -> State:
-        """``last`` is the last state before ``tau`` that the queries processed."""
-        assert tau is not None
-        relations = {}
-        for stored in synopsis.stored:
-            schema = stored_schema(stored)
-            relations[stored] = read_relation_log(
-                Table(self.writer.data / path_of(plan.relation(stored))), schema
-            ).as_of(tau)
-        return State(*last, relations)
+        return [] if change is None else [self._written(*_output(relation), log, change)]
 
     def _write_states(self, results: _Results) -> None:
         if self.outputs.find(GONE_THROUGH, _STATES_PATH) is not None:
@@ -223,12 +206,14 @@ class TickSynopses:
         self._commit([self._written(GONE_THROUGH, _STATES_PATH, log, change)])
 
     def _written(self, name: str, path: str, log: RelationLog, change: RelationChange) -> _Written:
-        table = Table(self.writer.data / path)
-        if not table.exists():
-            table.ensure(table_schema(log.relation), {})
-        return _Written(TickOutput(name, path, change.rows, self.at if change.replaces else None), log, change)
+        output = TickOutput(name, path, change.rows, self.at if change.replaces else None)
+        return _Written(output, table_schema(log.relation), log, change)
 
     def _commit(self, written: Sequence[_Written]) -> None:
+        for each in written:
+            table = Table(self.writer.data / each.output.path)
+            if each.schema is not None and not table.exists():
+                table.ensure(each.schema, {})
         with phase(COMMITTING):
             versions = self.outputs.write_all([each.output for each in written])
         for each, version in zip(written, versions, strict=True):
@@ -273,6 +258,10 @@ class TickSynopses:
         return arrow_answers.without_known(rows, _read_through(files, ids, keys) if known is None else known)
 
 
+def _written(files: Sequence[NewFile], _: FileForm) -> Sequence[NewFile]:
+    return files
+
+
 def _by_query(some: Sequence[SynopsisMember]) -> dict[int, SynopsisMember]:
     return {each.member.query.query_id: each for each in some}
 
@@ -281,13 +270,17 @@ def _joined(parts: Iterable[_Results]) -> _Results:
     results = _Results()
     for part in parts:
         results.answers += part.answers
-        results.relations |= part.relations
+        results.relations += part.relations
         results.states |= part.states
     return results
 
 
-def _after(answers: pa.Table, last: int) -> pa.Table:
-    return answers.filter(pc.greater(answers.column("tp"), last))
+def taken_together(
+    data: Store, some: Sequence[SynopsisMember], tables: Mapping[int, TableRecord], most: int
+) -> Together:
+    """Return queries that process the same states. A query may have at most ``most`` answers in a tick."""
+    plan, tau = some[0].plan, some[0].member.tau
+    return Together(some, data, tables, last_state(data, plan, tau), most, path_of)
 
 
 def last_state(data: Store, plan: SynopsisPlan, tau: int | None) -> tuple[int, int] | None:
@@ -302,29 +295,12 @@ def last_state(data: Store, plan: SynopsisPlan, tau: int | None) -> tuple[int, i
 def rows_stored(data: Store, plan: SynopsisPlan, tau: int | None) -> dict[str, int]:
     """Return the number of rows in each stored relation at ``tau``, by name."""
     counts = {}
-    for stored in plan.stored:
-        name, schema = plan.relation(stored), stored_schema(stored)
-        counts[name] = 0 if tau is None else read_relation_log(Table(data / path_of(name)), schema).as_of(tau).num_rows
+    with duckdb_engine() as engine:
+        for number, stored in enumerate(plan.stored, 1):
+            name = plan.relation(stored)
+            relation = EngineRelation(engine, stored, Table(data / path_of(name)), f"relation_{number}")
+            counts[name] = 0 if tau is None else relation.size(tau)
     return counts
-
-
-@dataclass
-class _Answers:
-    """Collects the answers of queries. A query may have at most ``most`` answers in a tick."""
-
-    most: int
-    rows: list[pa.Table] = field(default_factory=list)
-    counts: dict[int, int] = field(default_factory=dict)
-
-    def add(self, query_id: int, rows: pa.Table) -> None:
-        """Add answers of a query. Raise LimitExceeded if the query exceeds ``most`` answers."""
-        self.rows.append(rows)
-        self.counts[query_id] = self.counts.get(query_id, 0) + rows.num_rows
-        if self.counts[query_id] > self.most:
-            self.rows = [arrow_answers.each_once(pa.concat_tables(self.rows))]
-            self.counts = {key: each.rows for key, each in arrow_answers.added(self.rows[0]).items()}
-            if self.counts[query_id] > self.most:
-                raise too_many(self.counts[query_id], self.most)
 
 
 def _read_through(files: Sequence[DataFile], queries: Sequence[int], keys: pa.Table) -> pa.Table:

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import pyarrow as pa
-
 from weft.algebra import formula as algebra
 from weft.derivation.synopsis.alpha_equivalence import alpha_canonical
 from weft.derivation.synopsis.construct import Stored
@@ -24,11 +22,11 @@ from weft.sql.formula_terms import aggregated, atom, of_nothing
 
 @dataclass
 class BatchValues:
-    """Computes the values of formulas over a batch. ``events`` has the rows of the batch by predicate."""
+    """Computes the values of formulas over a batch. ``events`` has the tables of the batch by predicate."""
 
     operations: Operations
     past: PastOperators
-    events: Mapping[str, pa.Table]
+    events: Mapping[str, str]
     known: dict[algebra.Formula, Value] = field(default_factory=dict)
 
     def value(self, formula: algebra.Formula) -> Value:
@@ -96,11 +94,9 @@ class BatchValues:
         return self.operations.relation(gaps(held, self.operations.extent), (), counted=False, points=False)
 
     def _atom(self, formula: algebra.Atom) -> Value:
-        rows = self.events.get(formula.predicate)
-        if rows is None or not rows.num_rows:
+        operations, source = self.operations, self.events.get(formula.predicate)
+        if source is None:
             return None
-        operations = self.operations
-        source = operations.register(formula.predicate, rows)
         query = atom(formula, source, operations.engine.dialect, counted=operations.counts)
         return operations.relation(query, algebra.free_variables(formula), counted=operations.counts, points=True)
 

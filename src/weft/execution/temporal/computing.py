@@ -1,4 +1,4 @@
-"""Compute the change of a view in this process.
+"""Compute the change of a view.
 
 The logs of the view's inputs give the delta, and the delta gives the new rows of the view's log.
 """
@@ -15,18 +15,19 @@ from weft.algebra.schema import TIMESTAMP, TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.catalog.records import TableRecord
 from weft.derivation.temporal.delta_propagation import Kind
+from weft.execution.engines.engine import Engine, Rows, number_of
 from weft.execution.look_ups import LookUps
 from weft.execution.temporal.logs import Logs
-from weft.execution.temporal.states import SWEEP, change_of, first_difference
+from weft.execution.temporal.states import change_of, first_difference
 from weft.execution.temporal.valuing import RefreshValues, Value
 from weft.period_sql.notation import VALID_TIME, listed
+from weft.period_sql.sweep import Sweep
 from weft.planning.view_plan import ViewPlan
 from weft.sql import render
 from weft.sql.render_temporal import Evaluation
-from weft.storage.columns import conformed, stored_schema
+from weft.storage.data_files import FileForm
 from weft.storage.delta_log import DataFile
 from weft.storage.periods import TS
-from weft.storage.temporal_sql import TemporalSql, temporal_sql
 
 
 @dataclass(frozen=True)
@@ -54,60 +55,79 @@ class RefreshInput:
 class ViewChange:
     """The rows to append to a view's log, in any order, and the first instant at which the view changes.
 
-    ``begins`` is None if the view does not change or if the instant was not requested.
+    ``gone`` is the number of rows that delete a period. ``begins`` is None if the view does not change or if the
+    instant was not requested.
     """
 
-    rows: pa.Table
+    rows: Rows
+    gone: int = 0
     begins: int | None = None
 
 
 def view_change(
-    view_plan: ViewPlan, view: TableRecord, reading: RefreshInput, look_ups: LookUps, *, dated: bool
-) -> ViewChange:
-    """Return the rows that a refresh appends to the view's log. With ``dated``, add the first instant of a change.
+    engine: Engine,
+    view_plan: ViewPlan,
+    view: TableRecord,
+    reading: RefreshInput,
+    look_ups: LookUps | None,
+    *,
+    dated: bool,
+    form: Callable[[], FileForm],
+) -> ViewChange | None:
+    """Return the rows that a refresh appends to the view's log, or None if the view does not change.
 
-    The caller must hold the lease. Raise StorageError for unreadable data, and ExecutionError for a failed computation.
+    ``form`` is as in ``Engine.result``. With ``dated``, add the first instant of a change. If ``look_ups`` is None,
+    each log is read from its files. The caller must hold the lease. Raise StorageError for unreadable data, and
+    ExecutionError for a failed computation.
     """
-    with temporal_sql(2 if reading.tau is None else 1) as sql:
-        work = _Refresh(sql, view_plan, reading, Logs(sql, reading.files, look_ups, reading.open_at_t))
-        old_and_new = work.whole(view) if reading.tau is None else work.refreshed(view, reading.tau)
-        if old_and_new is None:
-            return ViewChange(stored_schema(view.stored).empty_table())
-        rows = sql.rows(change_of(*old_and_new, len(view_plan.columns)))
-        begins = sql.one(first_difference(*old_and_new, len(view_plan.columns))) if dated and rows.num_rows else None
-    return ViewChange(_as_log(rows, view, reading.t), begins)
+    width = len(view_plan.columns)
+    work = _Refresh(engine, view_plan, reading, Logs(engine, reading.files, look_ups, reading.open_at_t))
+    old_and_new = work.whole(view) if reading.tau is None else work.refreshed(view, reading.tau)
+    if old_and_new is None or not engine.table("changed", change_of(*old_and_new, width)):
+        return None
+    rows = engine.result(_as_log("changed", view, reading.t), view.stored, form)
+    if not number_of(rows):
+        return None
+    gone = engine.one(f"SELECT COUNT(*) FROM changed WHERE {VALID_FROM} = {VALID_TO}")
+    begins = engine.one(first_difference(*old_and_new, work.sweep, width)) if dated else None
+    return ViewChange(rows, gone, begins)
 
 
-def _as_log(rows: pa.Table, view: TableRecord, t: int) -> pa.Table:
-    schema = stored_schema(view.stored)
-    values = [name for name in schema.names if name not in (VALID_FROM, VALID_TO, TS)]
-    named = rows.rename_columns([*values, VALID_FROM, VALID_TO])
-    stamped = named.append_column(TS, pa.repeat(pa.scalar(t, schema.field(TS).type), rows.num_rows))
-    return conformed(stamped, schema)
+def _as_log(changed: str, view: TableRecord, t: int) -> str:
+    """Return an SQL query for the log rows that record a change at ``t`` (µs UTC)."""
+    own = [each for each in view.stored.columns if each.name not in (VALID_FROM, VALID_TO, TS)]
+    heads = (
+        f"CAST(c{n} AS {render.spelled(each.type)}) AS {render.quoted(each.name)}" for n, each in enumerate(own, 1)
+    )
+    return f"SELECT {listed(heads, VALID_FROM, VALID_TO, f'{render.timestamp(t)} AS {TS}')} FROM {changed}"
 
 
 @dataclass
 class _Refresh:
-    """One refresh of a view in a DuckDB database."""
+    """One refresh of a view on an engine."""
 
-    sql: TemporalSql
+    engine: Engine
     view_plan: ViewPlan
     reading: RefreshInput
     logs: Logs
     changes: dict[tuple[str, int], Value] = field(default_factory=dict)
     """Maps (kind of change, table ID) to the deletions ∇R or the insertions ΔR of the table R."""
     there: set[str] = field(default_factory=set)
-    """Names of the DuckDB views whose columns already have the types of the view's columns."""
+    """Names of the engine's views whose columns already have the types of the view's columns."""
 
     def whole(self, view: TableRecord) -> tuple[str, str]:
-        """Return two DuckDB tables: the view's periods before and after the first refresh."""
+        """Return two tables: the view's periods before and after the first refresh."""
         values = self._values(self.reading.t, {})
         value = self._typed(values.table_of(self.view_plan.plan.view))
         values.drop_all_but(self.view_plan.plan.view)
-        return self._own(view, f"SELECT {listed(VALID_TIME.columns(self.width))} FROM {value}"), value
+        rows = f"SELECT {listed(VALID_TIME.columns(self.width))} FROM {value}"
+        if self.reading.files[view.table_id]:
+            return self._own(view, rows), value
+        self.engine.view("kept", f"SELECT * FROM {value} WHERE FALSE")
+        return "kept", value
 
     def refreshed(self, view: TableRecord, tau: int) -> tuple[str, str] | None:
-        """Return two DuckDB tables: the periods before and after the refresh, limited to the rows in the view's delta.
+        """Return two tables: the periods before and after the refresh, limited to the rows in the view's delta.
 
         Return None if the delta certainly changes no row.
         """
@@ -133,14 +153,19 @@ class _Refresh:
         return old, new
 
     def _applied(self, old: str, deleted: Value, inserted: Value) -> str:
-        """Return a DuckDB table of V − ∇V ∪ ΔV, where ``old`` is V."""
+        """Return a table of V − ∇V ∪ ΔV, where ``old`` is V."""
         if deleted is not None:
-            old = self._table(f"{old}_left", SWEEP.subtracted(old, deleted, self.width))
+            old = self._table(f"{old}_left", self.sweep.subtracted(old, deleted, self.width))
         if inserted is not None:
             heads = listed(VALID_TIME.columns(self.width), VALID_FROM, VALID_TO)
             both = " UNION ALL ".join(f"SELECT {heads} FROM {name}" for name in (old, inserted))
-            old = self._table(f"{old}_more", SWEEP.coalesced(both, self.width))
+            old = self._table(f"{old}_more", self.sweep.coalesced(both, self.width))
         return old
+
+    @property
+    def sweep(self) -> Sweep:
+        """The operations over the periods of rows."""
+        return Sweep(VALID_TIME, self.engine.dialect)
 
     @property
     def width(self) -> int:
@@ -172,7 +197,7 @@ class _Refresh:
         """Return the earliest instant that the changes of these tables affect (µs UTC)."""
         names = [self.changes[kind, table.id] for table in changed for kind in ("deleted", "inserted")]
         every = " UNION ALL ".join(f"SELECT {VALID_FROM} FROM {name}" for name in names if name is not None)
-        return int(self.sql.one(f"SELECT UNIX_MICROS(MIN({VALID_FROM})) FROM ({every}) AS given"))
+        return int(self.engine.one(f"SELECT UNIX_MICROS(MIN({VALID_FROM})) FROM ({every}) AS given"))
 
     def _typed_value(self, name: Value) -> Value:
         return None if name is None else self._typed(name)
@@ -182,14 +207,14 @@ class _Refresh:
         heads = (f"CAST(c{number} AS {render.spelled(type)}) AS c{number}" for number, type in types)
         typed = f"{name}_typed"
         if typed not in self.there:
-            self.sql.view(typed, f"SELECT {listed(heads, VALID_FROM, VALID_TO)} FROM {name}")
+            self.engine.view(typed, f"SELECT {listed(heads, VALID_FROM, VALID_TO)} FROM {name}")
             self.there.add(typed)
         return typed
 
     def _values(self, known: int, parameters: Mapping[str, Literal]) -> RefreshValues:
         asked = Evaluation(self.reading.t, self.reading.since, parameters)
-        return RefreshValues(self.sql, self.logs, self.reading.tables, self.changes, asked, known)
+        return RefreshValues(self.engine, self.logs, self.reading.tables, self.changes, asked, known)
 
     def _table(self, name: str, text: str) -> str:
-        self.sql.table(name, text)
+        self.engine.table(name, text)
         return name

@@ -13,6 +13,7 @@ from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.catalog.records import TableRecord
 from weft.execution import driver_reader
 from weft.execution.driver_reader import rows_of
+from weft.execution.engines.engine import Engine
 from weft.execution.look_ups import LookUps
 from weft.execution.temporal.states import Among, LoggedTable
 from weft.execution.windows import Slice, may_hold
@@ -21,7 +22,6 @@ from weft.storage.columns import conformed, stored_schema
 from weft.storage.delta_log import DataFile
 from weft.storage.local_sql import columns_equal
 from weft.storage.periods import TS, values_of
-from weft.storage.temporal_sql import TemporalSql
 
 MOST_SINCE: Final = 20_000
 """Greatest number of log rows that a look-up may return for periods since an instant."""
@@ -33,22 +33,23 @@ GRAIN: Final = 86_400_000_000
 
 @dataclass
 class Logs:
-    """The logs of tables in a DuckDB database, read from the ``files`` of each table.
+    """The logs of tables in an engine, read from the ``files`` of each table.
 
-    ``present`` returns the cached open rows of a table, or None.
+    ``look_ups`` finds rows by key. If it is None, every read covers the whole log. ``present`` returns the cached open
+    rows of a table, or None.
     """
 
-    sql: TemporalSql
+    engine: Engine
     files: Mapping[int, tuple[DataFile, ...]]
-    look_ups: LookUps
+    look_ups: LookUps | None
     present: Callable[[TableRecord], pa.Table | None] = lambda table: None
     tables: dict[int, TableRecord] = field(default_factory=dict)
     wholes: set[str] = field(default_factory=set)
     changed: dict[int, str] = field(default_factory=dict)
-    """Maps a table ID to a DuckDB view of the log, limited to the rows that changed since the last refresh."""
+    """Maps a table ID to a view of the log, limited to the rows that changed since the last refresh."""
     recents: dict[tuple[int, int, int], str | None] = field(default_factory=dict)
     pools: dict[tuple[int, tuple[str, ...]], str] = field(default_factory=dict)
-    """Maps a table ID and a combination of columns to a DuckDB table with the log rows that look-ups found.
+    """Maps a table ID and a combination of columns to a table with the log rows that look-ups found.
     The table NAME_keys has the keys of these look-ups.
     """
     sizes: dict[str, int] = field(default_factory=dict)
@@ -56,17 +57,17 @@ class Logs:
     parts: int = 0
 
     def of(self, table: TableRecord, schema: TableSchema) -> LoggedTable:
-        """Return the log of a table, limited to the columns of ``schema``, without creating a DuckDB view."""
+        """Return the log of a table, limited to the columns of ``schema``, without creating a view."""
         self.tables[table.table_id] = table
-        return LoggedTable(self.sql, f"log_{table.table_id}", table.stored, schema)
+        return LoggedTable(self.engine, f"log_{table.table_id}", table.stored, schema)
 
     def whole(self, log: LoggedTable) -> LoggedTable:
-        """Create the DuckDB view of the whole log, and return the log. Raise StorageError for a missing or damaged
+        """Create the view of the whole log, and return the log. Raise StorageError for a missing or damaged
         file.
         """
         if log.log not in self.wholes:
             self.wholes.add(log.log)
-            self.sql.log(log.log, self.files[log.stored.id], log.stored)
+            self.engine.stored(log.log, self.files[log.stored.id], log.stored)
         return log
 
     def news(self, log: LoggedTable, after: int) -> LoggedTable:
@@ -85,7 +86,7 @@ class Logs:
         if len(matching) == len(files):
             return self.whole(log)
         name = self._name()
-        self.sql.log(name, matching, log.stored)
+        self.engine.stored(name, matching, log.stored)
         return replace(log, log=name)
 
     def near(self, log: LoggedTable, among: Among) -> LoggedTable:
@@ -102,12 +103,14 @@ class Logs:
 
         ``first`` and ``known`` are µs UTC. The result may be the whole log, as in ``near``.
         """
+        if self.look_ups is None:
+            return self.whole(log)
         few = replace(self.look_ups, most_found=min(MOST_SINCE, self.look_ups.most_found))
         return self._look_up(log, among, few) or self._recent(log, first, known) or self.near(log, among)
 
-    def _look_up(self, log: LoggedTable, among: Among, look_ups: LookUps) -> LoggedTable | None:
+    def _look_up(self, log: LoggedTable, among: Among, look_ups: LookUps | None) -> LoggedTable | None:
         files, bounds = self.files[log.stored.id], driver_reader.BOUNDS
-        if rows_of(files) <= bounds.loaded:
+        if look_ups is None or rows_of(files) <= bounds.loaded:
             return self.whole(log)
         keys = {key.lower() for key in self.tables[log.stored.id].keys}
         keyed = [pair for pair in among.pairs if pair[0].lower() in keys][:1]
@@ -120,7 +123,7 @@ class Logs:
         if pool is not None:
             same = (f"o.{other} IS NOT DISTINCT FROM p.k{n}" for n, (_, other) in enumerate(pairs))
             source += f" ANTI JOIN {pool}_keys AS p ON {' AND '.join(same)}"
-        wanted = self.sql.rows(f"SELECT DISTINCT {heads} FROM {source} LIMIT {bounds.keys + 1}")
+        wanted = self.engine.rows(f"SELECT DISTINCT {heads} FROM {source} LIMIT {bounds.keys + 1}")
         # A look-up by a single column does not find rows with NULL in this column.
         if wanted.num_rows > bounds.keys or (len(pairs) == 1 and wanted.column(0).null_count):
             return None
@@ -135,21 +138,21 @@ class Logs:
         If the pool is full, the pool stays unchanged, and the result combines the pool with the new rows.
         """
         new, pool = self._name(), self.pools.get((log.stored.id, own))
-        self.sql.given(new, rows)
+        self.engine.given(new, rows)
         size = self.sizes.get(pool or "", 0) + rows.num_rows
         if size > MOST_POOLED:
             return replace(log, log=new) if pool is None else replace(log, log=self._both(pool, new))
-        self.sql.given(f"{new}_asked", wanted)
+        self.engine.given(f"{new}_asked", wanted)
         name = f"pool_{new}"
         for suffix, part in (("", new), ("_keys", f"{new}_asked")):
             before = "" if pool is None else f" UNION ALL SELECT * FROM {pool}{suffix}"
-            self.sql.table(f"{name}{suffix}", f"SELECT * FROM {part}{before}")
+            self.engine.table(f"{name}{suffix}", f"SELECT * FROM {part}{before}")
         self.pools[log.stored.id, own], self.sizes[name] = name, size
         return replace(log, log=name)
 
     def _both(self, pool: str, new: str) -> str:
         name = self._name()
-        self.sql.view(name, f"SELECT * FROM {pool} UNION ALL SELECT * FROM {new}")
+        self.engine.view(name, f"SELECT * FROM {pool} UNION ALL SELECT * FROM {new}")
         return name
 
     def _look_up_rows(
@@ -183,7 +186,7 @@ class Logs:
         return None if name is None else replace(log, log=name, has_periods=True)
 
     def _recent_periods(self, log: LoggedTable, opened: pa.Table, low: int, known: int) -> str:
-        """Create a DuckDB table of the periods that were known at the instant ``known``, and return the table's name.
+        """Create a table of the periods that were known at the instant ``known``, and return the table's name.
 
         The table has the periods recorded in (low, known], the periods of changed rows, and all other open periods.
         """
@@ -191,10 +194,10 @@ class Logs:
         news = replace(self.news(all_columns, low), schema=log.stored)
         rows = ", ".join([*all_columns.names, VALID_FROM])
         recorded, still, name = self._name(), self._name(), self._name()
-        self.sql.given(still, opened)
+        self.engine.given(still, opened)
         changed = self.changed.get(log.stored.id)
         every = "*" if changed is None else f"* FROM {changed} UNION ALL BY NAME SELECT *"
-        self.sql.table(recorded, f"SELECT {every} FROM {news.log} WHERE {news.recorded(low, known)}")
+        self.engine.table(recorded, f"SELECT {every} FROM {news.log} WHERE {news.recorded(low, known)}")
         texts = [f"SELECT {rows}, {VALID_TO} FROM ({replace(all_columns, log=recorded).periods(known)})"]
         begun = f"SELECT {rows}, CAST(NULL AS TIMESTAMP) AS {VALID_TO} FROM {still} AS s"
         values = values_of(log.stored)
@@ -202,7 +205,7 @@ class Logs:
         others = [f"{begun} ANTI JOIN {recorded} AS o ON {same}"]
         if changed is not None:
             others.append(f"ANTI JOIN {changed} AS c ON {columns_equal(values, 's', 'c')}")
-        self.sql.table(name, " UNION ALL ".join([*texts, " ".join(others)]))
+        self.engine.table(name, " UNION ALL ".join([*texts, " ".join(others)]))
         return name
 
     def _name(self) -> str:

@@ -13,26 +13,28 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
-import pyarrow.compute as pc
-
-from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.catalog import Writer, layout
 from weft.catalog.naming import folded
 from weft.catalog.records import TableRecord
 from weft.catalog.views import ViewRecord
 from weft.errors import ClockError, Refused, StorageError, WeftError
 from weft.execution.current_rows_cache import cached_open_rows
+from weft.execution.engines.engine import number_of
 from weft.execution.home import OpenHome
 from weft.execution.look_ups import LookUps
 from weft.execution.reader import stored_files
-from weft.execution.temporal.computing import RefreshInput, view_change
+from weft.execution.temporal.computing import RefreshInput, ViewChange
+from weft.execution.temporal.running import Computation, refresh_choice
 from weft.failpoint import failpoint
 from weft.faults import is_of_the_home, isolated_error
 from weft.instants import format_instant
 from weft.planning.view_plan import ViewPlan, restored_view
 from weft.printable import Brief, counted
+from weft.storage.data_files import FileForm
 from weft.storage.delta_log import DeltaSnapshot
+from weft.storage.table import Table
 from weft.writing.reserved import commit, ensure, record
 
 
@@ -41,13 +43,15 @@ class Refreshed(Brief):
     """The result of refreshing the view ``name`` at ``t`` (µs UTC).
 
     ``changed`` is the number of periods that are new or have a different end. ``gone`` is the number of periods that no
-    longer exist. After a failure, ``trouble`` explains why no change was recorded.
+    longer exist. ``by`` is the engine that computed the change. After a failure, ``trouble`` explains why no change was
+    recorded.
     """
 
     name: str
     t: int
     changed: int = 0
     gone: int = 0
+    by: Literal["driver", "Spark"] = "driver"
     trouble: WeftError | None = None
 
     def _brief(self) -> str:
@@ -174,7 +178,7 @@ def _each(home: OpenHome, writer: Writer, views: Sequence[ViewRecord], t: int) -
             below = next((failed[key] for key in view.reads if key in failed), None)
             if below is not None:
                 raise _because_of(*below)
-            done = refresh_view(writer, view, t, home.clock())
+            done = refresh_view(home, writer, view, t)
         except Exception as raised:
             # Continue with the other views. The damaged file belongs to this view or to one of its inputs.
             if is_of_the_home(raised) and not isinstance(raised, StorageError):
@@ -197,11 +201,11 @@ def _because_of(view: ViewRecord, error: WeftError) -> WeftError:
     )
 
 
-def refresh_view(writer: Writer, view: ViewRecord, t: int, at: int) -> Refreshed:
-    """Refresh one view at ``t`` and return the result.
+def refresh_view(home: OpenHome, writer: Writer, view: ViewRecord, t: int) -> Refreshed:
+    """Refresh one view at ``t`` (µs UTC) and return the result.
 
-    Call this function after ``Views.begin`` and after the refreshes of all inputs. ``at`` is the wall clock time. ``t``
-    and ``at`` are µs UTC. Raise LeaseLost, StorageError, ExecutionError or PlanMismatch.
+    Call this function after ``Views.begin`` and after the refreshes of all inputs. Raise LeaseLost, StorageError,
+    ExecutionError or PlanMismatch.
     """
     tables = {table.table_id: table for table in writer.tables.all()}
     own = tables[view.table_id]
@@ -212,25 +216,37 @@ def refresh_view(writer: Writer, view: ViewRecord, t: int, at: int) -> Refreshed
     look_ups = LookUps(layout.arrangements_folder(writer.path))
     queried = writer.views.is_queried(view.table_id)
     reading = RefreshInput(tables, files, since, view.tau, t, partial(cached_open_rows, writer.path))
-    change = view_change(view_plan_of(view, tables.values()), own, reading, look_ups, dated=queried)
-    log_rows = change.rows
-    if not log_rows.num_rows:
+    plan = view_plan_of(view, tables.values())
+    choice = refresh_choice(view, {key: table.name for key, table in tables.items()}, files)
+    form = partial(_form, writer, own)
+    change, choice = Computation(plan, own, reading, look_ups, queried, form).run(choice, home.session)
+    if change is None:
         writer.views.unchanged(view.table_id, t)
-        return Refreshed(view.name, t)
+        return Refreshed(view.name, t, by=choice.by)
+    _record(writer, view, own, change, t, home.clock())
+    return Refreshed(view.name, t, number_of(change.rows) - change.gone, change.gone, choice.by)
+
+
+def _form(writer: Writer, own: TableRecord) -> FileForm:
+    ensure(writer, own)
+    return Table(writer.data / own.path).form()
+
+
+def _record(writer: Writer, view: ViewRecord, own: TableRecord, change: ViewChange, t: int, at: int) -> None:
+    """Commit the change of a view at ``t``. ``at`` is the wall clock time (both µs UTC)."""
+    failpoint("view.computed")
     ensure(writer, own)
     load_id = writer.loads.begin(own.table_id, view.name, "view", None, at)
     if change.begins is not None and (view.tau is None or change.begins <= view.tau):
         writer.revisions.intend(own.table_id, load_id, change.begins)
     reservation = writer.views.reserve(own.table_id, load_id, t)
     failpoint("view.reserved")
-    committed = commit(writer, own, log_rows, reservation)
+    committed = commit(writer, own, change.rows, reservation)
     failpoint("view.written")
-    record(writer, own, reservation, committed, log_rows)
+    record(writer, reservation, committed, t, t)
     failpoint("view.committed")
     writer.views.settle([view.table_id])
-    writer.loads.finish(load_id, log_rows.num_rows, 0, 0, 0, at)
-    gone = pc.sum(pc.fill_null(pc.equal(log_rows.column(VALID_FROM), log_rows.column(VALID_TO)), False)).as_py()
-    return Refreshed(view.name, t, log_rows.num_rows - gone, gone)
+    writer.loads.finish(load_id, committed.rows, 0, 0, 0, at)
 
 
 def refresh_eager(home: OpenHome, *, now: int | None = None) -> tuple[Refreshed, ...]:

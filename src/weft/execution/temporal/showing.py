@@ -6,7 +6,7 @@ A running total is a moving window over a table whose rows never end.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from weft.algebra.scalar import Literal
 from weft.algebra.schema import TIMESTAMP, TableSchema
@@ -15,18 +15,28 @@ from weft.algebra.temporal import each as subexpressions
 from weft.catalog.catalog import CatalogParts
 from weft.catalog.records import TableRecord
 from weft.catalog.views import ViewRecord, readers
-from weft.execution.temporal.refresh_views import view_plan_of
+from weft.execution.engines.choosing import Choice
+from weft.execution.engines.duckdb import duckdb_engine
+from weft.execution.reader import removals_reported, stored_files
+from weft.execution.temporal.refresh_views import outdated, view_plan_of
+from weft.execution.temporal.running import refresh_choice
+from weft.execution.temporal.states import LoggedTable
+from weft.instants import LAST_INSTANT
 from weft.planning.words import length
 from weft.sql.render import interval, quoted
-from weft.storage.periods import periods, read_log
-from weft.storage.table import Table
+from weft.storage.delta_log import DeltaSnapshot
 
 
 def storage_counts(catalog: CatalogParts, table: TableRecord) -> tuple[int, int, int]:
     """Return the numbers of periods and open periods of a table, and its size in bytes. Raise StorageError."""
-    files = Table(catalog.data / table.path).files()
-    rows = periods(read_log(files, table.stored))
-    return rows.num_rows, rows.column(VALID_TO).null_count, sum(file.size for file in files)
+    snapshots: dict[str, DeltaSnapshot | None] = {}
+    files = stored_files(catalog.data, table.path, snapshots)
+    with removals_reported(catalog.data, snapshots), duckdb_engine() as engine:
+        engine.stored("log", files, table.stored)
+        periods = LoggedTable(engine, "log", table.stored, table.schema).periods(LAST_INSTANT)
+        heads = f"COUNT(*) AS every_period, COUNT({VALID_TO}) AS ended"
+        (found,) = engine.rows(f"SELECT {heads} FROM ({periods}) AS periods").to_pylist()
+    return found["every_period"], found["every_period"] - found["ended"], sum(file.size for file in files)
 
 
 @dataclass(frozen=True)
@@ -57,6 +67,30 @@ def auxiliaries_of(catalog: CatalogParts, view: ViewRecord) -> tuple[ShownAuxili
             shared = tuple(other.name for other in readers(views, each.table_id) if other.name != view.name)
             shown.append(ShownAuxiliary(each.name, each.sql, tables[base].name, periods, still, own.rows, size, shared))
     return tuple(shown)
+
+
+def next_refreshes(catalog: CatalogParts, view: ViewRecord) -> tuple[tuple[str, Choice], ...]:
+    """Return the engines of the next refresh of a view, each with the subject of a sentence about it.
+
+    An auxiliary view is refreshed first if its table has changed. Raise StorageError.
+    """
+    views, tables = catalog.views.all(), {table.table_id: table for table in catalog.tables.all()}
+    names = {key: table.name for key, table in tables.items()}
+    parts = {each.table_id: names[next(iter(each.reads))] for each in views if each.auxiliary}
+    names |= {key: f"the auxiliary view of {name}" for key, name in parts.items()}
+    behind = {each.table_id for each in outdated(views, tables)}
+    snapshots: dict[str, DeltaSnapshot | None] = {}
+    found = []
+    for each in views:
+        own = each.table_id == view.table_id
+        if own or (each.table_id in view.reads and each.table_id in parts and each.table_id in behind):
+            files = {key: stored_files(catalog.data, tables[key].path, snapshots) for key in each.reads}
+            choice = refresh_choice(each, names, files)
+            if behind & each.reads.keys():
+                choice = replace(choice, why=f"{choice.why}, but views that it reads are refreshed before")
+            subject = "The next refresh" if own else f"The next refresh of {names[each.table_id]}"
+            found.append((subject, choice))
+    return tuple(found)
 
 
 def input_names(

@@ -2,25 +2,21 @@
 
 The change consists of ∇R and ΔR, and is limited to the rows with log records between the two instants. The deletions ∇R
 contain each row with the times that are known only at the first instant. The insertions ΔR contain each row with the
-times that are known only at the second instant. All queries are SQL for ``TemporalSql``.
+times that are known only at the second instant. All queries are SQL for both engines.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from weft.algebra.schema import TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
-from weft.period_sql.notation import DUCKDB, VALID_TIME, listed
+from weft.execution.engines.engine import Engine
+from weft.period_sql.notation import VALID_TIME, listed
 from weft.period_sql.sweep import Sweep
 from weft.sql import render
-from weft.storage.local_sql import quoted
+from weft.sql.render import quoted
 from weft.storage.periods import TS, values_of
-from weft.storage.temporal_sql import TemporalSql
-
-SWEEP: Final = Sweep(VALID_TIME, DUCKDB)
-"""The operations over the periods of rows, in this process."""
 
 
 @dataclass(frozen=True)
@@ -42,14 +38,19 @@ class Among:
 
 @dataclass(frozen=True)
 class LoggedTable:
-    """The log of a tracked table as the DuckDB view ``log``, limited to the columns of ``schema``."""
+    """The log of a tracked table as the view ``log`` of an engine, limited to the columns of ``schema``."""
 
-    sql: TemporalSql
+    engine: Engine
     log: str
     stored: TableSchema
     schema: TableSchema
     has_periods: bool = False
     """Whether ``log`` contains the periods known at the requested instant, instead of log rows."""
+
+    @property
+    def sweep(self) -> Sweep:
+        """The operations over the periods of rows."""
+        return Sweep(VALID_TIME, self.engine.dialect)
 
     @property
     def names(self) -> list[str]:
@@ -90,7 +91,7 @@ class LoggedTable:
             first = f"GREATEST({VALID_FROM}, {instant}) AS {VALID_FROM}"
             reaching = f" WHERE {VALID_TO} IS NULL OR {VALID_TO} > {instant}"
         text = f"SELECT {listed(heads, first, VALID_TO)} FROM ({text}) AS given{reaching}"
-        return text if len(values_of(self.stored)) == self.width else SWEEP.coalesced(text, self.width)
+        return text if len(values_of(self.stored)) == self.width else self.sweep.coalesced(text, self.width)
 
     def periods(self, until: int, among: Among | None = None) -> str:
         """Return an SQL query for the periods known at ``until``. The columns have the names from the log."""
@@ -98,8 +99,7 @@ class LoggedTable:
         some = f" AND {among.condition}" if among else ""
         if self.has_periods:
             return f"SELECT {listed(every, VALID_FROM, VALID_TO)} FROM {self.log} AS r WHERE TRUE{some}"
-        # Wrap the end in a struct: the end of an open period is NULL, and aggregates would ignore NULL.
-        last = f"arg_max(struct_pack(at := {VALID_TO}), {TS}).at"
+        last = f"MAX_BY({VALID_TO}, {TS})"  # NULL if the last log row has no end
         return (
             f"SELECT {listed(every, VALID_FROM)}, {last} AS {VALID_TO} FROM {self.log} AS r "
             f"WHERE {self.recorded(None, until)}{some} GROUP BY {listed(every, VALID_FROM)} "
@@ -112,7 +112,7 @@ class LoggedTable:
         return Among(relation, tuple((name, f"c{number}") for number, name in enumerate(columns, 1)))
 
     def make_change(self, name: str, touched: str, after: int, until: int) -> tuple[str | None, str | None]:
-        """Create DuckDB tables of ∇R and ΔR between two instants for the rows in ``touched``. Return both names.
+        """Create tables of ∇R and ΔR between two instants for the rows in ``touched``. Return both names.
 
         The names begin with ``name``. If a table would be empty, the table is not created and its name is None.
         """
@@ -121,11 +121,11 @@ class LoggedTable:
         new = self._created(f"{name}_new", self.known(until, among))
         if old is None or new is None:
             return old, new
-        deleted = self._created(f"{name}_deleted", SWEEP.subtracted(old, new, self.width))
-        return deleted, self._created(f"{name}_inserted", SWEEP.subtracted(new, old, self.width))
+        deleted = self._created(f"{name}_deleted", self.sweep.subtracted(old, new, self.width))
+        return deleted, self._created(f"{name}_inserted", self.sweep.subtracted(new, old, self.width))
 
     def _created(self, name: str, text: str) -> str | None:
-        return name if self.sql.table(name, text) else None
+        return name if self.engine.table(name, text) else None
 
 
 def change_of(old: str, new: str, width: int) -> str:
@@ -144,7 +144,7 @@ def change_of(old: str, new: str, width: int) -> str:
     )
 
 
-def first_difference(old: str, new: str, width: int) -> str:
+def first_difference(old: str, new: str, sweep: Sweep, width: int) -> str:
     """Return an SQL query for the first instant (µs UTC) at which two coalesced relations differ."""
-    both = " UNION ALL ".join(f"SELECT * FROM ({SWEEP.subtracted(*pair, width)})" for pair in ((old, new), (new, old)))
+    both = " UNION ALL ".join(f"SELECT * FROM ({sweep.subtracted(*pair, width)})" for pair in ((old, new), (new, old)))
     return f"SELECT UNIX_MICROS(MIN({VALID_FROM})) FROM ({both}) AS changed"

@@ -1,4 +1,4 @@
-"""Compute the values of a refresh's expressions, each as a DuckDB table.
+"""Compute the values of a refresh's expressions, each as a table of an engine.
 
 A batch changes little, and many values are therefore empty. If the inputs of an operator show that the value is empty,
 no statement runs. Common subexpressions are computed once.
@@ -32,13 +32,13 @@ from weft.algebra.temporal import (
 from weft.catalog.records import TableRecord
 from weft.derivation.temporal.refresh_terms import Within, windows
 from weft.errors import DerivationError
+from weft.execution.engines.engine import Engine
 from weft.execution.temporal.logs import Logs
 from weft.execution.temporal.states import Among, LoggedTable
 from weft.execution.windows import Slice
 from weft.period_sql.notation import listed
 from weft.sql import render
 from weft.sql.render_temporal import Chain, Evaluation, Leaf
-from weft.storage.temporal_sql import TemporalSql
 
 Value: TypeAlias = "str | None"
 """The name of a table ``c1 … cn, valid_from, valid_to``, or None for a value without rows."""
@@ -52,7 +52,7 @@ class RefreshValues:
     ``changes`` maps (kind of change, table ID) to the deletions ∇R or the insertions ΔR of the table R.
     """
 
-    sql: TemporalSql
+    engine: Engine
     logs: Logs
     tables: Mapping[int, TableRecord]
     changes: Mapping[tuple[str, int], Value]
@@ -67,7 +67,7 @@ class RefreshValues:
     """The number of completed steps on pairs of tuples (``Chain.paired``)."""
 
     def __post_init__(self) -> None:
-        self.chain = Chain(_no_leaf, self.asked, "paired")
+        self.chain = Chain(_no_leaf, self.asked, "paired", self.engine.dialect)
 
     def of(self, relation: Temporal) -> Value:
         """Return the name of the table with a relation's value, or None if the value is empty."""
@@ -82,7 +82,7 @@ class RefreshValues:
     def drop_all_but(self, relation: Temporal) -> None:
         """Drop the tables of all other values, because tables over a whole history are large."""
         for name in {name for name in self.texts.values() if name is not None} - {self.values[relation]}:
-            self.sql.drop(name)
+            self.engine.drop(name)
         self.texts.clear()
         self.values = {relation: self.values[relation]}
 
@@ -131,14 +131,14 @@ class RefreshValues:
         sql = self.chain.query(relation)
         self.chain.reads.clear()
         for step in self.chain.steps[self.paired :]:
-            self.sql.table(step.name, step.sql)
+            self.engine.table(step.name, step.sql)
         self.paired = len(self.chain.steps)
         return self._table(sql, lambda: sql)
 
     def _table(self, key: object, text: Callable[[], str]) -> Value:
         if key not in self.texts:
             name = f"value_{len(self.texts) + 1}"
-            self.texts[key] = name if self.sql.table(name, text()) else None
+            self.texts[key] = name if self.engine.table(name, text()) else None
         return self.texts[key]
 
     def _empty(self, relation: Temporal) -> str:
@@ -146,7 +146,7 @@ class RefreshValues:
         heads = [f"CAST(NULL AS {type}) AS c{number}" for number, type in enumerate(types, 1)]
         bounds = (f"CAST(NULL AS TIMESTAMP) AS {name}" for name in ("valid_from", "valid_to"))
         sql, name = f"SELECT {listed(heads, bounds)} LIMIT 0", f"nothing_{len(self.values)}"
-        self.sql.table(name, sql)
+        self.engine.table(name, sql)
         return name
 
     def _looked_up(self, base: Base, semijoin: Semijoin, since: Scalar | None) -> Value:
@@ -197,7 +197,7 @@ class RefreshValues:
     def instant(self, scalar: Scalar) -> int:
         """Evaluate a scalar over NOW and parameters to an instant (µs UTC)."""
         if scalar not in self.instants:
-            self.instants[scalar] = int(self.sql.one(f"SELECT UNIX_MICROS({self.chain.text(scalar, {})})"))
+            self.instants[scalar] = int(self.engine.one(f"SELECT UNIX_MICROS({self.chain.text(scalar, {})})"))
         return self.instants[scalar]
 
     def _log(self, base: Base) -> LoggedTable:

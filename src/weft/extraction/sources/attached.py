@@ -57,7 +57,7 @@ from weft.storage.delta_log import DataFile, bounds_of, commit_file, log_exists
 from weft.storage.local_sql import connect
 from weft.storage.table import Table, removal
 from weft.storage.verify import require_undamaged
-from weft.store import store_of
+from weft.store import elsewhere
 from weft.writing.reserved import ensure_attached, reserved_fence
 
 APP: Final = "weft-attached"
@@ -116,7 +116,7 @@ def _may_have_news(home: OpenHome, source: SourceRecord) -> bool:
     reached = source.seen.get("version")
     if reached is None or source.polled_at is None or source.polled_at < home.clock() - _HOUR_US:
         return True
-    return commit_file(store_of(source.location), reached + 1).mark() is not None
+    return commit_file(elsewhere(home.catalog.data, source.location), reached + 1).mark() is not None
 
 
 def _timing(source: SourceRecord, table: TableRecord) -> Timing:
@@ -139,7 +139,7 @@ class _Taking:
     last: int | None = None
 
     def __post_init__(self) -> None:
-        self.place = store_of(self.source.location)
+        self.place = elsewhere(self.writer.data, self.source.location)
         self.own = Table(self.writer.data / self.table.path)
 
     def record(self) -> None:

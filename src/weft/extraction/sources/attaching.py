@@ -6,6 +6,7 @@ from typing import Final
 
 from weft.algebra.schema import TIMESTAMP, DataType
 from weft.catalog.records import ATTACHED, TS
+from weft.configuration import configuration, s3_access
 from weft.errors import Reasons, Refused, WeftError
 from weft.execution.home import OpenHome
 from weft.execution.undoing import drop_table
@@ -13,7 +14,7 @@ from weft.extraction.batches import Timing
 from weft.extraction.sources.attached import take_versions
 from weft.extraction.sources.source_lease import Polled
 from weft.storage.attached_log import OtherTable, head_of, refuse_instants
-from weft.store import store_of
+from weft.store import S3Store, elsewhere, store_of
 
 EVERY_US: Final = 10 * 60 * 1_000_000
 """How often ``weft run`` takes new versions if no tick does."""
@@ -28,7 +29,9 @@ def attach_table(home: OpenHome, name: str, place: str, timing: Timing) -> Polle
     Raise NotFound if there is no Delta table. Raise Refused with all reasons for a table that Weft cannot read, and
     Conflict if the name is taken. Raise LeaseBusy or StorageError.
     """
-    store = store_of(place)
+    store = elsewhere(home.catalog.data, place)
+    if isinstance(store, S3Store):
+        store = store_of(place, s3_access(configuration(home.catalog.path)))  # which refuses invalid settings
     if timing.hold:
         raise Refused("--hold is for loads, and an attached table is no load", hint="Omit --hold.")
     table = head_of(store).table

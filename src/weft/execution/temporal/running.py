@@ -1,0 +1,73 @@
+"""Run the computation of a refresh on the engine that suits the size of its input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from weft.catalog.records import TableRecord
+from weft.catalog.views import ViewRecord
+from weft.execution.driver_reader import rows_of
+from weft.execution.engines import choosing
+from weft.execution.engines.choosing import Choice, bounded, rows_after
+from weft.execution.engines.duckdb import BeyondBounds, duckdb_engine
+from weft.execution.engines.engine import Engine
+from weft.execution.engines.spark import on_spark
+from weft.execution.look_ups import LookUps
+from weft.execution.temporal.computing import RefreshInput, ViewChange, view_change
+from weft.planning.view_plan import ViewPlan
+from weft.storage.data_files import FileForm
+from weft.storage.delta_log import DataFile
+from weft.storage.periods import TS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def refresh_choice(view: ViewRecord, names: Mapping[int, str], files: Mapping[int, tuple[DataFile, ...]]) -> Choice:
+    """Choose the engine for the next refresh of a view, from the names and the files of the inputs by table ID.
+
+    The first refresh reads the whole logs of the inputs, and a later one the rows since the last refresh.
+    """
+    bounds = choosing.BOUNDS
+    most, what = (bounds.history, "log row") if view.tau is None else (bounds.changes, "new log row")
+    parts = [(names[key], rows_after(files[key], TS, view.tau, most)) for key in sorted(view.reads)]
+    return bounded(parts, most, what)
+
+
+@dataclass(frozen=True)
+class Computation:
+    """The computation of one refresh.
+
+    ``dated`` and ``form`` are as in ``view_change``.
+    """
+
+    view_plan: ViewPlan
+    own: TableRecord
+    reading: RefreshInput
+    look_ups: LookUps
+    dated: bool
+    form: Callable[[], FileForm]
+
+    def run(self, choice: Choice, session: Callable[[], SparkSession]) -> tuple[ViewChange | None, Choice]:
+        """Return the change of the view, and the engine that computed the change.
+
+        If the computation in this process exceeds the bounds, Spark repeats it. Raise StorageError or ExecutionError.
+        """
+        first = self.reading.tau is None
+        if choice.by == "driver":
+            try:
+                # Many small statements run faster on one thread.
+                with duckdb_engine(2 if first else 1, choosing.BOUNDS.steps) as engine:
+                    return self._change(engine, self.look_ups), choice
+            except BeyondBounds as beyond:
+                choice = Choice("Spark", beyond.why)
+        rows = sum(map(rows_of, self.reading.files.values()))
+        # A later refresh has many terms. Most of them need no computation, because one of their inputs is empty.
+        compute = partial(self._change, look_ups=None)
+        return on_spark(session, compute, rows=rows, probing=not first), choice
+
+    def _change(self, engine: Engine, look_ups: LookUps | None) -> ViewChange | None:
+        return view_change(engine, self.view_plan, self.own, self.reading, look_ups, dated=self.dated, form=self.form)

@@ -94,7 +94,7 @@ def steps(block: Block) -> list[Step]:
                 command = "\n".join(each[2:] for each in typed)
                 found.append(Step(command, tuple(typed), tuple(shown)))
             typed, shown = [line], []
-        elif line.startswith("> ") and not shown:
+        elif (line.startswith("> ") or line == ">") and not shown:
             typed.append(line)
         else:
             shown.append(line)

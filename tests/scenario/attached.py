@@ -39,6 +39,6 @@ def attach(log: Path) -> None:
     context = gateway.jvm.JavaSparkContext(gateway.jvm.org.apache.spark.SparkContext.getOrCreate())
     conf = SparkConf(_jconf=context.getConf())
     spark = SparkSession(SparkContext(conf=conf, gateway=gateway, jsc=context))
-    session._running = session._Running(spark, gateway, log, memory=conf.get("spark.driver.memory", "1g"))
+    session._running = session._Running(spark, gateway, log, conf.get("spark.driver.memory", "1g"), reads_s3=False)
     for name in (PORT, SECRET):
         del os.environ[name]

@@ -120,22 +120,13 @@ def test_every_failpoint_is_killed_at() -> None:
     names = {name for path in SOURCE.rglob("*.py") for name in re.findall(r'failpoint\("([^"]+)"\)', path.read_text())}
     # Spark has no part in these points. The tests of these points are tests/unit/arrangement/test_kills.py,
     # unit/execution/test_compacting.py, test_temporal_views.py, test_discarding.py, test_undoing.py,
-    # test_replacement_preview.py, unit/extraction/test_sources.py and test_many_rejected.py,
+    # test_replacement_preview.py, unit/extraction/test_sources.py, test_attached.py and test_many_rejected.py,
     # unit/delivery/test_mail_failures.py, test_delta.py, test_digest.py, test_webhook.py and test_program.py.
-    others = ("arrangement.", "cleaning.", "commit.", "compaction.", "copy.", "delta.", "digest.", "discard.", "exec.")
     others = (
-        *others,
-        "mail.",
-        "purge.",
-        "replace.",
-        "source.",
-        "store.",
-        "synopsis.",
-        "table.",
-        "undo.",
-        "view.",
+        "arrangement.", "attached.", "cleaning.", "commit.", "compaction.", "copy.", "delta.", "digest.", "discard.",
+        "exec.", "mail.", "purge.", "replace.", "source.", "store.", "synopsis.", "table.", "undo.", "view.",
         "webhook.",
-    )
+    )  # fmt: skip
     names = {name for name in names if not name.startswith(others)}
     assert names == set().union(*(kill.names for kill in KILLS))
     assert len(set().union(*(kill.names for kill in KILLS if not kill.slow))) >= 8

@@ -116,14 +116,21 @@ def test_row_tracking_gives_the_instants_of_rewritten_rows_after_vacuum(
         for _ in range(2):
             inserted(other_spark, other, [(1, "a", 100)])
             times.append(commit_time(other))
-        other_spark.sql(f"OPTIMIZE delta.`{other}`")
-        inserted(other_spark, other, [(1, "a", 100)])
-        times.append(commit_time(other))
-        other_spark.sql(f"OPTIMIZE delta.`{other}`")
-        other_spark.sql(f"VACUUM delta.`{other}` RETAIN 0 HOURS")
+        for _ in range(2):
+            other_spark.sql(f"OPTIMIZE delta.`{other}`")
+            other_spark.sql(f"VACUUM delta.`{other}` RETAIN 0 HOURS")
+            weft.poll_source("orders")
+            inserted(other_spark, other, [(1, "a", 100)])
+            times.append(commit_time(other))
         weft.poll_source("orders")
         samples = weft.describe("orders", 9).samples
         assert sorted(row[3] for row in samples) == [to_datetime(each) for each in times]  # type: ignore[index, union-attr]
+        for _ in range(2):
+            inserted(other_spark, other, [(1, "a", 100)])
+            other_spark.sql(f"OPTIMIZE delta.`{other}`")
+        other_spark.sql(f"VACUUM delta.`{other}` RETAIN 0 HOURS")
+        with pytest.raises(Refused, match="VACUUM has deleted files that version"):
+            weft.poll_source("orders")
 
 
 def test_what_cannot_be_read_is_refused_with_all_reasons(other_spark: DeltaSpark, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from weft.errors import StorageError
 from weft.storage.attached import Attached, read_instants, write_instants
 from weft.storage.attached_log import OtherFile
 from weft.storage.columns import INSTANT
-from weft.storage.data_files import NewFile, attached_rows, check_data_file
+from weft.storage.data_files import NewFile, attached_rows, check_data_file, removed_by_others
 from weft.storage.delta_log import DataFile
 from weft.storage.local_sql import columns_equal, connect, quoted
 from weft.storage.statistics import statistics_of
@@ -152,6 +152,8 @@ def _pieces(file: OtherFile, schema: pa.Schema) -> Iterator[pa.Table]:
 def _parquet(place: Store) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(place.path, filesystem=place.filesystem)
+    except FileNotFoundError as error:
+        raise removed_by_others(place) from error
     except (OSError, pa.ArrowException) as error:
         raise StorageError(f"a file of the attached table cannot be read: {error}", where=str(place)) from error
 
@@ -162,7 +164,7 @@ def by_versions(
     """Give the rows of rewritten files the instants of the versions that added them (row tracking).
 
     ``column`` has these versions. ``begin`` is the version at which the table was attached, and its instant. Return
-    None if the instant of a version is not known.
+    None if the instant of a version is not known. Raise AttachedFileGone if a new file is gone.
     """
     known = {begin[0]: begin[1]}
     for file in gone:

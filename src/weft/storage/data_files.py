@@ -141,10 +141,10 @@ def check_data_file(file: DataFile) -> None:
         size = file.location.size()
     except OSError as error:
         if file.attached is not None:
-            raise removed_by_others(file) from error
+            raise removed_by_others(file.location) from error
         raise unreadable_file(file.location, error) from error
     if size != file.size and file.attached is not None:
-        raise removed_by_others(file)
+        raise removed_by_others(file.location)
     if size != file.size:
         raise StorageError(
             f"a data file has {size} bytes, but the table's log says {file.size}",
@@ -165,11 +165,11 @@ def check_before_reading(file: DataFile) -> None:
         check_data_file(file)
 
 
-def removed_by_others(file: DataFile) -> AttachedFileGone:
+def removed_by_others(file: Store) -> AttachedFileGone:
     """Return the error for a file of an attached table that the other program has deleted or replaced."""
     return AttachedFileGone(
         "a file of an attached table is gone: the program that writes the table has deleted or replaced it",
-        where=str(file.location),
+        where=str(file),
         hint="VACUUM deletes files that are no longer part of the table. Drop the table with `weft table drop`, and "
         "attach it again.",
     )
@@ -311,5 +311,5 @@ def attached_rows(
         yield from with_instants(attached, scanner.to_batches(), schema, start)
     except (OSError, pa.ArrowException) as error:
         if not file.location.exists():
-            raise removed_by_others(file) from error
+            raise removed_by_others(file.location) from error
         raise StorageError(f"a data file cannot be read: {error}", where=str(file.location)) from error

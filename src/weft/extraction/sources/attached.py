@@ -288,7 +288,7 @@ class _Taking:
         self.writer.tables.record_versions([(self.table.path, now.version, now.rows or 0)])
 
     def _moved(self, change: Change, gone: Sequence[DataFile]) -> list[Dated]:
-        own, added, version = self.own.place, change.added, change.version
+        own, version = self.own.place, change.version
         attached = [file.attached for file in gone if file.attached is not None]
         column, at = attached[0].column, attached[0].at
         if column is not None and all(each.column == column for each in attached):
@@ -297,6 +297,20 @@ class _Taking:
             seen_in = {each.version for each in attached}  # by which row tracking finds the instant later
             first = seen_in.pop() if len(seen_in) == 1 else version
             return self._whole(change, gone, lambda file: at_instant(own, file, first, at))
+        try:
+            return self._row_by_row(change, gone)
+        except UnlikeRows:
+            raise self._unlike(change) from None
+        except AttachedFileGone as error:
+            raise self._refused(
+                f"VACUUM has deleted files that version {version} rewrites or adds, so the instants of their rows are "
+                "unknown",
+                " Row tracking (delta.enableRowTracking) of that table prevents this, except for a file that was added "
+                "and deleted between two readings.",
+            ) from error
+
+    def _row_by_row(self, change: Change, gone: Sequence[DataFile]) -> list[Dated]:
+        own, added, version = self.own.place, change.added, change.version
         head = head_of(self.place).table
         seen = {**self.source.seen, **self.seen}
         if self.timing.ts_from is None and head.row_versions is not None and seen.get("from_ts") is not None:
@@ -304,15 +318,7 @@ class _Taking:
             dated = by_versions(own, gone, added, version, head.row_versions, begin)
             if dated is not None:
                 return dated
-        try:
-            return by_values(own, gone, added, version, arrow_columns(head))
-        except UnlikeRows:
-            raise self._unlike(change) from None
-        except AttachedFileGone as error:
-            raise self._refused(
-                f"version {version} rewrites files that VACUUM has deleted, so the instants of their rows are unknown",
-                " Row tracking (delta.enableRowTracking) of that table prevents this.",
-            ) from error
+        return by_values(own, gone, added, version, arrow_columns(head))
 
     def _whole(self, change: Change, gone: Sequence[DataFile], dated: Callable[[OtherFile], Dated]) -> list[Dated]:
         moved = [dated(file) for file in change.added]

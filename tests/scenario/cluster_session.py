@@ -1,6 +1,6 @@
 """The demo's session as a process of its own, on the Spark that the environment names.
 
-    python cluster_session.py HOME
+    python cluster_session.py HOME CATALOG STORE
 
 The process prints ``busy`` when Spark runs the first job of the third tick, and at the end the answers as one line of
 JSON: for each query its answers with their ordinals and first instants.
@@ -22,6 +22,7 @@ from weft.demo.play import QUERIES, play
 from weft.execution import driver_reader
 from weft.runtime.session import running_jvm, session_started
 
+Answers = dict[str, list[list[object]]]
 _WATCHED_WEEK = "Week 3"
 
 
@@ -57,7 +58,7 @@ def _report_first_job() -> None:
     print("busy", flush=True)
 
 
-def answers(home: Path) -> dict[str, list[list[object]]]:
+def answers(home: Path) -> Answers:
     """Return the answers of the demo's queries."""
     with Weft.open(home) as weft:
         return {name: [[row.ordinal, row.first_at, *row.values] for row in weft.results(name)] for name, *_ in QUERIES}
@@ -69,7 +70,7 @@ def read_by_spark() -> None:
 
 
 if __name__ == "__main__":
-    home = Path(sys.argv[1])
+    home, catalog, store = Path(sys.argv[1]), *sys.argv[2:]
     read_by_spark()
-    play(home, Silent())
+    play(home, Silent(), catalog=catalog, store=store)
     print(json.dumps(answers(home)), flush=True)

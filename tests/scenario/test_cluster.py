@@ -1,6 +1,7 @@
 """A home on a standalone cluster of two workers gives the answers of a home on one machine, also if workers die.
 
-The executors write data files. They have what their tasks need, or a session is refused.
+The data of the home is on S3, and its catalog on PostgreSQL. The executors write data files. They have what their tasks
+need, or a session is refused.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
-from scenario.cluster_session import Silent, answers
+from postgresql_server import Server
+from s3_server import environment, new_bucket
+from scenario.cluster_session import Answers
 from standalone_cluster import Cluster, standalone_cluster
-from weft.demo.play import play
 from weft.runtime.executors import pack_environment
 from weft.storage.cleaning import deletable_files
 from weft.storage.table import Table
-from weft.store import store_of
+from weft.store import S3Access, store_of
 
 SESSION = Path(__file__).with_name("cluster_session.py")
 LOST = Path(__file__).with_name("lost_executors.py")
@@ -50,20 +51,19 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.mark.timeout(600)
 def test_a_worker_dies_in_a_tick_and_the_answers_are_those_of_one_machine(
-    cluster: Cluster, spark: SparkSession, tmp_path: Path
+    cluster: Cluster, s3_access: S3Access, database_server: Server, demo_answers: Answers, tmp_path: Path
 ) -> None:
-    command = [sys.executable, str(SESSION), str(tmp_path / "on-the-cluster")]
-    with subprocess.Popen(command, env=on(cluster), stdout=subprocess.PIPE, text=True) as session:
+    catalog, store = database_server.uri(database_server.new_database()), new_bucket(s3_access) / "home"
+    command = [sys.executable, str(SESSION), str(tmp_path / "home"), catalog, store.uri]
+    surroundings = on(cluster) | environment(s3_access)
+    with subprocess.Popen(command, env=surroundings, stdout=subprocess.PIPE, text=True) as session:
         assert session.stdout is not None
         lines = iter(session.stdout)
         assert next(lines) == "busy\n"
         cluster.kill_worker(1)
         cluster.start_worker()
         found = json.loads(next(lines))
-    play(tmp_path / "local", Silent())
-    expected = json.loads(json.dumps(answers(tmp_path / "local")))
-    assert found == expected
-    assert all(found.values())
+    assert found == json.loads(json.dumps(demo_answers))
 
 
 def on(cluster: Cluster) -> dict[str, str]:

@@ -8,11 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
-from postgresql_server import Server
 from s3_server import SECRET, environment, new_bucket
-from scenario.cluster_session import Silent, answers
+from scenario.cluster_session import Answers, Silent, answers
 from weft.api import Weft
 from weft.demo.play import play
 from weft.execution import driver_reader
@@ -20,7 +18,6 @@ from weft.runtime.doctor import examine
 from weft.schedule.clock import now_us
 from weft.store import S3Access
 
-Answers = dict[str, list[list[object]]]
 ASKED = "SELECT m.msgid, m.ts, m.newsgroup FROM msgs m"
 
 
@@ -45,41 +42,27 @@ def by_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver_reader, "BOUNDS", replace(driver_reader.BOUNDS, whole=-1, filtered=-1, news=-1))
 
 
-@pytest.fixture(scope="module")
-def local(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Answers, object]:
-    """The answers of a home in a folder, and those of a query that is asked once."""
-    home = tmp_path_factory.mktemp("local") / "home"
-    play(home, Silent())
-    with Weft.open(home) as weft:
-        asked = weft.try_query(ASKED, limit=None).rows
-    assert len(asked) > 500
-    return answers(home), asked
-
-
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("catalog", ["sqlite", "postgresql"])
 def test_the_demo_on_s3_has_the_answers_of_a_local_home(
-    local: tuple[Answers, object],
-    catalog: str,
+    local_demo: Path,
+    demo_answers: Answers,
     by_spark: None,
     s3_access: S3Access,
-    database_server: Server,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name, value in environment(s3_access).items():
         monkeypatch.setenv(name, value)
     home, bucket = tmp_path / "home", new_bucket(s3_access)
-    url = database_server.uri(database_server.new_database()) if catalog == "postgresql" else None
-    play(home, Watching(), catalog=url, store=f"{bucket}/home")
-    expected, asked = local
-    assert answers(home) == expected and all(expected.values())
-    with Weft.open(home) as weft:
-        assert weft.try_query(ASKED, limit=None).rows == asked
-        assert weft.results("chains").spark().count() == len(expected["chains"])
+    play(home, Watching(), store=f"{bucket}/home")
+    assert answers(home) == demo_answers
+    with Weft.open(local_demo) as local, Weft.open(home) as weft:
+        asked = local.try_query(ASKED, limit=None).rows
+        assert len(asked) > 500 and weft.try_query(ASKED, limit=None).rows == asked
+        assert weft.results("chains").spark().count() == len(demo_answers["chains"])
     checks = {check.name: check for check in examine(home, now_us())}
     assert all(checks[name].ok for name in ("catalog", "store", "jars for S3", "home")), checks
     assert not (home / "tables").exists() and not (home / "ledger").exists()
-    assert (home / "catalog.sqlite").exists() == (catalog == "sqlite")
+    assert (home / "catalog.sqlite").exists()
     written = [path for path in home.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
     assert written == []

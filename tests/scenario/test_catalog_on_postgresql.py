@@ -60,7 +60,7 @@ def test_kills_and_restarts_lose_nothing_and_repeat_nothing(
         patch.setattr("weft.writing.outputs.failpoint", once_at("tick.computed", database_server.restart))
         pipeline.run(home, sources, "second_tick")  # no transaction is open while a tick computes
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("weft.execution.tick.failpoint", once_at("tick.planned", database_server.stop))
+        patch.setattr("weft.execution.ticks.tick.failpoint", once_at("tick.planned", database_server.stop))
         try:
             with pytest.raises(CatalogUnreachable, match="the catalog could not be reached"):
                 pipeline.run(home, sources, "third_tick")

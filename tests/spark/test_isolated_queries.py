@@ -15,10 +15,11 @@ from injected import failing
 from replayed import DAY, START, answers, load, replay_home
 from weft.api import Weft
 from weft.errors import ExecutionError, LeaseLost
-from weft.execution import arrow_answers, due, new_answers, stratum, tick, tick_report
+from weft.execution import arrow_answers, new_answers
 from weft.execution.driver_reader import BOUNDS, ReadBounds
 from weft.execution.groups import Group, Member
 from weft.execution.temporal import running
+from weft.execution.ticks import due, stratum, tick, tick_report
 from weft.runtime.session import spark_errors
 
 if TYPE_CHECKING:

@@ -94,7 +94,7 @@ print(json.dumps({
 
 KILLED = """
 import os, signal
-from weft.execution import stratum
+from weft.execution.ticks import stratum
 from weft.runtime.session import running_jvm
 weft = made("home")
 weft.install("one", "SELECT id FROM texts WHERE id < 5")

@@ -11,8 +11,8 @@ from replayed import AT, DAY, HOUR, START, answers, commits, first_instants, loa
 from weft.api import Weft
 from weft.catalog import layout
 from weft.errors import ClockError, LeaseLost
-from weft.execution import tick as tick_module
-from weft.execution import tick_report as counting_module
+from weft.execution.ticks import tick as tick_module
+from weft.execution.ticks import tick_report as counting_module
 from weft.schedule.ticking import Ticked
 from weft.sql import lower_calls
 from weft.storage.verify import verify

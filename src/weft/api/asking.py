@@ -21,8 +21,8 @@ from weft.sql.ordering import order_of
 if TYPE_CHECKING:
     from weft.execution.ad_hoc import Answer
     from weft.execution.backtest import Backtest
-    from weft.execution.forecast import Forecast
     from weft.execution.relations import Relation
+    from weft.execution.ticks.forecast import Forecast
     from weft.planning.view_plan_words import ViewExplanation
 
 
@@ -110,6 +110,6 @@ class Asking(Viewing):
 
         The method does not start Spark and writes nothing.  Raises NotFound, ClockError, PlanMismatch or StorageError.
         """
-        from weft.execution.forecast import forecast
+        from weft.execution.ticks.forecast import forecast
 
         return forecast(self.opened.catalog, name, self.opened.clock())

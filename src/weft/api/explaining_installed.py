@@ -11,10 +11,10 @@ from weft.algebra.relation import Output, Query
 from weft.algebra.traverse import rename
 from weft.api.explaining import with_order
 from weft.catalog.records import QueryRecord, TickQuery
-from weft.execution import due
 from weft.execution.groups import Member, Shape, shape_of, window_start
 from weft.execution.home import OpenHome
 from weft.execution.relations import Relation, relations
+from weft.execution.ticks import due
 from weft.instants import format_instant, format_interval
 from weft.planning.explain import Explanation, explain
 from weft.planning.plan import Plan

@@ -24,7 +24,7 @@ from weft.catalog import Catalog, Writer, open_catalog
 from weft.catalog.liveness import this_process
 from weft.catalog.records import Choice, QueryDefinition
 from weft.execution.append_rows import append
-from weft.execution.tick import run_tick
+from weft.execution.ticks.tick import run_tick
 from weft.planning.form import stored_form
 from weft.planning.plan import columns_of, plan
 from weft.runtime.session import spark_session

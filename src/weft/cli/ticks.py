@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from weft.delivery.outbox import Delivered
     from weft.errors import WeftError
     from weft.execution.maintenance import Step
-    from weft.execution.tick_report import QueryOutcome, TickReport
+    from weft.execution.ticks.tick_report import QueryOutcome, TickReport
     from weft.schedule.runner import Stop
     from weft.schedule.ticking import Ticked
 
@@ -159,7 +159,7 @@ def _failed(each: QueryOutcome) -> bool:
 
 
 def _next(each: QueryOutcome) -> int | None:
-    from weft.execution.due import NEVER
+    from weft.execution.ticks.due import NEVER
 
     return None if each.next_due is None or each.next_due >= NEVER else each.next_due
 

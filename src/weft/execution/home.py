@@ -80,7 +80,7 @@ class OpenHome:
 
                 settle(writer)
             if writer.ticks.planned() is not None:
-                from weft.execution.tick import settle_tick
+                from weft.execution.ticks.tick import settle_tick
 
                 settle_tick(writer, self.clock())
             if writer.queries.purging():

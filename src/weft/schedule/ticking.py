@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from weft.catalog import Catalog
 from weft.catalog.records import Choice
 from weft.errors import QueryFault
-from weft.execution.due import is_plan_quiet, is_quiet
 from weft.execution.groups import Member, shape_of, window_start
 from weft.execution.home import OpenHome, renewing_lease
 from weft.execution.relations import relations
+from weft.execution.ticks.due import is_plan_quiet, is_quiet
 from weft.extraction.sources.attached import take_new_versions
 from weft.faults import query_faults
 from weft.printable import Brief, counted
@@ -19,7 +19,7 @@ from weft.runtime.session import plain_errors
 
 if TYPE_CHECKING:
     from weft.delivery.outbox import Delivered
-    from weft.execution.tick_report import TickReport
+    from weft.execution.ticks.tick_report import TickReport
 
 
 @dataclass(frozen=True, repr=False)
@@ -47,7 +47,7 @@ def tick(home: OpenHome, choice: Choice, *, t: int | None, wait_us: int) -> Tick
     the JVM ended).
     """
     from weft.execution.temporal.refresh_views import refresh_queried
-    from weft.execution.tick import run_tick
+    from weft.execution.ticks.tick import run_tick
 
     take_new_versions(home)
     refresh_queried(home, t)

@@ -73,7 +73,7 @@ def test_a_tick_of_many_queries_tells_of_few(weft: Weft, made: Path, capsys: pyt
     from weft.api.standing import NewQuery
     from weft.api.weft import Weft as Home
     from weft.cli.ticks import print_tick
-    from weft.execution.tick_report import QueryOutcome, TickReport
+    from weft.execution.ticks.tick_report import QueryOutcome, TickReport
 
     with Home.open(made) as opened:
         queries = opened.install_all(

@@ -17,10 +17,11 @@ from injected import failing
 from unit.execution.test_formula_queries import _text, drawn, load
 from weft.api import Weft
 from weft.errors import ExecutionError, LeaseLost, StorageError
-from weft.execution import arrow_answers, tick, tick_report
+from weft.execution import arrow_answers
 from weft.execution.groups import synopsis_of
 from weft.execution.synopsis import standing
 from weft.execution.temporal import refresh_views, running
+from weft.execution.ticks import tick, tick_report
 from weft.faults import is_of_the_home
 
 QUERIES: dict[str, dict[str, Any]] = {

@@ -14,8 +14,8 @@ from weft.api import Weft
 from weft.catalog import Writer, layout, open_catalog
 from weft.catalog.records import Choice, QueryRecord, results_schema
 from weft.errors import Conflict, NotFound
-from weft.execution.strata import member, strata
-from weft.execution.tick import settle_tick
+from weft.execution.ticks.strata import member, strata
+from weft.execution.ticks.tick import settle_tick
 from weft.storage.removing import remove_rows
 from weft.storage.table import Table
 from weft.storage.verify import verify

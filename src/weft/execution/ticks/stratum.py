@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from weft.catalog import layout
 from weft.errors import ExecutionError, JvmEnded, LimitExceeded, QueryFault
-from weft.execution import driver_reader, due
+from weft.execution import driver_reader
 from weft.execution.answers import too_large, union
 from weft.execution.executor_files import write_files
 from weft.execution.groups import Member, grouped
@@ -23,7 +23,8 @@ from weft.execution.new_answers import NewAnswers, new_answers
 from weft.execution.phases import COMMITTING, phase
 from weft.execution.reader import Reader
 from weft.execution.spark_runner import SparkRunner, spark_faults, too_many
-from weft.execution.tick_report import TickRun
+from weft.execution.ticks import due
+from weft.execution.ticks.tick_report import TickRun
 from weft.faults import FAULTS
 from weft.runtime.session import disk_is_full, session_started, spark_errors
 from weft.storage.data_files import FileForm, NewFile

@@ -11,7 +11,7 @@ from typing import Literal
 from weft.algebra.access import Access, DeltaScan, Lookup
 from weft.catalog import CatalogParts, layout
 from weft.catalog.records import QueryRecord
-from weft.execution import driver_reader, due
+from weft.execution import driver_reader
 from weft.execution.answers import columns_by_table
 from weft.execution.driver_reader import DriverReader, count_text, readings
 from weft.execution.engines.choosing import Choice
@@ -22,7 +22,8 @@ from weft.execution.reader import files_of, removals_reported, stored_files
 from weft.execution.relations import relations
 from weft.execution.synopsis.standing import rows_stored, taken_together
 from weft.execution.synopsis.taking_in import SynopsisMember
-from weft.execution.tick import tick_instant
+from weft.execution.ticks import due
+from weft.execution.ticks.tick import tick_instant
 from weft.execution.windows import slices_of
 from weft.instants import MIN_INSTANT, format_instant
 from weft.planning.plan import Branch, Plan

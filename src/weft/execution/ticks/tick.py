@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, TypeVar
 from weft.catalog import CatalogParts, Writer, layout
 from weft.catalog.records import Choice, PlanRecord, QueryRecord, TickRecord
 from weft.errors import ClockError, ExecutionError, WeftError
-from weft.execution import due
 from weft.execution.collector import fewer_collections
 from weft.execution.groups import Member, compiled, synopsis_of
 from weft.execution.isolate import isolated
@@ -23,12 +22,13 @@ from weft.execution.look_ups import LookUps
 from weft.execution.phases import PLANNING, phase
 from weft.execution.relations import ResultsTable, relations
 from weft.execution.spark_runner import SparkRunner, limits
-from weft.execution.strata import WindowStarts, member, strata
-from weft.execution.stratum import extend
 from weft.execution.synopsis.discarding import discard_taken_in
 from weft.execution.synopsis.standing import TickSynopses, written_after
 from weft.execution.synopsis.taking_in import SynopsisMember
-from weft.execution.tick_report import TickReport, TickRun, commit_tick
+from weft.execution.ticks import due
+from weft.execution.ticks.strata import WindowStarts, member, strata
+from weft.execution.ticks.stratum import extend
+from weft.execution.ticks.tick_report import TickReport, TickRun, commit_tick
 from weft.failpoint import failpoint
 from weft.instants import MIN_INSTANT
 from weft.planning.synopsis_plan import is_synopsis

@@ -9,12 +9,12 @@ from functools import cached_property
 from weft.catalog import Writer, layout
 from weft.catalog.records import Count, QueryRecord, TickRecord
 from weft.errors import ExecutionError, QueryFault, WeftError
-from weft.execution import due
 from weft.execution.groups import Member
 from weft.execution.isolate import isolated, reason
 from weft.execution.phases import COUNTING, phase
 from weft.execution.relations import Relation, ResultsTable
 from weft.execution.spark_runner import SparkRunner
+from weft.execution.ticks import due
 from weft.failpoint import failpoint
 from weft.faults import log_defect
 from weft.instants import MIN_INSTANT, format_instant

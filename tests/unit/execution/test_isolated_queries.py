@@ -19,7 +19,7 @@ from weft.api import Weft
 from weft.errors import ExecutionError, LeaseLost, StorageError
 from weft.execution import arrow_answers
 from weft.execution.groups import synopsis_of
-from weft.execution.synopsis import standing
+from weft.execution.synopsis import standing, taking_in
 from weft.execution.temporal import refresh_views, running
 from weft.execution.ticks import tick, tick_report
 from weft.faults import is_of_the_home
@@ -93,10 +93,10 @@ def inject(step: str, home: Home, error: Exception, patch: pytest.MonkeyPatch) -
         case "evaluated":
             some = standing.TickSynopses
             failing(
-                patch, some, "_take_in", lambda _, those: any(each.member.query.name == "bad" for each in those), error
+                patch, some, "_in_time", lambda _, those: any(each.member.query.name == "bad" for each in those), error
             )
         case "typed":
-            failing(patch, standing, "ledger_rows", lambda *given: given[-1].name == "bad", error)
+            failing(patch, taking_in, "ledger_rows", lambda *given: given[-1].name == "bad", error)
         case "stored":
             failing(
                 patch,

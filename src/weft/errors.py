@@ -54,6 +54,10 @@ class Refused(WeftError):
     exit_code = 2
 
 
+class FolderElsewhere(Refused):
+    """A channel's folder is on other machines of the home, so another machine delivers to it."""
+
+
 class SqlError(Refused):
     """Weft refuses a text that is not a query, is outside the supported class, or uses an unknown name."""
 
@@ -114,6 +118,10 @@ class ClockError(Refused):
 
 class StorageError(WeftError):
     """Stored data is damaged or missing."""
+
+
+class StoreUnreachable(StorageError):
+    """An object store does not answer, or answers with an error of its own. Nothing is damaged: run again."""
 
 
 class FilesRemoved(StorageError):

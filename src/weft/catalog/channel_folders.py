@@ -13,7 +13,7 @@ from typing import Final
 from weft.catalog import layout
 from weft.configuration import configuration
 from weft.configuration.postgres_uri import schema_of
-from weft.errors import Refused
+from weft.errors import FolderElsewhere, Refused
 
 MARK: Final = ".weft-"
 """The prefix of the file that marks a root folder.  The schema of the catalog follows."""
@@ -53,13 +53,13 @@ def mark_roots(home: Path) -> None:
 
 
 def shared_root(scheme: str, home: Path) -> Path:
-    """Return the root folder for channels of a scheme (file or delta).  Raise Refused if it lacks the mark."""
+    """Return the root folder for channels of a scheme (file or delta).  Raise FolderElsewhere if it lacks the mark."""
     find, setting = ROOTS[scheme]
     root = find(home)
     mark = _mark(root, home)
     if mark is None or mark.exists():
         return root
-    raise Refused(
+    raise FolderElsewhere(
         f"{root} is not the folder in which the machines of this home deliver {scheme}: channels",
         where=str(home),
         hint=f"Mount that folder here, and name it in {setting}. For a new folder of all machines, run: touch {mark}",

@@ -27,9 +27,13 @@ def require_free(address: CatalogAddress, *, resumed_from: str | None) -> None:
     if address.url is None and not layout.catalog_file(address.home).exists():
         return
     with _opened(address) as engine, engine.connect() as connection:
-        if not inspect(connection).has_table(ddl.home.name):
-            return
-        found = connection.execute(select(ddl.home.c.home_id, ddl.home.c.place)).one()
+        _require_free(connection, address, resumed_from)
+
+
+def _require_free(connection: Connection, address: CatalogAddress, resumed_from: str | None) -> None:
+    if not inspect(connection).has_table(ddl.home.name):
+        return
+    found = connection.execute(select(ddl.home.c.home_id, ddl.home.c.place)).one()
     if tuple(found) != (resumed_from, address.place):
         raise Conflict(
             f"{address} is already the catalog of the home {found.place}",
@@ -43,8 +47,12 @@ def copied_catalog(source: Database, target: CatalogAddress) -> Iterator[Mapping
 
     Yield the number of rows of each table. The tables of an earlier attempt are replaced. Leases and running loads
     belong to processes of the source, so they are left out. Raise CatalogError if the target reads a row differently.
+    Raise Conflict if another home has taken the target meanwhile.
     """
     with _opened(target) as engine, engine.connect() as plain, (connection := to_write(plain)).begin():
+        with source.reading() as original:
+            own = original.execute(select(ddl.home.c.home_id)).scalar_one()
+        _require_free(connection, target, own)
         ddl.metadata.drop_all(connection)
         make_tables(connection, ddl.metadata, target.schema)
         with source.reading() as original:

@@ -31,7 +31,8 @@ def s3_access(chosen: Configuration) -> S3Access:
     Keys of the settings come before those of a profile. Without either, the clients ask the machine for its role, as
     they do for AWS. Raise Refused if the settings contradict each other, or if a profile cannot be read.
     """
-    key, secret, token = chosen.store_access_key_id, chosen.store_secret_access_key, chosen.store_session_token
+    key, secret = chosen.store_access_key_id, chosen.store_secret_access_key
+    token = chosen.store_session_token if os.environ.get("AWS_ACCESS_KEY_ID") else None  # it belongs to that key
     if (key is None) != (secret is None):
         lacking = "ID" if key is None else "secret"
         raise Refused(f"the settings have a part of the access key for the object store, not its {lacking}", hint=_HINT)

@@ -23,7 +23,7 @@ from weft.configuration import configuration
 from weft.delivery.channel import DOUBLING, About, Channel, Later, Message, Rejected, Schedule, Unreachable
 from weft.delivery.digest import next_digest, parse_digest
 from weft.delivery.registry import open_channel
-from weft.errors import Conflict, DeliveryError, NotFound, Refused
+from weft.errors import Conflict, DeliveryError, FolderElsewhere, NotFound, Refused
 from weft.failpoint import failpoint
 from weft.faults import is_of_the_home, isolated_error
 from weft.storage.ledger import ResultRow, read_rows
@@ -117,6 +117,9 @@ class _Run:
                 with self._isolated(subscription):
                     channel = open_channel(subscription.channel, self._home)
                     outcome = "undone" if channel is None else channel.recover(entry.position)
+            except FolderElsewhere:
+                self._blocked.add(subscription.channel)  # another machine settles the message
+                continue
             except (DeliveryError, Refused) as error:
                 self._block(subscription, DOUBLING, error)
                 continue
@@ -164,6 +167,8 @@ class _Run:
         try:
             with self._isolated(subscription):
                 channel = open_channel(subscription.channel, self._home)
+        except FolderElsewhere as elsewhere:  # it is no attempt: a machine with the folder delivers
+            channel, error = None, str(elsewhere)
         except (Refused, DeliveryError) as refused:
             channel, error = None, str(refused)
             again = self._next_attempt(subscription, DOUBLING)

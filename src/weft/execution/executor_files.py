@@ -65,9 +65,10 @@ def _write(form: FileForm, batches: Batches) -> Batches:
 
     pieces = row_groups(batches)
     first = next(pieces, None)
-    task = TaskContext.get()
-    if first is None or task is None:
+    if first is None:
         return
+    task = TaskContext.get()
+    assert task is not None
     new = form.write(chain([first], pieces), new_name(task.partitionId(), task.attemptNumber()))
     row = (new.location.name, new.size, new.modified_ms, new.rows, new.statistics)
     yield pa.RecordBatch.from_arrays([pa.array([value]) for value in row], schema=_WRITTEN)

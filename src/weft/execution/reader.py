@@ -25,7 +25,7 @@ from weft.execution.driver_reader import DriverReader, ReadBounds, log_slices, m
 from weft.execution.look_ups import LookUps
 from weft.execution.relations import Relation, ResultsTable, may_hold_answers, typed_answers
 from weft.execution.windows import Slice
-from weft.runtime.session import spark_errors
+from weft.runtime.session import grant_access, spark_errors
 from weft.runtime.settings import in_one_process, scanning, small
 from weft.sql.render import quoted
 from weft.storage.data_files import check_data_file, unreadable_file
@@ -70,6 +70,7 @@ def stored_frame(
         check_data_file(file)
     if any(file.attached for file in files):
         return attached_frame(spark, files, spark_schema(table), schema.names)
+    grant_access(spark, files[0].location)  # the session of one computation does not have it
     return spark.read.schema(schema).parquet(*(file.location.spark for file in files))
 
 

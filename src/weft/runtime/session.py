@@ -175,8 +175,8 @@ def _grant(running: _Running, session: SparkSession, place: S3Store) -> None:
         )
     if running.buckets.setdefault(place.bucket, place.access) != place.access:
         raise ExecutionError(
-            f"another home of this process reaches the bucket {place.bucket} with other keys or at another server",
-            hint="Open this home in a process of its own.",
+            f"this process already reaches the bucket {place.bucket} with other keys or at another server",
+            hint="Start a new process.",
         )
     for name, value in place.access.spark_settings(place.bucket).items():
         session.conf.set(name, value)

@@ -32,6 +32,7 @@ from weft.errors import (
     LeaseBusy,
     LeaseLost,
     Refused,
+    StoreUnreachable,
     WeftError,
 )
 from weft.execution.home import OpenHome
@@ -155,7 +156,7 @@ class Runner:
         """Return the microseconds until the next source or query is due."""
         try:
             return min(self._poll_due(), self._tick_due())
-        except CatalogUnreachable as error:  # the server of the catalog is being restarted, for example
+        except (CatalogUnreachable, StoreUnreachable) as error:  # a server is being restarted, for example
             self.troubled(error)
             return _FIRST_PAUSE_US
 
@@ -200,8 +201,13 @@ class Runner:
         wake = self.home.catalog.queries.next_wake(self.pace_us)
         if wake is None or wake > at:
             return self.pace_us if wake is None else min(wake - at, self.pace_us)
-        for error in take_new_versions(self.home):
+        try:
+            stopped = take_new_versions(self.home)
+        except (LeaseBusy, LeaseLost) as error:
             self.troubled(error)
+            return _FIRST_PAUSE_US
+        for each in stopped:
+            self.troubled(each)
         self._refresh_views(refresh_queried)
         if all_quiet(self.home.catalog, at):
             return self.pace_us

@@ -46,8 +46,8 @@ def within_range(scalar: Scalar) -> Scalar:
             return _integer_of(arg, type)
         case Call(name="/", args=args, type=type) if type == DOUBLE:
             return Call("try_divide", args, type)
-        case Call(name="%", args=args, type=type) if type.name in INTEGRAL:
-            return Call("mod", args, type)
+        case Call(name="%" | "mod", args=(number, by), type=type) if type.name in INTEGRAL:
+            return Call("mod", (number, _not_zero(by)), type)
         case Call(name="abs" | "floor" | "ceil" | "ceiling" | "round", args=(arg, *_)) if arg.type.name in INTEGRAL:
             return _of_integer(scalar, arg)
         case Call(name="<=>", args=args, type=type):
@@ -58,6 +58,14 @@ def within_range(scalar: Scalar) -> Scalar:
             return args[0] if len(args) == 1 else Call("||", args, type)
         case _:
             return scalar
+
+
+def _not_zero(by: Scalar) -> Scalar:
+    """Return a divisor that is NULL instead of 0. Spark raises an error for 0 if it is strict."""
+    if isinstance(by, Literal) and by.value:
+        return by
+    zero = Call("=", (by, Literal(0, INT)), BOOLEAN)
+    return Case(((zero, Literal(None, by.type)),), by, by.type)
 
 
 def _integer_of(text: Scalar, type: DataType) -> Scalar:

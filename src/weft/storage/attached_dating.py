@@ -203,11 +203,28 @@ def by_values(
     """Give each row of the rewritten files the instant of the row with the same values in the files before.
 
     ``schema`` has all columns of the other table. Rows with the same values are interchangeable: together they get the
-    instants that they had. Raise UnlikeRows if the rows differ, and AttachedFileGone if a file is gone.
+    instants that they had. Raise UnlikeRows if the rows differ, AttachedFileGone if a file is gone, and StorageError if
+    DuckDB cannot compare the rows.
     """
+    import duckdb
+
     for each in gone:
         check_data_file(each)
-    counts = [row_count(file) for file in added]
+    try:
+        instants = _matched(gone, added, schema)
+    except duckdb.Error as error:
+        message = str(error).splitlines()[0]
+        raise StorageError(f"the rewritten rows cannot be compared: {message}", where=str(added[0].location)) from error
+    dated, done = [], 0
+    for file in added:
+        count = row_count(file)
+        dated.append(row_by_row(own, file, version, instants.slice(done, count)))
+        done += count
+    return dated
+
+
+def _matched(gone: Sequence[DataFile], added: Sequence[OtherFile], schema: pa.Schema) -> pa.Array:
+    """Return the instants of the rows of the new files, in order. Raise UnlikeRows if the rows differ."""
     with connect() as connection:
         connection.register("before", _reader(_old(gone, schema), schema.append(pa.field(_TS, _MICROS))))
         connection.execute(_numbered("old", "before", schema.names, f"{_TS} NULLS LAST"))
@@ -219,13 +236,9 @@ def by_values(
             f"ORDER BY new.{_NUMBER}"
         ).to_arrow_table()
         [(before,)] = connection.execute("SELECT count(*) FROM old").fetchall()
-    if before != sum(counts) or pc.any(found.column("alone")).as_py():
+    if before != found.num_rows or pc.any(found.column("alone")).as_py():
         raise UnlikeRows
-    instants, dated, done = found.column(_TS).combine_chunks(), [], 0
-    for file, count in zip(added, counts, strict=True):
-        dated.append(row_by_row(own, file, version, instants.slice(done, count)))
-        done += count
-    return dated
+    return found.column(_TS).combine_chunks()
 
 
 def _numbered(name: str, source: str, columns: Sequence[str], order: str) -> str:

@@ -179,8 +179,11 @@ def unreadable_file(file: Store, error: Exception) -> StorageError:
     """Return the error for a data file that cannot be read.
 
     If the file is missing, the table is read again. If the table no longer names the file, the result is FilesRemoved:
-    the file was removed and deleted after the caller had read the log.
+    the file was removed and deleted after the caller had read the log. An error of the object store stays one.
     """
+    failed = file.failure(error)
+    if failed is not None:
+        return failed
     if file.exists():
         return StorageError(f"a data file cannot be read: {error}", where=str(file), hint=RESTORE_HINT)
     if names_file(file):

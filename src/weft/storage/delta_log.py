@@ -176,7 +176,8 @@ def distrust(table: Store | None = None) -> None:
     """Look for later entries of the table again, or of all tables."""
     if table is None:
         _trusted.clear()
-    _trusted.discard(str(table))
+    else:
+        _trusted.discard(str(table))
 
 
 def version_read(table: str) -> int | None:
@@ -225,8 +226,11 @@ def follow(table: Store, *, fresh: bool = False) -> LogPosition:
 
 
 def note(table: Store, position: LogPosition) -> None:
-    """Cache the position of a table."""
+    """Cache the position of a table. A thread that reads does not move back the position that the writer trusts."""
     with _lock:
+        known = _positions.get(str(table))
+        if known is not None and str(table) in _trusted and known.version > position.version:
+            return
         _positions.pop(str(table), None)
         _positions[str(table)] = position
         while len(_positions) > MOST_CACHED:

@@ -439,7 +439,8 @@ class Table:
         return (_data_file(self.place, action) for action in actions)
 
     def _unreadable(self, error: Exception) -> StorageError:
-        return StorageError(f"the table in {self} cannot be read: {first_line(error)}", hint=RESTORE_HINT)
+        damaged = StorageError(f"the table in {self} cannot be read: {first_line(error)}", hint=RESTORE_HINT)
+        return self.place.failure(error) or damaged
 
     @contextmanager
     def _changing(self, doing: str) -> Iterator[None]:

@@ -7,7 +7,7 @@ from typing import Final
 
 from weft.catalog import CatalogParts, Writer, layout
 from weft.catalog.records import StoredVersion
-from weft.errors import FilesRemoved, StorageError
+from weft.errors import FilesRemoved, StorageError, StoreUnreachable
 from weft.printable import counted
 from weft.storage.data_files import check_data_file
 from weft.storage.delta_log import (
@@ -136,6 +136,8 @@ def _verify_one(data: Store, path: str, stored: StoredVersion, unsettled: bool) 
     try:
         snapshot = table.snapshot()
         findings = _file_findings(path, snapshot)
+    except StoreUnreachable:
+        raise
     except StorageError as error:
         return [_log_finding(path, error, table.place, stored)]
     if snapshot.version < stored.version:

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from weft.errors import StorageError
+from weft.errors import StorageError, StoreUnreachable
 from weft.store.s3_access import S3Access
 from weft.store.store import Store
 
@@ -31,6 +31,8 @@ _NOISE: Final = re.compile(r" \(Request ID: [^)]*\)| No response body\.")
 
 _REFUSED: Final = ("ACCESS_DENIED", "INVALID_ACCESS_KEY_ID", "SIGNATURE_DOES_NOT_MATCH", "INVALID_CLIENT_TOKEN_ID")
 _UNREACHED: Final = ("NETWORK_CONNECTION", "REQUEST_TIMEOUT", "curlCode", "status 50")
+_FAILED: Final = ("AWS Error", "Generic S3 error")
+"""The words with which Arrow and delta-rs begin an error of the server or the network."""
 _KEYS_HINT: Final = (
     "Check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the profile in AWS_PROFILE. The keys need the rights to "
     "list, read, write and delete objects."
@@ -55,13 +57,13 @@ def _explanation(store: S3Store, text: str) -> StorageError:
     if any(each in text for each in _REFUSED):
         return StorageError(f"the object store refuses the access: {server}", where=str(store), hint=_KEYS_HINT)
     if any(each in text for each in _UNREACHED):
-        return StorageError(
+        return StoreUnreachable(
             f"the object store cannot be reached: {server}",
             where=str(store),
             hint="Check the network, and store.endpoint in weft.toml or AWS_ENDPOINT_URL. Then run the command again.",
         )
     said = _NOISE.sub("", text)
-    return StorageError(f"the object store failed: {said}", where=str(store), hint="Run the command again.")
+    return StoreUnreachable(f"the object store failed: {said}", where=str(store), hint="Run the command again.")
 
 
 def _mark(file: pyarrow.NativeFile) -> tuple[int, ...]:
@@ -132,6 +134,11 @@ class S3Store(Store):
     def filesystem(self) -> pyarrow.fs.FileSystem:
         """Arrow's client."""
         return _filesystem(self.access, os.getpid())
+
+    def failure(self, error: Exception) -> StorageError | None:
+        """Return the error to raise if ``error``, of Arrow or delta-rs, is a fault of the server or the network."""
+        text = str(error)
+        return _explanation(self, text) if any(each in text for each in _FAILED) else None
 
     def require(self) -> None:
         """Check that the bucket exists, and that an object can be written, read and removed."""

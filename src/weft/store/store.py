@@ -26,7 +26,7 @@ class Store(ABC):
 
     path: str
     access: S3Access = field(default=S3Access(), compare=False, repr=False)
-    """How object stores are reached: this one, or those of the tables that a home reads in place."""
+    """How object stores are reached: the store itself, and tables on S3 that a home in a folder reads in place."""
 
     def __truediv__(self: Own, below: str) -> Own:
         """Return the place at a relative path below this one. Raise StorageError if the path leads outside this one."""
@@ -131,6 +131,10 @@ class Store(ABC):
     @abstractmethod
     def put_all(self, files: Mapping[str, bytes]) -> None:
         """Write several files into the folder, as ``put`` does. ``files`` maps names to contents."""
+
+    def failure(self, error: Exception) -> StorageError | None:
+        """Return the error to raise if ``error``, of any client, is a fault of the server or the network, else None."""
+        return None
 
     def require(self) -> None:  # noqa: B027
         """Check that files can be written here and read. Raise StorageError with the remedy."""

@@ -1,7 +1,7 @@
 """Write the outputs of a tick. Each output is a separate transaction on a Delta table of the home.
 
 An *output* has a name, a path and the rows that this tick adds. The commit of an output carries ``txnAppId`` weft-NAME
-and the tick's ID as ``txnVersion``. Delta refuses a repeated or fenced commit (design section 6). The catalog records
+and the tick's ID as ``txnVersion``, by which a repeated commit is found (design section 6). The catalog records
 an output before and after the commit. If a dead tick runs again, the tick computes only the outputs that Delta lacks.
 
 Outputs are the answers of each stratum, the answers of synopses, and the states of synopses.

@@ -1,7 +1,7 @@
 """Stage the rows of an append to several tables on disk until all tables have their rows.
 
 Delta commits one table at a time. The rows of all tables are therefore on disk before the first commit. If the writer
-dies between two commits, the next writer completes the append (``execution.append_rows.settle``). A tick sees either
+dies between two commits, the next writer completes the append (``writing.reserved.settle``). A tick sees either
 the rows of all these tables or none.
 """
 

@@ -244,7 +244,7 @@ def test_what_vacuum_removed_before_it_was_taken_stops_the_table(weft: Weft, oth
     written(other, [(3, "a", BASE)])
     DeltaTable(other).optimize.compact()
     vacuum(other)
-    with pytest.raises(Refused, match="version 2 rewrites files that VACUUM has deleted"):
+    with pytest.raises(Refused, match="VACUUM has deleted files that version 2 rewrites"):
         weft.poll_source("orders")
     assert weft.tables()[0].rows == 3  # the version before is taken
 

@@ -99,10 +99,11 @@ def take_new_versions(home: OpenHome) -> list[WeftError]:
     """
     troubles: list[WeftError] = []
     for source in home.catalog.sources.all():
-        if source.kind != ATTACHED or not _may_have_news(home, source):
+        if source.kind != ATTACHED:
             continue
         try:
-            take_versions(home, source)
+            if _may_have_news(home, source):
+                take_versions(home, source)
         except (LeaseBusy, LeaseLost):
             raise
         except WeftError as error:
@@ -164,6 +165,8 @@ class _Taking:
             self._reached(head.version)
             return
         self._refuse_replaced(reached)
+        if self.source.seen.get("version") != reached:  # the process died after the commit of the own log
+            self._reached(reached)
         waiting: list[Change] = []
         try:
             for change in changes_after(self.place, reached):

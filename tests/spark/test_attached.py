@@ -101,6 +101,7 @@ def test_answers_are_those_over_an_ordinary_table(
             assert query != "each" or len(orders) >= 7
 
 
+@pytest.mark.slow
 def test_row_tracking_gives_the_instants_of_rewritten_rows_after_vacuum(
     other_spark: DeltaSpark, tmp_path: Path
 ) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
@@ -9,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from s3_server import SECRET, environment, new_bucket
+from s3_server import KEY, SECRET, environment, new_bucket
 from scenario.cluster_session import Answers, Silent, answers
 from weft.api import Weft
 from weft.demo.play import play
@@ -66,3 +69,34 @@ def test_the_demo_on_s3_has_the_answers_of_a_local_home(
     assert (home / "catalog.sqlite").exists()
     written = [path for path in home.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
     assert written == []
+
+
+FIRST_VIEW = """
+import sys
+from pathlib import Path
+from weft.api import Weft
+from weft.execution.engines import choosing
+choosing.BOUNDS = choosing.NOTHING
+home, staff, store = sys.argv[1:]
+with Weft.open(Path(home), create=True, store=store) as weft:
+    weft.add_source("staff", "csv", staff, "id")
+    weft.poll_source("staff")
+    weft.add_view("dev", "SELECT id FROM staff WHERE dept = 'Dev'")
+    print(*(each.by for each in weft.refresh_views()), weft.try_query("SELECT id FROM dev", limit=None).rows)
+"""
+
+
+def test_the_first_that_spark_computes_may_be_a_view(s3_access: S3Access, tmp_path: Path) -> None:
+    """The session of the computation has the access to the bucket, before the session of the home uses it."""
+    (tmp_path / "staff.csv").write_text("id,dept\n1,Dev\n2,Ops\n")
+    (tmp_path / "first.py").write_text(FIRST_VIEW)
+    arguments = [str(tmp_path / "home"), str(tmp_path / "staff.csv"), str(new_bucket(s3_access) / "home")]
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "weft.toml").write_text(  # Spark's client also knows AWS's variables, but not the settings
+        f'[store]\nendpoint = "{s3_access.endpoint}"\naccess_key_id = "{KEY}"\nsecret_access_key = "{SECRET}"\n'
+    )
+    surroundings = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    surroundings["WEFT_SPARK_MEMORY"] = "1g"
+    command = [sys.executable, str(tmp_path / "first.py"), *arguments]
+    done = subprocess.run(command, env=surroundings, capture_output=True, text=True, timeout=250, check=False)
+    assert done.stdout.strip().endswith("Spark ((1,),)"), done.stdout + done.stderr

@@ -212,6 +212,7 @@ class UnreadableRecord:
 
 
 _AT_ONCE: Final = 10_000
+_REMOVED_AT_ONCE: Final = 100
 
 
 class Quarantine:
@@ -243,12 +244,13 @@ class Quarantine:
     def drop_unnamed(self, digests: Sequence[str], remove: Callable[[str], None]) -> None:
         """Call ``remove`` for each of the ``digests`` (SHA-256) that the index does not contain.
 
-        No process can add a record with this digest meanwhile.
+        No process can add a record with this digest meanwhile. A transaction has few digests, because other writers
+        wait for it.
         """
         column = ddl.quarantine.c.sha256
-        with self._database.changing() as connection:
-            for at in range(0, len(digests), _AT_ONCE):
-                some = digests[at : at + _AT_ONCE]
+        for at in range(0, len(digests), _REMOVED_AT_ONCE):
+            some = digests[at : at + _REMOVED_AT_ONCE]
+            with self._database.changing() as connection:
                 known = set(connection.execute(select(column).where(column.in_(some))).scalars())
                 for digest in some:
                     if digest not in known:

@@ -51,11 +51,15 @@ def quarantine(
         for record, sha256 in zip(rejected, digests, strict=True)
     )
 
-    def store() -> None:
+    def write() -> None:
         folder.put_all({sha256: record.raw for sha256, record in zip(digests, rejected, strict=True)})
+
+    def store() -> None:
+        write()
         folder.force()
         failpoint("ingest.quarantined")
 
+    write()  # most of the bytes are then there before the transaction, in which other writers wait
     return catalog.quarantine.add(load_id, table_id, entries, at, store)
 
 

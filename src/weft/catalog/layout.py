@@ -55,7 +55,8 @@ def _access_elsewhere(chosen: Configuration) -> S3Access:
 
 def has_data(data: Store) -> bool:
     """Return whether the location has a table or a ledger, or is the store of a home."""
-    return bool((data / TABLES).names()) or (data / LEDGER).exists() or (data / OF_HOME).exists()
+    marked = data.remote and (data / OF_HOME).exists()  # a local folder may have a home of this name
+    return marked or bool((data / TABLES).names()) or (data / LEDGER).exists()
 
 
 def is_begun_copy(home: Path) -> bool:

@@ -12,7 +12,6 @@ from weft.execution.groups import Member, shape_of, window_start
 from weft.execution.home import OpenHome, renewing_lease
 from weft.execution.relations import relations
 from weft.execution.ticks.due import is_plan_quiet, is_quiet
-from weft.extraction.sources.attached import take_new_versions
 from weft.faults import query_faults
 from weft.printable import Brief, counted
 from weft.runtime.session import plain_errors
@@ -48,6 +47,7 @@ def tick(home: OpenHome, choice: Choice, *, t: int | None, wait_us: int) -> Tick
     """
     from weft.execution.temporal.refresh_views import refresh_queried
     from weft.execution.ticks.tick import run_tick
+    from weft.extraction.sources.attached import take_new_versions
 
     take_new_versions(home)
     refresh_queried(home, t)

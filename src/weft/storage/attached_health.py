@@ -9,8 +9,6 @@ from weft.catalog import CatalogParts
 from weft.catalog.records import ATTACHED
 from weft.errors import WeftError
 from weft.instants import format_instant
-from weft.storage.attached_log import first_removal, head_of
-from weft.store import elsewhere
 
 _NOTICE_US: Final = 24 * 60 * 60 * 1_000_000
 
@@ -27,6 +25,10 @@ def attached_problems(catalog: CatalogParts, at: int) -> Iterator[str]:
         if source.trouble is not None:
             yield f"the attached table {source.name} has stopped: {source.trouble}"
             continue
+        # Import the readers late, because most homes have no such table.
+        from weft.storage.attached_log import first_removal, head_of
+        from weft.store import elsewhere
+
         try:
             place, version = elsewhere(catalog.data, source.location), source.seen.get("version", 0)
             removal = first_removal(place, version)

@@ -8,6 +8,7 @@ from typing import get_args
 import pytest
 
 from weft.api import Weft
+from weft.catalog.records import ATTACHED
 from weft.catalog.sources import SourceKind, Stamps
 from weft.cli.sources import KindOption, StampsOption, print_poll
 from weft.extraction.sources.source_lease import Polled
@@ -23,4 +24,5 @@ def test_run_tells_what_came_late_or_went_to_quarantine(home: Path, capsys: pyte
 def test_the_choices_are_those_of_the_catalog() -> None:
     stamps, _ = get_args(get_args(StampsOption)[0])
     assert get_args(stamps) == get_args(Stamps)
-    assert get_args(get_args(KindOption)[0]) == get_args(SourceKind)
+    # `weft table attach` adds sources of the last kind.
+    assert (*get_args(get_args(KindOption)[0]), ATTACHED) == get_args(SourceKind)

@@ -10,7 +10,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 
@@ -19,7 +18,7 @@ import pytest
 from postgresql_server import Server
 from s3_server import environment, new_bucket
 from scenario.cluster_session import Answers
-from standalone_cluster import Cluster, standalone_cluster
+from standalone_cluster import Cluster
 from weft.runtime.executors import pack_environment
 from weft.storage.cleaning import deletable_files
 from weft.storage.table import Table
@@ -41,12 +40,6 @@ except WeftError as error:
     print(error.message)
 stop_session()
 """
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with standalone_cluster() as running:
-        yield running
 
 
 @pytest.mark.timeout(600)

@@ -22,8 +22,8 @@ from postgresql_server import Server
 from s3_server import access_to, environment, lossy, new_bucket, s3_server
 from scenario import pipeline
 from scenario.faults import NONE, Disturbance, drawn
-from scenario.killed import Contents, contents, require_laws, write_sources
-from standalone_cluster import Cluster, standalone_cluster
+from scenario.killed import Contents, contents, require_laws
+from standalone_cluster import Cluster
 from weft.api import Weft
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "weft"
@@ -31,25 +31,6 @@ POINTS = ("ingest.", "tick.", "delivery.", "commit.", "store.")
 """The failpoints that the pipeline can pass."""
 SHARDS, FAULTS_A_SHARD = 8, 25
 _PATIENCE_SECONDS = 600
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with standalone_cluster() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def small_batches() -> Iterator[None]:
-    """Limit batches to a few rows, until the end of the module."""
-    with pytest.MonkeyPatch.context() as patch:
-        pipeline.limit_batches(patch)
-        yield
-
-
-@pytest.fixture(scope="module")
-def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_sources(tmp_path_factory.mktemp("sources"))
 
 
 @pytest.fixture(scope="module")

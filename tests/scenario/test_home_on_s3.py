@@ -86,7 +86,7 @@ with Weft.open(Path(home), create=True, store=store) as weft:
 """
 
 
-def test_the_first_that_spark_computes_may_be_a_view(s3_access: S3Access, tmp_path: Path) -> None:
+def test_a_view_is_the_first_computation_of_spark(s3_access: S3Access, tmp_path: Path) -> None:
     """The session of the computation has the access to the bucket, before the session of the home uses it."""
     (tmp_path / "staff.csv").write_text("id,dept\n1,Dev\n2,Ops\n")
     (tmp_path / "first.py").write_text(FIRST_VIEW)

@@ -13,7 +13,6 @@ import random
 import re
 import shutil
 import signal
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,7 @@ import pytest
 
 from replayed import first_instants
 from scenario import pipeline
-from scenario.killed import Contents, contents, require_laws, run_process, write_sources
+from scenario.killed import Contents, contents, require_laws, run_process
 from weft.api import Weft
 from weft.storage.verify import verify
 
@@ -75,19 +74,6 @@ KILLS = (
     Kill(("delivery.written",), "first_tick", "told"),
     Kill(("delivery.marked:2",), "first_tick", "told"),
 )
-
-
-@pytest.fixture(scope="module")
-def small_batches() -> Iterator[None]:
-    """Limit batches to a few rows, until the end of the module."""
-    with pytest.MonkeyPatch.context() as patch:
-        pipeline.limit_batches(patch)
-        yield
-
-
-@pytest.fixture(scope="module")
-def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_sources(tmp_path_factory.mktemp("sources"))
 
 
 @pytest.fixture(scope="module")

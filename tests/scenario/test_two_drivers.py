@@ -130,7 +130,7 @@ def test_when_one_machine_dies_in_a_tick_the_other_goes_on(home: Path) -> None:
 
 @pytest.mark.timeout(300)
 def test_a_machine_without_the_shared_folder_delivers_nothing(home: Path, tmp_path: Path) -> None:
-    """The second machine writes files elsewhere: it is told so, and the answers wait for the first machine."""
+    """The second machine has another folder: Weft refuses it, and the first machine delivers the answers."""
     other = {"WEFT_FILES_ROOT": str(tmp_path / "not-mounted")}
     load(home, 1)
     ticked = on_machine("second", "tick", "--home", str(home), **other)

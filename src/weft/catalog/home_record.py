@@ -194,7 +194,7 @@ def _readable(version: Any, address: CatalogAddress) -> int:
 
 
 def _take_place(engine: Engine, address: CatalogAddress) -> None:
-    """Record the place of the data of a home whose catalog is not beside it.
+    """Record where the data of the home is, if the catalog is on PostgreSQL or the data is on S3.
 
     A folder may be moved.  Raise Conflict if the folder with this catalog still exists elsewhere, and if the folder
     does not yet name the catalog: each of two folders would lack the data of the other.  Raise Conflict also if the

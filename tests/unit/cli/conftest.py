@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
+from postgresql_server import Server
 from weft.cli.app import run
 
 
@@ -43,3 +45,12 @@ def weft(home: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., Told]:
         return Told(code, captured.out, captured.err)
 
     return call
+
+
+@pytest.fixture
+def url(database_server: Server) -> Iterator[str]:
+    """The URL of an empty database, which is dropped at the end: a database has a thousand files."""
+    name = database_server.new_database()
+    yield database_server.uri(name)
+    with psycopg.connect(database_server.uri("postgres"), autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")

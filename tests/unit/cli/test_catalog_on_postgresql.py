@@ -30,15 +30,6 @@ Told = Any
 
 
 @pytest.fixture
-def url(database_server: Server) -> Iterator[str]:
-    """The URL of an empty database, which is dropped at the end: a database has a thousand files."""
-    name = database_server.new_database()
-    yield database_server.uri(name)
-    with psycopg.connect(database_server.uri("postgres"), autocommit=True) as connection:
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
-
-
-@pytest.fixture
 def stopped(database_server: Server) -> Iterator[Callable[[], None]]:
     """Stop the server when the returned function is called, and start it again at the end."""
     down = []

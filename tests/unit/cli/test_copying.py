@@ -9,15 +9,13 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import psycopg
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from postgresql_server import Server
 from s3_server import environment, new_bucket
 from unit.cli.conftest import Told
 from weft.api import Weft
@@ -45,15 +43,6 @@ READS = (
     "deliveries large",
     "status --json",
 )
-
-
-@pytest.fixture
-def url(database_server: Server) -> Iterator[str]:
-    """The URL of an empty database, which is dropped at the end."""
-    name = database_server.new_database()
-    yield database_server.uri(name)
-    with psycopg.connect(database_server.uri("postgres"), autocommit=True) as connection:
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @pytest.fixture
@@ -107,7 +96,7 @@ def _plain(text: str, home: Path) -> str:
 
 
 def go_on(weft: Callable[..., Told], home: Path) -> tuple[str, str, dict[str, str]]:
-    """Load and tick once more, and return what was told, the delivered file, and what commands print then."""
+    """Load and tick once more. Return the output of both, the delivered file, and the output of other commands."""
     Path("more.csv").write_text("id,at,amount\n2,1997-03-02,900\n3,1997-03-04,700\n4,1997-03-04,5\n")
     arguments = ("--table", "orders", "--ts-from", "at", "--key", "id", "--home", str(home))
     loaded = weft("ingest", "file", "more.csv", *arguments)

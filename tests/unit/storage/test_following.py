@@ -1,4 +1,4 @@
-"""A log is read on from where a process has come to: the same table as read anew, and never another one's."""
+"""Apply the log entries after the cached version: the result is the table as read from the start, never another."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def made(folder: Path, commits: int = 0) -> Store:
     return table
 
 
-def anew(table: Store) -> DeltaSnapshot:
+def read_from_the_start(table: Store) -> DeltaSnapshot:
     Table(table).forget()
     return Table(table).snapshot()
 
@@ -75,7 +75,7 @@ def test_a_log_read_on_is_the_log_read_anew(
             Table(table).snapshot()
     followed, transaction = Table(table).snapshot(), Table(table).number("a")
     assert Table(table).snapshot().version == followed.version
-    again = anew(table)
+    again = read_from_the_start(table)
     if any(change in ("delete", "compact") for change, _ in changes):  # their statistics are of texts, too
         assert [file.location for file in as_files(followed)] == [file.location for file in as_files(again)]
         assert [file.least.get("ts") for file in as_files(followed)] == [f.least.get("ts") for f in as_files(again)]
@@ -133,7 +133,7 @@ def test_an_older_copy_that_is_put_back_is_read_anew(tmp_path: Path, since: int)
     found = Table(table).snapshot()
     assert (found.version, found.rows) == (2 + since, 2 + since)
     assert Table(table).number("a") == (2 if not since else 9 + since)
-    assert as_told(found) == as_told(anew(table))
+    assert as_told(found) == as_told(read_from_the_start(table))
 
 
 def elsewhere_append(table: Store, given: pa.Table, number: int) -> None:

@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import forked
 from replayed import replay_home
-from unit.execution.test_synopses import FIRST, QUERIES, delivered, drawn, expected, load, made
+from unit.execution.test_synopses import FIRST, QUERIES, Row, _text, delivered, drawn, expected, load, made
 from weft.api import Weft
 from weft.catalog import layout
 from weft.cli.app import run
 from weft.execution.engines import choosing
 from weft.execution.engines.choosing import NOTHING, EngineBounds
 from weft.execution.history_log import log_of
+from weft.execution.synopsis.taking_in import TakenIn, Together
 from weft.runtime import settings
 from weft.storage.periods import periods
 from weft.storage.table import Table
@@ -180,6 +182,36 @@ def test_synopses_deliver_the_same_on_both_engines_by_turns(
         assert found[:2] == ["Spark", "driver"]
         assert verify(weft.catalog) == []
         assert {query.state for query in weft.queries()} == {"active"}
+
+
+@pytest.mark.parametrize("point", ["tick.written:1", "tick.written:2"])
+def test_whoever_ends_a_dead_tick_takes_the_engine_that_its_size_asks_for(
+    point: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, names = (*FIRST, *drawn(3)), ["before", "within"]
+    with made(tmp_path, rows, names):
+        pass
+    end = rows[-1].ts + 1
+    command = [sys.executable, "-m", "weft", "tick", "--home", str(tmp_path / "home"), "--now", _text(end)]
+    assert forked.run(command, point).returncode == -signal.SIGKILL
+    monkeypatch.setattr(choosing, "BOUNDS", NOTHING)
+    monkeypatch.setattr(Together, "in_this_process", _refused)
+    with Weft.open(tmp_path / "home") as weft:
+        weft.pause("within")
+        weft.resume("within")
+        assert weft.catalog.ticks.planned() is None
+        for name in names:
+            assert delivered(weft, name) == expected(QUERIES[name], rows, end) != {}
+        more = (Row("r", end, (2, "xy", None)), Row("s", end + 1, (2, "z")))
+        load(weft, tmp_path, more)
+        weft.tick(now=end + 2)
+        for name in names:
+            assert delivered(weft, name) == expected(QUERIES[name], (*rows, *more), end + 2)
+        assert verify(weft.catalog) == []
+
+
+def _refused(_: Together) -> TakenIn:
+    raise AssertionError("this process computes nothing beyond the bounds")
 
 
 def test_a_relation_is_rewritten_by_spark(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

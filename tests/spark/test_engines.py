@@ -42,6 +42,7 @@ STEPS = (
     (200, ["1,Ann,Dev", "2,Ben,Dev", "4,Di,Dev"]),
     (300, ["2,Ben,Ops", "4,Di,Dev", "3,Cy,Ops"]),
 )
+ON_SPARK_ANEW = EngineBounds(-1, -1, again=0)
 CORRECTED = 250
 """The instant of a correction: Ben was in Ops until 150, and not until 200."""
 
@@ -245,3 +246,21 @@ def test_explain_says_which_engine_the_next_tick_takes(
         assert engine == {"by": "Spark", "why": "r and s have 42 new rows, more than 10"}
         weft.tick(now=FIRST[0].ts + 10**12)
         assert weft.explain_tick("before").quiet == "no rows have arrived in r or s"
+
+
+def test_a_large_batch_has_the_view_computed_anew(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Either engine records the same periods as small refreshes do, also of rows that end and of corrections."""
+    kept_by: dict[str, list[list[str]]] = {}
+    engines = {"small": EngineBounds(), "driver": EngineBounds(again=0), "Spark": ON_SPARK_ANEW}
+    for by, bounds in engines.items():
+        (tmp_path / by).mkdir()
+        weft, _, told = course(tmp_path / by, monkeypatch, bounds)
+        kept_by[by] = [kept(weft, name) for name in VIEWS] + [sorted(map(repr, told))]  # type: ignore[call-overload]
+        assert verify(weft.catalog) == []
+    assert kept_by["small"] == kept_by["driver"] == kept_by["Spark"]
+    write(tmp_path / "Spark" / "staff.csv", ["5,Ed,Dev"])
+    weft.poll_source("staff", now=400)
+    (said,) = (choice.why for what, choice in weft.show_view("sizes").next_refreshes if what == "The next refresh")
+    assert said.startswith("the view is computed anew, because") and "more than 0" in said

@@ -319,7 +319,7 @@ def attached_rows(
 ) -> Iterator[pa.Table]:
     """Yield the rows of a file of an attached table. ``start`` is the column that gets the instant, or None.
 
-    If ``part`` is a slice of this column, leave out row groups outside, and the rows outside where that is possible.
+    Leave out row groups outside ``part``, and the rows outside where that is possible.
     """
     import pyarrow as pa
     import pyarrow.dataset as ds
@@ -329,15 +329,16 @@ def attached_rows(
     wanted = [name for name in schema.names if name not in attached.values and name != start]
     if attached.column is not None and start in schema.names:
         wanted.append(attached.column)
-    part = None if part is None or part.column != start else part
     try:
         whole = _form().make_fragment(file.location.path, file.location.filesystem)
         stored = whole.physical_schema
         condition = None
-        if part is not None and attached.column is not None:
-            condition = part.condition_on(attached.column, stored)
+        if part is not None and attached.instants_file is None:
+            condition = part.condition_on((attached.column if part.column == start else part.column) or "", stored)
         there = [name for name in dict.fromkeys(wanted) if name in stored.names]
-        for fragment, instants in _dated_groups(attached, whole, part):
+        for fragment, instants in _dated_groups(
+            attached, whole, part if part is not None and part.column == start else None
+        ):
             rows = ds.FileSystemDataset([fragment], stored, _form(), file.location.filesystem)
             scanner = rows.scanner(
                 columns=there, filter=condition, batch_size=batch_rows, batch_readahead=2, use_threads=False

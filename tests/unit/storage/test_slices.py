@@ -114,6 +114,16 @@ def test_the_rest_of_the_file_is_not_read(kind: str, tmp_path: Path, monkeypatch
     assert all(names in (["id"], ["id", "at"]) for _, names in read)
 
 
+def test_a_slice_of_another_column(tmp_path: Path) -> None:
+    times, part = list(range(30)), Slice("at", 10, 14)
+    for kind in ("at", "column", "rows"):
+        (tmp_path / kind).mkdir()
+        file = stored(kind, tmp_path / kind, times, "us")
+        batches = file_batches(file, stored_schema(TABLE), part.condition, part=part)
+        found = [row["id"] for batch in batches for row in batch.to_pylist()]
+        assert found == [n for n in range(10, 14) if kind != "rows" or n % 4 != 3]
+
+
 def test_a_bound_that_the_unit_cannot_represent_is_left_out(tmp_path: Path) -> None:
     """Nanoseconds end in the year 2262."""
     file = stored("column", tmp_path, [1, 2, 3], "ns")

@@ -39,7 +39,8 @@ def refresh_choice(view: ViewRecord, names: Mapping[int, str], files: Mapping[in
     most = min(bounds.changes, bounds.again)
     news = [(names[key], rows_after(files[key], TS, view.tau, most)) for key in keys]
     new, whole = (sum(rows for _, rows in parts) for parts in (news, every))
-    if bounds.again < new and whole < bounds.share * new:
+    large = whole < bounds.share * new or (bounds.changes < new and whole <= bounds.history)
+    if bounds.again < new and large:
         choice = bounded(every, bounds.history, "log row")
         why = f"the view is computed anew, because {count_text(new, 'log row')} are new; {choice.why}"
         return replace(choice, why=why, anew=True)

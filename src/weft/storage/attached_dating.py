@@ -157,9 +157,13 @@ def column_times(file: OtherFile, column: str) -> pa.Array:
     return rows.column(column).cast(_MICROS).combine_chunks()
 
 
-def picked_rows(file: OtherFile, schema: pa.Schema, mask: pa.Array) -> pa.Table:
-    """Return the rows of a file at which ``mask`` is true, with the columns of ``schema``."""
-    return _rows(file, schema).filter(mask)
+def picked_rows(file: OtherFile, schema: pa.Schema, mask: pa.Array) -> Iterator[tuple[list[int], pa.Table]]:
+    """Yield the rows of a file at which ``mask`` is true, with the columns of ``schema``, and their numbers from 0."""
+    done = 0
+    for rows in _pieces(file, schema):
+        own = mask.slice(done, rows.num_rows)
+        yield [done + number for number in pc.indices_nonzero(own).to_pylist()], rows.filter(own)
+        done += rows.num_rows
 
 
 def _rows(file: OtherFile, schema: pa.Schema) -> pa.Table:
@@ -310,7 +314,7 @@ def _instants(attached: Attached, file: OtherFile) -> pa.Array:
         return column_times(file, attached.column)
     if attached.at is not None:
         return pa.repeat(pa.scalar(attached.at, _MICROS), row_count(file))
-    return read_instants(attached).column(TS).cast(_MICROS).combine_chunks()
+    return read_instants(attached, [TS]).column(TS).cast(_MICROS).combine_chunks()
 
 
 def _new(added: Sequence[OtherFile], schema: pa.Schema) -> Iterator[pa.Table]:

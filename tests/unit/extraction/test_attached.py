@@ -22,7 +22,10 @@ from hypothesis import strategies as st
 
 import forked
 from weft.api import Weft
-from weft.errors import AttachedFileGone, Conflict, NotFound, Refused
+from weft.errors import AttachedFileGone, Conflict, NotFound, Refused, StorageError
+from weft.extraction.batches import batches_of
+from weft.extraction.quarantine import quarantined_bytes
+from weft.extraction.sources import attached
 from weft.schedule.clock import now_us
 from weft.storage.attached import INSTANTS
 from weft.storage.cleaning import UNCOMMITTED_US, deletable_files
@@ -171,6 +174,36 @@ def test_rows_without_a_time_late_ones_and_those_ahead_go_to_quarantine(tmp_path
         ]
         assert weft.retry_quarantine().kept == 3
         assert weft.loads()[0].load.quarantined == 1
+
+
+def test_many_rejected_rows_are_stored_in_batches_and_none_twice_after_a_failure(
+    weft: Weft, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(batches_of.__kwdefaults__, "max_rows", 4)
+    stored: list[int] = []
+    real = attached.quarantine
+
+    def quarantine(catalog: Any, load_id: int, table_id: int, rejected: Any, *rest: Any) -> int:
+        if len(stored) == 1:
+            stored.append(0)
+            raise StorageError("the disk is full")
+        stored.append(len(rejected))
+        return real(catalog, load_id, table_id, rejected, *rest)
+
+    monkeypatch.setattr(attached, "quarantine", quarantine)
+    written(tmp_path / "other", [(0, "a", BASE)])
+    weft.attach_table("orders", tmp_path / "other", ts_from="at")
+    written(tmp_path / "other", [(n, "a", BASE if n % 7 == 0 else None) for n in range(1, 21)])
+    with pytest.raises(StorageError):
+        weft.poll_source("orders")
+    assert sorted(row[0] for row in rows_of(weft, "orders")) == [0]
+    weft.poll_source("orders")
+    assert stored == [4, 0, 4, 4, 4, 4, 2]
+    found = [each.position.rpartition(" ")[2] for each in weft.quarantined()]
+    assert sorted(map(int, found)) == [n for n in range(1, 21) if n % 7]
+    assert sorted(row[0] for row in rows_of(weft, "orders")) == [0, 7, 14]
+    raws = [quarantined_bytes(weft.catalog.data, each) for each in weft.quarantined()]
+    assert sorted(json.loads(raw)["id"] for raw in raws) == [n for n in range(1, 21) if n % 7]
 
 
 def test_late_rows_stop_a_table_that_refuses_them_and_nothing_is_lost(weft: Weft, other: Path) -> None:

@@ -21,7 +21,7 @@ from weft.catalog.records import ATTACHED, TS, Reservation, TableRecord
 from weft.catalog.sources import SourceRecord
 from weft.errors import AttachedFileGone, CatalogError, LeaseBusy, LeaseLost, Refused, WeftError
 from weft.execution.home import OpenHome
-from weft.extraction.batches import RejectedRecord, Timing
+from weft.extraction.batches import RejectedRecord, Timing, batches_of
 from weft.extraction.files.rows import rows_as_json
 from weft.extraction.quarantine import FEED, quarantine
 from weft.extraction.sources.source_lease import Polled
@@ -291,11 +291,15 @@ class _Taking:
         self.last = max((each for each in (self.last, last) if each is not None), default=None)
 
     def _quarantine(self, load_id: int, rejected: Sequence[_Rejected], at: int) -> int:
-        records = [
+        """Store the rejected rows in batches, because there may be as many as the table has rows."""
+        records = (
             each for part in rejected for each in _records(part, str(self.place), self.table, self.timing.ts_from)
-        ]
-        options = {"kind": FEED, **self.timing.options()}
-        return quarantine(self.home.catalog, load_id, self.table.table_id, records, lambda _: options, at)
+        )
+        options, table_id = {"kind": FEED, **self.timing.options()}, self.table.table_id
+        return sum(
+            quarantine(self.home.catalog, load_id, table_id, batch.rejected, lambda _: options, at)
+            for batch in batches_of(records, ())
+        )
 
     def _move(self, change: Change) -> None:
         """Move the rows of rewritten files. The commit also says that a version without rows is taken."""
@@ -470,10 +474,8 @@ def _records(part: _Rejected, place: str, table: TableRecord, ts_from: str | Non
     schema = stored_schema(table.schema, names)
     if table.ts_from == TS and ts_from is not None:  # the other table may spell it differently
         schema = pa.schema([each.with_name(ts_from) if each.name == TS else each for each in schema])
-    rows = picked_rows(part.file, schema, part.mask)
     with connect() as connection:
-        texts = list(rows_as_json(rows, range(rows.num_rows), connection))
-    numbers = pc.indices_nonzero(part.mask).to_pylist()
-    for number, raw in zip(numbers, texts, strict=True):
-        position = f"version {part.version}, {part.file.location.name}, row {number + 1}"
-        yield RejectedRecord(place, position, part.reason, raw)
+        for numbers, rows in picked_rows(part.file, schema, part.mask):
+            for number, raw in zip(numbers, rows_as_json(rows, range(rows.num_rows), connection), strict=True):
+                position = f"version {part.version}, {part.file.location.name}, row {number + 1}"
+                yield RejectedRecord(place, position, part.reason, raw)

@@ -20,7 +20,7 @@ from weft.catalog.outbox import OutboxEntry
 from weft.catalog.records import QueryRecord
 from weft.catalog.subscriptions import Subscription
 from weft.configuration import configuration
-from weft.delivery.channel import DOUBLING, About, Channel, Later, Message, Rejected, Schedule, Unreachable
+from weft.delivery.channel import DOUBLING, About, Channel, Later, Message, Recovery, Rejected, Schedule, Unreachable
 from weft.delivery.digest import next_digest, parse_digest
 from weft.delivery.registry import open_channel
 from weft.errors import Conflict, DeliveryError, FolderElsewhere, NotFound, Refused
@@ -118,7 +118,7 @@ class _Run:
             try:
                 with self._isolated(subscription):
                     channel = open_channel(subscription.channel, self._home, self._home_id)
-                    outcome = "undone" if channel is None else channel.recover(entry.position)
+                    outcome = "undone" if channel is None else self._recovered(channel, entry.position)
             except FolderElsewhere:
                 self._blocked.add(subscription.channel)  # another machine settles the message
                 continue
@@ -131,6 +131,11 @@ class _Run:
             else:
                 schedule = DOUBLING if channel is None else channel.schedule
                 self._settle(entry, schedule, outcome, "sending was interrupted")
+
+    def _recovered(self, channel: Channel, position: str | None) -> Recovery:
+        """Undo a message.  Raise LeaseLost if another process has taken over, which may have sent it meanwhile."""
+        self._sender.check()
+        return channel.recover(position)
 
     def _wall(self) -> int:
         return self._begun if self._clock is None else max(self._clock(), self._begun)
@@ -300,7 +305,7 @@ class _Run:
     def _undo(self, channel: Channel, subscription: Subscription, entry: OutboxEntry, error: DeliveryError) -> None:
         try:
             with self._isolated(subscription):
-                outcome = channel.recover(entry.position)
+                outcome = self._recovered(channel, entry.position)
         except DeliveryError as worse:
             self._block(subscription, channel.schedule, worse)
             return

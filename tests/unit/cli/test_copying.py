@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import signal
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -18,6 +16,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+import forked
 from s3_server import environment, new_bucket
 from unit.cli.conftest import Told
 from weft.api import Weft
@@ -118,8 +117,8 @@ def go_on(weft: Callable[..., Told], home: Path) -> tuple[str, str, dict[str, st
 def kill(home: Path, to: Path, point: str, *options: str) -> None:
     """Copy in another process, which is killed at a failpoint."""
     command = [sys.executable, "-m", "weft", "copy", str(home), str(to), *options]
-    died = subprocess.run(command, env={**os.environ, "WEFT_FAILPOINT": point}, capture_output=True, check=False)
-    assert died.returncode == -signal.SIGKILL, (point, died.stderr.decode())
+    died = forked.run(command, point, text=True)
+    assert died.returncode == -signal.SIGKILL, (point, died.stderr)
 
 
 def test_copies_answer_and_go_on_as_the_original_does(

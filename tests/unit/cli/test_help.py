@@ -8,6 +8,7 @@ from typing import Any
 import typer.main
 
 from weft.cli.app import app
+from weft.cli.parsers import parser
 
 
 def _commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -29,6 +30,18 @@ def test_the_commands_of_the_main_job_are_there() -> None:
     assert {(name,) for name in wanted.split()} <= set(COMMANDS)
     assert {("ingest", "mail"), ("ingest", "file"), ("quarantine", "list"), ("quarantine", "retry")} <= set(COMMANDS)
     assert {("bench", "tapestry"), ("bench", "commands")} <= set(COMMANDS)
+
+
+def test_the_parser_of_one_command_is_that_of_all() -> None:
+    def outline(command: Any) -> list[Any]:
+        inner = getattr(command, "commands", {})
+        return [command.name, [each.opts for each in command.params], *map(outline, inner.values())]
+
+    every: Any = parser(app, [])
+    assert sorted(_commands(every)) == COMMANDS
+    for name, command in every.commands.items():
+        part: Any = parser(app, [name, "--json"])
+        assert outline(part) == [*outline(every)[:2], outline(command)]
 
 
 def test_help_ends_with_an_example(weft: Callable[..., Any]) -> None:

@@ -78,6 +78,13 @@ Qed.
 Lemma total_permutation {T} (g : T -> Z) l m : Permutation l m -> total g l = total g m.
 Proof. induction 1; simpl; lia. Qed.
 
+Lemma nodup_app {T} (l m : list T) : NoDup l -> NoDup m -> (forall x, In x l -> ~ In x m) -> NoDup (l ++ m).
+Proof.
+  induction 1 as [| x l N D IH]; simpl; intros M J; [assumption |]. constructor.
+  - rewrite in_app_iff. intros [I | I]; [contradiction | apply (J x); auto].
+  - apply IH; auto.
+Qed.
+
 (** ** Multiplicities *)
 
 (** 1 if the two rows are the same, and otherwise 0. *)

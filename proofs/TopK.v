@@ -133,7 +133,7 @@ Section Limit.
     map fst (filter (fun x => snd x <=? Z.of_nat k) (row_numbers l)) = limit k l.
   Proof.
     unfold row_numbers, limit. rewrite (Permutation_length (sort_permutation l)). generalize (sort l) as m. intros m.
-    assert (G : forall m i, map fst (filter (fun x => snd x <=? Z.of_nat (k + i))
+    assert (G : forall (m : list T) (i : nat), map fst (filter (fun x : T * Z => snd x <=? Z.of_nat (k + i))
       (combine m (map Z.of_nat (seq (S i) (length m))))) = firstn k m).
     { clear l m. revert k. induction k as [| k IH]; intros m i.
       - assert (E : forall m j, (i < j)%nat ->
@@ -141,8 +141,8 @@ Section Limit.
         { clear m. induction m as [| x m IHm]; intros j J; simpl; [reflexivity |].
           destruct (Z.leb_spec (Z.of_nat j) (Z.of_nat i)); [lia |]. apply IHm. lia. }
         simpl plus. now rewrite E by lia.
-      - destruct m as [| x m]; [reflexivity |]. simpl length. simpl seq. simpl map. simpl combine. simpl filter.
-        destruct (Z.leb_spec (Z.of_nat (S i)) (Z.of_nat (S k + i))); [| lia]. simpl. f_equal.
+      - destruct m as [| x m]; [reflexivity |]. cbn [length seq map combine filter snd].
+        destruct (Z.leb_spec (Z.of_nat (S i)) (Z.of_nat (S k + i))); [| lia]. cbn [map fst firstn]. f_equal.
         specialize (IH m (S i)). replace (k + S i)%nat with (S (k + i)) in IH by lia. exact IH. }
     specialize (G m 0%nat). now rewrite Nat.add_0_r in G.
   Qed.
@@ -187,17 +187,197 @@ Section Rank.
 
   Definition by_key (l : list T) : Prop := StronglySorted (fun x y => le (key x) (key y) = true) l.
 
-  Lemma rows_before_app r l m : rows_before r (l ++ m) = rows_before r l + rows_before r m.
-  Proof. apply total_app. Qed.
+  (** What is known of the rows [done] when their last key is [last]. *)
+  Definition up_to (last : option K) (done : list T) : Prop := match last with
+    | None => done = []
+    | Some k => (exists y, In y done /\ key y = k) /\ forall y, In y done -> le (key y) k = true
+    end.
 
-  Lemma none_smaller x l : Forall (fun y => le (key x) (key y) = true) l -> rows_before x l = 0.
+  Lemma sorted_split done x rest : by_key (done ++ x :: rest) ->
+    (forall y, In y done -> le (key y) (key x) = true) /\ (forall y, In y rest -> le (key x) (key y) = true).
   Proof.
-    intros F. apply total_zero. intros y I. rewrite not_before; [reflexivity |]. now apply (proj1 (Forall_forall _ _) F).
+    induction done as [| z done IH]; simpl; intros S; inversion S as [| a l S' F]; subst.
+    - split; [easy |]. now apply Forall_forall.
+    - destruct (IH S') as [D R]. split; [| assumption]. intros y [-> | I]; [| auto].
+      apply (proj1 (Forall_forall _ _) F). apply in_or_app. right. now left.
   Qed.
 
-  Lemma all_smaller x l : Forall (fun y => lt (key y) (key x) = true) l -> rows_before x l = Z.of_nat (length l).
+  Lemma up_to_next done x rest : by_key (done ++ x :: rest) -> up_to (Some (key x)) (done ++ [x]).
   Proof.
-    unfold rows_before. induction 1 as [| y l L F IH]; [reflexivity |]. cbn [total fold_right length].
-    change (fold_right _ 0 l) with (rows_before x l) in *. fold (rows_before x l). rewrite L. unfold rows_before. rewrite IH. lia.
+    intros [D _]%sorted_split. split; [exists x; split; [apply in_or_app; right; now left | reflexivity] |].
+    intros y I. apply in_app_or in I as [I | [-> | []]]; [auto | apply le_reflexive].
+  Qed.
+
+  (** If the key changes at [x], all rows before have smaller keys. *)
+  Lemma new_key last done x rest : by_key (done ++ x :: rest) -> up_to last done -> last <> Some (key x) ->
+    forall y, In y done -> lt (key y) (key x) = true.
+  Proof.
+    intros S%sorted_split U N y I. destruct S as [D _]. destruct last as [k |]; simpl in U; [| now subst].
+    destruct U as [[z [J Z]] M]. apply lt_spec. split; [auto |]. intros E. apply N. f_equal.
+    apply le_antisymmetric; [rewrite <- Z; auto |]. rewrite <- E. auto.
+  Qed.
+
+  Lemma smaller_rows done x rest : by_key (done ++ x :: rest) ->
+    (forall y, In y done -> lt (key y) (key x) = true) -> rows_before x (done ++ x :: rest) = Z.of_nat (length done).
+  Proof.
+    intros [_ R]%sorted_split L. unfold rows_before. rewrite total_app.
+    rewrite (total_zero _ (x :: rest)).
+    - induction done as [| y done IH]; [reflexivity |]. cbn [total fold_right length].
+      change (fold_right _ 0 done) with (total (fun x0 => if lt (key x0) (key x) then 1 else 0) done).
+      rewrite L by now left. specialize (IH (fun z I => L z (or_intror I))). lia.
+    - intros y [<- | I]; [now rewrite lt_irreflexive |]. rewrite not_before; auto.
+  Qed.
+
+  Lemma ranks_spec l : forall done rank last, by_key (done ++ l) -> up_to last done ->
+    (forall y, In y done -> last = Some (key y) -> rank = 1 + rows_before y (done ++ l)) ->
+    forall x n, In (x, n) (ranks (1 + Z.of_nat (length done)) rank last l) -> n = 1 + rows_before x (done ++ l).
+  Proof.
+    induction l as [| z rest IH]; [easy |]. intros done rank last S U R x n.
+    set (now := if same last (Some (key z)) then rank else 1 + Z.of_nat (length done)).
+    assert (Now : now = 1 + rows_before z (done ++ z :: rest)).
+    { unfold now. destruct (same last (Some (key z))) as [-> | N].
+      - destruct U as [[y [I Y]] _]. rewrite (R y) by congruence. unfold rows_before. now rewrite Y.
+      - rewrite smaller_rows; [reflexivity | assumption | now apply (new_key last done z rest)]. }
+    cbn [ranks]. fold now. intros [E | I]; [injection E as <- <-; exact Now |].
+    replace (done ++ z :: rest) with ((done ++ [z]) ++ rest) in * by now rewrite <- app_assoc.
+    apply (IH (done ++ [z]) now (Some (key z))); try assumption.
+    - apply (up_to_next done z rest). now rewrite <- app_assoc in S.
+    - intros y _ [= Y]. rewrite Now. unfold rows_before. now rewrite Y.
+    - rewrite app_length. simpl length. replace (1 + Z.of_nat (length done + 1)) with (1 + Z.of_nat (length done) + 1) by lia.
+      exact I.
+  Qed.
+
+  (** One key more is smaller. *)
+  Lemma smaller_keys k done x rest : by_key (done ++ x :: rest) -> up_to (Some k) done -> k <> key x ->
+    before (key x) (nodup same (map key (done ++ x :: rest))) = before k (nodup same (map key (done ++ x :: rest))) + 1.
+  Proof.
+    intros S U N. set (D := nodup same _). assert (ND : NoDup D) by apply NoDup_nodup.
+    assert (L : forall y, In y done -> lt (key y) (key x) = true)
+      by (apply (new_key (Some k) done x rest S U); congruence).
+    destruct U as [[z [I Z]] M].
+    assert (ID : In k D) by (apply nodup_In, in_map_iff; exists z; split; [| apply in_or_app]; auto).
+    assert (One : total (fun d => one_if k d * 1) D = 1) by now apply (total_at_one (fun _ => 1)).
+    unfold before. rewrite <- One at 1. rewrite <- total_add. apply total_ext. intros d J.
+    apply nodup_In, in_map_iff in J as [y [<- J]]. apply in_app_or in J as [J | J].
+    - rewrite L by assumption. destruct (same k (key y)) as [-> | E]; [rewrite one_if_same, lt_irreflexive; lia |].
+      rewrite one_if_other by assumption. replace (lt (key y) k) with true; [lia |].
+      symmetry. apply lt_spec. auto.
+    - assert (G : le (key x) (key y) = true)
+        by (destruct J as [<- | J]; [apply le_reflexive | now apply (sorted_split done x rest S)]).
+      specialize (L z I). rewrite Z in L. apply lt_spec in L as [L _].
+      rewrite (not_before _ _ G), not_before by (eapply le_transitive; eassumption).
+      rewrite one_if_other; [lia |]. intros ->. apply N. now apply le_antisymmetric.
+  Qed.
+
+  Lemma dense_ranks_spec l : forall done rank last, by_key (done ++ l) -> up_to last done ->
+    match last with None => rank = 0 | Some k => rank = 1 + before k (nodup same (map key (done ++ l))) end ->
+    forall x n, In (x, n) (dense_ranks rank last l) -> n = 1 + keys_before x (done ++ l).
+  Proof.
+    induction l as [| z rest IH]; [easy |]. intros done rank last S U R x n.
+    set (now := if same last (Some (key z)) then rank else rank + 1).
+    assert (Now : now = 1 + keys_before z (done ++ z :: rest)).
+    { unfold now, keys_before. destruct (same last (Some (key z))) as [-> | N]; [assumption |].
+      destruct last as [k |].
+      - rewrite (smaller_keys k) by (assumption || congruence). lia.
+      - simpl in U. subst done. rewrite R. simpl app in *. unfold before. rewrite total_zero; [reflexivity |].
+        intros d J. apply nodup_In, in_map_iff in J as [y [<- J]]. rewrite not_before; [reflexivity |].
+        destruct J as [<- | J]; [apply le_reflexive | now apply (sorted_split [] z rest S)]. }
+    cbn [dense_ranks]. fold now. intros [E | I]; [injection E as <- <-; exact Now |].
+    replace (done ++ z :: rest) with ((done ++ [z]) ++ rest) in * by now rewrite <- app_assoc.
+    apply (IH (done ++ [z]) now (Some (key z))); try assumption.
+    apply (up_to_next done z rest). now rewrite <- app_assoc in S.
+  Qed.
+
+  Lemma rows_of_ranks l : forall position rank last, map fst (ranks position rank last l) = l.
+  Proof. induction l; intros; simpl; [reflexivity | now rewrite IHl]. Qed.
+
+  Lemma rows_of_dense_ranks l : forall rank last, map fst (dense_ranks rank last l) = l.
+  Proof. induction l; intros; simpl; [reflexivity | now rewrite IHl]. Qed.
+
+  Lemma filter_of_rows (numbered : list (T * Z)) (n : T -> Z) (k : Z) :
+    (forall x m, In (x, m) numbered -> m = 1 + n x) ->
+    map fst (filter (fun x => snd x <=? k) numbered) = filter (fun r => n r <? k) (map fst numbered).
+  Proof.
+    induction numbered as [| [x m] l IH]; intros E; simpl; [reflexivity |].
+    rewrite (E x m) by now left. replace (1 + n x <=? k) with (n x <? k) by lia.
+    specialize (IH (fun y j I => E y j (or_intror I))). destruct (n x <? k); simpl; now rewrite IH.
+  Qed.
+
+  (** RANK ≤ k by the reduction: the rows with fewer than [k] rows before. *)
+  Definition top_rank (k : Z) (l : list T) : list T := filter (fun r => rows_before r l <? k) l.
+  Definition top_dense_rank (k : Z) (l : list T) : list T := filter (fun r => keys_before r l <? k) l.
+
+  Lemma filter_permutation (f g : T -> bool) l m : Permutation l m -> (forall r, f r = g r) ->
+    Permutation (filter f l) (filter g m).
+  Proof.
+    intros P E. apply permutation_by_copies. intros r. rewrite !copies_filter, E.
+    now rewrite (proj2 (permutation_by_copies l m) P r).
+  Qed.
+
+  Lemma rows_before_permutation r l m : Permutation l m -> rows_before r l = rows_before r m.
+  Proof. apply total_permutation. Qed.
+
+  Lemma keys_before_permutation r l m : Permutation l m -> keys_before r l = keys_before r m.
+  Proof.
+    intros P. apply before_permutation, permutation_by_copies. intros k. rewrite !copies_nodup.
+    pose proof (Permutation_map key P) as M.
+    destruct (in_or_not k (map key l)) as [I | N], (in_or_not k (map key m)) as [J | O]; try reflexivity.
+    - destruct O. now apply (Permutation_in _ M).
+    - destruct N. now apply (Permutation_in _ (Permutation_sym M)).
+  Qed.
+
+  Theorem rank_rule k l m : Permutation l m -> by_key m ->
+    Permutation (map fst (filter (fun x => snd x <=? k) (ranks 1 0 None m))) (top_rank k l).
+  Proof.
+    intros P S. rewrite (filter_of_rows _ (fun r => rows_before r m)).
+    - rewrite rows_of_ranks. apply Permutation_sym, filter_permutation; [assumption |]. intros r.
+      now rewrite (rows_before_permutation r l m P).
+    - apply (ranks_spec m [] 0 None S); easy.
+  Qed.
+
+  Theorem dense_rank_rule k l m : Permutation l m -> by_key m ->
+    Permutation (map fst (filter (fun x => snd x <=? k) (dense_ranks 0 None m))) (top_dense_rank k l).
+  Proof.
+    intros P S. rewrite (filter_of_rows _ (fun r => keys_before r m)).
+    - rewrite rows_of_dense_ranks. apply Permutation_sym, filter_permutation; [assumption |]. intros r.
+      now rewrite (keys_before_permutation r l m P).
+    - apply (dense_ranks_spec m [] 0 None S); easy.
+  Qed.
+
+  Lemma top_rank_unordered k : unordered (top_rank k).
+  Proof.
+    intros l m P. apply filter_permutation; [assumption |]. intros r. now rewrite (rows_before_permutation r l m P).
+  Qed.
+
+  Lemma top_dense_rank_unordered k : unordered (top_dense_rank k).
+  Proof.
+    intros l m P. apply filter_permutation; [assumption |]. intros r. now rewrite (keys_before_permutation r l m P).
   Qed.
 End Rank.
+
+(** ** Events and deltas: the touched partitions are computed again.  Without PARTITION BY there is one partition. *)
+Section TopKOfPartitions.
+  Context {T P K : Type} `{Row T} `{Row P} `{Row K} `{Order T} `{Order K}.
+  Context (part : T -> P) (key : T -> K).
+
+  Theorem limit_events k n (A : relation T) : lawful A -> lawful (grouped part (limit_offset k n) A).
+  Proof. apply grouped_rule; [apply limit_offset_unordered |]. unfold limit_offset. now destruct n, k. Qed.
+
+  Theorem limit_delta t0 d k n (A : time -> list T) : exact t0 d A ->
+    exact t0 (delta_grouped part (limit_offset k n) d A) (fun s => partitioned part (limit_offset k n) (A s)).
+  Proof. apply grouped_delta; [apply limit_offset_unordered |]. unfold limit_offset. now destruct n, k. Qed.
+
+  Theorem rank_events k (A : relation T) : lawful A -> lawful (grouped part (top_rank key k) A).
+  Proof. apply grouped_rule; [apply top_rank_unordered | reflexivity]. Qed.
+
+  Theorem rank_delta t0 d k (A : time -> list T) : exact t0 d A ->
+    exact t0 (delta_grouped part (top_rank key k) d A) (fun s => partitioned part (top_rank key k) (A s)).
+  Proof. apply grouped_delta; [apply top_rank_unordered | reflexivity]. Qed.
+
+  Theorem dense_rank_events k (A : relation T) : lawful A -> lawful (grouped part (top_dense_rank key k) A).
+  Proof. apply grouped_rule; [apply top_dense_rank_unordered | reflexivity]. Qed.
+
+  Theorem dense_rank_delta t0 d k (A : time -> list T) : exact t0 d A ->
+    exact t0 (delta_grouped part (top_dense_rank key k) d A) (fun s => partitioned part (top_dense_rank key k) (A s)).
+  Proof. apply grouped_delta; [apply top_dense_rank_unordered | reflexivity]. Qed.
+End TopKOfPartitions.

@@ -62,6 +62,15 @@ Section Join.
   Qed.
 End Join.
 
+(** Python's Join takes any number of inputs: each event of one input meets the rows of all others.  A join of joins has
+    the same events, here for three. *)
+Theorem join_of_three {T U V} `{Row T} `{Row U} `{Row V} (A : relation T) (B : relation U) (C : relation V) s a b c :
+  In (a, (b, c)) (starts (join A (join B C)) s) <->
+  In a (starts A s) /\ In b (at_instant B s) /\ In c (at_instant C s) \/
+  In a (at_instant A s) /\ In b (starts B s) /\ In c (at_instant C s) \/
+  In a (at_instant A s) /\ In b (at_instant B s) /\ In c (starts C s).
+Proof. simpl. rewrite !in_app_iff, !in_prod_iff, !in_app_iff, !in_prod_iff. tauto. Qed.
+
 (** ** π A: starts = π starts(A) *)
 Section Project.
   Context {T U : Type} `{Row T} `{Row U}.

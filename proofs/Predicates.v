@@ -33,20 +33,27 @@ Definition either (p q : predicate) : predicate := {|
 Definition conjunction (items : list predicate) : predicate := fold_right both (plain true) items.
 Definition disjunction (items : list predicate) : predicate := fold_right either (plain false) items.
 
-(** Looks at each case: what [p] and [q] are before [s] and at [s]. *)
-Ltac by_cases p q s :=
-  pose proof (true_sound p ltac:(assumption) s); pose proof (true_complete p ltac:(assumption) s);
-  pose proof (false_sound p ltac:(assumption) s); pose proof (false_complete p ltac:(assumption) s);
-  pose proof (true_sound q ltac:(assumption) s); pose proof (true_complete q ltac:(assumption) s);
-  pose proof (false_sound q ltac:(assumption) s); pose proof (false_complete q ltac:(assumption) s);
-  simpl; destruct (holds p s), (holds q s), (holds p (s - 1)), (holds q (s - 1)),
-    (turns_true p s), (turns_true q s), (turns_false p s), (turns_false q s); simpl; intuition congruence.
+Section Connectives.
+  Context (p q : predicate) (P : lawful_predicate p) (Q : lawful_predicate q).
 
-Theorem and_rule p q : lawful_predicate p -> lawful_predicate q -> lawful_predicate (both p q).
-Proof. intros P Q. split; intros s; by_cases p q s. Qed.
+  Theorem and_rule : lawful_predicate (both p q).
+  Proof.
+    split; simpl; intros s; rewrite ?orb_true_iff, ?andb_true_iff, ?andb_false_iff.
+    - intros [[A B] | [A B]]; split; auto using (true_sound p P), (true_sound q Q).
+    - intros [B | B] [N M]; [left | right]; auto using (true_complete p P), (true_complete q Q).
+    - intros [[A B] | [A B]]; split; auto using (false_sound p P), (false_sound q Q).
+    - intros [N M] [B | B]; [left | right]; auto using (false_complete p P), (false_complete q Q).
+  Qed.
 
-Theorem or_rule p q : lawful_predicate p -> lawful_predicate q -> lawful_predicate (either p q).
-Proof. intros P Q. split; intros s; by_cases p q s. Qed.
+  Theorem or_rule : lawful_predicate (either p q).
+  Proof.
+    split; simpl; intros s; rewrite ?orb_true_iff, ?orb_false_iff.
+    - intros [A | A]; auto using (true_sound p P), (true_sound q Q).
+    - intros [M N] [A | A]; auto using (true_complete p P), (true_complete q Q).
+    - intros [A | A]; auto using (false_sound p P), (false_sound q Q).
+    - intros [A | A] [M N]; auto using (false_complete p P), (false_complete q Q).
+  Qed.
+End Connectives.
 
 Theorem conjunction_rule items : Forall lawful_predicate items -> lawful_predicate (conjunction items).
 Proof. induction 1; simpl; [apply plain_rule | now apply and_rule]. Qed.

@@ -89,6 +89,9 @@ with condition_lawful (p : condition) : lawful_predicate (judgement p) := match 
   | NotExists c body => not_exists_rule _ (query_lawful body)
   end.
 
+Theorem every_query_is_lawful {c} (q : query c) : lawful (meaning q).
+Proof. apply query_lawful. Qed.
+
 (** A query whose rows all begin at [t0] or later.  [Unit] is the only relation that has rows before: Weft never makes a
     query of it alone, because a SELECT without FROM is one row of VALUES. *)
 Fixpoint begins_at {c} (t0 : time) (q : query c) : Prop := match q with

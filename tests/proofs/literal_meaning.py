@@ -1,4 +1,4 @@
-"""Evaluate relations of the algebra over a few rows, by the definitions: nested loops over bindings of range variables."""
+"""Evaluate relations of the algebra over a few rows by their definitions: nested loops over range variables."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The rules of the program agree with the definitions that the proofs are about.
 
-Each case is a random relation over a random history. ``coqc`` computes ``at``, ``starts`` and ``ends`` of the proofs' term
-at each instant. The other side is what ``derivation/replay`` derives, evaluated by nested loops.
+Each case is a random relation over a random history. ``coqc`` computes ``at``, ``starts`` and ``ends`` of the term at
+each instant. The other side is what ``derivation/replay`` derives, evaluated by nested loops.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from weft.derivation.replay import at, ends, starts
 pytestmark = pytest.mark.timeout(1800)
 INSTANTS = range(T0, LAST + 1)
 Row = tuple[int, int | None]
+Answer = tuple[list[Row], list[Row], tuple[list[Row], list[Row]]]
+"""At an instant: the rows, the rows just before, and the rows of the events of ``starts`` and ``ends``."""
 OPENING = """From Coq Require Import ZArith List. Import ListNotations. Open Scope Z_scope.
 From Weft Require Import Multisets Relation Tables Predicates Operators Laws.
 Set Printing Width 1000000. Set Printing Depth 1000000.
@@ -56,10 +58,8 @@ def _question(history: dict[str, Stored], term: str) -> str:
     )
 
 
-def _computed(
-    folder: Path, questions: Sequence[str]
-) -> list[list[tuple[list[Row], list[Row], tuple[list[Row], list[Row]]]]]:
-    """Return what ``coqc`` computes for each question: for each instant at, at just before, starts and ends."""
+def _computed(folder: Path, questions: Sequence[str]) -> list[list[Answer]]:
+    """Return what ``coqc`` computes for each question, for each instant."""
     (folder / "Cases.v").write_text(OPENING + "\n".join(questions) + "\n")
     done = subprocess.run(
         ["coqc", "-q", "-Q", ".", "Weft", "Cases.v"], cwd=folder, check=False, capture_output=True, text=True
@@ -72,13 +72,13 @@ def _computed(
 def _now(relation: Project, tables: Tables, s: int, *, before: bool) -> Counter[Row]:
     """Return the rows at an instant, or just before it, with their multiplicities."""
     replayed = at(relation, Instant(Literal(s, TIMESTAMP), before))
-    return Counter(tuple(bound[relation.alias].values()) for bound in rows(replayed, tables, {}))  # type: ignore[misc]
+    return Counter(tuple(bound[relation.alias].values()) for bound in rows(replayed, tables, {}))
 
 
 def _events(events: Sequence[Event], tables: Tables) -> set[tuple[Row, int]]:
     """Return the rows and instants of events, from the beginning of time on."""
     found = {pair for event in events for branch in merged(event) for pair in occurrences(branch, tables)}
-    return {(row, s) for row, s in found if s in INSTANTS}  # type: ignore[misc]
+    return {(row, s) for row, s in found if s in INSTANTS}
 
 
 @pytest.mark.parametrize("count", [300, pytest.param(6_000, marks=pytest.mark.slow)])

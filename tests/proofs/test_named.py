@@ -11,12 +11,24 @@ from pathlib import Path
 
 import pytest
 
-from weft.derivation import incremental, lift, monotone
+from weft.derivation import (
+    access_paths,
+    canonical,
+    incremental,
+    lift,
+    localize,
+    merge,
+    monotone,
+    simplify,
+)
 from weft.derivation.replay import OPERATORS, rules
 
 ROOT = Path(__file__).resolve().parents[2]
 PROOFS = ROOT / "proofs"
-RULES = (*OPERATORS, rules, incremental, monotone, lift)
+RULES = (
+    *OPERATORS, rules, incremental, monotone, lift,
+    merge, canonical, simplify, localize, access_paths,
+)  # fmt: skip
 MENTION = re.compile(r"proofs/(\w+\.v): (\w+(?:, \w+)*)")
 
 

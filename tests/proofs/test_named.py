@@ -22,12 +22,23 @@ from weft.derivation import (
     simplify,
 )
 from weft.derivation.replay import OPERATORS, rules
+from weft.derivation.temporal import (
+    aggregation,
+    delta,
+    difference,
+    extension,
+    join,
+    projection,
+    selection,
+    union,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 PROOFS = ROOT / "proofs"
 RULES = (
     *OPERATORS, rules, incremental, monotone, lift,
     merge, canonical, simplify, localize, access_paths,
+    difference, union, projection, selection, join, extension, aggregation, delta,
 )  # fmt: skip
 MENTION = re.compile(r"proofs/(\w+\.v): (\w+(?:, \w+)*)")
 

@@ -51,8 +51,8 @@ def test_help_ends_with_an_example(weft: Callable[..., Any]) -> None:
 
 
 def test_every_command_knows_the_home(weft: Callable[..., Any]) -> None:
-    # What runs on files alone has none, and `weft copy` has it as an argument.
-    on_files = {("copy",), ("prepare",), ("monitor",)}
+    # What runs on files alone has none, and `weft copy` and `weft destroy` have it as an argument.
+    on_files = {("copy",), ("destroy",), ("prepare",), ("monitor",)}
     commands = [each for each in COMMANDS if each not in GROUPS and each not in on_files and each[0] != "bench"]
     assert commands
     assert not [command for command in commands if "--home" not in weft(*command, "--help").out]

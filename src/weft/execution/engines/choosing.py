@@ -28,10 +28,10 @@ class EngineBounds:
     - ``stored``: rows in the tables of the stored relations
     """
 
-    history: int = 5_000_000
+    history: int = 10_000_000
     changes: int = 500_000
-    steps: int = 10_000_000
-    events: int = 5_000_000
+    steps: int = 25_000_000
+    events: int = 10_000_000
     stored: int = 5_000_000
     again: int = 20_000
     share: int = 8

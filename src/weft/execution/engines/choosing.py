@@ -1,7 +1,8 @@
 """Choose the engine that computes a view or a synopsis.
 
-DuckDB in this process needs no job and no exchange of rows, and is faster on one machine. The driver's memory and
-processors limit the size of its input. Spark therefore computes everything beyond the bounds.
+DuckDB in this process needs no job and no exchange of rows. ``weft bench engines`` measured that Spark needs 5 to 12
+times its processor time, at a million periods and events. The driver's memory and processors limit the size of its
+input. Spark therefore computes everything beyond the bounds.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from weft.storage.delta_log import DataFile
 @dataclass(frozen=True)
 class EngineBounds:
     """The limits for computing views and synopses in this process.
+
+    They keep the process below about 4 GB, as ``weft bench engines`` measured (docs/benchmarks.md, "The two engines")
+    at up to 10 million periods.
 
     - ``history``: rows in the logs of a view's inputs, at the first refresh of the view
     - ``changes``: rows that the logs of a view's inputs recorded since the last refresh

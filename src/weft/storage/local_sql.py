@@ -36,6 +36,7 @@ def connect(threads: int = 2) -> duckdb.DuckDBPyConnection:
         "SET TimeZone = 'UTC'",
         f"SET threads = {threads}",
         "SET preserve_insertion_order = true",
+        "SET enable_progress_bar = false",  # DuckDB shows one where it takes the process for an interactive one
     ):
         connection.execute(setting)
     return connection

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from loopback import free_ports
 from weft.runtime.jars import spark_folder
@@ -55,10 +56,20 @@ class Cluster:
             assert time.monotonic() < until, f"the master has {alive} workers instead of {count}"
             time.sleep(0.1)
 
+    def sessions(self) -> int:
+        """Return how many Spark sessions the master has seen."""
+        state = self._told()
+        return len(state["activeapps"]) + len(state["completedapps"])
+
     def _alive(self) -> int:
-        with suppress(OSError), urllib.request.urlopen(self.state, timeout=5) as reply:
-            return sum(each["state"] == "ALIVE" for each in json.load(reply)["workers"])
+        with suppress(OSError):
+            return sum(each["state"] == "ALIVE" for each in self._told()["workers"])
         return -1
+
+    def _told(self) -> dict[str, list[dict[str, Any]]]:
+        with urllib.request.urlopen(self.state, timeout=5) as reply:
+            state: dict[str, list[dict[str, Any]]] = json.load(reply)
+        return state
 
 
 @contextmanager

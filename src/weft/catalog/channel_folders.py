@@ -66,6 +66,17 @@ def shared_root(scheme: str, home: Path) -> Path:
     )
 
 
+def unshared(home: Path) -> dict[str, str]:
+    """Return the schemes of channels whose root folder lacks the mark, each with its setting."""
+    found = {}
+    for scheme, (_, setting) in ROOTS.items():
+        try:
+            shared_root(scheme, home)
+        except FolderElsewhere:
+            found[scheme] = setting
+    return found
+
+
 def _mark(root: Path, home: Path) -> Path | None:
     url = configuration(home).catalog_url
     return None if url is None else root / f"{MARK}{schema_of(url)}"

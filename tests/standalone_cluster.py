@@ -21,7 +21,7 @@ from weft.runtime.jars import spark_folder
 from weft.runtime.java import find_java
 
 _HOST = "127.0.0.1"
-_PATIENCE_SECONDS = 60.0
+_PATIENCE_SECONDS = 180.0
 _DEPLOY = "org.apache.spark.deploy"
 
 

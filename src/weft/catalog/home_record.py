@@ -57,9 +57,12 @@ def set_home(connection: Connection, **values: Any) -> None:
     connection.execute(update(ddl.home).values(**values))
 
 
-def open_database(address: CatalogAddress, *, create: bool, clock: Clock, at: int, copying: bool = False) -> Engine:
+def open_database(
+    address: CatalogAddress, *, create: bool, clock: Clock, at: int, copying: bool = False
+) -> tuple[Engine, bool]:
     """Open the database of a home.  With ``create``, create a missing database and missing folders.
 
+    Return also whether the folder has just become that of a home which existed, as a further machine has it.
     ``clock`` and ``at`` apply only to a new home.  An unfinished copy of a home can be opened only by the process that
     is ``copying`` it.  Raise CatalogError if the folder is not a home, if this version of Weft does not read its
     format, or if the home has data but no catalog.  Raise Conflict if the database is the catalog of another folder.
@@ -91,6 +94,7 @@ def open_database(address: CatalogAddress, *, create: bool, clock: Clock, at: in
         with catalog_errors(address):
             is_new = _open_tables(engine, address, create=create, clock=clock, at=at)
             _take_place(engine, address)
+        joins = not (is_new or address.is_noted)
         if create and address.url is not None:
             make_folders(address.home)
             address.note()
@@ -100,7 +104,7 @@ def open_database(address: CatalogAddress, *, create: bool, clock: Clock, at: in
     except BaseException:
         engine.dispose()
         raise
-    return engine
+    return engine, joins
 
 
 @contextmanager

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from weft.catalog import Catalog
+    from weft.catalog.address import CatalogAddress
     from weft.configuration.merge_settings import Setting
 
 

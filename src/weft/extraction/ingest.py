@@ -23,6 +23,7 @@ from weft.errors import Conflict, NotFound, Refused
 from weft.execution.home import OpenHome
 from weft.extraction.batches import DEFAULT_TIMING, Batch, Progress, Timing, arrow_schema, batches_of, printable
 from weft.extraction.files.given_files import Given, input_files
+from weft.extraction.files.objects import downloaded
 from weft.extraction.files.options import DEFAULT_OPTIONS, FileOptions
 from weft.extraction.files.probe import InputFile
 from weft.extraction.files.source import FileSource, digest, open_files
@@ -157,9 +158,9 @@ def ingest_file(
 ) -> Summary:
     """Load CSV, JSON lines and Parquet files into ``table`` as one load. Create the table if necessary.
 
-    ``items`` are files, folders, patterns or byte streams. If ``timing.ts_from`` is set, the rows of several files are
-    merged by their event times. If ``timing.ts_from`` is None, the files are loaded one after another. A file that was
-    loaded before is skipped.
+    ``items`` are files, folders, patterns, URIs of objects, or byte streams. If ``timing.ts_from`` is set, the rows of
+    several files are merged by their event times. If ``timing.ts_from`` is None, the files are loaded one after
+    another. A file that was loaded before is skipped.
 
     The first load of a table sets its ``keys``. In a table with keys, rows that are already stored are skipped. If
     ``evolve`` is True, new columns of the files are added to the table. On a wall-clock home, a row more than
@@ -169,8 +170,8 @@ def ingest_file(
     table, or if ``timing`` forbids a row. Raises Conflict while another load reads one of the files.
     """
     several = [items] if isinstance(items, str | os.PathLike) or not isinstance(items, Sequence) else items
-    with input_files(several) as found_here:
-        files = found_here.files
+    with input_files(several, to.catalog.data.access) as found_here:
+        files = downloaded(found_here.files)
         digests = {file: digest(file.path) for file in files}
         while True:
             new, before = _not_loaded(to, table, digests)

@@ -26,9 +26,11 @@ from weft.extraction.files.columns import FileColumns, check_names, chosen_of, m
 from weft.extraction.files.encoding import UTF_8
 from weft.extraction.files.inference import Evidence
 from weft.extraction.files.options import AS_WRITTEN, UNITS, FileOptions, common_unit
+from weft.extraction.files.part import Part
 from weft.extraction.files.probe import FileInspection, InputFile, inspect_file, unreadable
 from weft.extraction.files.rows import Caster, Format, OwnTimes
 from weft.extraction.files.shapes import joined, without_unknown
+from weft.extraction.files.text_records import json_records
 from weft.extraction.nested_values import holds
 from weft.extraction.paths import opened
 from weft.storage.local_sql import connect
@@ -73,8 +75,11 @@ class FileSource:
         *,
         origins: bool = False,
         aside: frozenset[str] = frozenset(),
+        part: Part | None = None,
     ) -> Iterator[Batch]:
         """Yield the rows in file order, cast to the table's types. ``timing`` selects the event times of the rows.
+
+        ``part`` restricts the records, and advances as they are read.
 
         A row without an event time gets the previous event time in arrival order, and is rejected in any other order. A
         row whose event time is after ``latest`` is rejected, too. ``latest`` is in µs UTC, or None for no limit. If
@@ -87,11 +92,13 @@ class FileSource:
         caster = Caster(layout, own_times, self.columns, self.name, origins=origins, aside=aside, sound=sound)
         with connect() as connection:
             if layout.format == "parquet":
-                yield from self._parquet_batches(caster, origins, connection)
+                yield from self._parquet_batches(caster, origins, connection, part)
                 return
-            with self.inspection.text() as stream:
+            with self.inspection.text(part) as stream:
                 if layout.format == "csv" and not origins:
-                    yield from bulk.csv_batches(stream, layout.dialect, caster, self.name, connection)
+                    yield from bulk.csv_batches(stream, layout.dialect, caster, self.name, connection, part)
+                elif part is not None:
+                    yield from caster.text_batches(json_records(stream, part=part), connection)
                 else:
                     yield from caster.text_batches(self.inspection.records(stream), connection)
 
@@ -118,13 +125,16 @@ class FileSource:
         own: list[int | None] = [] if batch is None else batch.rows.column(OWN_TIME).to_pylist()
         return own[0] if own else None
 
-    def _parquet_batches(self, caster: Caster, origins: bool, connection: duckdb.DuckDBPyConnection) -> Iterator[Batch]:
-        pieces = self.inspection.parquet()
+    def _parquet_batches(
+        self, caster: Caster, origins: bool, connection: duckdb.DuckDBPyConnection, part: Part | None
+    ) -> Iterator[Batch]:
+        before = 0 if part is None else part.before
+        pieces = self.inspection.parquet(part=part)
         try:
             if origins:
                 yield from (caster.cast(piece, None, connection) for piece in pieces)
             else:
-                yield from bulk.parquet_batches(pieces, caster, self.name, connection)
+                yield from bulk.parquet_batches(pieces, caster, self.name, connection, before)
         except (OSError, pa.ArrowException, duckdb.Error) as error:
             raise unreadable(self.inspection.file, error) from None
 

@@ -43,7 +43,7 @@ MOST = st.integers(1, 6)
 
 
 def surveyed(raw: bytes, quote: bytes) -> list[Surveyed]:
-    return [survey(io.BytesIO(raw), begin, quote) for begin in range(0, len(raw), cutting.BLOCK)]
+    return [survey(io.BytesIO(raw), begin, cutting.BLOCK, quote) for begin in range(0, len(raw), cutting.BLOCK)]
 
 
 def in_parts(raw: bytes, quote: bytes, most: int, reader: Reader) -> tuple[Records, int]:

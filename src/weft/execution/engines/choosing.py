@@ -1,4 +1,4 @@
-"""Choose the engine that computes a view or a synopsis.
+"""Choose the engine that computes a view or a synopsis, and who reads the files of a load.
 
 DuckDB in this process needs no job and no exchange of rows, and is faster on one machine. The driver's memory and
 processors limit the size of its input. Spark therefore computes everything beyond the bounds.
@@ -17,13 +17,14 @@ from weft.storage.delta_log import DataFile
 
 @dataclass(frozen=True)
 class EngineBounds:
-    """The limits for computing views and synopses in this process.
+    """The limits for computing views and synopses, and for reading files, in this process.
 
     - ``history``: rows in the logs of a view's inputs, at the first refresh of the view
     - ``changes``: rows that the logs of a view's inputs recorded since the last refresh
     - ``steps``: rows of all intermediate results of a refresh
     - ``events``: new rows of the tables that synopses read in one tick
     - ``stored``: rows in the tables of the stored relations
+    - ``loaded``: bytes of the files of a load
     """
 
     history: int = 5_000_000
@@ -31,10 +32,11 @@ class EngineBounds:
     steps: int = 10_000_000
     events: int = 5_000_000
     stored: int = 5_000_000
+    loaded: int = 1 << 30
 
 
 BOUNDS: Final = EngineBounds()
-NOTHING: Final = EngineBounds(-1, -1, -1, -1, -1)
+NOTHING: Final = EngineBounds(-1, -1, -1, -1, -1, -1)
 """Limits that are so low that Spark computes everything."""
 
 
@@ -45,13 +47,13 @@ class Choice:
     by: Literal["driver", "Spark"]
     why: str
 
-    def sentence(self, subject: str) -> str:
+    def sentence(self, subject: str, runs: str = "runs") -> str:
         """Return a sentence about the choice.
 
         >>> Choice("driver", "staff has 7 log rows, at most 100").sentence("The next refresh")
         'The next refresh runs on the driver: staff has 7 log rows, at most 100.'
         """
-        return f"{subject} runs on {'Spark' if self.by == 'Spark' else 'the driver'}: {self.why}."
+        return f"{subject} {runs} on {'Spark' if self.by == 'Spark' else 'the driver'}: {self.why}."
 
 
 def bounded(parts: Sequence[tuple[str, float]], most: int, what: str) -> Choice:

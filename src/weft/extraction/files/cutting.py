@@ -14,7 +14,7 @@ import hashlib
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import BinaryIO, Final, Protocol
 
 from weft.extraction.batches import MAX_LINE
@@ -24,6 +24,7 @@ from weft.extraction.files.part import Part
 BLOCK: Final = 64 << 20
 """The size of a block in bytes, and the approximate size of a part."""
 
+_HEAD: Final = 512
 _NEWLINE: Final = b"\n"
 
 Place = tuple[int, int]
@@ -39,6 +40,7 @@ class Surveyed:
     - ``outside`` and ``inside`` are the places where the first record begins if the block begins outside or inside
       quotes, relative to the block. A place is None if it is not near the begin of the block.
     - ``letters`` tells whether the lines that begin in the block are UTF-8.
+    - ``head`` has the first bytes of the file, if the block is the first.
     """
 
     sha256: bytes
@@ -48,15 +50,17 @@ class Surveyed:
     outside: Place | None = None
     inside: Place | None = None
     letters: Letters = field(default_factory=Letters)
+    head: bytes = b""
 
 
-def survey(stream: BinaryIO, begin: int, quote: bytes | None) -> Surveyed:
-    """Return what the block that begins at ``begin`` has. ``quote`` is the quote character of a CSV file, else b"".
+def survey(stream: BinaryIO, begin: int, size: int, quote: bytes | None) -> Surveyed:
+    """Return what the block of ``size`` bytes that begins at ``begin`` has.
 
-    If ``quote`` is None, the file has no lines, and only the digest is computed. Errors of the stream pass through.
+    ``quote`` is the quote character of a CSV file, and empty for other text. If ``quote`` is None, the file has no
+    lines, and only the digest is computed. Errors of the stream pass through.
     """
     stream.seek(begin)
-    raw = stream.read(BLOCK)
+    raw = stream.read(size)
     digest = hashlib.sha256(raw).digest()
     if quote is None:
         return Surveyed(digest, len(raw))
@@ -64,7 +68,9 @@ def survey(stream: BinaryIO, begin: int, quote: bytes | None) -> Surveyed:
     first = 0 if begin == 0 else raw.find(_NEWLINE) + 1
     lines = raw[first:] + stream.readline(MAX_LINE) if first or begin == 0 else b""
     quotes = raw.count(quote) if quote else 0
-    return Surveyed(digest, len(raw), raw.count(_NEWLINE), quotes, *places, letters_of(lines))
+    return Surveyed(
+        digest, len(raw), raw.count(_NEWLINE), quotes, *places, letters_of(lines), raw[:_HEAD] if begin == 0 else b""
+    )
 
 
 def _first_places(raw: bytes, quote: bytes) -> tuple[Place | None, Place | None]:
@@ -184,18 +190,28 @@ class Walk:
             begin = (0, 0)
         return stretches
 
-    def take(self, stretches: Sequence[Stretch], reached: Sequence[Place]) -> int:
-        """Return how many of the stretches count. ``reached`` is the place that the reader of each has reached.
+    @staticmethod
+    def right(stretches: Sequence[Stretch], reached: Sequence[Place]) -> int:
+        """Return how many of the stretches begin where a record begins: where their predecessor has ended.
 
-        The walk goes on behind them. After a wrong proposal, fewer parts are read at the same time.
+        ``reached`` has the places that their readers have reached, of all or of the first ones.
         """
         right = 1
-        for (one, place), (other, _) in pairwise(zip(stretches, reached, strict=True)):
+        for one, place, other in zip(stretches, reached, stretches[1:], strict=False):
             if one.file == other.file and other.begin != place:
-                self._cuts[one.file].correct(other.begin[0])
                 break
             right += 1
+        return right
+
+    def take(self, stretches: Sequence[Stretch], reached: Sequence[Place]) -> int:
+        """Go on behind the stretches that count (``right``), and return their number.
+
+        After a wrong proposal, fewer parts are read at the same time.
+        """
+        right = self.right(stretches, reached)
+        if right < len(stretches):
+            self._cuts[stretches[right].file].correct(stretches[right].begin[0])
         last = stretches[right - 1]
         self._file, self._place = (last.file, reached[right - 1]) if last.end is not None else (last.file + 1, (0, 0))
-        self._most = min(2 * self._most, self._limit) if right == len(stretches) else max(right, 1)
+        self._most = min(2 * self._most, self._limit) if right == len(stretches) else right
         return right

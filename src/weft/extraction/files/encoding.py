@@ -49,12 +49,13 @@ def codec_name(encoding: str) -> str:
 
 def detect_encoding(stream: io.BufferedReader) -> str:
     """Return the encoding of the stream. The whole stream is read unless the first bytes show the encoding."""
-    head = stream.peek(512)[:512]
-    for mark, encoding in _MARKS:
-        if head.startswith(mark):
-            return encoding
-    wide = _without_mark(head)
-    return _by_lines(stream) if wide is None else wide
+    return encoding_of_head(stream.peek(512)[:512]) or _by_lines(stream)
+
+
+def encoding_of_head(head: bytes) -> str | None:
+    """Return the encoding that the first 512 bytes of a text show, or None if they do not show it."""
+    marked = next((encoding for mark, encoding in _MARKS if head.startswith(mark)), None)
+    return _without_mark(head) if marked is None else marked
 
 
 def _without_mark(head: bytes) -> str | None:

@@ -78,6 +78,13 @@ class InputFile:
             with parquet_file(source, stream, self.name, part) as file:
                 yield file
 
+    @contextmanager
+    def text(self, position: int = 0) -> Iterator[io.BufferedReader]:
+        """Open the file as a stream of decompressed bytes, from a position on that is 0 for a compressed file."""
+        with self.opened() as raw:
+            raw.seek(position)
+            yield plain(raw, compressed=None if position == 0 else False)
+
     def opened(self) -> BinaryIO:
         """Open the file, or the object if it is not copied. Raise OSError, or StorageError if the store fails."""
         return opened(self.path) if self.place is None else io.BufferedReader(_Object(self.place), _OBJECT_BUFFER)
@@ -150,7 +157,7 @@ class FileInspection:
     @contextmanager
     def text(self, part: Part | None = None) -> Iterator[io.BufferedReader]:
         """Open the file as a stream of decompressed text in UTF-8, from the begin of ``part`` on."""
-        with _opened(self.file, 0 if part is None else part.position) as stream:
+        with self.file.text(0 if part is None else part.position) as stream:
             yield as_utf_8(stream, self.encoding)
 
     def parquet(self, rows: int | None = None, part: Part | None = None) -> Iterator[pa.Table]:
@@ -189,16 +196,23 @@ class FileInspection:
 
 
 def inspect_file(
-    file: InputFile, infer: bool, *, written: Format | None = None, options: FileOptions = AS_WRITTEN
+    file: InputFile,
+    infer: bool,
+    *,
+    written: Format | None = None,
+    options: FileOptions = AS_WRITTEN,
+    seen: Seen | None = None,
 ) -> FileInspection:
     """Inspect the file. The whole file is read if it is JSON, or if it is CSV and ``infer`` is True.
 
     ``written`` is the format. If ``written`` is None, the format is detected from the file name and the first bytes.
+    If ``seen`` is given, the whole file is not read, because others have read it: ``seen`` has the evidence for the
+    columns of JSON.
     Raises ExtractionError, Refused, and the errors of reading the file.
     """
     kind = written or _format(file, options)
     if kind == "parquet":
-        with file.parquet() as parquet:
+        with file.parquet(None if seen is None else Part(end=0)) as parquet:
             schema = decoded_schema(parquet.schema_arrow)
             own = schema.names
             names = options.names(own, file.name)
@@ -213,39 +227,59 @@ def inspect_file(
     text = partial(_text, file, encoding)
     with connect() as connection:
         if kind == "json":
-            return _json(file, encoding, options, connection)
+            return _json(file, encoding, options, connection, seen)
         own, dialect = csv_layout(text, file.name, connection)
         names = options.names(own, file.name)
         check_names(names, file.name)
         layout = Layout(kind, names, ("VARCHAR",) * len(names), dialect)
         found_types: Seen | dict[str, DataType] = dict.fromkeys(names, STRING)
-        if infer:
+        if infer and seen is None:
             with text() as stream:
                 found_types = bulk.infer_types(stream, dialect, names, connection)
     return FileInspection(file, layout, encoding, dict(found_types), _renamed(own, names))
 
 
 def _json(
-    file: InputFile, encoding: str, options: FileOptions, connection: duckdb.DuckDBPyConnection
+    file: InputFile,
+    encoding: str,
+    options: FileOptions,
+    connection: duckdb.DuckDBPyConnection,
+    seen: Seen | None,
 ) -> FileInspection:
-    seen: set[str] = set()
-
-    def few(names: Sequence[str]) -> None:
-        seen.update(names)
-        if options.mends_names or options.rename:
-            if len(seen) > MAX_COLUMNS:
-                raise Refused(f"more than {MAX_COLUMNS} columns", where=file.name)
-        else:
-            check_names(names, file.name)
-
-    with _text(file, encoding) as stream:
-        evidence = json_evidence(json_records(stream), connection, few)
+    if seen is None:
+        with _text(file, encoding) as stream:
+            seen = evidence_in_json(file, stream, options, connection)
+    evidence = dict(seen)
     own = tuple(evidence)
     names = options.names(own, file.name)
     check_names(names, file.name)
     renamed = _renamed(own, names)
     layout = Layout("json", names, ("VARCHAR",) * len(names), written=own if renamed else ())
     return FileInspection(file, layout, encoding, dict(zip(names, evidence.values(), strict=True)), renamed)
+
+
+def evidence_in_json(
+    file: InputFile,
+    stream: io.BufferedReader,
+    options: FileOptions,
+    connection: duckdb.DuckDBPyConnection,
+    part: Part | None = None,
+) -> Seen:
+    """Return the evidence for the columns of JSON lines. The stream begins where ``part`` begins.
+
+    Raise Refused for an invalid column name, or for more columns than a table may have.
+    """
+    there: set[str] = set()
+
+    def few(names: Sequence[str]) -> None:
+        there.update(names)
+        if options.mends_names or options.rename:
+            if len(there) > MAX_COLUMNS:
+                raise Refused(f"more than {MAX_COLUMNS} columns", where=file.name)
+        else:
+            check_names(names, file.name)
+
+    return json_evidence(json_records(stream, part=part), connection, few)
 
 
 def _in_microseconds(rows: pa.Table, names: Sequence[str]) -> pa.Table:
@@ -284,22 +318,15 @@ def unreadable(file: InputFile, error: Exception) -> WeftError:
 
 
 @contextmanager
-def _opened(file: InputFile, position: int = 0) -> Iterator[io.BufferedReader]:
-    with file.opened() as raw:
-        raw.seek(position)
-        yield plain(raw, compressed=None if position == 0 else False)
-
-
-@contextmanager
 def _text(file: InputFile, encoding: str) -> Iterator[io.BufferedReader]:
-    with _opened(file) as stream:
+    with file.text() as stream:
         yield as_utf_8(stream, encoding)
 
 
 def _encoding(file: InputFile, options: FileOptions) -> str:
     if options.encoding is not None:
         return codec_name(options.encoding)
-    with _opened(file) as stream:
+    with file.text() as stream:
         return detect_encoding(stream)
 
 
@@ -313,7 +340,7 @@ def _format(file: InputFile, options: FileOptions) -> Format:
     named = format_by_name(file.path)
     if named is not None:
         return named
-    with _opened(file) as stream:
+    with file.text() as stream:
         if stream.peek(4)[:4] == b"PAR1":
             return "parquet"
     with _text(file, _encoding(file, options)) as stream:

@@ -7,6 +7,7 @@ An empty cell in CSV and a missing name in JSON lines are NULL. The quarantine s
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from weft.extraction.batches import DEFAULT_TIMING, Batch, Timing
 from weft.extraction.byte_streams import DAMAGE
 from weft.extraction.files import bulk
 from weft.extraction.files.columns import FileColumns, check_names, chosen_of, match_columns, typed
+from weft.extraction.files.cutting import BLOCK, digest_of_blocks
 from weft.extraction.files.encoding import UTF_8
 from weft.extraction.files.inference import Evidence
 from weft.extraction.files.options import AS_WRITTEN, UNITS, FileOptions, common_unit
@@ -140,15 +142,27 @@ class FileSource:
 
 
 def digest(path: str | os.PathLike[str]) -> str:
-    """Return the SHA-256 of a file in hexadecimal. Raises NotFound, and ExtractionError for an unreadable file."""
-    total = hashlib.sha256()
+    """Return the digest of a file in hexadecimal: its SHA-256, or that of its blocks (see ``digest_of_blocks``).
+
+    Raises NotFound, and ExtractionError for an unreadable file.
+    """
     try:
         with opened(Path(path)) as file:
-            while chunk := file.read(1 << 20):
-                total.update(chunk)
+            return digest_of_blocks(_digests(file))
     except OSError as error:
         raise unreadable(InputFile.of(Path(path)), error) from None
-    return total.hexdigest()
+
+
+def _digests(file: io.FileIO) -> Iterator[bytes]:
+    total, left = hashlib.sha256(), BLOCK
+    while chunk := file.read(min(left, 1 << 20)):
+        total.update(chunk)
+        left -= len(chunk)
+        if not left:
+            yield total.digest()
+            total, left = hashlib.sha256(), BLOCK
+    if left != BLOCK:
+        yield total.digest()
 
 
 def open_file(
@@ -168,7 +182,7 @@ def open_file(
     """
     file = InputFile.of(Path(os.path.abspath(path)))
     [looked] = _inspect_all([file], schema is None or evolve or ts_from is not None, written, options)
-    return _file_sources([looked], schema, ts_from, evolve, options, chosen)[0]
+    return file_sources([looked], schema, ts_from, evolve, options, chosen)[0]
 
 
 def open_files(
@@ -188,7 +202,7 @@ def open_files(
     file do not match the table or the other files (see :func:`weft.extraction.files.columns.match_columns`).
     """
     infer = schema is None or evolve or ts_from is not None
-    return _file_sources(_inspect_all(files, infer, None, options), schema, ts_from, evolve, options, None)
+    return file_sources(_inspect_all(files, infer, None, options), schema, ts_from, evolve, options)
 
 
 def _inspect_all(
@@ -203,14 +217,15 @@ def _inspect_all(
     return inspections
 
 
-def _file_sources(
+def file_sources(
     files: Sequence[FileInspection],
     schema: TableSchema | None,
     ts_from: str | None,
     evolve: bool,
     options: FileOptions,
-    chosen: Sequence[tuple[str, DataType | None]] | None,
+    chosen: Sequence[tuple[str, DataType | None]] | None = None,
 ) -> tuple[FileSource, ...]:
+    """Match the columns of inspected files to each other and to the table. See ``open_files`` and ``open_file``."""
     where = files[0].file.name if len(files) == 1 else f"{len(files)} files"
     common = _in_common(files, evolve)
     if chosen is not None:

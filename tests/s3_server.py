@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 from urllib.parse import urlsplit
 
 import pyarrow.fs
@@ -154,6 +155,13 @@ class _Proxy(http.server.BaseHTTPRequestHandler):
     do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _pass_on
 
 
+class _ProxyServer(http.server.ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Print nothing about a client that ends before it has its reply."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
+
 @contextmanager
 def lossy(store: S3Store, loses: Callable[[str, str], str | None]) -> Iterator[S3Store]:
     """Put a proxy before the server of the store, and give the store behind the proxy.
@@ -166,7 +174,7 @@ def lossy(store: S3Store, loses: Callable[[str, str], str | None]) -> Iterator[S
         server_of = urlsplit(store.access.endpoint or "").netloc
         lose = staticmethod(loses)
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as server:
+    with _ProxyServer(("127.0.0.1", 0), Proxy) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         access = replace(store.access, endpoint=f"http://127.0.0.1:{server.server_port}")
         try:

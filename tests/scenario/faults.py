@@ -16,13 +16,16 @@ from dataclasses import dataclass, field
 from postgresql_server import Server
 from standalone_cluster import Cluster
 
-_OF_THE_STORE = ("reply", "request", "500", "503", "412", "slow")
-"""The reply is lost, the request is lost, the server answers an error, the server is slow."""
-_OF_THE_OTHERS = ("worker", "postgresql")
-"""A worker is killed and another starts; the database server is restarted."""
+KINDS = ("reply", "request", "500", "503", "412", "slow", "worker", "postgresql")
+"""The reply is lost, the request is lost, the server answers an error, the server is slow. A worker is killed and
+another starts. The database server is restarted.
+"""
+OF_EACH_KIND = 3
+_FIRST = {"delivery.recovered": "delivery.torn"}
+"""Points that a process passes only after a kill at another point."""
 _SLOW_SECONDS = 3.0
-_MOST_A_PROCESS = 4
-_LAST_REQUEST = 300
+_MOST_A_PROCESS = 3
+_LAST_REQUEST = 250
 
 
 @dataclass(frozen=True)
@@ -33,15 +36,42 @@ class Faults:
     failpoint: str | None
 
 
-NONE = Faults({}, None)
+class Deck:
+    """Each failpoint once, and each other fault several times, in a random order. What does not happen comes again."""
 
+    def __init__(self, chance: random.Random, failpoints: Sequence[str]) -> None:
+        self._chance = chance
+        self._kinds = list(KINDS) * OF_EACH_KIND
+        self._points = list(failpoints)
+        self._killed_at: str | None = None
+        chance.shuffle(self._kinds)
+        chance.shuffle(self._points)
 
-def drawn(chance: random.Random, failpoints: Sequence[str]) -> Faults:
-    """Draw the faults of a process. In half of the processes the driver is killed."""
-    numbers = chance.sample(range(1, _LAST_REQUEST), chance.randint(1, _MOST_A_PROCESS))
-    kinds = (_OF_THE_STORE, _OF_THE_STORE, _OF_THE_OTHERS)
-    point = f"{chance.choice(failpoints)}:{chance.choice((1, 1, 2, 3))}" if chance.random() < 0.5 else None
-    return Faults({number: chance.choice(chance.choice(kinds)) for number in sorted(numbers)}, point)
+    def __bool__(self) -> bool:
+        """Return whether a fault has not happened yet."""
+        return bool(self._kinds or self._points)
+
+    def draw(self) -> Faults:
+        """Take the faults of a process."""
+        drawn, self._kinds = self._kinds[:_MOST_A_PROCESS], self._kinds[_MOST_A_PROCESS:]
+        numbers = self._chance.sample(range(1, _LAST_REQUEST), len(drawn))
+        return Faults(dict(zip(sorted(numbers), drawn, strict=True)), self._next_point())
+
+    def _next_point(self) -> str | None:
+        if not self._points:
+            return None
+        first = _FIRST.get(self._points[0])
+        return first if first is not None and first != self._killed_at else self._points[0]
+
+    def ended(self, faults: Faults, how: str, left: Sequence[str]) -> None:
+        """Take back the faults that did not happen in a process: those in ``left``, and a kill that did not occur."""
+        self._kinds += left
+        if how == "killed":
+            self._killed_at = faults.failpoint
+            self._points = [point for point in self._points if point != faults.failpoint]
+        elif how == "done":
+            self._killed_at = None
+            self._points = self._points[1:] + self._points[:1]
 
 
 @dataclass
@@ -51,21 +81,27 @@ class Disturbance:
     cluster: Cluster
     database: Server
     happened: Counter[str] = field(default_factory=Counter)
+    requests: int = 0
     _due: dict[int, str] = field(default_factory=dict)
-    _requests: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def begin(self, faults: Faults) -> None:
+    def begin(self, at_request: dict[int, str]) -> None:
         """Count requests from here on, and cause these faults."""
         with self._lock:
-            self._due, self._requests = dict(faults.at_request), 0
+            self._due, self.requests = dict(at_request), 0
+
+    def end(self) -> list[str]:
+        """Cause no more faults, and return those that did not happen."""
+        with self._lock:
+            left, self._due = list(self._due.values()), {}
+        return left
 
     def __call__(self, method: str, path: str) -> str | None:
         """Return what happens to this request."""
         with self._lock:
-            self._requests += 1
-            number = min(self._due, default=self._requests + 1)
-            if number > self._requests:
+            self.requests += 1
+            number = min(self._due, default=self.requests + 1)
+            if number > self.requests:
                 return None
             kind = self._due[number]
             if kind == "412" and not (method == "PUT" and "_delta_log" in path):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import re
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,17 +57,25 @@ def run_process(home: Path, sources: Path, *steps: str, failpoint: str | None = 
 
     If Spark is needed, the process uses the JVM of the tests. With ``own_jvm``, it starts another JVM.
     """
-    environment = {name: value for name, value in os.environ.items() if name != "WEFT_FAILPOINT"}
-    path = [str(Path(pipeline.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment |= {"PYTHONPATH": os.pathsep.join(path), "WEFT_SPARK_MEMORY": "1g"}
-    if not own_jvm:
-        environment |= attached.door()
-    if failpoint is not None:
-        environment["WEFT_FAILPOINT"] = failpoint
-    command = [sys.executable, "-m", "scenario.pipeline", str(home), str(sources), *steps]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
+    done = pipeline_process(home, sources, *steps, failpoint=failpoint, variables={} if own_jvm else attached.door())
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
     return done.returncode
+
+
+def pipeline_process(
+    home: Path, sources: Path, *steps: str, failpoint: str | None, variables: Mapping[str, str], patience: float = 240
+) -> subprocess.CompletedProcess[str]:
+    """Run steps of the pipeline in a separate process with further environment variables, for ``patience`` seconds."""
+    killed = {} if failpoint is None else {"WEFT_FAILPOINT": failpoint}
+    command = [sys.executable, "-m", "scenario.pipeline", str(home), str(sources), *steps]
+    return subprocess.run(
+        command,
+        env=attached.surroundings({**variables, **killed}),
+        capture_output=True,
+        text=True,
+        timeout=patience,
+        check=False,
+    )
 
 
 @dataclass(frozen=True)

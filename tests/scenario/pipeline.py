@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from scenario import attached
+from scenario.cluster_session import read_by_spark
 from small_batches import small_batches
 from weft.api import Weft
 from weft.errors import NotFound
@@ -86,6 +87,11 @@ def third_tick(weft: Weft, _sources: Path) -> None:
     _tick(weft, THIRD_TICK)
 
 
+def by_spark(_weft: Weft, _sources: Path) -> None:
+    """Make Spark read every relation of the ticks that follow, and write the answers."""
+    read_by_spark()
+
+
 def _tick(weft: Weft, t: int) -> None:
     """Tick at ``t`` unless this tick is complete, and always deliver."""
     died = weft.catalog.ticks.planned()
@@ -97,7 +103,7 @@ def _tick(weft: Weft, t: int) -> None:
 STEPS: dict[str, Callable[[Weft, Path], None]] = {
     step.__name__: step for step in (load_first, load_votes, install, first_tick, load_more, second_tick)
 }
-OTHERS: dict[str, Callable[[Weft, Path], None]] = {"third_tick": third_tick}
+OTHERS: dict[str, Callable[[Weft, Path], None]] = {step.__name__: step for step in (third_tick, by_spark)}
 """The steps that only some tests use."""
 
 

@@ -1,6 +1,7 @@
-"""Two machines serve one home: a shared folder, with its catalog on PostgreSQL.  If one dies, the other goes on.
+"""Two machines work on one home with its catalog on PostgreSQL.  If one dies, stops or is cut off, the other goes on.
 
-A machine is here a set of processes with a host name of their own.
+A machine is here a set of processes with a host name of their own.  The machines share the home's folder, or each has a
+folder of its own and the data is on S3.
 """
 
 from __future__ import annotations
@@ -13,13 +14,18 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
+import psycopg
 import pytest
 
+from overtaken import end_leases, overtaken
 from postgresql_server import Server
+from s3_server import environment, new_bucket
 from weft.api import Weft
 from weft.storage.verify import verify
+from weft.store import S3Access
 
 LARGE = "SELECT o.id, o.amount FROM orders o WHERE o.amount > 500"
 HOUR = 3_600_000_000
@@ -144,3 +150,90 @@ def test_a_machine_without_the_shared_folder_delivers_nothing(home: Path, tmp_pa
     with Weft.open(home) as weft:  # the second machine's attempts cause no pause
         weft.deliver()
     assert delivered(home) == [(1, 1)]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A home on S3 in the folders of two machines.  Its channel writes into a folder that both machines share."""
+
+    first: Path
+    second: Weft
+    url: str
+    folder: Path
+    """The folder with the files of the channel, in ``files``."""
+
+    def more(self, *ids: int) -> None:
+        """Append an order over 500 for each ID."""
+        self.second.append("orders", [{"id": each, "amount": 600 + each} for each in ids])
+
+    def cut_off(self) -> None:
+        """End all connections to the database, so that the first machine no longer holds a lock there.
+
+        Weft opens those of the second machine again.
+        """
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+
+    def end_by_time(self) -> None:
+        """Let the leases of the first machine end, although it still holds its lock."""
+        held = [self.second.catalog.lease(name) for name in ("write", "deliver")]
+        assert any(held) and not self.second.catalog._database.is_gone(next(filter(None, held)).holder, 0)
+        end_leases(self.second.catalog)
+
+
+@pytest.fixture
+def pair(
+    database_server: Server, s3_access: S3Access, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Pair]:
+    for name, value in environment(s3_access).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("WEFT_FILES_ROOT", str(tmp_path / "files"))
+    url, store = database_server.uri(database_server.new_database()), new_bucket(s3_access).uri
+    with Weft.open(tmp_path / "first", create=True, catalog=url, store=f"{store}/home") as weft:
+        weft.make_table("orders", "id BIGINT, amount BIGINT")
+        weft.install("large", LARGE, keep="synopsis", to="file:large.jsonl")
+    with Weft.open(tmp_path / "second", create=True, catalog=url, store=f"{store}/home") as second:
+        yield Pair(tmp_path / "first", second, url, tmp_path)
+
+
+LOAD = 'weft.append("orders", [{"id": 9, "amount": 609}])'
+STOPPED = {
+    "load": (("weft.storage.table", "Table._commit"), LOAD),
+    "tick": (("weft.storage.table", "Table._commit"), "weft.tick()"),
+    "message": (("weft.delivery.outbox", "failpoint"), "weft.tick()"),
+    "torn message": (("weft.delivery.file", "failpoint"), "weft.tick()"),
+    "recovery": (("weft.delivery.outbox", "open_channel"), "weft.deliver()"),
+}
+"""Where the first machine stops: before the commit of a load or a tick, before and in the writing of a message, and
+before it undoes a message that was interrupted.
+"""
+CASES = [("end_by_time", each) for each in STOPPED] + [("cut_off", "tick")]
+
+
+@pytest.mark.parametrize(("how", "stopped"), CASES)
+def test_a_machine_that_was_taken_for_dead_changes_nothing(how: str, stopped: str, pair: Pair) -> None:
+    """The second machine takes over while the first is stopped.  The first is refused when it goes on."""
+    pair.more(1, 2)
+    if stopped == "recovery":
+        dies = on_machine("first", "tick", "--home", str(pair.first), WEFT_FAILPOINT="delivery.torn")
+        assert dies.wait(PATIENCE_SECONDS) == -signal.SIGKILL
+
+    def taken_over() -> None:
+        getattr(pair, how)()
+        begun = time.monotonic()
+        pair.more(3)
+        pair.second.tick()
+        assert time.monotonic() - begun < 30
+        assert delivered(pair.folder) == [(1, 1), (2, 2), (3, 3)]
+
+    told = overtaken(pair.first, *STOPPED[stopped], taken_over)
+    assert told.startswith("LeaseLost another writer took this home over"), told
+    pair.more(4)
+    pair.second.tick()
+    assert delivered(pair.folder) == [(each, each) for each in (1, 2, 3, 4)]
+    assert verify(pair.second.catalog) == []
+    with Weft.open(pair.first) as first:
+        assert [(row.ordinal, row.values[0]) for row in first.results("large")] == delivered(pair.folder)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from weft.cli import terminal
 from weft.cli.frame import HOME_VARIABLE, HomeOption, JsonOption, example, home_folder, opened
 from weft.cli.printing import echo, plain, print_json, screen, table, working
 from weft.errors import Refused
@@ -46,6 +47,7 @@ def add_to(app: typer.Typer) -> None:
             "weft copy weft-home /mnt/new/home", "weft copy shop moved --catalog postgresql://anna@db.example/weft"
         )
     )(copy)
+    app.command(epilog=example("weft destroy old-home", "weft destroy old-home --yes"))(destroy)
     app.command(epilog=example("weft config", "weft config --json"))(config)
     app.command(epilog=example("weft prepare", "weft prepare --s3", "weft prepare --archive weft-environment.tar.gz"))(
         prepare
@@ -144,6 +146,33 @@ def copy(
     )
     echo(f"{'Finished the copy of' if copied.resumed else 'Copied'} {source} to {to}: {what}. All were verified.")
     echo(f"{source} is unchanged. Both are homes that deliver answers: tick only one of them.")
+
+
+def destroy(
+    home: Annotated[str, typer.Argument(metavar="HOME", help="The home to delete.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for the name of the home again.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Delete a home: its tables, queries and answers, its catalog, and its data on S3."""
+    with opened(Path(home)) as weft:
+        if not yes:
+            _require_name(home, weft.catalog.address)
+        destroyed = weft.destroy()
+    if json:
+        print_json({**asdict(destroyed), "home": str(destroyed.home), "kept": [str(each) for each in destroyed.kept]})
+        return
+    echo(f"Destroyed {home}.")
+    if destroyed.kept:
+        echo(f"These files are not Weft's own and stay: {', '.join(str(each) for each in destroyed.kept)}")
+
+
+def _require_name(home: str, address: CatalogAddress) -> None:
+    """Ask the user for the name of the home. Raise Refused if it is not typed."""
+    if not terminal.stdin_is_terminal():
+        raise Refused("this deletes the home, and there is no terminal to ask", hint="Add --yes to delete it.")
+    echo(f"This deletes {home}, its catalog {address} and its data in {address.data}. Nothing restores them.")
+    if input(f"Type {home} to delete it: ").strip() != home:
+        raise Refused("the name differs, so nothing was deleted")
 
 
 def _mode(folder: Path) -> int | None:

@@ -20,7 +20,7 @@ from weft.catalog.outbox import OutboxEntry
 from weft.catalog.records import QueryRecord
 from weft.catalog.subscriptions import Subscription
 from weft.configuration import configuration
-from weft.delivery.channel import DOUBLING, About, Channel, Later, Message, Rejected, Schedule, Unreachable
+from weft.delivery.channel import DOUBLING, About, Channel, Later, Message, Recovery, Rejected, Schedule, Unreachable
 from weft.delivery.digest import next_digest, parse_digest
 from weft.delivery.registry import open_channel
 from weft.errors import Conflict, DeliveryError, FolderElsewhere, NotFound, Refused
@@ -97,7 +97,9 @@ class _Run:
         self._sender = sender
         self._home = home
         self._begun = at
-        self._now = sender.home().now_at(at)
+        record = sender.home()
+        self._home_id = record.home_id
+        self._now = record.now_at(at)
         """The time of the home's clock.  If the clock was never set, the time is None and no digest is due."""
         self._clock = clock
         self._blocked: set[str] = set()
@@ -115,8 +117,8 @@ class _Run:
             subscription = self._sender.subscriptions.by_id(entry.sub_id)
             try:
                 with self._isolated(subscription):
-                    channel = open_channel(subscription.channel, self._home)
-                    outcome = "undone" if channel is None else channel.recover(entry.position)
+                    channel = open_channel(subscription.channel, self._home, self._home_id)
+                    outcome = "undone" if channel is None else self._recovered(channel, entry.position)
             except FolderElsewhere:
                 self._blocked.add(subscription.channel)  # another machine settles the message
                 continue
@@ -129,6 +131,11 @@ class _Run:
             else:
                 schedule = DOUBLING if channel is None else channel.schedule
                 self._settle(entry, schedule, outcome, "sending was interrupted")
+
+    def _recovered(self, channel: Channel, position: str | None) -> Recovery:
+        """Undo a message.  Raise LeaseLost if another process has taken over, which may have sent it meanwhile."""
+        self._sender.check()
+        return channel.recover(position)
 
     def _wall(self) -> int:
         return self._begun if self._clock is None else max(self._clock(), self._begun)
@@ -152,7 +159,7 @@ class _Run:
     def _next_digest(self, subscription: Subscription, query: QueryRecord, now: int) -> int:
         zone = subscription.zone
         if zone is None:
-            channel = open_channel(subscription.channel, self._home)
+            channel = open_channel(subscription.channel, self._home, self._home_id)
             zone = self._zone(query, None if channel is None else channel.person)
         return next_digest(parse_digest(subscription.digest or ""), zone, now)
 
@@ -166,7 +173,7 @@ class _Run:
         before, error = subscription.delivered, None
         try:
             with self._isolated(subscription):
-                channel = open_channel(subscription.channel, self._home)
+                channel = open_channel(subscription.channel, self._home, self._home_id)
         except FolderElsewhere as elsewhere:  # it is no attempt: a machine with the folder delivers
             channel, error = None, str(elsewhere)
         except (Refused, DeliveryError) as refused:
@@ -298,7 +305,7 @@ class _Run:
     def _undo(self, channel: Channel, subscription: Subscription, entry: OutboxEntry, error: DeliveryError) -> None:
         try:
             with self._isolated(subscription):
-                outcome = channel.recover(entry.position)
+                outcome = self._recovered(channel, entry.position)
         except DeliveryError as worse:
             self._block(subscription, channel.schedule, worse)
             return

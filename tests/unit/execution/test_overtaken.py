@@ -2,47 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import sqlite3
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from overtaken import end_leases, overtaken
 from weft.api import Weft
 from weft.errors import LeaseLost, StorageError
 from weft.storage.table import Table
 from weft.storage.verify import verify
 from weft.writing.staging import stage, staged, unstage_all
 
-PROGRAM = """
-import os, signal, sys
-from pathlib import Path
-from weft.api import Weft
-import {module} as module
-
-real, passes = module.{function}, []
-
-def stopped(*given, **named):
-    passes.append(1)
-    if len(passes) == {at}:
-        os.kill(os.getpid(), signal.SIGSTOP)
-    return real(*given, **named)
-
-module.{function} = stopped
-with Weft.open(Path(sys.argv[1])) as weft:
-    try:
-        {command}
-    except Exception as error:
-        print(type(error).__name__, error)
-    else:
-        print("done")
-"""
 LOAD = 'weft.ingest_file(Path(sys.argv[1]).parent / "b.csv", "t", ts_from="at", keys=["id"])'
 
 
@@ -56,23 +28,14 @@ def weft(tmp_path: Path) -> Iterator[Weft]:
         yield weft
 
 
-def overtaken(weft: Weft, module: str, function: str, command: str, act: Callable[[], object], at: int = 1) -> str:
-    """What a process says that is stopped as it calls the function, and goes on once the home was another's."""
-    program = PROGRAM.format(module=module, function=function, command=command, at=at)
-    child = subprocess.Popen(
-        [sys.executable, "-c", program, str(weft.home)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    try:
-        assert os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WEXITED).si_status == signal.SIGSTOP
-        with closing(sqlite3.connect(weft.home / "catalog.sqlite")) as connection, connection:
-            connection.execute("UPDATE leases SET expires_at = 0")
-            connection.execute("UPDATE active_loads SET expires_at = 0")
+def told_after(weft: Weft, place: tuple[str, str], command: str, act: Callable[[], object]) -> str:
+    """Return what a process says that is stopped as it calls the function, and goes on once the home was another's."""
+
+    def taken_over() -> None:
+        end_leases(weft.catalog)
         act()
-        child.send_signal(signal.SIGCONT)
-        return child.communicate(timeout=60)[0]
-    finally:
-        child.kill()
-        child.communicate()
+
+    return overtaken(weft.home, place, command, taken_over)
 
 
 def load_more(weft: Weft) -> None:
@@ -88,7 +51,7 @@ IN_THE_MIDDLE = {
 
 @pytest.mark.parametrize("command", IN_THE_MIDDLE)
 def test_rows_that_another_writer_has_added_are_no_damage(weft: Weft, command: str) -> None:
-    told = overtaken(weft, *IN_THE_MIDDLE[command], command, lambda: load_more(weft))
+    told = told_after(weft, IN_THE_MIDDLE[command], command, lambda: load_more(weft))
     assert told.startswith("LeaseLost another writer took this home over"), told
     assert "damaged" not in told
     assert verify(weft.catalog) == []
@@ -96,7 +59,7 @@ def test_rows_that_another_writer_has_added_are_no_damage(weft: Weft, command: s
 
 def test_a_table_that_another_writer_has_dropped_is_no_damage(weft: Weft) -> None:
     place = ("weft.execution.append_rows", "without_stored_keys")
-    told = overtaken(weft, *place, LOAD, lambda: weft.drop_table("t"))
+    told = told_after(weft, place, LOAD, lambda: weft.drop_table("t"))
     assert told.startswith("LeaseLost another writer took this home over"), told
     assert verify(weft.catalog) == []
 

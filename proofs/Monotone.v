@@ -54,7 +54,9 @@ Proof.
 Qed.
 
 Theorem select_rises {T} `{Row T} (A : relation T) p : rises A -> (forall r, stays_true (p r)) -> rises (select A p).
-Proof. intros R P s u r S. simpl. rewrite !filter_In. intros [I B]. split; [now apply (R s u) | now apply (P r s u)]. Qed.
+Proof.
+  intros R P s u r S. simpl. rewrite !filter_In. intros [I B]. split; [now apply (R s u) | now apply (P r s u)].
+Qed.
 
 Theorem join_rises {T U} `{Row T} `{Row U} (A : relation T) (B : relation U) : rises A -> rises B -> rises (join A B).
 Proof.
@@ -62,7 +64,9 @@ Proof.
 Qed.
 
 Theorem project_rises {T U} `{Row T} `{Row U} (f : T -> U) (A : relation T) : rises A -> rises (project f A).
-Proof. intros R s u v S. simpl. rewrite !in_map_iff. intros [r [E I]]. exists r. split; [assumption | now apply (R s u)]. Qed.
+Proof.
+  intros R s u v S. simpl. rewrite !in_map_iff. intros [r [E I]]. exists r. split; [assumption | now apply (R s u)].
+Qed.
 
 Theorem union_rises {T} `{Row T} (A B : relation T) : rises A -> rises B -> rises (union A B).
 Proof. intros RA RB s u r S. simpl. rewrite !in_app_iff. firstorder. Qed.
@@ -161,7 +165,8 @@ Section ClosedForm.
     - intros r s I. simpl in I. rewrite filter_In, andb_true_iff, in_map_iff in I.
       destruct I as [[[x first] [<- I]] [N P]]. apply filter_In in I as [I B]. simpl in *.
       destruct (proj1 (greatest_spec (thresholds x) s first)) as [g [E G]]; [now rewrite B, N |].
-      exists g. split; [assumption |]. apply closed_form_spec. exists first. split; [assumption |]. split; [assumption |].
+      exists g. split; [assumption |]. apply closed_form_spec. exists first. split; [assumption |].
+      split; [assumption |].
       now apply (falls x g s).
   Qed.
 

@@ -58,6 +58,7 @@ def _started(folder: str, prepared: tuple[str, ...]) -> duckdb.DuckDBPyConnectio
         "SET autoload_known_extensions = false",
         "SET threads = 2",
         "SET preserve_insertion_order = true",
+        "SET enable_progress_bar = false",  # DuckDB shows one where it takes the process for an interactive one
         *prepared,
     ):
         connection.execute(statement)

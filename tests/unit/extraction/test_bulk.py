@@ -27,6 +27,7 @@ from weft.execution.home import OpenHome
 from weft.extraction.batches import DEFAULT_TIMING, RejectedRecord, Timing
 from weft.extraction.byte_streams import PushBack
 from weft.extraction.files import bulk, csv_pieces, text_records, workers
+from weft.extraction.files.part import Part
 from weft.extraction.files.source import FileSource, open_file
 from weft.extraction.files.text_records import CsvRecords, Dialect, TextRecord
 from weft.extraction.ingest import ingest_file
@@ -80,8 +81,9 @@ def read(
     latest: int | None = None,
     aside: frozenset[str] = frozenset(),
     origins: bool = False,
+    part: Part | None = None,
 ) -> Read:
-    batches = list(source.batches(timing, latest, aside=aside, origins=origins))
+    batches = list(source.batches(timing, latest, aside=aside, origins=origins, part=part))
     rejected = [each for batch in batches for each in batch.rejected]
     return Read(
         [row for batch in batches for row in batch.rows.to_pylist()],

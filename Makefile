@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-spark test-long lint docs bless clean
+.PHONY: help setup demo test test-fast test-spark test-long lint proofs docs bless clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -36,6 +36,10 @@ test-long: $(STAMP) ## everything, the long tests too (hours)
 lint: $(STAMP) ## ruff, mypy, import-linter
 	@$(BIN)/python tests/run.py lint
 
+proofs: ## check the proofs of the derivation's rules (takes coqc; Debian: apt-get install coq)
+	@command -v coqc >/dev/null || { echo "coqc is not installed (Debian: apt-get install --no-install-recommends coq)" >&2; exit 1; }
+	@$(MAKE) --no-print-directory -C proofs
+
 docs: $(STAMP) ## the documentation as a site in site/, every link checked
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict && echo "site/index.html"
 
@@ -44,4 +48,5 @@ bless: $(STAMP) ## rewrite the golden files with what the code gives now
 
 clean: ## remove what can be made again (the environment stays: rm -rf .venv)
 	rm -rf build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse demo-home mutants
+	@$(MAKE) --no-print-directory -C proofs clean
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

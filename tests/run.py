@@ -37,7 +37,7 @@ STAGES = {
     # together.
     "fast": (
         "not spark",
-        ("tests/oracle", "tests/unit", "tests/golden", "tests/house", "tests/docs"),
+        ("tests/oracle", "tests/unit", "tests/golden", "tests/house", "tests/proofs", "tests/docs"),
         ("-n", "2", "--maxschedchunk", "1"),
     ),
     # The examples in docstrings.

@@ -19,11 +19,11 @@ from weft.algebra.scalar import Literal
 from weft.algebra.schema import Column, DataType, TableSchema
 from weft.catalog.records import QueryRecord
 from weft.execution.groups import Group, Member
-from weft.execution.reader import Slice
 from weft.execution.windows import slices_of
 from weft.planning.form import StoredForm, restored_plan, stored_form, stored_parameter
 from weft.planning.plan import Branch, Plan, parameter_table, plan
 from weft.sql import render
+from weft.storage.slices import Slice
 
 Delivered = dict[Row, int]
 Pair = tuple[Row, int, int]

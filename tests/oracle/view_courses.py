@@ -279,8 +279,8 @@ class Keeping:
                 found.setdefault(tuple(row), []).append((start, end))
         return found
 
-    def refresh(self, t: int) -> None:
-        """Maintains the view at t."""
+    def refresh(self, t: int, *, anew: bool = False) -> None:
+        """Maintains the view at t, or computes it anew."""
         for name, table in self.tables.items():
             self._add(table, self._told(name, -1 if self.tau is None else self.tau, t))
         records = (*self.tables.values(), self.own)
@@ -290,7 +290,9 @@ class Keeping:
         with self.engine() as engine:
             form = partial(FileForm, store_of(self.folder), stored_schema(tables[KEPT].stored), ())
             look_ups = LookUps(self.folder) if engine.dialect == DUCKDB else None
-            change = view_change(engine, self.view_plan, tables[KEPT], reading, look_ups, dated=False, form=form)
+            change = view_change(
+                engine, self.view_plan, tables[KEPT], reading, look_ups, anew=anew, dated=False, form=form
+            )
         told = [] if change is None else [tuple(row.values()) for row in _whole(_read(change.rows)).to_pylist()]
         self._add(self.own, told)
         for *key, end, _ in told:

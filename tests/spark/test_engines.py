@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import forked
 from replayed import replay_home
-from unit.execution.test_synopses import FIRST, QUERIES, delivered, drawn, expected, load, made
+from unit.execution.test_synopses import FIRST, QUERIES, Row, _text, delivered, drawn, expected, load, made
 from weft.api import Weft
 from weft.catalog import layout
 from weft.cli.app import run
 from weft.execution.engines import choosing
 from weft.execution.engines.choosing import NOTHING, EngineBounds
 from weft.execution.history_log import log_of
+from weft.execution.synopsis.taking_in import TakenIn, Together
 from weft.runtime import settings
 from weft.storage.periods import periods
 from weft.storage.table import Table
@@ -40,6 +42,7 @@ STEPS = (
     (200, ["1,Ann,Dev", "2,Ben,Dev", "4,Di,Dev"]),
     (300, ["2,Ben,Ops", "4,Di,Dev", "3,Cy,Ops"]),
 )
+ON_SPARK_ANEW = EngineBounds(-1, -1, again=0)
 CORRECTED = 250
 """The instant of a correction: Ben was in Ops until 150, and not until 200."""
 
@@ -182,6 +185,36 @@ def test_synopses_deliver_the_same_on_both_engines_by_turns(
         assert {query.state for query in weft.queries()} == {"active"}
 
 
+@pytest.mark.parametrize("point", ["tick.written:1", "tick.written:2"])
+def test_whoever_ends_a_dead_tick_takes_the_engine_that_its_size_asks_for(
+    point: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, names = (*FIRST, *drawn(3)), ["before", "within"]
+    with made(tmp_path, rows, names):
+        pass
+    end = rows[-1].ts + 1
+    command = [sys.executable, "-m", "weft", "tick", "--home", str(tmp_path / "home"), "--now", _text(end)]
+    assert forked.run(command, point).returncode == -signal.SIGKILL
+    monkeypatch.setattr(choosing, "BOUNDS", NOTHING)
+    monkeypatch.setattr(Together, "in_this_process", _refused)
+    with Weft.open(tmp_path / "home") as weft:
+        weft.pause("within")
+        weft.resume("within")
+        assert weft.catalog.ticks.planned() is None
+        for name in names:
+            assert delivered(weft, name) == expected(QUERIES[name], rows, end) != {}
+        more = (Row("r", end, (2, "xy", None)), Row("s", end + 1, (2, "z")))
+        load(weft, tmp_path, more)
+        weft.tick(now=end + 2)
+        for name in names:
+            assert delivered(weft, name) == expected(QUERIES[name], (*rows, *more), end + 2)
+        assert verify(weft.catalog) == []
+
+
+def _refused(_: Together) -> TakenIn:
+    raise AssertionError("this process computes nothing beyond the bounds")
+
+
 def test_a_relation_is_rewritten_by_spark(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from weft.storage import stored_relations
 
@@ -213,3 +246,21 @@ def test_explain_says_which_engine_the_next_tick_takes(
         assert engine == {"by": "Spark", "why": "r and s have 42 new rows, more than 10"}
         weft.tick(now=FIRST[0].ts + 10**12)
         assert weft.explain_tick("before").quiet == "no rows have arrived in r or s"
+
+
+def test_a_large_batch_has_the_view_computed_anew(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Either engine records the same periods as small refreshes do, also of rows that end and of corrections."""
+    kept_by: dict[str, list[list[str]]] = {}
+    engines = {"small": EngineBounds(), "driver": EngineBounds(again=0), "Spark": ON_SPARK_ANEW}
+    for by, bounds in engines.items():
+        (tmp_path / by).mkdir()
+        weft, _, told = course(tmp_path / by, monkeypatch, bounds)
+        kept_by[by] = [kept(weft, name) for name in VIEWS] + [sorted(map(repr, told))]  # type: ignore[call-overload]
+        assert verify(weft.catalog) == []
+    assert kept_by["small"] == kept_by["driver"] == kept_by["Spark"]
+    write(tmp_path / "Spark" / "staff.csv", ["5,Ed,Dev"])
+    weft.poll_source("staff", now=400)
+    (said,) = (choice.why for what, choice in weft.show_view("sizes").next_refreshes if what == "The next refresh")
+    assert said.startswith("the view is computed anew, because") and "more than 0" in said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 from decimal import Decimal
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from pyspark.sql import SparkSession
 from weft.api import Weft
 from weft.catalog import layout
 from weft.errors import ExecutionError, Refused
+from weft.execution.tabular import spark_rows
+from weft.store import store_of
 
 COLUMNS = (
     "id INT, s STRING, b BOOLEAN, l BIGINT, d DOUBLE, m DECIMAL(12,3), y DATE, at TIMESTAMP, wall TIMESTAMP, r BINARY"
@@ -58,6 +61,29 @@ def test_a_frame_is_appended_without_being_collected(spark: SparkSession, tmp_pa
             "r": b"\x00\xff",
             "_by": "ann",
         }
+
+
+def test_names_that_sql_quotes_and_no_rows_at_all(spark: SparkSession, tmp_path: Path) -> None:
+    with Weft.open(tmp_path / "home", create=True) as home:
+        home.make_table("t", "a.b INT, c STRING")
+        frame = home.session().sql("SELECT CAST(id AS INT) AS `a.b`, 'x' AS c FROM RANGE(0, 5, 1, 3)")
+        assert home.append("t", frame).stored == 5
+        assert home.append("t", frame.where("`a.b` < 0")).stored == 0
+        with pytest.raises(Refused, match="not of type INT"):
+            home.append("t", home.session().sql("SELECT INTERVAL 3 DAY AS `a.b`"))
+        with pytest.raises(ExecutionError, match="computing the rows"):
+            home.append("t", home.session().sql("SELECT INTERVAL 3 MONTH AS `a.b`"))
+        assert home.catalog.tables.named("t").rows == 5
+
+
+def test_a_folder_that_goes_away_meanwhile_is_no_failure(spark: SparkSession, tmp_path: Path) -> None:
+    given = tmp_path / "given"
+    (given / "old").mkdir(parents=True)
+    os.utime(given / "old", (0, 0))
+    (given / "gone").symlink_to(tmp_path / "nowhere")  # listed, and not there when it is looked at
+    with spark_rows(spark.range(1), store_of(tmp_path), 10**15) as pieces:
+        assert [row for piece in pieces for row in piece.to_pylist()] == [{"id": 0}]
+    assert [each.name for each in given.iterdir()] == ["gone"]
 
 
 def _assert_answers_are_frames(home: Weft) -> None:

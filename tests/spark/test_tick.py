@@ -244,7 +244,7 @@ def test_a_late_writer_cannot_begin_the_ledger_with_a_tick_that_was_given_up(
     def taken_over(point: str) -> None:
         if point == "tick.computed":
             other = weft.catalog.writer("settle", "another", AT + 10**12)
-            assert tick_module.settle_tick(other, AT) is None
+            assert tick_module.settle_tick(other, AT, weft.opened.session) is None
             other.release()
 
     with monkeypatch.context() as patch, pytest.raises(LeaseLost, match="another writer"):

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from weft.catalog import Writer, layout, open_catalog
-from weft.catalog.address import CatalogAddress
+from weft.catalog.address import CatalogAddress, require_url
 from weft.catalog.channel_folders import MARK, mark_roots
 from weft.catalog.copying import require_free
 from weft.catalog.home_record import make_folders
@@ -64,7 +64,7 @@ def copy_home(home: OpenHome, to: Path, *, store: str | None = None, catalog: st
     """Copy a home to the folder ``to``: see ``Weft.copy``."""
     from weft.delivery.outbox import settle
 
-    with _claimed(home, to, store, catalog) as claim:
+    with _explained(home, to), _claimed(home, to, store, catalog) as claim:
         transfers = _Transfers(home, to, claim.data)
         transfers.immutable(settled=False)
         with _paused(home) as (writer, sender):
@@ -73,15 +73,17 @@ def copy_home(home: OpenHome, to: Path, *, store: str | None = None, catalog: st
             transfers.immutable(settled=True)
             transfers.changeable()
             with writer.copying_to(claim.address) as counts:
-                transfers.quarantine()  # a load indexes records without the lease
-                transfers.remove_others()
                 writer.check()
                 failpoint("copy.catalog")
+            transfers.quarantine()  # of records, too, that a load has indexed meanwhile, without the lease
+            transfers.remove_others()
+            writer.check()
             failpoint("copy.recorded")
             versions = {stored.path: stored.rows for stored in writer.tables.versions()}
             rows = sum(table.rows for table in writer.tables.all())
+        _verify(to, home.clock())
+        failpoint("copy.verified")
         claim.release()
-    _verify(to, home.clock())
     answers, sizes = versions.get(layout.LEDGER, 0), transfers.done.values()
     return Copied(
         to, counts["tables"], rows, answers, counts["quarantine"], len(sizes), sum(sizes), resumed=claim.resumed
@@ -96,8 +98,21 @@ def _paused(home: OpenHome) -> Iterator[tuple[Writer, Writer]]:
         yield writer, sender
 
 
+@contextmanager
+def _explained(home: OpenHome, to: Path) -> Iterator[None]:
+    """Raise StorageError for an error of the disk or of a store."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"the home cannot be copied: {error.strerror or error}",
+            where=str(error.filename or to),
+            hint="Remove the cause and run the command again: it continues after the last copied file.",
+        ) from error
+
+
 def _verify(to: Path, at: int) -> None:
-    with open_catalog(to, at=at) as catalog:
+    with open_catalog(to, at=at, copying=True) as catalog:
         findings = verify(catalog)
     if findings:
         raise StorageError("the copy is damaged:\n" + "\n".join(str(each) for each in findings), where=str(to))
@@ -164,15 +179,8 @@ class _Transfers:
                     raise
             failpoint("copy.file")
 
-        try:
-            with ThreadPoolExecutor(_AT_ONCE) as threads:
-                list(threads.map(copy, [each for each in names if target / each not in self.done]))
-        except OSError as error:
-            raise StorageError(
-                f"{source} cannot be copied: {error.strerror or error}",
-                where=str(target),
-                hint="Remove the cause and run the command again: it continues after the last copied file.",
-            ) from error
+        with ThreadPoolExecutor(_AT_ONCE) as threads:
+            list(threads.map(copy, [each for each in names if target / each not in self.done]))
 
     def _tables(self) -> list[str]:
         """Return the paths of all Delta tables, also of those that the catalog does not yet know."""
@@ -206,6 +214,8 @@ class _Claim:
 @contextmanager
 def _claimed(home: OpenHome, to: Path, store: str | None, catalog: str | None) -> Iterator[_Claim]:
     """Reserve the target for this copy.  Raise Conflict if it has more than an earlier attempt of this copy."""
+    if catalog is not None:
+        require_url(catalog)
     folder, here = local_store(os.path.realpath(to)), local_store(os.path.realpath(home.folder))
     _refuse_nested(folder, here)
     note = {"home": home.catalog.home().home_id, "to": folder.path, "store": store, "catalog": catalog}
@@ -218,7 +228,7 @@ def _claimed(home: OpenHome, to: Path, store: str | None, catalog: str | None) -
         resumed = _is_own(folder, note)
         try:
             claim = _claim(home, to, note, resumed)
-        except WeftError:
+        except (WeftError, OSError):
             if not resumed:
                 _undo(to, before, new)
             raise
@@ -231,16 +241,17 @@ def _claim(home: OpenHome, to: Path, note: Mapping[str, str | None], resumed: bo
     copy_toml(home.folder / FILE, to / FILE, {"catalog.url": note["catalog"], "store.url": note["store"]})
     make_folders(to)
     address = CatalogAddress.of(to)
-    data = address.data
-    if data != notes[0].parent:
+    data, elsewhere = address.data, address.data != notes[0].parent
+    if elsewhere:
         _refuse_nested(data, home.catalog.data)
         data.require()
         _is_own(data, note)
+    require_free(address, resumed_from=note["home"] if resumed else None)
+    mark_roots(to, str(note["home"]))
+    if elsewhere:  # last, because nothing removes this after a refusal
         notes.append(data / layout.COPY)
         _write(notes[1], note)
-        (data / layout.OF_HOME).put(f"{note['home']}\n".encode())
-    require_free(address, resumed_from=note["home"] if resumed else None)
-    mark_roots(to)
+        address.mark(str(note["home"]))
     failpoint("copy.begun")
     return _Claim(address, data, tuple(notes), resumed)
 

@@ -20,6 +20,7 @@ from weft.store import LEAST_FREE, free_bytes, local_store
 
 if TYPE_CHECKING:
     from weft.api.copying import Copied
+    from weft.api.destroying import Destroyed
     from weft.execution.maintenance import Step
     from weft.runtime.doctor import Check
 
@@ -151,6 +152,16 @@ class Maintaining(WeftMethods):
         from weft.api.copying import copy_home
 
         return copy_home(self.opened, Path(local_store(to).path), store=store, catalog=catalog)
+
+    def destroy(self) -> Destroyed:
+        """Delete this home with its data and its catalog, and close it.  Nothing restores it but a backup.
+
+        The output of channels stays, as do files in the folder that Weft has not made.  Raises LeaseBusy if a process
+        writes or delivers, and Conflict if `weft run` or `weft serve` runs.  Also raises StorageError and CatalogError.
+        """
+        from weft.api.destroying import destroy_home
+
+        return destroy_home(self.opened)
 
     def settings(self) -> tuple[Setting, ...]:
         """Return all settings of this home with their origins.  Raise Refused for an invalid setting."""

@@ -307,11 +307,12 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         delivery lease.  Raises Conflict if a named query is not active.  Also raises ClockError, NotFound, LeaseBusy,
         StorageError and ExecutionError.
         """
-        from weft.schedule.ticking import tick
+        from weft.schedule.ticking import bring_up_to_date, tick
 
         t = None if now is None else micros(now)
         self._check_clock(t)
         chosen = tuple(self._active(name).query_id for name in texts(names))
+        bring_up_to_date(self.opened, t)
         ticked = tick(self.opened, Choice(chosen or None), t=t, wait_us=LEASE_WAIT_US)
         try:
             return replace(ticked, delivered=tuple(self._deliver(_DELIVERY_WAIT_US)))

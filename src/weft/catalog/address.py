@@ -7,6 +7,7 @@ or on S3.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,13 @@ from weft.configuration.postgres_uri import schema_of, why_no_catalog, without_p
 from weft.configuration.toml_file import add_key
 from weft.errors import Conflict, Refused
 from weft.store import S3Store, Store
+
+
+def require_url(url: str) -> None:
+    """Raise Refused if the catalog of a home cannot be at the URL, for example because it contains a password."""
+    wrong = why_no_catalog(url)
+    if wrong is not None:
+        raise Refused(f"the catalog cannot be {without_password(repr(url))}: {wrong}")
 
 
 @dataclass(frozen=True)
@@ -36,9 +44,8 @@ class CatalogAddress:
         ``url`` and ``store`` are the places of the catalog and the data of a new home.  Raise Refused for an invalid
         place.  Raise Conflict if the home has another catalog, or its data elsewhere.
         """
-        wrong = None if url is None else why_no_catalog(url)
-        if wrong is not None:
-            raise Refused(f"the catalog cannot be {without_password(repr(url))}: {wrong}")
+        if url is not None:
+            require_url(url)
         named = configuration(home).catalog_url
         if url is not None and named not in (None, url):
             raise Conflict(
@@ -101,6 +108,27 @@ class CatalogAddress:
         if self.url is None:
             return layout.catalog_file(self.home).exists()
         return configuration(self.home).catalog_url == self.url
+
+    def mark(self, home_id: str) -> None:
+        """Mark data on S3 as that of the home with this ID, and with this catalog.  Raise StorageError."""
+        if self.on_s3:
+            self.unmark()
+            (self.data / layout.OF_HOME).put(f"{home_id}\n{self}\n".encode())
+
+    def unmark(self) -> None:
+        """Remove the mark of data on S3.  Raise StorageError."""
+        if self.on_s3:
+            with suppress(FileNotFoundError):
+                (self.data / layout.OF_HOME).remove()
+
+    @property
+    def is_only_marked(self) -> bool:
+        """Whether the data on S3 is only the mark of a home with this catalog, whose creation was stopped."""
+        mark = self.data / layout.OF_HOME
+        try:
+            return self.on_s3 and self.data.names() == [mark.name] and str(self) in mark.read().decode().splitlines()
+        except FileNotFoundError:
+            return False
 
     def note(self) -> None:
         """Write the places into the settings of the home.  Raise Refused if the settings cannot be written."""

@@ -7,9 +7,11 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import TracebackType
 
+from weft.catalog import ddl
 from weft.catalog.address import CatalogAddress
 from weft.catalog.copying import copied_catalog
 from weft.catalog.database import Database
+from weft.catalog.dialects import drop_tables
 from weft.catalog.home_record import open_database, read_home
 from weft.catalog.lease import LEASE_TTL_US, Leases
 from weft.catalog.loads import LoadHistory, Loads, Quarantine
@@ -95,6 +97,11 @@ class Writer(CatalogParts):
     def copying_to(self, target: CatalogAddress) -> AbstractContextManager[Mapping[str, int]]:
         """Copy the catalog: see ``copied_catalog``."""
         return copied_catalog(self._database, target)
+
+    def drop_catalog(self) -> None:
+        """Drop the tables of the catalog, and the schema on a server unless others use it.  No lease is left."""
+        with self._database.changing_under_lease() as connection:
+            drop_tables(connection, ddl.metadata, self.address.schema)
 
     def renew(self, at: int, ttl_us: int = LEASE_TTL_US) -> None:
         """Extend the lease to ``at + ttl_us``.  Raise LeaseLost if another writer has taken the lease."""
@@ -192,13 +199,15 @@ def open_catalog(
     at: int,
     url: str | None = None,
     store: str | None = None,
+    copying: bool = False,
 ) -> Catalog:
     """Open the catalog of the home in the folder ``home``.  Migrate a home of an older format.
 
     With ``create``, create a missing home.  ``clock`` applies only to a new home.  ``at`` is the wall-clock time of
     this machine in microseconds UTC.  ``url`` names the PostgreSQL database for the catalog of a new home.  The
     settings of the home then contain the URL.  Without a URL, the catalog is a SQLite file in the home.  ``store``
-    names the place on S3 for the data of a new home, in the same way.
+    names the place on S3 for the data of a new home, in the same way.  The unfinished copy of a home can be opened only
+    with ``copying``.
 
     Raise CatalogError if the folder is not a home, if the home is damaged, or if this version of Weft does not read its
     format.  Raise CatalogUnreachable, a CatalogError, if the database server cannot be reached.  Raise Refused for an
@@ -206,5 +215,5 @@ def open_catalog(
     object store of a new home cannot be used.
     """
     address = CatalogAddress.of(Path(home), url, store)
-    engine, joins = open_database(address, create=create, clock=clock, at=at)
+    engine, joins = open_database(address, create=create, clock=clock, at=at, copying=copying)
     return Catalog(Database(address, engine), joins=joins)

@@ -12,11 +12,10 @@ from typing import Final
 
 from weft.catalog import layout
 from weft.configuration import configuration
-from weft.configuration.postgres_uri import schema_of
 from weft.errors import FolderElsewhere, Refused
 
 MARK: Final = ".weft-"
-"""The prefix of the file that marks a root folder.  The schema of the catalog follows."""
+"""The prefix of the file that marks a root folder.  The ID of the home follows."""
 
 
 def files_root(home: Path) -> Path:
@@ -36,10 +35,10 @@ ROOTS: Final[dict[str, tuple[Callable[[Path], Path], str]]] = {
 """For each scheme of channels with a folder: the function that finds the folder, and the setting."""
 
 
-def mark_roots(home: Path) -> None:
+def mark_roots(home: Path, home_id: str) -> None:
     """Mark the root folders of a new home whose catalog is on a server.  Raise Refused if a folder is not writable."""
     for root, setting in ROOTS.values():
-        mark = _mark(root(home), home)
+        mark = _mark(root(home), home, home_id)
         if mark is not None:
             try:
                 mark.parent.mkdir(parents=True, exist_ok=True)
@@ -52,11 +51,22 @@ def mark_roots(home: Path) -> None:
                 ) from None
 
 
-def shared_root(scheme: str, home: Path) -> Path:
-    """Return the root folder for channels of a scheme (file or delta).  Raise FolderElsewhere if it lacks the mark."""
+def unmark_roots(home: Path, home_id: str) -> None:
+    """Remove the marks of a home that is deleted.  Raise OSError."""
+    for root, _ in ROOTS.values():
+        mark = _mark(root(home), home, home_id)
+        if mark is not None:
+            mark.unlink(missing_ok=True)
+
+
+def shared_root(scheme: str, home: Path, home_id: str | None) -> Path:
+    """Return the root folder for channels of a scheme (file or delta).
+
+    Raise FolderElsewhere if it lacks the mark of the home with this ID.  None stands for any home.
+    """
     find, setting = ROOTS[scheme]
     root = find(home)
-    mark = _mark(root, home)
+    mark = None if home_id is None else _mark(root, home, home_id)
     if mark is None or mark.exists():
         return root
     raise FolderElsewhere(
@@ -66,17 +76,16 @@ def shared_root(scheme: str, home: Path) -> Path:
     )
 
 
-def unshared(home: Path) -> dict[str, str]:
-    """Return the schemes of channels whose root folder lacks the mark, each with its setting."""
+def unshared(home: Path, home_id: str) -> dict[str, str]:
+    """Return the schemes of channels whose root folder lacks the mark of the home, each with its setting."""
     found = {}
     for scheme, (_, setting) in ROOTS.items():
         try:
-            shared_root(scheme, home)
+            shared_root(scheme, home, home_id)
         except FolderElsewhere:
             found[scheme] = setting
     return found
 
 
-def _mark(root: Path, home: Path) -> Path | None:
-    url = configuration(home).catalog_url
-    return None if url is None else root / f"{MARK}{schema_of(url)}"
+def _mark(root: Path, home: Path, home_id: str) -> Path | None:
+    return None if configuration(home).catalog_url is None else root / f"{MARK}{home_id}"

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,7 +30,8 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.dialects import sqlite
-from sqlalchemy.schema import CreateSchema
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.schema import CreateSchema, DropSchema
 
 from weft.configuration.postgres_uri import schema_of
 from weft.errors import CatalogError
@@ -127,6 +129,17 @@ def postgresql_engine(url: str) -> Engine:
 def lock_key(name: str) -> int:
     """Return the key of the PostgreSQL advisory lock with this name, a signed number of 64 bits."""
     return int.from_bytes(hashlib.blake2b(f"weft: {name}".encode(), digest_size=8).digest(), "big", signed=True)
+
+
+def drop_tables(connection: Connection, metadata: MetaData, schema: str | None) -> None:
+    """Drop the tables of a catalog, and for PostgreSQL the schema.
+
+    A schema stays if it has other objects or belongs to another user.
+    """
+    metadata.drop_all(connection)
+    if schema is not None:
+        with suppress(DBAPIError), connection.begin_nested():
+            connection.execute(DropSchema(schema))
 
 
 def make_tables(connection: Connection, metadata: MetaData, schema: str | None) -> None:

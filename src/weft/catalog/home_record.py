@@ -57,16 +57,18 @@ def set_home(connection: Connection, **values: Any) -> None:
     connection.execute(update(ddl.home).values(**values))
 
 
-def open_database(address: CatalogAddress, *, create: bool, clock: Clock, at: int) -> tuple[Engine, bool]:
+def open_database(
+    address: CatalogAddress, *, create: bool, clock: Clock, at: int, copying: bool = False
+) -> tuple[Engine, bool]:
     """Open the database of a home.  With ``create``, create a missing database and missing folders.
 
     Return also whether the folder has just become that of a home which existed, as a further machine has it.
-    ``clock`` and ``at`` apply only to a new home.  Raise CatalogError if the folder is not a home, if this version of
-    Weft does not read its format, or if the home has data but no catalog.  Raise Conflict if the database is the
-    catalog of another folder.
+    ``clock`` and ``at`` apply only to a new home.  An unfinished copy of a home can be opened only by the process that
+    is ``copying`` it.  Raise CatalogError if the folder is not a home, if this version of Weft does not read its
+    format, or if the home has data but no catalog.  Raise Conflict if the database is the catalog of another folder.
     """
     file = layout.catalog_file(address.home)
-    if layout.is_begun_copy(address.home):
+    if layout.is_begun_copy(address.home) and not copying:
         raise CatalogError(
             f"{address.home} is the unfinished copy of a home",
             hint="Run the same `weft copy` again: it continues. Or delete the folder.",
@@ -97,7 +99,8 @@ def open_database(address: CatalogAddress, *, create: bool, clock: Clock, at: in
             make_folders(address.home)
             address.note()
             if is_new:
-                mark_roots(address.home)
+                with engine.connect() as connection:
+                    mark_roots(address.home, read_home(connection).home_id)
     except BaseException:
         engine.dispose()
         raise
@@ -258,8 +261,7 @@ def _make_database(engine: Engine, address: CatalogAddress, *, clock: Clock, at:
                 )
             )
             connection.execute(insert(ddl.leases), [{"name": name, "token": 0} for name in get_args(LeaseName)])
-    if address.on_s3:
-        (address.data / layout.OF_HOME).put(f"{home_id}\n".encode())
+            address.mark(home_id)  # before the commit, so that no other home can take the place
 
 
 def make_folders(home: Path) -> None:
@@ -279,7 +281,7 @@ def make_folders(home: Path) -> None:
 
 
 def _refuse_orphan(address: CatalogAddress) -> None:
-    if layout.has_data(address.data):
+    if layout.has_data(address.data) and not address.is_only_marked:
         what = f"{address.data} has the data of a home" if address.on_s3 else "the data exists"
         raise CatalogError(
             f"the catalog of {address.home} is missing, but {what}",

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from weft.configuration import Configuration, configuration, s3_access
+from weft.configuration import FILE, Configuration, configuration, s3_access
 from weft.errors import Refused
 from weft.store import S3Access, Store, local_store, store_of
 
@@ -25,9 +25,17 @@ STAGED: Final = "staged"
 GIVEN: Final = "given"
 """The folder where Spark writes the rows of appended DataFrames, relative to the data location."""
 OF_HOME: Final = "weft-home"
-"""The object with the ID of the home whose data is on S3, relative to the data location."""
+"""The object with the ID and the catalog of the home whose data is on S3, relative to the data location."""
 QUARANTINE: Final = "quarantine"
 """The folder for the bytes of unreadable records, relative to the data location.  File names are SHA-256 digests."""
+
+DATA: Final = (TABLES, LEDGER, SYNOPSES, STAGED, GIVEN, QUARANTINE)
+"""All folders that Weft makes at the data location."""
+OF_FOLDER: Final = (
+    *(f"catalog.sqlite{suffix}" for suffix in ("", "-wal", "-shm")),
+    *("arrangements", "present", "holders", "logs", "serve", "runner", FILE),
+)
+"""What Weft makes in the folder of a home besides the data and the output of channels, the settings last."""
 
 COPY: Final = "copying.json"
 """The file that marks an unfinished copy of a home, in the folder of the copy and at its data location."""

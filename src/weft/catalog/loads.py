@@ -241,8 +241,8 @@ class Quarantine:
                 connection.execute(statement, some)
             return int(connection.execute(count).scalar_one()) - int(before)
 
-    def drop_unnamed(self, digests: Sequence[str], remove: Callable[[str], None]) -> None:
-        """Call ``remove`` for each of the ``digests`` (SHA-256) that the index does not contain.
+    def drop_unnamed(self, digests: Sequence[str], remove: Callable[[Sequence[str]], None]) -> None:
+        """Call ``remove`` for those ``digests`` (SHA-256) that the index does not contain, a hundred at once.
 
         No process can add a record with this digest meanwhile. A transaction has few digests, because other writers
         wait for it.
@@ -252,9 +252,7 @@ class Quarantine:
             some = digests[at : at + _REMOVED_AT_ONCE]
             with self._database.changing() as connection:
                 known = set(connection.execute(select(column).where(column.in_(some))).scalars())
-                for digest in some:
-                    if digest not in known:
-                        remove(digest)
+                remove([digest for digest in some if digest not in known])
 
     def all(self, state: QuarantineState | None = "open") -> tuple[QuarantineRecord, ...]:
         """Return the quarantined records in ``state``, the oldest first.  If ``state`` is None, return all records."""

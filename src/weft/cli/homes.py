@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from weft.cli import terminal
 from weft.cli.frame import HOME_VARIABLE, HomeOption, JsonOption, example, home_folder, opened
 from weft.cli.printing import echo, plain, print_json, screen, table, working
 from weft.errors import Refused
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from weft.catalog import Catalog
+    from weft.catalog.address import CatalogAddress
     from weft.configuration.merge_settings import Setting
 
 
@@ -46,6 +48,7 @@ def add_to(app: typer.Typer) -> None:
             "weft copy weft-home /mnt/new/home", "weft copy shop moved --catalog postgresql://anna@db.example/weft"
         )
     )(copy)
+    app.command(epilog=example("weft destroy old-home", "weft destroy old-home --yes"))(destroy)
     app.command(epilog=example("weft config", "weft config --json"))(config)
     app.command(epilog=example("weft prepare", "weft prepare --s3", "weft prepare --archive weft-environment.tar.gz"))(
         prepare
@@ -97,9 +100,9 @@ def init(
 
 def _tell(folder: Path, before: int | None, catalog: Catalog) -> None:
     """Print what ``init`` has made. ``before`` is the mode that the folder had."""
-    clock, address = catalog.home().clock, catalog.address
+    record, address = catalog.home(), catalog.address
     what = "is one more folder of a home" if catalog.joins else "is a home"
-    echo(f"{folder} {what} with the {clock} clock.")
+    echo(f"{folder} {what} with the {record.clock} clock.")
     if address.url is not None:
         echo(f"Its catalog is the schema {address.schema} of {address}.")
     if address.on_s3:
@@ -109,7 +112,7 @@ def _tell(folder: Path, before: int | None, catalog: Catalog) -> None:
     if catalog.joins:
         from weft.catalog.channel_folders import unshared
 
-        for scheme, setting in unshared(folder).items():
+        for scheme, setting in unshared(folder, record.home_id).items():
             echo(f"{scheme}: channels need the folder of the other machines: name it in {setting}.")
     after = _mode(folder)
     if before is not None and after != before:
@@ -151,6 +154,33 @@ def copy(
     )
     echo(f"{'Finished the copy of' if copied.resumed else 'Copied'} {source} to {to}: {what}. All were verified.")
     echo(f"{source} is unchanged. Both are homes that deliver answers: tick only one of them.")
+
+
+def destroy(
+    home: Annotated[str, typer.Argument(metavar="HOME", help="The home to delete.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for the name of the home again.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Delete a home: its tables, queries and answers, its catalog, and its data on S3."""
+    with opened(Path(home)) as weft:
+        if not yes:
+            _require_name(home, weft.catalog.address)
+        destroyed = weft.destroy()
+    if json:
+        print_json({**asdict(destroyed), "home": str(destroyed.home), "kept": [str(each) for each in destroyed.kept]})
+        return
+    echo(f"Destroyed {home}.")
+    if destroyed.kept:
+        echo(f"These files are not Weft's own and stay: {', '.join(str(each) for each in destroyed.kept)}")
+
+
+def _require_name(home: str, address: CatalogAddress) -> None:
+    """Ask the user for the name of the home. Raise Refused if it is not typed."""
+    if not terminal.stdin_is_terminal():
+        raise Refused("this deletes the home, and there is no terminal to ask", hint="Add --yes to delete it.")
+    echo(f"This deletes {home}, its catalog {address} and its data in {address.data}. Nothing restores them.")
+    if input(f"Type {home} to delete it: ").strip() != home:
+        raise Refused("the name differs, so nothing was deleted")
 
 
 def _mode(folder: Path) -> int | None:

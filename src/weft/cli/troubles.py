@@ -17,6 +17,7 @@ import typer
 from typer._click.exceptions import ClickException, UsageError
 
 from weft.cli import terminal
+from weft.cli.parsers import parser
 from weft.errors import WeftError
 from weft.faults import error_summary, log_defect
 from weft.interruption import Stopped
@@ -51,7 +52,7 @@ def run(app: typer.Typer, arguments: Sequence[str]) -> int:
     """Run one command line, and return its exit code.  In a server, RunLocally and StdinNeeded pass through."""
     start_command(arguments)
     try:
-        code = app(list(arguments), prog_name="weft", standalone_mode=False)
+        code = parser(app, arguments)(list(arguments), prog_name="weft", standalone_mode=False)
         terminal.out().flush()
     except WeftError as error:
         print_error(error)

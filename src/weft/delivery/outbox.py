@@ -97,7 +97,9 @@ class _Run:
         self._sender = sender
         self._home = home
         self._begun = at
-        self._now = sender.home().now_at(at)
+        record = sender.home()
+        self._home_id = record.home_id
+        self._now = record.now_at(at)
         """The time of the home's clock.  If the clock was never set, the time is None and no digest is due."""
         self._clock = clock
         self._blocked: set[str] = set()
@@ -115,7 +117,7 @@ class _Run:
             subscription = self._sender.subscriptions.by_id(entry.sub_id)
             try:
                 with self._isolated(subscription):
-                    channel = open_channel(subscription.channel, self._home)
+                    channel = open_channel(subscription.channel, self._home, self._home_id)
                     outcome = "undone" if channel is None else self._recovered(channel, entry.position)
             except FolderElsewhere:
                 self._blocked.add(subscription.channel)  # another machine settles the message
@@ -157,7 +159,7 @@ class _Run:
     def _next_digest(self, subscription: Subscription, query: QueryRecord, now: int) -> int:
         zone = subscription.zone
         if zone is None:
-            channel = open_channel(subscription.channel, self._home)
+            channel = open_channel(subscription.channel, self._home, self._home_id)
             zone = self._zone(query, None if channel is None else channel.person)
         return next_digest(parse_digest(subscription.digest or ""), zone, now)
 
@@ -171,7 +173,7 @@ class _Run:
         before, error = subscription.delivered, None
         try:
             with self._isolated(subscription):
-                channel = open_channel(subscription.channel, self._home)
+                channel = open_channel(subscription.channel, self._home, self._home_id)
         except FolderElsewhere as elsewhere:  # it is no attempt: a machine with the folder delivers
             channel, error = None, str(elsewhere)
         except (Refused, DeliveryError) as refused:

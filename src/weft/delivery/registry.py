@@ -22,24 +22,24 @@ CURSOR: Final = "cursor"
 """The channel from which clients fetch answers.  Every query has this channel, and the outbox skips this channel."""
 
 
-def _file(address: str, home: Path) -> FileChannel:
-    return FileChannel(address, shared_root("file", home))
+def _file(address: str, home: Path, home_id: str | None) -> FileChannel:
+    return FileChannel(address, shared_root("file", home, home_id))
 
 
-def _email(address: str, home: Path) -> Channel:
+def _email(address: str, home: Path, _: str | None) -> Channel:
     from weft.delivery.mail.channel import EmailChannel
 
     chosen = configuration(home)
     return EmailChannel(parse_recipients(address, chosen), chosen)
 
 
-def _delta(address: str, home: Path) -> Channel:
+def _delta(address: str, home: Path, home_id: str | None) -> Channel:
     from weft.delivery.delta import DeltaChannel
 
-    return DeltaChannel(address, shared_root("delta", home))
+    return DeltaChannel(address, shared_root("delta", home, home_id))
 
 
-def _webhook(address: str, home: Path) -> Channel:
+def _webhook(address: str, home: Path, _: str | None) -> Channel:
     from weft.delivery.webhook.channel import WebhookChannel
     from weft.delivery.webhook.destination import parse_destination
 
@@ -47,13 +47,13 @@ def _webhook(address: str, home: Path) -> Channel:
     return WebhookChannel(parse_destination(address, chosen), chosen)
 
 
-def _exec(address: str, home: Path) -> Channel:
+def _exec(address: str, home: Path, _: str | None) -> Channel:
     from weft.delivery.program import ProgramChannel
 
     return ProgramChannel(address, home, configuration(home))
 
 
-_CHANNELS: Final[Mapping[str, Callable[[str, Path], Channel]]] = {
+_CHANNELS: Final[Mapping[str, Callable[[str, Path, str | None], Channel]]] = {
     "file": _file,
     "delta": _delta,
     "email": _email,
@@ -66,7 +66,7 @@ def canonical(text: str, home: Path) -> str:
     """Return the canonical name of a channel.  Raise Refused for an unknown or invalid channel."""
     if text.strip().lower() == CURSOR:
         return CURSOR
-    return _parse_channel(text, home).address
+    return _parse_channel(text, home, None).address
 
 
 def default_channels(home: Path) -> tuple[str, ...]:
@@ -81,17 +81,20 @@ def default_channels(home: Path) -> tuple[str, ...]:
 def require_accepted(channels: Iterable[str], home: Path, answers: Answers) -> None:
     """Raise Refused if one of the channels cannot accept the answers."""
     for each in channels:
-        channel = open_channel(each, home)
+        channel = open_channel(each, home, answers.home_id)
         if channel is not None:
             channel.require(answers)
 
 
-def open_channel(text: str, home: Path) -> Channel | None:
-    """Return the channel with the name ``text``, or None for the cursor.  Raise Refused for an invalid channel."""
-    return None if text.strip().lower() == CURSOR else _parse_channel(text, home)
+def open_channel(text: str, home: Path, home_id: str) -> Channel | None:
+    """Return the channel with the name ``text``, or None for the cursor.
+
+    Raise Refused for an invalid channel.  Raise FolderElsewhere, a Refused, if this machine lacks its folder.
+    """
+    return None if text.strip().lower() == CURSOR else _parse_channel(text, home, home_id)
 
 
-def _parse_channel(text: str, home: Path) -> Channel:
+def _parse_channel(text: str, home: Path, home_id: str | None) -> Channel:
     scheme, colon, address = text.strip().partition(":")
     make = _CHANNELS.get(scheme.lower()) if colon else None
     if make is None:
@@ -99,7 +102,7 @@ def _parse_channel(text: str, home: Path) -> Channel:
         meant = "" if not near else f": did you mean {near[0]}{'' if near[0] == CURSOR else ':…'}?"
         kinds = ", ".join(f"{each}:…" for each in _CHANNELS)
         raise Refused(f"{text!r} is not a channel{meant}", hint=f"Use one of the channels {CURSOR}, {kinds}")
-    return make(address, home)
+    return make(address, home, home_id)
 
 
 _TEXT = "This is a test message from Weft: answers sent to this address arrive. It belongs to no query."
@@ -112,7 +115,7 @@ def send_test(text: str, home: Path, home_id: str, user: str, at: int) -> tuple[
     (microseconds UTC).  Raises Refused for an invalid channel.  Raises DeliveryError if the channel does not accept the
     message.
     """
-    channel = open_channel(text, home)
+    channel = open_channel(text, home, home_id)
     if channel is None:
         raise Refused(
             "the cursor receives no messages", hint="Name another channel: file:PATH, delta:PATH or email:ADDRESS."

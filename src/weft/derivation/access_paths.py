@@ -5,6 +5,8 @@ directly or through other tables, the branch looks up only the matching rows (a 
 new rows of a table once and makes each look-up once, for all branches (design section 5).
 
 Law: the access paths of a branch do not change its result.
+
+Proof: proofs/Rewrites.v: access_paths_rule.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Queries that differ only in spelling have the same canonical form, and therefore share a plan.  The canonical form
 sorts the conjuncts of a condition, merges a list of constants into one constant, and gives decimal constants one type.
+
+Proof: proofs/Rewrites.v: canonical_rule.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Q^I has one branch per driver (paper section 5, design section 2).  Law: if time is divided into windows, the union of
 Q^I over all windows equals the union of Q(s) over all instants s.
+
+Proof: proofs/Laws.v: law_1, law_2, from_now_rule.
 """
 
 from __future__ import annotations

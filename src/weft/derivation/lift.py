@@ -1,6 +1,8 @@
 """Replace constants by parameters, so that queries of one shape share one plan (design section 5).
 
 NiagaraCQ calls the shape of a query its expression signature.
+
+Proof: proofs/Parameters.v: lift_rule.
 """
 
 from __future__ import annotations

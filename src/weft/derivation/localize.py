@@ -9,6 +9,8 @@ would move the OR into the outer join, where the rows of the subquery are not av
 
 Law: EXISTS (B) = EXISTS (D ⋈ B[c := d.c] with d.c <=> c).  Here ``c`` denotes the outer columns in B.  The domain D = δ
 π_c(outside) has every value of ``c``.
+
+Proof: proofs/Rewrites.v: localize_rule.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ becomes an OR.  δ is removed, because the rows of an answer are distinct anyway
 
 Law: the blocks of a relation together have the rows of the relation, apart from duplicates.
 
+Proof: proofs/Rewrites.v: merge_rule, merged_exists, merged_not_exists.
+
 >>> from shown import M, R, show
 >>> from weft.algebra.relation import Output
 >>> from weft.algebra.scalar import call

@@ -8,6 +8,8 @@ condition can only become false as time passes.
 For other queries the closed form is wrong.  An example is "no reply in the last 14 days", with a reply on day 0 and a
 message on day 1.  GREATEST is day 1, but the message enters the answer on day 14.  Without a closed form, Q^M consists
 of the branches of Q^I with a window from the beginning of time, ``starts(Q, [t0, t))``.
+
+Proof: proofs/Monotone.v: minimum_bounding_rule.
 """
 
 from __future__ import annotations

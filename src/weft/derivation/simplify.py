@@ -4,6 +4,8 @@ A replay requires that the period of every row contains the instant s.  If s is 
 that is not negative, the row has always begun at s.  For a positive p1, ``m.ts <= m.ts + p1`` is true and ``m.ts + p1
 <= m.ts`` is false.  For example, a message is never "more than four weeks old" when it arrives, so the replay needs no
 branch for the arrival.
+
+Proof: proofs/Rewrites.v: simplify_rule, contradiction_rule.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def attached_frame(
     described = [(file, file.attached) for file in files if file.attached is not None]
     for folder in {file.location.parent for file, _ in described}:
         grant_access(spark, folder)
-    columns = {attached.column for _, attached in described if attached.column is not None}
+    columns = {_own_name(attached.column) for _, attached in described if attached.column is not None}
     values = {name for _, attached in described for name in attached.values}
     stored = StructType([each for each in every.fields if each.name not in values and each.name not in {TS} - columns])
     # Spark encodes the path as in a URI, but keeps a + that a decoder reads as a space. It writes file:/ and file:///.
@@ -59,6 +59,11 @@ def attached_frame(
     if dated:
         rows = rows.where("_ts IS NOT NULL")
     return rows.selectExpr(*(f"{_source(name, every, stored, sorted(values))} AS {quoted(name)}" for name in wanted))
+
+
+def _own_name(column: str) -> str:
+    """Return the name in the home for the column with the instants. Spark finds a column in any spelling."""
+    return TS if column.lower() == TS else column
 
 
 def _renamed(stored: StructType) -> list[str]:
@@ -81,7 +86,7 @@ def _facts(described: Sequence[tuple[DataFile, Attached]], stored: StructType, v
         _PATH: pa.array([_SCHEME.sub("/", file.location.spark) for file, _ in described], pa.string()),
         "_entry": pa.array([each.entry for each in attached], pa.string()),
         "_at": pa.array([each.at for each in attached], pa.int64()).cast(INSTANT),
-        "_column": pa.array([each.column and names.index(each.column) for each in attached], pa.int32()),
+        "_column": pa.array([each.column and names.index(_own_name(each.column)) for each in attached], pa.int32()),
     }
     for number, name in enumerate(values):
         facts[f"_v_{number}"] = pa.array([each.values.get(name) for each in attached], pa.string())

@@ -154,6 +154,8 @@ def clean(home: OpenHome, table: StoredTable, keep_us: int, *, dry_run: bool) ->
             require_undamaged(writer)
             unneeded = deletable_files(place, keep_us, home.clock())
             delete(place, unneeded, writer.lease.token, writer.check)
+            now = place.snapshot()
+            writer.tables.record_versions([(table.path, now.version, now.rows or 0)])
     if not dry_run and table.path == layout.LEDGER:
         _note_purges(home, keep_us)
     if unneeded.data or unneeded.log:

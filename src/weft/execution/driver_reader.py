@@ -21,13 +21,13 @@ from weft.algebra.access import Access, FullScan, Lookup
 from weft.algebra.schema import DataType
 from weft.execution.look_ups import LookUps
 from weft.execution.relations import LEDGER_COLUMNS, Relation, ResultsTable, answer_columns
-from weft.execution.windows import Slice, may_hold
 from weft.instants import LAST_INSTANT
 from weft.storage.columns import arrow_type, stored_schema
 from weft.storage.data_files import file_batches
 from weft.storage.delta_log import DataFile
 from weft.storage.ledger import ledger_schema
 from weft.storage.periods import periods
+from weft.storage.slices import Slice, hull, may_hold
 from weft.storage.values import decode
 
 if TYPE_CHECKING:
@@ -170,11 +170,11 @@ class DriverReader:
             data = self._read(relation, files, (), None, None)
             if data is None:
                 return Reading("Spark", self._beyond())
-            inside = [_inside_column(LocalRows(relation, data).column(part.column), part) for part in slices]
+            inside = [part.mask(LocalRows(relation, data).column(part.column)) for part in slices]
             data = data.filter(reduce(pc.or_kleene, inside)) if files else data
         else:
-            condition = reduce(or_, map(_inside, wanted))
-            data = self._read(relation, files, _stored_of(relation, names), condition, self.bounds.news)
+            condition = reduce(or_, (part.condition for part in wanted))
+            data = self._read(relation, files, _stored_of(relation, names), condition, self.bounds.news, hull(wanted))
             data = None if data is None else _rows_for_queries(relation, data, names)
         if data is None or data.num_rows > self.bounds.news:
             return Reading("Spark", self._beyond())
@@ -238,6 +238,7 @@ class DriverReader:
         columns: Iterable[str],
         condition: pc.Expression | None,
         most: int | None,
+        part: Slice | None = None,
     ) -> pa.Table | None:
         """Return None if the result exceeds ``most`` rows or the size bound."""
         schema = _LEDGER
@@ -247,7 +248,7 @@ class DriverReader:
             schema = stored_schema(relation.stored, columns)
         batches: list[pa.RecordBatch] = []
         rows = size = 0
-        for batch in (each for file in files for each in file_batches(file, schema, condition)):
+        for batch in (each for file in files for each in file_batches(file, schema, condition, part=part)):
             if batch.num_rows:
                 batches.append(batch)
                 rows, size = rows + batch.num_rows, size + batch.nbytes
@@ -318,21 +319,6 @@ def count_text(count: float, what: str = "row") -> str:
 def over_bound(count: float, most: int, what: str = "row") -> str:
     """Return a message for a count that exceeds ``most``."""
     return f"{count_text(count, what)}, but the driver reads at most {max(most, 0):,}"
-
-
-def _inside(part: Slice) -> pc.Expression:
-    column = pc.field(part.column)
-    below = column < _instant(part.high)
-    return below if part.low is None else (column >= _instant(part.low)) & below
-
-
-def _inside_column(column: pa.ChunkedArray, part: Slice) -> pa.ChunkedArray:
-    below = pc.less(column, _instant(part.high))
-    return below if part.low is None else pc.and_kleene(pc.greater_equal(column, _instant(part.low)), below)
-
-
-def _instant(micros: int) -> pa.Scalar:
-    return pa.scalar(micros, pa.timestamp("us", "UTC"))
 
 
 def _among(column: pa.ChunkedArray, parts: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:

@@ -54,9 +54,8 @@ def _mapped(rows: DataFrame, function: Callable[[Batches], Batches]) -> DataFram
     from pyspark.util import PythonEvalType
 
     applied = vectorized_udf(function, from_arrow_schema(_WRITTEN), PythonEvalType.SQL_MAP_ARROW_ITER_UDF, "pandas")
-    return DataFrame(
-        rows._jdf.mapInArrow(applied(*(rows[name] for name in rows.columns))._jc, False, None), rows.sparkSession
-    )
+    columns = (rows["`{}`".format(name.replace("`", "``"))] for name in rows.columns)
+    return DataFrame(rows._jdf.mapInArrow(applied(*columns)._jc, False, None), rows.sparkSession)
 
 
 def _write(form: FileForm, batches: Batches) -> Batches:

@@ -82,7 +82,7 @@ class OpenHome:
             if writer.ticks.planned() is not None:
                 from weft.execution.ticks.tick import settle_tick
 
-                settle_tick(writer, self.clock())
+                settle_tick(writer, self.clock(), self.session)
             if writer.queries.purging():
                 from weft.writing.removals import finish_purges
 

@@ -24,12 +24,12 @@ from weft.execution.attached_frames import attached_frame
 from weft.execution.driver_reader import DriverReader, ReadBounds, log_slices, may_look_up, news_files
 from weft.execution.look_ups import LookUps
 from weft.execution.relations import Relation, ResultsTable, may_hold_answers, typed_answers
-from weft.execution.windows import Slice
 from weft.runtime.session import grant_access, spark_errors
 from weft.runtime.settings import in_one_process, scanning, small
 from weft.sql.render import quoted
 from weft.storage.data_files import check_data_file, unreadable_file
 from weft.storage.delta_log import DataFile, DeltaSnapshot, distrust
+from weft.storage.slices import Slice
 from weft.storage.table import Table
 from weft.store import Store
 

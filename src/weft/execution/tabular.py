@@ -1,6 +1,6 @@
 """Convert rows with typed columns to Arrow, pandas, dicts and Spark, and to HTML for notebooks.
 
-To stream the rows of a DataFrame, Spark writes the rows to files, and this module reads one file after the other.
+To stream the rows of a DataFrame, executors write the rows to files, and this module reads one file after the other.
 Collecting the rows would need memory for all rows.
 """
 
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from weft.algebra.schema import STRING, DataType
 from weft.catalog import layout
 from weft.catalog.naming import distinct
-from weft.errors import Refused, StorageError
+from weft.errors import Refused
 from weft.instants import DAY_US, to_datetime
 from weft.printable import Brief, one_line, visible
 from weft.runtime.session import plain_errors
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from weft.storage.data_files import NewFile
     from weft.storage.values import Value
 
 Columns: TypeAlias = Sequence[tuple[str, DataType]]
@@ -196,38 +197,39 @@ _ROWS: Final = 10_000
 
 @contextmanager
 def spark_rows(frame: DataFrame, data: Store, at: int) -> Iterator[Iterator[pa.Table]]:
-    """Provide the frame's rows as Arrow tables, in the order of its partitions.
+    """Provide the frame's rows as Arrow tables, in the order of its partitions. Executors write them into files.
 
     ``at`` is the wall clock time (µs UTC). Folders of dead processes are deleted after a day. Raise ExecutionError if
     Spark cannot compute the rows. Raise StorageError if the files cannot be read.
     """
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    from weft.execution.executor_files import write_files
+    from weft.storage.data_files import FileForm
+
     parent = data / layout.GIVEN
     for name in parent.names():
         with suppress(FileNotFoundError):  # another process may delete its folder at the same time
             if (parent / name).modified_ms() * 1_000 < at - DAY_US:
                 (parent / name).clear()
-    parent.make()
     folder = parent / str(uuid.uuid4())
+    folder.make()
     try:
         with plain_errors("computing the rows of the DataFrame"):
-            frame.write.parquet(folder.spark, compression="zstd")
-        yield _read(folder)
+            schema = to_arrow_schema(frame.schema)
+            files = write_files(frame, FileForm(folder, schema, ()))
+        yield _read(files, schema)
     finally:
         folder.clear()
 
 
-def _read(folder: Store) -> Iterator[pa.Table]:
+def _read(files: Sequence[NewFile], schema: pa.Schema) -> Iterator[pa.Table]:
     import pyarrow as pa
-    import pyarrow.dataset as ds
 
-    # Spark may write instants as INT96. Arrow would read INT96 as nanoseconds, which overflow after the year 2262.
-    form = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
-    try:
-        for name in sorted(each for each in folder.names() if each.endswith(".parquet")):
-            scanner = ds.dataset((folder / name).path, format=form, filesystem=folder.filesystem).scanner(
-                batch_size=_ROWS, batch_readahead=2, use_threads=False
-            )
-            for batch in scanner.to_batches():
-                yield pa.Table.from_batches([batch])
-    except (OSError, pa.ArrowException) as error:
-        raise StorageError(f"the rows that Spark wrote cannot be read: {error}", where=str(folder)) from error
+    from weft.storage.data_files import file_batches
+    from weft.storage.delta_log import DataFile
+
+    yield schema.empty_table()
+    for new in files:
+        for batch in file_batches(DataFile(new.location, new.size, new.rows, {}, {}), schema, batch_rows=_ROWS):
+            yield pa.Table.from_batches([batch])

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from weft.algebra.access import Access, DeltaScan, FullScan, Lookup
 from weft.execution.driver_reader import LocalRows, readings
 from weft.execution.reader import Reader
-from weft.execution.windows import Slice
 from weft.runtime.settings import arrow_input
 from weft.sql.render import quoted
+from weft.storage.slices import Slice
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -5,39 +5,18 @@ A row is new if the sum of a column value and a branch's threshold lies in a que
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Final
 
 from weft.algebra.access import DeltaScan
 from weft.algebra.scalar import ColumnRef, Literal, Scalar
 from weft.execution.groups import Group, Member
 from weft.planning.plan import PARAMETERS, Branch
-from weft.storage.delta_log import DataFile
+from weft.storage.slices import Slice
 
 MOST_SLICES: Final = 16
 """Greatest number of ranges of one column. If there are more ranges, the ranges with the smallest gaps are merged."""
 _LATEST: Final = 253_402_300_799_000_000
-
-
-@dataclass(frozen=True)
-class Slice:
-    """The rows with ``column`` in [low, high), in microseconds UTC. If ``low`` is None, there is no lower bound."""
-
-    column: str
-    low: int | None
-    high: int
-
-
-def may_hold(file: DataFile, part: Slice, names: Mapping[str, str] | None) -> bool:
-    """Return whether the file may contain rows of the slice, according to the file statistics.
-
-    ``names`` maps columns to their names in the statistics. If ``names`` is None, the statistics use the column names.
-    """
-    column = part.column if names is None else names.get(part.column, "")
-    least, greatest = file.least.get(column), file.greatest.get(column)
-    above = greatest is None or part.low is None or greatest >= part.low
-    return bool(above and (least is None or least < part.high))
 
 
 def slices_of(work: Iterable[tuple[Group, tuple[Branch, ...]]]) -> dict[str, tuple[Slice, ...]]:

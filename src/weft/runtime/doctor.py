@@ -180,7 +180,8 @@ def _home(home: Path, at: int) -> Iterator[Check]:
         yield Check("home", False, problem.message, _one_line(problem.hint))
         return
     try:
-        yield Check("catalog", True, f"{catalog.address}, format {catalog.home().format}")
+        record = catalog.home()
+        yield Check("catalog", True, f"{catalog.address}, format {record.format}")
         if catalog.address.on_s3:
             yield from _store(catalog.address)
         findings = verify(catalog)
@@ -199,14 +200,14 @@ def _home(home: Path, at: int) -> Iterator[Check]:
         yield Check("home", False, f"{home} cannot be written to", "Change its owner or permissions.")
     elif not findings:
         yield Check("home", True, f"{home}, tables: {tables}, all intact")
-    yield from _roots(home, {each.channel.partition(":")[0] for each, _ in subscribed})
+    yield from _roots(home, record.home_id, {each.channel.partition(":")[0] for each, _ in subscribed})
     yield from _deliveries(subscribed)
 
 
-def _roots(home: Path, schemes: set[str]) -> Iterator[Check]:
+def _roots(home: Path, home_id: str, schemes: set[str]) -> Iterator[Check]:
     """Yield a check for each kind of channel that cannot write into its folder on this machine."""
     for scheme in sorted(schemes & ROOTS.keys()):
-        check = _guarded("channels", lambda: str(shared_root(scheme, home)))  # noqa: B023 - called at once
+        check = _guarded("channels", lambda: str(shared_root(scheme, home, home_id)))  # noqa: B023 - called at once
         if not check.ok:
             yield check
 

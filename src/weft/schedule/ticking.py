@@ -38,19 +38,27 @@ class Ticked(Brief):
         return (ticks or "no tick") + (f"; {counted(sent, 'answer')} delivered" if sent else "")
 
 
-def tick(home: OpenHome, choice: Choice, *, t: int | None, wait_us: int) -> Ticked:
-    """Run a tick of the chosen queries at ``t`` (None: the time of the home's clock), and return its result.
+def bring_up_to_date(home: OpenHome, t: int | None) -> None:
+    """Take the new versions of attached tables, and refresh the views that queries read, before a tick at ``t``.
 
-    New versions of attached tables are taken first, and the views that the queries read are refreshed. Wait up to
-    ``wait_us`` microseconds for the lease. Raise LeaseBusy, ClockError, StorageError or ExecutionError (for example if
-    the JVM ended).
+    Errors of one table or view are recorded there. Raise LeaseBusy, LeaseLost or StorageError.
     """
     from weft.execution.temporal.refresh_views import refresh_queried
-    from weft.execution.ticks.tick import run_tick
     from weft.extraction.sources.attached import take_new_versions
 
     take_new_versions(home)
     refresh_queried(home, t)
+
+
+def tick(home: OpenHome, choice: Choice, *, t: int | None, wait_us: int) -> Ticked:
+    """Run a tick of the chosen queries at ``t`` (None: the time of the home's clock), and return its result.
+
+    Whoever calls this has brought attached tables and views up to date (``bring_up_to_date``, ``schedule.runner``).
+    Wait up to ``wait_us`` microseconds for the lease. Raise LeaseBusy, ClockError, StorageError or ExecutionError (for
+    example if the JVM ended).
+    """
+    from weft.execution.ticks.tick import run_tick
+
     with (
         home.catalog.writing("tick", home.clock, wait_us=wait_us) as writer,
         renewing_lease(writer, home.clock),

@@ -11,7 +11,7 @@ row in a file of the home (``instants_file``). A row without an instant is not a
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Final
 
@@ -97,27 +97,30 @@ def write_instants(attached: Attached, instants: pa.Array, versions: pa.Array | 
     place.parent.force()
 
 
-def read_instants(attached: Attached) -> pa.Table:
-    """Return the columns ``entry``, ``row``, ``ts`` and ``version`` of a file with an instant for each row."""
+def read_instants(attached: Attached, columns: Sequence[str] = ("ts", "version")) -> pa.Table:
+    """Return columns of a file with an instant for each row: ``entry``, ``row``, ``ts`` and ``version``."""
     import pyarrow.parquet as pq
 
     place = attached.instants_file
     assert place is not None
-    return pq.read_table(place.path, filesystem=place.filesystem)
+    return pq.read_table(place.path, filesystem=place.filesystem, columns=list(columns))
 
 
 def with_instants(
-    attached: Attached, batches: Iterator[pa.RecordBatch], schema: pa.Schema, start: str | None
+    attached: Attached,
+    batches: Iterator[pa.RecordBatch],
+    schema: pa.Schema,
+    start: str | None,
+    instants: pa.Array | None,
 ) -> Iterator[pa.Table]:
     """Yield the rows of a file with the columns of ``schema``, in order. ``batches`` are the columns of the file.
 
-    ``start`` is the column with the instant, or None if no column gets it. Rows without an instant are left out.
+    ``start`` is the column with the instant, or None if no column gets it. ``instants`` are the instants of the rows
+    of ``batches`` if a file has them. Rows without an instant are left out.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    dated = attached.instants_file is not None
-    instants = read_instants(attached).column("ts").combine_chunks() if dated else None
     done = 0
     for batch in batches:
         columns = {}

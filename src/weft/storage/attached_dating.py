@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -12,14 +13,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from weft.catalog.records import TS
-from weft.errors import StorageError
+from weft.errors import AttachedFileGone, StorageError
 from weft.storage.attached import Attached, read_instants, write_instants
 from weft.storage.attached_log import OtherFile
 from weft.storage.columns import INSTANT
 from weft.storage.data_files import NewFile, attached_rows, check_data_file, removed_by_others
 from weft.storage.delta_log import DataFile
 from weft.storage.local_sql import columns_equal, connect, quoted
-from weft.storage.statistics import statistics_of
+from weft.storage.statistics import parse_statistics, statistics_of
 from weft.store import Store, elsewhere
 
 _MICROS: Final = pa.int64()
@@ -45,7 +46,7 @@ class Dated:
         attached, bounds = self.attached, {}
         if attached.first is not None and attached.last is not None:
             bounds[TS] = (attached.first, attached.last)
-            if attached.column is not None:
+            if attached.column is not None and attached.column.lower() != TS:
                 bounds[attached.column] = bounds[TS]
         entry = attached.own / attached.entry
         stored, file = statistics_of(self.rows, bounds), self.file
@@ -111,7 +112,29 @@ def row_count(file: OtherFile) -> int:
 
 
 def own_times(file: OtherFile, column: str) -> OwnTimes:
-    """Return the number and the bounds of the instants in a column, from the footer of the file if it has them."""
+    """Return the number and the bounds of the instants in a column, from the footer of the file if it has them.
+
+    If the file is gone, return those in the log of its table, whose bounds may be up to a millisecond wider. Raise
+    AttachedFileGone if the log has none.
+    """
+    try:
+        return _times_in_file(file, column)
+    except AttachedFileGone:
+        logged = _times_in_log(file, column)
+        if logged is None:
+            raise
+        return logged
+
+
+def _times_in_log(file: OtherFile, column: str) -> OwnTimes | None:
+    rows, least, greatest = parse_statistics(file.statistics, (column,))
+    nulls = (json.loads(file.statistics or "{}").get("nullCount") or {}).get(column)
+    if rows is None or nulls is None or not (rows == nulls or (column in least and column in greatest)):
+        return None
+    return OwnTimes(rows, nulls, least.get(column), greatest.get(column))
+
+
+def _times_in_file(file: OtherFile, column: str) -> OwnTimes:
     with _parquet(file.location) as parquet:
         schema, metadata = parquet.schema_arrow, parquet.metadata
         if column not in schema.names:
@@ -134,9 +157,13 @@ def column_times(file: OtherFile, column: str) -> pa.Array:
     return rows.column(column).cast(_MICROS).combine_chunks()
 
 
-def picked_rows(file: OtherFile, schema: pa.Schema, mask: pa.Array) -> pa.Table:
-    """Return the rows of a file at which ``mask`` is true, with the columns of ``schema``."""
-    return _rows(file, schema).filter(mask)
+def picked_rows(file: OtherFile, schema: pa.Schema, mask: pa.Array) -> Iterator[tuple[list[int], pa.Table]]:
+    """Yield the rows of a file at which ``mask`` is true, with the columns of ``schema``, and their numbers from 0."""
+    done = 0
+    for rows in _pieces(file, schema):
+        own = mask.slice(done, rows.num_rows)
+        yield [done + number for number in pc.indices_nonzero(own).to_pylist()], rows.filter(own)
+        done += rows.num_rows
 
 
 def _rows(file: OtherFile, schema: pa.Schema) -> pa.Table:
@@ -159,14 +186,20 @@ def _parquet(place: Store) -> pq.ParquetFile:
 
 
 def by_versions(
-    own: Store, gone: Sequence[DataFile], added: Sequence[OtherFile], version: int, column: str, begin: tuple[int, int]
+    own: Store,
+    gone: Sequence[DataFile],
+    added: Sequence[OtherFile],
+    version: int,
+    column: str,
+    begin: tuple[int, int | None],
 ) -> list[Dated] | None:
     """Give the rows of rewritten files the instants of the versions that added them (row tracking).
 
-    ``column`` has these versions. ``begin`` is the version at which the table was attached, and its instant. Return
-    None if the instant of a version is not known. Raise AttachedFileGone if a new file is gone.
+    ``column`` has these versions. ``begin`` is the version at which the table was attached, and its instant (None if it
+    had no rows). Return None if the instant of a version is not known. Raise UnlikeRows if the number of rows differs,
+    and AttachedFileGone if a new file is gone.
     """
-    known = {begin[0]: begin[1]}
+    known: dict[int, int | None] = {begin[0]: begin[1]}
     for file in gone:
         attached = file.attached
         assert attached is not None
@@ -185,6 +218,8 @@ def by_versions(
             return None
         keys, values = pa.array(list(instants), _MICROS), pa.array(list(instants.values()), _MICROS)
         dated.append(row_by_row(own, new, version, values.take(pc.index_in(versions, keys)), versions))
+    if sum(each.rows for each in dated) != sum(file.rows or 0 for file in gone):
+        raise UnlikeRows
     return dated
 
 
@@ -226,17 +261,18 @@ def by_values(
 def _matched(gone: Sequence[DataFile], added: Sequence[OtherFile], schema: pa.Schema) -> pa.Array:
     """Return the instants of the rows of the new files, in order. Raise UnlikeRows if the rows differ."""
     with connect() as connection:
-        connection.register("before", _reader(_old(gone, schema), schema.append(pa.field(_TS, _MICROS))))
-        connection.execute(_numbered("old", "before", schema.names, f"{_TS} NULLS LAST"))
-        connection.register("after", _reader(_new(added, schema), schema.append(pa.field(_NUMBER, _MICROS))))
-        connection.execute(_numbered("new", "after", schema.names, _NUMBER))
-        same = columns_equal([*schema.names, "_place"], "new", "old")
+        before, columns = _reader(_old(gone, schema), schema, _TS)
+        connection.register("before", before)
+        connection.execute(_numbered("old", "before", columns, f"{_TS} NULLS LAST"))
+        connection.register("after", _reader(_new(added, schema), schema, _NUMBER)[0])
+        connection.execute(_numbered("new", "after", columns, _NUMBER))
+        same = columns_equal([*columns, "_place"], "new", "old")
         found = connection.sql(
             f"SELECT new.{_NUMBER}, old.{_TS}, old._place IS NULL AS alone FROM new LEFT JOIN old ON {same} "
             f"ORDER BY new.{_NUMBER}"
         ).to_arrow_table()
-        [(before,)] = connection.execute("SELECT count(*) FROM old").fetchall()
-    if before != found.num_rows or pc.any(found.column("alone")).as_py():
+        [(count,)] = connection.execute("SELECT count(*) FROM old").fetchall()
+    if count != found.num_rows or pc.any(found.column("alone")).as_py():
         raise UnlikeRows
     return found.column(_TS).combine_chunks()
 
@@ -247,8 +283,15 @@ def _numbered(name: str, source: str, columns: Sequence[str], order: str) -> str
     return f"CREATE TEMP TABLE {quoted(name)} AS SELECT *, {number} FROM {quoted(source)}"
 
 
-def _reader(tables: Iterator[pa.Table], schema: pa.Schema) -> pa.RecordBatchReader:
-    return pa.RecordBatchReader.from_batches(schema, (batch for table in tables for batch in table.to_batches()))
+def _reader(tables: Iterator[pa.Table], schema: pa.Schema, also: str) -> tuple[pa.RecordBatchReader, list[str]]:
+    """Return the rows with numbered columns, which differ from the columns of this module, and their names.
+
+    ``also`` is the name of a further column of integers, the last one.
+    """
+    names = [f"c{number}" for number in range(len(schema))]
+    fields = [field.with_name(name) for field, name in zip(schema, names, strict=True)]
+    batches = (batch for table in tables for batch in table.rename_columns([*names, also]).to_batches())
+    return pa.RecordBatchReader.from_batches(pa.schema([*fields, pa.field(also, _MICROS)]), batches), names
 
 
 def _old(gone: Sequence[DataFile], schema: pa.Schema) -> Iterator[pa.Table]:
@@ -271,7 +314,7 @@ def _instants(attached: Attached, file: OtherFile) -> pa.Array:
         return column_times(file, attached.column)
     if attached.at is not None:
         return pa.repeat(pa.scalar(attached.at, _MICROS), row_count(file))
-    return read_instants(attached).column(TS).cast(_MICROS).combine_chunks()
+    return read_instants(attached, [TS]).column(TS).cast(_MICROS).combine_chunks()
 
 
 def _new(added: Sequence[OtherFile], schema: pa.Schema) -> Iterator[pa.Table]:

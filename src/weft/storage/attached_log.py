@@ -44,7 +44,7 @@ class OtherFile:
     """A data file of the other table in the folder ``place``. ``path`` is its path in the folder.
 
     ``rows`` is None if its log has no row count. ``row_version`` is the version that added the rows of the file, if the
-    table tracks rows and the file does not say it for each row.
+    table tracks rows and the file does not say it for each row. ``statistics`` are those of the log (JSON), or None.
     """
 
     place: Store
@@ -54,6 +54,7 @@ class OtherFile:
     values: Mapping[str, str | None]
     modified_ms: int
     row_version: int | None = None
+    statistics: str | None = None
 
     @property
     def location(self) -> Store:
@@ -147,6 +148,24 @@ def changes_after(place: Store, version: int) -> Iterator[Change]:
     while commit_file(place, version + 1).mark() is not None:
         version += 1
         yield _change(place, delta_log.read_entry(place, version))
+
+
+def joined(before: Change, after: Change) -> Change:
+    """Return two commits that add no rows as one. Files that the first adds and the second removes are left out."""
+    between = {str(file.location) for file in before.added}
+    added = tuple(file for file in before.added if str(file.location) not in after.removed)
+    still = {place: at for place, at in after.removed.items() if place not in between}
+    return dataclasses.replace(after, kind="rewritten", added=added + after.added, removed={**before.removed, **still})
+
+
+def removed_after(place: Store, version: int) -> set[str]:
+    """Return the locations of the files that the commits after ``version`` remove."""
+    found: set[str] = set()
+    while commit_file(place, version + 1).mark() is not None:
+        version += 1
+        actions = delta_log.read_entry(place, version).actions
+        found |= {str(place / _path(place, each["remove"]["path"])) for each in actions if "remove" in each}
+    return found
 
 
 def first_removal(place: Store, version: int) -> tuple[int, int] | None:
@@ -293,8 +312,11 @@ def _weft_type(kind: pa.DataType) -> DataType | None:
     return next((DataType(name) for name, row in TYPES.items() if row.arrow == kind), None)
 
 
-def refuse_instants(table: OtherTable, ts_from: str | None) -> None:
-    """Raise Refused if the column ``ts_from`` cannot give the instants of rows, or if the table has its own ``ts``."""
+def column_of_instants(table: OtherTable, ts_from: str | None) -> str | None:
+    """Return the name of the column ``ts_from`` as the other table spells it, or None without ``ts_from``.
+
+    Raise Refused if the column cannot give the instants of rows, or if the table has its own ``ts``.
+    """
     names = {name.lower(): (name, kind) for name, kind in table.columns}
     if ts_from is None:
         if TS in names:
@@ -303,7 +325,7 @@ def refuse_instants(table: OtherTable, ts_from: str | None) -> None:
                 where=str(table.place),
                 hint="Take the instants from it: --ts-from ts. It must be a TIMESTAMP.",
             )
-        return
+        return None
     name, kind = names.get(ts_from.lower(), (None, None))
     if name is None:
         raise Refused(
@@ -318,6 +340,7 @@ def refuse_instants(table: OtherTable, ts_from: str | None) -> None:
             where=str(table.place),
             hint="Name another column with --ts-from, or omit the option.",
         )
+    return name
 
 
 def _path(place: Store, path: str) -> str:
@@ -345,6 +368,7 @@ def _file(place: Store, fields: Mapping[str, Any]) -> OtherFile:
         dict(fields.get("partitionValues") or {}),
         int(fields.get("modificationTime") or 0),
         None if version is None else int(version),
+        fields.get("stats"),
     )
 
 

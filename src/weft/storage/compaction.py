@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.errors import StorageError
 from weft.printable import counted
+from weft.storage.cleaning import HOUR_US, UNCOMMITTED_US
 from weft.storage.data_files import NewFile, check_data_file, file_batches
 from weft.storage.delta_log import RESTORE_HINT, DataFile
 from weft.storage.table import Commit, Table, removal
@@ -145,6 +146,8 @@ def _read(group: Sequence[DataFile], schema: pa.Schema, held: int) -> tuple[list
 def commit_rewritten(table: Table, rewritten: Rewritten, token: int, at: int) -> Commit | None:
     """Replace the old files by the new file in one commit. Return None if one of the files is gone.
 
+    Return None also for a new file that is nearly as old as a file must be to be deleted, because it has no commit. A
+    cleaner that was suspended may be about to delete it.
     ``token`` is the token of the caller's lease, and ``at`` is the wall-clock time (µs). Raise LeaseLost if a later
     lease holder has removed files from the log. Raise StorageError if the commit cannot be written. After an error or
     None, the table is unchanged.
@@ -152,7 +155,9 @@ def commit_rewritten(table: Table, rewritten: Rewritten, token: int, at: int) ->
     # Whoever deletes files first commits the token of a later lease. If that happens after these checks, the commit
     # fails.
     there = {file.location: file.size for file in table.files()}
-    if any(there.get(file.location) != file.size for file in rewritten.removed) or not _is_whole(rewritten):
+    old = at - rewritten.added.modified_ms * 1_000 > UNCOMMITTED_US - HOUR_US
+    missing = any(there.get(file.location) != file.size for file in rewritten.removed)
+    if old or missing or not _is_whole(rewritten):
         with suppress(OSError):
             rewritten.added.location.remove()
         return None

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from weft.catalog.records import TS
 from weft.errors import AttachedFileGone, FilesRemoved, StorageError
-from weft.storage.attached import COLUMN, with_instants
+from weft.instants import LAST_INSTANT
+from weft.storage.attached import COLUMN, Attached, read_instants, with_instants
 from weft.storage.delta_log import RESTORE_HINT, DataFile, check_parquet, names_file
+from weft.storage.slices import Slice
 from weft.store import Store
 
 if TYPE_CHECKING:
@@ -204,10 +206,11 @@ def read_data_files(files: Sequence[DataFile], schema: pa.Schema, condition: pc.
     return pa.Table.from_batches(batches, schema)
 
 
-def dataset_of(files: Sequence[DataFile], schema: pa.Schema) -> ds.Dataset:
+def dataset_of(files: Sequence[DataFile], schema: pa.Schema, part: Slice | None = None) -> ds.Dataset:
     """Return the rows of the files as a dataset with the columns of ``schema``, for DuckDB.
 
-    A column that is newer than a file is NULL. Raise StorageError if a file is missing or damaged.
+    If ``part`` is given, return only its rows. A column that is newer than a file is NULL. No file may be that of an
+    attached table. Raise StorageError if a file is missing or damaged.
     """
     import pyarrow.dataset as ds
 
@@ -215,7 +218,8 @@ def dataset_of(files: Sequence[DataFile], schema: pa.Schema) -> ds.Dataset:
         check_before_reading(file)
     fragments = [_fragment(file) for file in files]
     filesystem = files[0].location.filesystem if files else None
-    return ds.FileSystemDataset(fragments, schema, _form(), filesystem)
+    rows = ds.FileSystemDataset(fragments, schema, _form(), filesystem)
+    return rows if part is None else rows.filter(part.condition)
 
 
 def _fragment(file: DataFile) -> ds.ParquetFileFragment:
@@ -257,13 +261,23 @@ def count_rows(file: DataFile, column: str, after: int) -> int:
     from weft.storage.columns import INSTANT
 
     later = pc.field(column) > pa.scalar(after, INSTANT)
-    return sum(batch.num_rows for batch in file_batches(file, pa.schema([(column, INSTANT)]), later))
+    part = Slice(column, after + 1, LAST_INSTANT)
+    return sum(batch.num_rows for batch in file_batches(file, pa.schema([(column, INSTANT)]), later, part=part))
 
 
 def file_batches(
-    file: DataFile, schema: pa.Schema, condition: pc.Expression | None = None, batch_rows: int = _BATCH_ROWS
+    file: DataFile,
+    schema: pa.Schema,
+    condition: pc.Expression | None = None,
+    batch_rows: int = _BATCH_ROWS,
+    *,
+    part: Slice | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of one file in batches. ``condition`` may use only columns of ``schema``."""
+    """Yield the rows of one file in batches. ``condition`` may use only columns of ``schema``.
+
+    ``part`` contains all rows that satisfy the condition. The instants of an attached table are not always a column of
+    its files, so that only ``part`` saves reading them whole.
+    """
     import pyarrow as pa
     import pyarrow.dataset as ds
 
@@ -271,7 +285,7 @@ def file_batches(
 
     check_before_reading(file)
     if file.attached is not None:
-        for table in attached_rows(file, schema, batch_rows):
+        for table in attached_rows(file, schema, batch_rows, part=part):
             yield from (table if condition is None else table.filter(condition)).to_batches()
         return
     try:
@@ -296,23 +310,65 @@ def file_batches(
 
 
 def attached_rows(
-    file: DataFile, schema: pa.Schema, batch_rows: int = _BATCH_ROWS, *, start: str | None = TS
+    file: DataFile,
+    schema: pa.Schema,
+    batch_rows: int = _BATCH_ROWS,
+    *,
+    start: str | None = TS,
+    part: Slice | None = None,
 ) -> Iterator[pa.Table]:
-    """Yield the rows of a file of an attached table. ``start`` is the column that gets the instant, or None."""
+    """Yield the rows of a file of an attached table. ``start`` is the column that gets the instant, or None.
+
+    Leave out row groups outside ``part``, and the rows outside where that is possible.
+    """
     import pyarrow as pa
     import pyarrow.dataset as ds
 
     attached = file.attached
     assert attached is not None
+    wanted = [name for name in schema.names if name not in attached.values and name != start]
+    if attached.column is not None and start in schema.names:
+        wanted.append(attached.column)
     try:
-        stored = ds.dataset(file.location.path, format=_form(), filesystem=file.location.filesystem)
-        wanted = [name for name in schema.names if name not in attached.values and name != start]
-        if attached.column is not None and start in schema.names:
-            wanted.append(attached.column)
-        there = [name for name in dict.fromkeys(wanted) if name in stored.schema.names]
-        scanner = stored.scanner(columns=there, batch_size=batch_rows, batch_readahead=2, use_threads=False)
-        yield from with_instants(attached, scanner.to_batches(), schema, start)
+        whole = _form().make_fragment(file.location.path, file.location.filesystem)
+        stored = whole.physical_schema
+        condition = None
+        if part is not None and attached.instants_file is None:
+            condition = part.condition_on((attached.column if part.column == start else part.column) or "", stored)
+        there = [name for name in dict.fromkeys(wanted) if name in stored.names]
+        for fragment, instants in _dated_groups(
+            attached, whole, part if part is not None and part.column == start else None
+        ):
+            rows = ds.FileSystemDataset([fragment], stored, _form(), file.location.filesystem)
+            scanner = rows.scanner(
+                columns=there, filter=condition, batch_size=batch_rows, batch_readahead=2, use_threads=False
+            )
+            yield from with_instants(attached, scanner.to_batches(), schema, start, instants)
     except (OSError, pa.ArrowException) as error:
         if not file.location.exists():
             raise removed_by_others(file.location) from error
         raise StorageError(f"a data file cannot be read: {error}", where=str(file.location)) from error
+
+
+def _dated_groups(
+    attached: Attached, whole: ds.ParquetFileFragment, part: Slice | None
+) -> Iterator[tuple[ds.ParquetFileFragment, pa.Array | None]]:
+    """Yield the parts of a file that have rows of ``part``, with the instants of their rows if a file has them.
+
+    A row without an instant in ``part`` gets NULL.
+    """
+    import pyarrow.compute as pc
+
+    if attached.at is not None and part is not None and not part.holds(attached.at):
+        return
+    if attached.instants_file is None:
+        yield whole, None
+        return
+    instants, done = read_instants(attached, ["ts"]).column("ts").combine_chunks(), 0
+    if part is not None:
+        instants = pc.if_else(part.mask(instants), instants, None)
+    for number in range(whole.metadata.num_row_groups):
+        own = instants.slice(done, whole.metadata.row_group(number).num_rows)
+        done += len(own)
+        if own.null_count < len(own):
+            yield whole.subset(row_group_ids=[number]), own

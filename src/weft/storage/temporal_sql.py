@@ -7,7 +7,7 @@ a table or view with the columns ``c1 … cn, valid_from, valid_to``. Timestamps
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -19,9 +19,10 @@ from weft.algebra.schema import TableSchema
 from weft.errors import ExecutionError, StorageError
 from weft.sql.duckdb_dialect import MACROS, local_text
 from weft.storage.columns import stored_schema
-from weft.storage.data_files import dataset_of
+from weft.storage.data_files import dataset_of, file_batches
 from weft.storage.delta_log import RESTORE_HINT, DataFile
 from weft.storage.local_sql import connect, quoted
+from weft.storage.slices import Slice
 from weft.storage.time_limit import interrupted_in_time, require_time
 
 if TYPE_CHECKING:
@@ -36,21 +37,32 @@ class TemporalSql:
 
     connection: duckdb.DuckDBPyConnection
 
-    def log(self, name: str, files: Sequence[DataFile], table: TableSchema) -> None:
-        """Create the view ``name`` over the files of a history log. The view has the column names of the log.
+    def stored(self, name: str, files: Sequence[DataFile], table: TableSchema, part: Slice | None = None) -> None:
+        """Create the view ``name`` over the files of a stored table. The view has the column names of the table.
 
-        Raise StorageError if a file is missing or damaged.
+        If ``part`` is given, the view has all rows of the slice, and possibly others. The rows of an attached table,
+        whose instants are not always a column of its files, are copied into a temporary table of DuckDB. Raise
+        StorageError if a file is missing or damaged.
         """
         schema = stored_schema(table)
         if not files:
             self.given(name, schema.empty_table())
-            return
-        with _storage_errors():
-            self.connection.register(f"{name}_files", dataset_of(files, schema))
-            heads = [
-                f"CAST({quoted(field.name)} AS {_type_of(field.type)}) AS {quoted(field.name)}" for field in schema
-            ]
-            self.connection.table(f"{name}_files").project(", ".join(heads)).create_view(name)
+        elif any(file.attached for file in files):
+            batches = (batch for file in files for batch in file_batches(file, schema, part=part))
+            self._copied(name, batches, schema)
+        else:
+            with _storage_errors():
+                self.connection.register(f"{name}_files", dataset_of(files, schema, part))
+                self.connection.table(f"{name}_files").project(_heads(schema)).create_view(name)
+
+    def _copied(self, name: str, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
+        copy, piece = f"{name}_copy", f"{name}_piece"
+        self.given(piece, schema.empty_table())
+        self.table(copy, f"SELECT * FROM {quoted(piece)}")
+        for batch in batches:
+            self.given(piece, pa.Table.from_batches([batch]))
+            self._run(f"INSERT INTO {quoted(copy)} SELECT * FROM {quoted(piece)}")
+        self.view(name, f"SELECT * FROM {quoted(copy)}")
 
     def given(self, name: str, rows: pa.Table) -> None:
         """Create the view ``name`` over rows in memory."""
@@ -84,6 +96,12 @@ class TemporalSql:
     def _run(self, sql: str) -> None:
         with _execution_errors():
             self.connection.execute(local_text(sql))
+
+
+def _heads(schema: pa.Schema) -> str:
+    return ", ".join(
+        f"CAST({quoted(field.name)} AS {_type_of(field.type)}) AS {quoted(field.name)}" for field in schema
+    )
 
 
 @cache

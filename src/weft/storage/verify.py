@@ -167,6 +167,8 @@ def _file_findings(path: str, snapshot: DeltaSnapshot) -> list[Finding]:
             check_data_file(file)
         except FilesRemoved:
             here.discard(file.location.path)
+        except StoreUnreachable:
+            raise
         except StorageError as error:
             findings.append(_finding(path, error))
             here.discard(file.location.path)

@@ -102,11 +102,6 @@ class LocalStore(Store):
         with suppress(FileNotFoundError):
             shutil.rmtree(self.path)
 
-    def move(self, to: LocalStore) -> None:
-        """Rename the file to a place on the same disk."""
-        os.rename(self.path, to.path)
-        to.follow()
-
     def exists(self) -> bool:
         """Return whether a file or a folder exists at this place."""
         return os.path.exists(self.path)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -105,13 +106,15 @@ class Store(ABC):
     def remove(self) -> None:
         """Remove the file."""
 
+    def remove_all(self, names: Sequence[str]) -> None:
+        """Remove those of the named files in the folder that exist."""
+        for name in names:
+            with suppress(FileNotFoundError):
+                (self / name).remove()
+
     @abstractmethod
     def clear(self) -> None:
         """Remove the folder and its contents. Do nothing if the folder does not exist."""
-
-    @abstractmethod
-    def move(self: Own, to: Own) -> None:
-        """Rename the file to a place in the same store."""
 
     @abstractmethod
     def exists(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import chain
 from typing import Final
 
@@ -17,7 +18,8 @@ def walk(folder: Store) -> dict[str, int]:
     """Return the size in bytes of each file below the folder, by its path relative to the folder."""
     from pyarrow.fs import FileSelector
 
-    found = folder.filesystem.get_file_info(FileSelector(folder.path, allow_not_found=True, recursive=True))
+    with _faults(folder):
+        found = folder.filesystem.get_file_info(FileSelector(folder.path, allow_not_found=True, recursive=True))
     return {each.path[len(folder.path) :].lstrip("/"): each.size for each in found if each.is_file}
 
 
@@ -26,6 +28,23 @@ def transfer(source: Store, target: Store) -> int:
 
     The copy is read back: raise StorageError if its bytes differ from those of the original. Raise OSError.
     """
+    with _faults(source), _faults(target):
+        return _transfer(source, target)
+
+
+@contextmanager
+def _faults(place: Store) -> Iterator[None]:
+    """Raise StorageError for a fault of an object store or the network."""
+    try:
+        yield
+    except OSError as error:
+        failed = place.failure(error)
+        if failed is None:
+            raise
+        raise failed from error
+
+
+def _transfer(source: Store, target: Store) -> int:
     if target.exists() and _digest(target) == (wanted := _digest(source)):
         return wanted[1]
     chunks, hashed, size = _chunks(source), hashlib.sha256(), 0

@@ -21,6 +21,7 @@ from weft.failpoint import failpoint
 from weft.storage.data_files import FileForm, NewFile
 from weft.storage.ledger import require_ledger
 from weft.storage.table import Commit, Fence, Table
+from weft.writing.reserved import spend
 
 _AT_ONCE: Final = 4
 
@@ -110,7 +111,7 @@ class Outputs:
             return
         if path == layout.LEDGER:  # a late process must not create the ledger
             require_ledger(self.writer.data)
-        Table(self.writer.data / path).spend(output_app_id(name), self.tick_id)
+        spend(self.writer, path, Fence(output_app_id(name), self.tick_id))
 
     def _record(self, written: Sequence[tuple[str, str, Commit]]) -> None:
         records = []

@@ -7,7 +7,6 @@ completes it. Cleaning deletes the removed files later.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -106,11 +105,4 @@ def _head(table: Table) -> tuple[int, int] | None:
 
 def remove_quarantined(writer: Writer, digests: Sequence[str]) -> None:
     """Delete the quarantined contents with these digests, except contents that a record still uses."""
-    folder = writer.data / layout.QUARANTINE
-
-    def remove(digest: str) -> None:
-        with suppress(FileNotFoundError):
-            (folder / digest).remove()
-
-    if digests:
-        writer.quarantine.drop_unnamed(digests, remove)
+    writer.quarantine.drop_unnamed(digests, (writer.data / layout.QUARANTINE).remove_all)

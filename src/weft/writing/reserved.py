@@ -108,7 +108,7 @@ def _settle_one(writer: Writer, reservation: Reservation) -> Settled:
     if committed is None:
         rows = staged(writer.data, number) if writer.sources.intended(number) else None
         if rows is None:
-            stored.spend(fence.app_id, number)
+            spend(writer, table.path, fence)
         else:
             commit(writer, table, rows, reservation)
         committed = stored.find(fence.app_id, number)  # the writer may have committed just before ``spend``
@@ -122,6 +122,18 @@ def _settle_one(writer: Writer, reservation: Reservation) -> Settled:
     rows = pa.Table.from_batches(stored.scan(schema, files=committed.files), schema)
     record(writer, reservation, committed, *first_and_last(table, rows))
     return Settled(reservation, rows.num_rows)
+
+
+def spend(writer: Writer, path: str, fence: Fence) -> None:
+    """Use up the number of a dead writer of the table at ``path``, and record the version of the table.
+
+    Other machines look at the log of a table on an object store only if its recorded version has changed.
+    """
+    table = Table(writer.data / path)
+    table.spend(fence.app_id, fence.number)
+    if table.exists():
+        now = table.snapshot()
+        writer.tables.record_versions([(path, now.version, now.rows or 0)])
 
 
 def reserved_fence(reservation: Reservation) -> Fence:

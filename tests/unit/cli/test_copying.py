@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import signal
-import subprocess
+import sqlite3
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+import forked
 from s3_server import environment, new_bucket
 from unit.cli.conftest import Told
 from weft.api import Weft
-from weft.api.copying import Copied
+from weft.api.copying import Copied, _Transfers
 from weft.errors import CatalogError, Conflict, Refused, StorageError
-from weft.storage.verify import verify
+from weft.storage.verify import Finding, verify
 from weft.store import LocalStore, S3Access, S3Store, Store, transfer
 from weft.store.transfer import walk
 
@@ -116,8 +117,8 @@ def go_on(weft: Callable[..., Told], home: Path) -> tuple[str, str, dict[str, st
 def kill(home: Path, to: Path, point: str, *options: str) -> None:
     """Copy in another process, which is killed at a failpoint."""
     command = [sys.executable, "-m", "weft", "copy", str(home), str(to), *options]
-    died = subprocess.run(command, env={**os.environ, "WEFT_FAILPOINT": point}, capture_output=True, check=False)
-    assert died.returncode == -signal.SIGKILL, (point, died.stderr.decode())
+    died = forked.run(command, point, text=True)
+    assert died.returncode == -signal.SIGKILL, (point, died.stderr)
 
 
 def test_copies_answer_and_go_on_as_the_original_does(
@@ -146,7 +147,7 @@ def test_copies_answer_and_go_on_as_the_original_does(
 @pytest.mark.parametrize(
     ("on_server", "points"),
     [
-        (False, ("copy.begun", "copy.file:7", "copy.catalog", "copy.recorded")),
+        (False, ("copy.begun", "copy.file:7", "copy.catalog", "copy.recorded", "copy.verified")),
         (True, ("copy.file", "copy.catalog", "copy.recorded")),
     ],
 )
@@ -250,6 +251,49 @@ def test_what_is_not_its_own_is_refused(weft: Callable[..., Told], made: Path, u
     assert not (tmp_path / "again").exists() and not (made / "files" / "copy").exists()
     with Weft.open(tmp_path / "served") as served, pytest.raises(Conflict, match="is already the catalog"):
         served.copy(tmp_path / "again", catalog=url)
+
+
+def test_a_refusal_leaves_nothing_behind(
+    made: Path, url: str, bucket: S3Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Weft.open(made) as opened:
+        opened.copy(tmp_path / "served", catalog=url)
+        place = bucket / "homes/refused"
+        with pytest.raises(Conflict, match="is already the catalog"):
+            opened.copy(tmp_path / "again", store=place.uri, catalog=url)
+        assert walk(bucket) == {} and not (tmp_path / "again").exists()
+        (tmp_path / "file").write_text("")
+        with pytest.raises(StorageError, match="the home cannot be copied: Not a directory"):
+            opened.copy(tmp_path / "file" / "copy")
+        monkeypatch.setattr("weft.api.copying._claim", lambda *_: pytest.fail("the password would be written"))
+        with pytest.raises(Refused, match="password"):
+            opened.copy(tmp_path / "secret", catalog="postgresql://weft:secret@localhost/weft")
+        assert not (tmp_path / "secret").exists()
+
+
+def test_a_copy_is_a_home_only_after_it_was_verified(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files are copied after the transaction of the catalog, which a server would end if it waited for them."""
+    to, committed = tmp_path / "copy", []
+    rest = _Transfers.remove_others
+
+    def remove_others(transfers: _Transfers) -> None:
+        with closing(sqlite3.connect(to / "catalog.sqlite", timeout=0)) as there:
+            there.execute("BEGIN IMMEDIATE")
+            committed.append(there.execute("SELECT count(*) FROM home").fetchone())
+        rest(transfers)
+
+    monkeypatch.setattr(_Transfers, "remove_others", remove_others)
+    with Weft.open(made) as opened:
+        with monkeypatch.context() as patch:
+            patch.setattr("weft.api.copying.verify", lambda _: [Finding("tables/1-orders", "damaged", "remedy")])
+            with pytest.raises(StorageError, match="the copy is damaged:\ntables/1-orders"):
+                opened.copy(to)
+        with pytest.raises(CatalogError, match="unfinished copy"):
+            Weft.open(to)
+        assert opened.copy(to).resumed
+    assert committed == [(1,), (1,)]
 
 
 def test_a_copy_is_of_one_point_though_the_home_works(

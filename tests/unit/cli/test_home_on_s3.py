@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -190,6 +190,31 @@ def test_a_store_belongs_to_one_home(home: Path, bucket: S3Store, tmp_path: Path
     Weft.open(tmp_path / "local", create=True).close()
     with pytest.raises(Conflict, match="the data of the home is in"):
         Weft.open(tmp_path / "local", create=True, store=f"{bucket}/three")
+
+
+def test_a_creation_that_dies_leaves_no_home_without_a_mark(
+    home: Path, bucket: S3Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, put = (bucket / "home").uri, S3Store.put_all
+
+    def dies(place: S3Store, files: Mapping[str, bytes]) -> None:
+        if "weft-home" in files and when == "after":
+            put(place, files)
+        if "weft-home" in files:
+            raise KeyboardInterrupt
+        put(place, files)
+
+    for when in ("before", "after"):
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(S3Store, "put_all", dies)
+            Weft.open(home, create=True, store=url)
+        with pytest.raises(CatalogError, match="its catalog is empty"):
+            Weft.open(home)
+        assert objects(bucket / "home") == ({"weft-home"} if when == "after" else set())
+    with pytest.raises(CatalogError, match="has the data of a home"):
+        Weft.open(tmp_path / "other", create=True, store=url)
+    with Weft.open(home, create=True, store=url) as weft:
+        assert weft.catalog.home().home_id in (bucket / "home/weft-home").read().decode()
 
 
 def test_two_folders_share_a_store_and_a_catalog_on_postgresql(

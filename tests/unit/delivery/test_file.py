@@ -176,7 +176,7 @@ def test_what_is_no_ordinary_file_is_refused(tmp_path: Path) -> None:
 
 def test_channels_are_known_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert canonical("cursor", tmp_path) == "cursor"
-    assert open_channel("cursor", tmp_path) is None
+    assert open_channel("cursor", tmp_path, "5f0c") is None
     assert canonical("FILE:./a//b.jsonl", tmp_path) == "file:a/b.jsonl"
     assert files_root(tmp_path) == tmp_path / "files"
     for text in ("email", "mail:a@example.org", "files:a.jsonl", "", "cursor:x"):

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -30,6 +31,7 @@ from weft.execution.driver_reader import ReadBounds
 from weft.execution.look_ups import LookUps
 from weft.instants import format_instant
 from weft.storage import compaction, verify
+from weft.storage.cleaning import HOUR_US, UNCOMMITTED_US, deletable_files
 from weft.storage.data_files import file_batches, read_data_files
 from weft.storage.ledger import ledger_schema
 from weft.storage.table import Table
@@ -428,3 +430,32 @@ def test_it_is_printed(weft: Weft, capsys: pytest.CaptureFixture[str]) -> None:
 def test_longer_than_the_log_knows_is_refused(weft: Weft) -> None:
     with pytest.raises(Refused, match="not for 8d"):
         weft.maintain(retain="8d")
+
+
+def test_a_compacted_file_that_a_cleaner_may_delete_is_not_committed(
+    weft: Weft, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cleaner lists the file of a suspended compaction, and is suspended until the compaction goes on."""
+    for number in range(1, 6):
+        load(weft, [number])
+    before, rewrite, ahead = told(weft), compacting.rewrite, 0
+    clock = weft.opened.clock
+    monkeypatch.setattr(weft.opened, "clock", lambda: clock() + ahead)
+    listed: tuple[Store, ...] = ()
+
+    def suspended(*arguments: object) -> object:
+        nonlocal ahead, listed
+        found = rewrite(*arguments)  # type: ignore[arg-type]
+        ahead = UNCOMMITTED_US + 2 * HOUR_US
+        for path in Path(places(weft)[0].path).glob("*.parquet"):
+            os.utime(path, (time.time() - ahead / SECOND, time.time() - ahead / SECOND))
+        listed = deletable_files(Table(places(weft)[0]), 0, weft.opened.clock()).data
+        return found
+
+    monkeypatch.setattr(compacting, "rewrite", suspended)
+    list(weft.maintain())
+    assert len(listed) == 1
+    for file in listed:
+        with suppress(FileNotFoundError):
+            file.remove()
+    assert told(weft) == before

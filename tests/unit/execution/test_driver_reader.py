@@ -14,9 +14,9 @@ from weft.algebra.schema import BIGINT, DOUBLE, STRING, TIMESTAMP, Column, Table
 from weft.catalog.records import TableRecord
 from weft.execution.driver_reader import DriverReader, ReadBounds, Reading
 from weft.execution.look_ups import LookUps
-from weft.execution.windows import Slice
 from weft.storage import table as delta
 from weft.storage.columns import stored_schema
+from weft.storage.slices import Slice
 from weft.store import store_of
 
 SCHEMA = TableSchema(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 import pytest
@@ -19,6 +20,9 @@ from weft.execution.ticks.tick import settle_tick
 from weft.storage.removing import remove_rows
 from weft.storage.table import Table
 from weft.storage.verify import verify
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def query(key: int, *reads: int, stratum: int = 0, state: str = "active", tau: int | None = None) -> QueryRecord:
@@ -105,6 +109,10 @@ def test_explaining_needs_no_open_home(weft: Weft) -> None:
     assert explain_query(text, known_tables(weft.home, 0, text)) == weft.explain(text)
 
 
+def no_session() -> SparkSession:
+    raise AssertionError("a settled tick of queries needs no Spark")
+
+
 def home(folder: Path) -> Writer:
     """Two queries, one over the other, ticked to 10; a tick to 20 is planned."""
     made = open_catalog(folder, create=True, clock="replay", at=0)
@@ -123,7 +131,7 @@ def test_a_dead_tick_of_which_nothing_is_written_is_abandoned_and_fenced(tmp_pat
     planned = writer.ticks.planned()
     assert planned is not None
     writer.ticks.open_outputs(planned.tick_id, [("ledger", layout.LEDGER)])
-    assert settle_tick(writer, 0) is None
+    assert settle_tick(writer, 0, no_session) is None
     assert [tick.state for tick in writer.ticks.latest()] == ["abandoned"]
     assert [each.tau for each in writer.queries.all()] == [None, None]
     # Whoever still computes it can commit nothing any more.
@@ -136,7 +144,7 @@ def test_a_dead_tick_is_fenced_where_nothing_was_ever_written(tmp_path: Path) ->
     planned = writer.ticks.planned()
     assert planned is not None
     writer.ticks.open_outputs(planned.tick_id, [("ledger", layout.LEDGER)])
-    assert settle_tick(writer, 0) is None
+    assert settle_tick(writer, 0, no_session) is None
     assert Table(writer.data / layout.LEDGER).number("weft-ledger") == planned.tick_id
     assert verify(writer) == []
     ledger, gone = Table(writer.data / layout.LEDGER), pc.field("query_id") == 1
@@ -151,7 +159,7 @@ def test_what_a_dead_tick_has_written_counts_and_the_rest_comes_later(
     assert planned is not None
     writer.ticks.open_outputs(planned.tick_id, [("ledger", layout.LEDGER)])
     write_ledger(tmp_path / layout.LEDGER, planned.tick_id, [(1, 1, 12, ["1"]), (1, 2, 15, ["2"])])
-    report = settle_tick(writer, 0)
+    report = settle_tick(writer, 0, no_session)
     assert report is not None and [(o.query.name, o.rows, o.t) for o in report.outcomes] == [("lower", 2, 20)]
     lower, upper = writer.queries.all()
     assert (lower.tau, lower.rows, lower.last_first_at, upper.tau, upper.rows) == (20, 2, 15, None, 0)

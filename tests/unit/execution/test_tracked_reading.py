@@ -15,9 +15,9 @@ from weft.execution.driver_reader import BOUNDS, DriverReader, ReadBounds, Readi
 from weft.execution.look_ups import LookUps
 from weft.execution.reader import files_of
 from weft.execution.relations import relations
-from weft.execution.windows import Slice
 from weft.planning.plan import plan
 from weft.storage.delta_log import DeltaSnapshot
+from weft.storage.slices import Slice
 
 STATES = {
     10: [(1, "Ann", "Dev"), (2, "Ben", "Dev"), (3, "Coy", None)],

@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from hypothesis import Phase, given, settings
@@ -21,7 +22,10 @@ from hypothesis import strategies as st
 
 import forked
 from weft.api import Weft
-from weft.errors import AttachedFileGone, Conflict, NotFound, Refused
+from weft.errors import AttachedFileGone, Conflict, NotFound, Refused, StorageError
+from weft.extraction.batches import batches_of
+from weft.extraction.quarantine import quarantined_bytes
+from weft.extraction.sources import attached
 from weft.schedule.clock import now_us
 from weft.storage.attached import INSTANTS
 from weft.storage.cleaning import UNCOMMITTED_US, deletable_files
@@ -172,6 +176,36 @@ def test_rows_without_a_time_late_ones_and_those_ahead_go_to_quarantine(tmp_path
         assert weft.loads()[0].load.quarantined == 1
 
 
+def test_many_rejected_rows_are_stored_in_batches_and_none_twice_after_a_failure(
+    weft: Weft, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(batches_of.__kwdefaults__, "max_rows", 4)
+    stored: list[int] = []
+    real = attached.quarantine
+
+    def quarantine(catalog: Any, load_id: int, table_id: int, rejected: Any, *rest: Any) -> int:
+        if len(stored) == 1:
+            stored.append(0)
+            raise StorageError("the disk is full")
+        stored.append(len(rejected))
+        return real(catalog, load_id, table_id, rejected, *rest)
+
+    monkeypatch.setattr(attached, "quarantine", quarantine)
+    written(tmp_path / "other", [(0, "a", BASE)])
+    weft.attach_table("orders", tmp_path / "other", ts_from="at")
+    written(tmp_path / "other", [(n, "a", BASE if n % 7 == 0 else None) for n in range(1, 21)])
+    with pytest.raises(StorageError):
+        weft.poll_source("orders")
+    assert sorted(row[0] for row in rows_of(weft, "orders")) == [0]
+    weft.poll_source("orders")
+    assert stored == [4, 0, 4, 4, 4, 4, 2]
+    found = [each.position.rpartition(" ")[2] for each in weft.quarantined()]
+    assert sorted(map(int, found)) == [n for n in range(1, 21) if n % 7]
+    assert sorted(row[0] for row in rows_of(weft, "orders")) == [0, 7, 14]
+    raws = [quarantined_bytes(weft.catalog.data, each) for each in weft.quarantined()]
+    assert sorted(json.loads(raw)["id"] for raw in raws) == [n for n in range(1, 21) if n % 7]
+
+
 def test_late_rows_stop_a_table_that_refuses_them_and_nothing_is_lost(weft: Weft, other: Path) -> None:
     weft.attach_table("orders", other, ts_from="at", late="refuse")
     weft.tick(now=instant(BASE + 100))
@@ -247,6 +281,184 @@ def test_what_vacuum_removed_before_it_was_taken_stops_the_table(weft: Weft, oth
     with pytest.raises(Refused, match="VACUUM has deleted files that version 2 rewrites"):
         weft.poll_source("orders")
     assert weft.tables()[0].rows == 3  # the version before is taken
+
+
+def commit_by_hand(
+    other: Path,
+    adds: Sequence[tuple[str, Sequence[tuple[int, int | None]]]],
+    removes: Sequence[str] = (),
+    *,
+    moved: bool = False,
+) -> int:
+    """Commit as a writer with row tracking. Return the time of the commit (µs).
+
+    A row has its id and the version that added it, or None for the version of this commit. ``moved`` files have only
+    rows of other files.
+    """
+    (other / "_delta_log").mkdir(parents=True, exist_ok=True)
+    version = len(list((other / "_delta_log").glob("*.json")))
+    at = 1_700_000_000_000 + version
+    actions: list[dict[str, Any]] = [{"commitInfo": {"timestamp": at, "operation": "WRITE"}}]
+    if version == 0:
+        fields = [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]
+        properties = {"delta.enableRowTracking": "true", ROW_VERSIONS[0]: ROW_VERSIONS[1]}
+        features = ["rowTracking", "domainMetadata"]
+        actions += [
+            {"protocol": {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": features}},
+            {
+                "metaData": {
+                    "id": "e5f1a5b4-0000-4000-8000-000000000001",
+                    "format": {"provider": "parquet", "options": {}},
+                    "schemaString": json.dumps({"type": "struct", "fields": fields}),
+                    "partitionColumns": [],
+                    "configuration": properties,
+                }
+            },
+        ]
+    actions += [{"remove": {"path": name, "deletionTimestamp": at, "dataChange": not moved}} for name in removes]
+    for name, rows in adds:
+        ids, versions = zip(*rows, strict=True)
+        pq.write_table(
+            pa.table({"id": pa.array(ids, pa.int64()), ROW_VERSIONS[1]: pa.array(versions, pa.int64())}), other / name
+        )
+        stats = json.dumps({"numRecords": len(rows)})
+        size = (other / name).stat().st_size
+        fields_of = {"path": name, "partitionValues": {}, "size": size, "modificationTime": at, "stats": stats}
+        actions.append({"add": {**fields_of, "dataChange": not moved, "defaultRowCommitVersion": version}})
+    (other / f"_delta_log/{version:020d}.json").write_text("\n".join(map(json.dumps, actions)))
+    return at * 1_000
+
+
+ROW_VERSIONS = ("delta.rowTracking.materializedRowCommitVersionColumnName", "_row-commit-version")
+
+
+def ids_of(weft: Weft) -> Counter[tuple[int, int]]:
+    """Return the rows of the table orders: the id and the ts."""
+    record = weft.catalog.tables.named("orders")
+    found = read_data_files(Table(weft.catalog.data / record.path).files(), stored_schema(record.schema, ["id", "ts"]))
+    assert found.num_rows == record.rows
+    return Counter(zip(found.column("id").to_pylist(), found.column("ts").cast(pa.int64()).to_pylist(), strict=True))
+
+
+def test_row_tracking_dates_files_that_were_added_and_deleted_between_two_readings(weft: Weft, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    times = [commit_by_hand(other, [("a", [(1, None)])])]
+    weft.attach_table("orders", other)
+    times.append(commit_by_hand(other, [("b", [(1, None), (2, None)])]))
+    commit_by_hand(other, [("c", [(1, 0), (1, 1), (2, 1)])], ["a", "b"], moved=True)
+    times.append(commit_by_hand(other, [("d", [(1, None)]), ("e", [(3, None)])]))
+    commit_by_hand(other, [("f", [(1, 3), (1, 0), (1, 1), (2, 1)])], ["c", "d"], moved=True)
+    last = commit_by_hand(other, [("g", [(4, None)])])
+    for name in "abcd":
+        (other / name).unlink()
+    assert weft.poll_source("orders").began == 5
+    expected = Counter([(1, times[0]), (1, times[1]), (2, times[1]), (1, times[2]), (3, times[2]), (4, last)])
+    assert ids_of(weft) == expected
+    assert (weft.poll_source("orders").began, weft.sources()[0].trouble) == (0, None)
+
+
+def test_files_that_no_later_version_rewrites_stop_the_table_before_their_version(weft: Weft, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    commit_by_hand(other, [("a", [(1, None)])])
+    weft.attach_table("orders", other)
+    commit_by_hand(other, [("b", [(2, None)])])
+    commit_by_hand(other, [("c", [(1, 0), (2, 1)])], ["a", "b"], moved=True)
+    commit_by_hand(other, [("d", [(3, None)])])
+    (other / "c").unlink()
+    for _ in range(2):
+        with pytest.raises(Refused, match="VACUUM has deleted files that version 2 rewrites"):
+            weft.poll_source("orders")
+    assert weft.tables()[0].rows == 2
+
+
+@pytest.mark.parametrize("point", ["attached.reserved", "attached.written", "attached.committed", "attached.moved"])
+def test_postponed_versions_are_taken_once_across_a_kill(weft: Weft, tmp_path: Path, point: str) -> None:
+    other = tmp_path / "other"
+    times = [commit_by_hand(other, [("a", [(1, None)])])]
+    weft.attach_table("orders", other)
+    times.append(commit_by_hand(other, [("b", [(2, None)])]))
+    commit_by_hand(other, [("c", [(1, 0), (2, 1)])], ["a", "b"], moved=True)
+    times.append(commit_by_hand(other, [("d", [(3, None)])]))
+    commit_by_hand(other, [("e", [(1, 0), (2, 1), (3, 3)])], ["c", "d"], moved=True)
+    for name in "abcd":
+        (other / name).unlink()
+    passes = ":2" if point.endswith(("written", "committed")) else ""
+    program = f"from weft.api import Weft; Weft.open({str(weft.home)!r}).poll_source('orders')"
+    killed = forked.run([sys.executable, "-c", program], point + passes)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    weft.poll_source("orders")
+    assert ids_of(weft) == Counter(zip((1, 2, 3), times, strict=True))
+    assert all(check.ok for check in weft.doctor() if check.name == "home")
+
+
+def test_rewritten_files_with_another_number_of_rows_stop_the_table(weft: Weft, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    commit_by_hand(other, [("a", [(1, None)])])
+    weft.attach_table("orders", other)
+    commit_by_hand(other, [("b", [(2, None), (3, None)])])
+    commit_by_hand(other, [("c", [(1, 0), (2, 1)])], ["a", "b"], moved=True)
+    with pytest.raises(Refused, match="version 2 only rewrites files, but their rows differ"):
+        weft.poll_source("orders")
+    assert weft.tables()[0].rows == 3
+
+
+def test_a_file_that_is_added_again_adds_no_rows(weft: Weft, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    times = [commit_by_hand(other, [("a", [(1, None)])])]
+    weft.attach_table("orders", other)
+    commit_by_hand(other, [("a", [(1, None)])])
+    times.append(commit_by_hand(other, [("b", [(2, None)])]))
+    commit_by_hand(other, [("b", [(2, None)])])
+    commit_by_hand(other, [("c", [(1, 0), (2, 2)])], ["a", "b"], moved=True)
+    for _ in range(2):
+        weft.poll_source("orders")
+        assert ids_of(weft) == Counter(zip((1, 2), times, strict=True))
+
+
+def test_an_attachment_that_died_in_its_first_poll_uses_row_tracking(weft: Weft, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    for number in range(2):
+        first = commit_by_hand(other, [(f"a{number}", [(number, None)])])
+    program = f"from weft.api import Weft; Weft.open({str(weft.home)!r}).attach_table('orders', {str(other)!r})"
+    killed = forked.run([sys.executable, "-c", program], "attached.written")
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    second = commit_by_hand(other, [("b", [(2, None)])])
+    commit_by_hand(other, [("c", [(0, 0), (1, 1), (2, 2)])], ["a0", "a1", "b"], moved=True)
+    for name in ("a0", "a1", "b"):
+        (other / name).unlink()
+    weft.poll_source("orders")
+    assert ids_of(weft) == Counter({(0, first): 1, (1, first): 1, (2, second): 1})
+    assert {"id", "from", "from_ts"} <= weft.sources()[0].seen.keys()
+
+
+def test_the_log_has_the_times_of_files_that_were_added_and_deleted_between_two_readings(
+    weft: Weft, other: Path
+) -> None:
+    weft.attach_table("orders", other, ts_from="at")
+    weft.tick(now=instant(BASE + 2_000))
+    for number in range(2):
+        written(other, [(3 + number, "a", BASE + 9_000)])
+        DeltaTable(other).optimize.compact()
+    vacuum(other)
+    assert weft.poll_source("orders").began == 2
+    assert ids_of(weft) == Counter({(1, BASE): 1, (2, BASE + 5): 1, (3, BASE + 9_000): 1, (4, BASE + 9_000): 1})
+
+
+def test_the_column_of_the_instants_may_be_spelled_in_capitals(tmp_path: Path) -> None:
+    with Weft.open(tmp_path / "home", create=True, wall=lambda: BASE) as weft:
+        times = pa.array([BASE - 2, None, BASE - 1], pa.timestamp("us", "UTC"))
+        for more in ({}, {"more": ["x", "y", "z"]}):
+            rows = pa.table({"id": [1, 2, 3], "TS": times, **more})
+            write_deltalake(tmp_path / "other", rows, mode="append", schema_mode="merge")
+            weft.poll_source("orders") if more else weft.attach_table("orders", tmp_path / "other", ts_from="ts")
+        assert ids_of(weft) == Counter({(1, BASE - 2): 2, (3, BASE - 1): 2})
+        first, _ = weft.quarantined()
+        raw = json.loads((tmp_path / "home/quarantine" / first.sha256).read_bytes())
+        assert (first.reason, raw) == ("TS is empty", {"id": 2, "TS": None})
+        assert [column.name for column in weft.tables()[0].schema.columns] == ["id", "ts", "more"]
+        DeltaTable(tmp_path / "other").optimize.compact()
+        weft.poll_source("orders")
+        assert ids_of(weft) == Counter({(1, BASE - 2): 2, (3, BASE - 1): 2})
 
 
 def vacuum(other: Path) -> None:

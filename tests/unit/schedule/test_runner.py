@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from answered import answered
 from delta_tables import write_ledger
@@ -23,6 +25,7 @@ from weft.delivery.file import FileChannel
 from weft.delivery.outbox import Delivered
 from weft.errors import ExecutionError, Refused, WeftError
 from weft.extraction.mail.message import MAIL_COLUMNS, MAIL_KEY
+from weft.extraction.sources import attached
 from weft.extraction.sources.source_lease import Polled
 from weft.instants import parse_instant
 from weft.schedule import runner
@@ -118,6 +121,24 @@ def test_a_tick_that_died_is_finished_even_where_nothing_arrived(weft: Weft, clo
         weft.catalog.queries.named("q").tau == clock.now - 2 * runner._REST_US
         or weft.catalog.queries.named("q").tau is not None
     )
+
+
+def test_a_tick_looks_once_whether_an_attached_table_has_a_new_version(
+    weft: Weft, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[int] = []
+    real = attached._may_have_news
+    monkeypatch.setattr(attached, "_may_have_news", lambda *given: (looked.append(clock.now), real(*given))[1])
+    place = tmp_path / "other"
+    write_deltalake(place, pa.table({"id": [1]}))
+    weft.attach_table("orders", place)
+    weft.install("ids", "SELECT id FROM orders", keep="synopsis")
+    ticks, troubles = _run(weft, Waiting(clock, 3))
+    write_deltalake(place, pa.table({"id": [2]}), mode="append")
+    more, again = _run(weft, Waiting(clock, 6))
+    assert [sum(each.reports[-1].outcomes[0].rows for each in some) for some in (ticks, more)] == [1, 1]
+    assert troubles == again == []
+    assert len(looked) == len(set(looked)) >= 2
 
 
 def test_a_busy_home_is_waited_for(weft: Weft, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from weft.errors import Refused, StorageError
+from s3_server import new_bucket
+from weft.errors import Refused, StorageError, StoreUnreachable
 from weft.store import LocalStore, S3Access, S3Store, Store, local_store, store_of
 
 
@@ -120,12 +121,13 @@ def test_a_folder_is_listed_and_none_is_empty(store: Store) -> None:
     assert not (place / "none").exists()
 
 
-def test_a_file_is_moved_and_a_folder_cleared(store: Store) -> None:
+def test_files_are_removed_and_a_folder_cleared(store: Store) -> None:
     place = store / "x"
-    (place / "d/f").put(b"one")
+    for name in ("d/f", "g", "h", "i"):
+        (place / name).put(b"one")
     marks = [(place / "d/f").mark()]
-    (place / "d/f").move(place / "g")
-    assert (sorted(place.names()), (place / "g").read()) in [(["d", "g"], b"one"), (["g"], b"one")]
+    place.remove_all(["i", "none", "h"])
+    assert sorted(place.names()) == ["d", "g"]
     (place / "d").clear()
     (place / "none").clear()
     assert place.names() == ["g"]
@@ -133,6 +135,18 @@ def test_a_file_is_moved_and_a_folder_cleared(store: Store) -> None:
     assert not (place / "g").exists()
     (place / "d/f").put(b"two!")
     assert (place / "d/f").mark() not in marks
+
+
+def test_a_bucket_that_is_gone_is_no_empty_place(s3_access: S3Access) -> None:
+    bucket = new_bucket(s3_access)
+    place = bucket / "x"
+    (place / "f").put(b"one")
+    assert ((place / "g").mark(), (place / "g").exists(), (bucket / "y").names()) == (None, False, [])
+    place = store_of("s3://weft-gone/x", s3_access)
+    file = place / "g"
+    for ask in (file.mark, file.read_marked, file.exists, file.read, file.size, file.remove, place.names):
+        with pytest.raises(StoreUnreachable, match="does not exist"):
+            ask()
 
 
 def test_a_file_is_put_once_whole_and_with_its_folder(store: Store) -> None:

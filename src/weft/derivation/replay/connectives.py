@@ -5,6 +5,8 @@ starts(p ∧ q) = starts(p) ∧ at(q, s) ∪ at(p, s) ∧ starts(q).  The rule f
 starts(p ∨ q) = starts(p) ∪ starts(q), and ends(p ∨ q) = ends(p) ∪ ends(q).  If q holds when p ends, ``ends`` contains
 this event, although the row stays in the answer.
 
+Proof: proofs/Predicates.v: conjunction_rule, disjunction_rule.
+
 >>> from weft.algebra.relation import NowBefore, NowFrom
 >>> from shown import M, show_events
 >>> show_events(starts(And((NowFrom(M.ref("due")), NowBefore(M.ref("expires"))))))

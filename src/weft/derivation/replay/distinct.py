@@ -3,6 +3,8 @@
 starts(δ A) = starts(A) and ends(δ A) = ends(A).  At an event, an input row begins or ends, but another input row with
 the same values may remain.
 
+Proof: proofs/Operators.v: distinct_rule.
+
 >>> from shown import M, show_events
 >>> show_events(starts(Distinct(M)))
 when a row of msgs AS m arrives: m.ts

@@ -2,6 +2,8 @@
 
 starts(EXISTS B) = starts(B) and ends(EXISTS B) = ends(B), as for an input of a join.
 
+Proof: proofs/Predicates.v: exists_rule.
+
 >>> from weft.algebra.relation import Select
 >>> from shown import R, TIED, show_events
 >>> show_events(starts(Exists(Select(R, TIED))))

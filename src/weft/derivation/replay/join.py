@@ -5,6 +5,8 @@ A combination of rows begins when the last of its rows begins, and ends when the
 starts(A ⋈ B) = starts(A) ⋈ at(B, s) ∪ at(A, s) ⋈ starts(B).
 ends(A ⋈ B) = ends(A) ⋈ at(B, s⁻) ∪ at(A, s⁻) ⋈ ends(B).
 
+Proof: proofs/Operators.v: join_rule, join_of_three.
+
 >>> from shown import M, R, show_events
 >>> show_events(starts(Join((M, R))))
 when a row of msgs AS m arrives: m.ts

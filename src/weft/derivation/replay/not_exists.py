@@ -4,6 +4,8 @@ NOT EXISTS becomes true when the last row of the body ends, and becomes false wh
 
 starts(NOT EXISTS B) = ends(B) ▷ at(B, s).  ends(NOT EXISTS B) = starts(B) ▷ at(B, s⁻).
 
+Proof: proofs/Predicates.v: not_exists_rule.
+
 >>> from weft.algebra.relation import NowBefore, Select, conjunction
 >>> from shown import R, TIED, show_events
 >>> show_events(starts(NotExists(Select(R, conjunction(TIED, NowBefore(R.ref("due")))))))

@@ -1,4 +1,7 @@
-"""Define the rules of a condition without time.  The condition never changes and therefore has no events."""
+"""Define the rules of a condition without time.  The condition never changes and therefore has no events.
+
+Proof: proofs/Predicates.v: plain_rule.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 starts(π A) = π starts(A) and ends(π A) = π ends(A).  The projection hides the input's columns, so the instant of the
 event becomes an additional output.
 
+Proof: proofs/Operators.v: project_rule.
+
 >>> from shown import M, show_events
 >>> show_events(starts(Project(M, "d", (Output("id", M.ref("msgid")),))))
 when a row of msgs AS m arrives: d._instant

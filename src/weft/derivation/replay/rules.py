@@ -10,6 +10,8 @@ adds the condition τ <= s < t.
 
 Law: ``starts`` returns a row at s only if E contains the row at s.  Each entry into E is among ``starts``, and each
 exit from E is among ``ends`` (design section 2).  Tests compare the functions with the rows of E at every instant.
+
+Proof: proofs/Query.v: every_query_is_lawful.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ starts(T) has each row of T at its start.  ends(T) has each row of T at its end,
 scan of the full history has the same rows at every instant, like constant rows (``values``).  Only a query that runs
 once reads the full history.
 
+Proof: proofs/Tables.v: scan_rule, scan_append_only_rule, scan_whole_rule.
+
 >>> from weft.algebra.schema import STRING, TIMESTAMP, Column, TableSchema
 >>> from shown import show, show_events
 >>> staff = Scan(TableSchema(1, "staff", (Column(1, "name", STRING), Column(2, "ts", TIMESTAMP),

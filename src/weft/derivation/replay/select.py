@@ -5,6 +5,8 @@ A row of σp A begins for two reasons: a row of A begins while p is true, or p b
 starts(σp A) = σ at(p, s) starts(A) ∪ at(A, s) ⋈ starts(p).
 ends(σp A) = σ at(p, s⁻) ends(A) ∪ at(A, s⁻) ⋈ ends(p).
 
+Proof: proofs/Operators.v: select_rule.
+
 >>> from weft.algebra.relation import NowFrom
 >>> from shown import M, show_events
 >>> show_events(starts(Select(M, NowFrom(M.ref("due")))))

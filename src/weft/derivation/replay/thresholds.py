@@ -3,6 +3,8 @@
 ``NOW >= c`` becomes true at c and remains true.  ``NOW < d`` is true from the beginning of time until d.  NOW never
 reaches a NULL threshold, because τ <= NULL is not true.
 
+Proof: proofs/Predicates.v: now_from_rule, now_before_rule.
+
 >>> from shown import M, show_events
 >>> show_events(starts(NowFrom(M.ref("due"))))
 when NOW reaches m.due

@@ -5,6 +5,8 @@ other input.
 
 starts(A ∪ B) = starts(A) ∪ starts(B) and ends(A ∪ B) = ends(A) ∪ ends(B), with the column names of the union.
 
+Proof: proofs/Operators.v: union_rule, unions_rule.
+
 >>> from weft.algebra.relation import Project
 >>> from shown import M, R, show_events
 >>> ids = [Project(scan, alias, (Output("id", scan.ref("msgid")),)) for scan, alias in ((M, "a"), (R, "b"))]

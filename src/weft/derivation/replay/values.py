@@ -3,6 +3,8 @@
 ``at`` needs no condition for an instant s, because every instant is t0 or later.  Just before s, the rows exist only if
 s is later than t0.
 
+Proof: proofs/Tables.v: values_rule.
+
 >>> from weft.algebra.scalar import Literal
 >>> from weft.algebra.schema import INT, Column
 >>> from shown import show_events

@@ -20,6 +20,8 @@ As time passes:
 
 Equation (r.9) ends and recomputes every group that holds now.  A group changes only if it lost a row after t.  This
 module therefore uses a smaller, equivalent delta: (c.17) with ∇R' = FR_[t+1, NOW](ψ(EX_w(E))) − EX_w(E).
+
+Proof: proofs/TemporalViews.v: aggregation_recomputed.
 """
 
 from __future__ import annotations

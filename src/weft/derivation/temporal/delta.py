@@ -8,6 +8,8 @@ If the deltas of base relations satisfy ∇R − R = ∅ and ΔR ∩ R = ∅, ev
 Theorems 5.1 and 5.2 require both conditions for the input of an aggregate.  The rules of aggregates can therefore rely
 on both conditions.  The docstring of each rule gives the equation of the rule.  Tests check both conditions at every
 node of random derivations.
+
+Proof: proofs/TemporalViews.v: theorem_4_3.
 """
 
 from __future__ import annotations

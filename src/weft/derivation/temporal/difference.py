@@ -8,6 +8,8 @@ hides rows of R:
     (c.3) R − (S − ∇S) = (R − S) ∪ (R ∩ ∇S)
     (c.4) R − (S ∪ ΔS) = (R − S) − (R ∩ ΔS)
 
+Proof: proofs/TemporalViews.v: c_1, c_2, c_3, c_4.
+
 >>> from weft.algebra.temporal import Inserted
 >>> from shown_temporal import R, S, words
 >>> words(c4(Difference(R, S), Inserted(S)).deleted)

@@ -15,6 +15,8 @@ The refresh inserts nothing.  Suppose EX_w(E) contains a row at an instant v aft
 contained the row at t.  Otherwise, E contained the row at an instant u with v − w <= u <= t.  In both cases, EX_w(E)
 contained the row at t.  Up to t, both sides of the equation are equal.
 
+Proof: proofs/TemporalViews.v: extension_deleted, extension_inserted.
+
 >>> from weft.algebra.temporal import Inserted
 >>> from shown_temporal import R, WEEK, words
 >>> words(extension_inserted(Extension(R, WEEK), Inserted(R)).inserted)

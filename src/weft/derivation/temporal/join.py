@@ -10,6 +10,8 @@ return pure deltas if the deltas of all inputs are pure.  As time passes, the fo
 
 Section 4.3.2 rewrites (r.7) in this form.
 
+Proof: proofs/TemporalViews.v: c_11, c_12, c_15, c_16, r_7.
+
 >>> from weft.algebra.temporal import Inserted
 >>> from shown_temporal import PAIRED, R, S, words
 >>> words(c12(TemporalJoin((R, S), PAIRED), 1, Inserted(S)).inserted)

@@ -7,6 +7,8 @@ Several tuples may give the same row.  The row begins with the first of its tupl
 
 If every input column is an output, a pure delta stays pure.
 
+Proof: proofs/TemporalViews.v: c_7, c_8.
+
 >>> from weft.algebra.temporal import Deleted
 >>> from shown_temporal import PI, words
 >>> words(c7(PI, Deleted(PI.input)).deleted)

@@ -8,6 +8,8 @@ and (c.10) return a pure delta if the delta of the input is pure.  As time passe
 
     (r.6) σ_p(ψ(E)) = ψ(σ_p(E)) − σ_{[p]_t ∧ [¬p]_now}(E) ∪ σ_{[p]_now ∧ [¬p]_t}(E)
 
+Proof: proofs/TemporalViews.v: c_9, c_10, c_13, c_14, r_6.
+
 >>> from weft.algebra.temporal import Deleted
 >>> from shown_temporal import R, ENDED, words
 >>> from weft.derivation.temporal.delta import Delta

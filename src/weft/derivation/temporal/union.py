@@ -5,6 +5,8 @@ A row stays in the union while the other input has the row.  ∪ is symmetric, s
     (c.5) (R − ∇R) ∪ S = (R ∪ S) − (∇R − S)
     (c.6) (R ∪ ΔR) ∪ S = (R ∪ S) ∪ (ΔR − S)
 
+Proof: proofs/TemporalViews.v: c_5, c_6.
+
 >>> from weft.algebra.temporal import Inserted
 >>> from shown_temporal import R, S, words
 >>> words(c6(TemporalUnion(R, S), 1, Inserted(S)).inserted)

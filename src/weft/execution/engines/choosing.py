@@ -21,6 +21,8 @@ class EngineBounds:
 
     - ``history``: rows in the logs of a view's inputs, at the first refresh of the view
     - ``changes``: rows that the logs of a view's inputs recorded since the last refresh
+    - ``again``: new log rows from which on a later refresh may compute the view anew
+    - ``share``: it does so if more than one log row in this number is new
     - ``steps``: rows of all intermediate results of a refresh
     - ``events``: new rows of the tables that synopses read in one tick
     - ``stored``: rows in the tables of the stored relations
@@ -31,6 +33,8 @@ class EngineBounds:
     steps: int = 10_000_000
     events: int = 5_000_000
     stored: int = 5_000_000
+    again: int = 20_000
+    share: int = 8
 
 
 BOUNDS: Final = EngineBounds()
@@ -40,10 +44,14 @@ NOTHING: Final = EngineBounds(-1, -1, -1, -1, -1)
 
 @dataclass(frozen=True)
 class Choice:
-    """The engine for one computation. ``why`` is a clause with the reason."""
+    """The engine for one computation. ``why`` is a clause with the reason.
+
+    If ``anew`` is true, a view is computed from the whole logs of its inputs.
+    """
 
     by: Literal["driver", "Spark"]
     why: str
+    anew: bool = False
 
     def sentence(self, subject: str) -> str:
         """Return a sentence about the choice.

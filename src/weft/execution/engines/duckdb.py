@@ -12,8 +12,9 @@ import pyarrow as pa
 from weft.algebra.schema import TableSchema
 from weft.period_sql.notation import DUCKDB, Dialect
 from weft.storage.columns import conformed, stored_schema
-from weft.storage.data_files import FileForm, read_data_files
+from weft.storage.data_files import FileForm
 from weft.storage.delta_log import DataFile
+from weft.storage.slices import Slice
 from weft.storage.temporal_sql import TemporalSql, temporal_sql
 
 UNBOUNDED: Final = float("inf")
@@ -40,12 +41,9 @@ class DuckdbEngine:
     sizes: dict[str, int] = field(default_factory=dict)
     """The number of rows of each stored table."""
 
-    def stored(self, name: str, files: Sequence[DataFile], table: TableSchema) -> None:
+    def stored(self, name: str, files: Sequence[DataFile], table: TableSchema, part: Slice | None = None) -> None:
         """Create the view ``name`` over the files of a stored table. Raise StorageError for a damaged file."""
-        if any(file.attached for file in files):
-            self.sql.given(name, read_data_files(files, stored_schema(table)))
-        else:
-            self.sql.log(name, files, table)
+        self.sql.stored(name, files, table, part)
 
     def given(self, name: str, rows: pa.Table) -> None:
         """Create the view ``name`` over rows in memory."""

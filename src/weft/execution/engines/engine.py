@@ -15,6 +15,7 @@ from weft.algebra.schema import TableSchema
 from weft.period_sql.notation import Dialect
 from weft.storage.data_files import FileForm, NewFile
 from weft.storage.delta_log import DataFile
+from weft.storage.slices import Slice
 
 Rows: TypeAlias = "pa.Table | Sequence[NewFile]"
 """The rows of a result: in this process, or in files that executors have written into a table's folder."""
@@ -32,8 +33,11 @@ class Engine(Protocol):
     def dialect(self) -> Dialect:
         """The SQL dialect of the engine."""
 
-    def stored(self, name: str, files: Sequence[DataFile], table: TableSchema) -> None:
-        """Create the view ``name`` over the files of a stored table. Raise StorageError for a damaged file."""
+    def stored(self, name: str, files: Sequence[DataFile], table: TableSchema, part: Slice | None = None) -> None:
+        """Create the view ``name`` over the files of a stored table. Raise StorageError for a damaged file.
+
+        If ``part`` is given, the view has all rows of the slice, and possibly others.
+        """
 
     def given(self, name: str, rows: pa.Table) -> None:
         """Create the view ``name`` over rows in memory."""

@@ -22,6 +22,7 @@ from weft.runtime.settings import plan_for
 from weft.sql.render import quoted
 from weft.storage.data_files import FileForm, NewFile
 from weft.storage.delta_log import DataFile
+from weft.storage.slices import Slice
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,8 +41,11 @@ class SparkEngine:
     probing: bool
     dialect: Dialect = SPARK
 
-    def stored(self, name: str, files: Sequence[DataFile], table: TableSchema) -> None:
-        """Create the view ``name`` over the files of a stored table. Raise StorageError for a damaged file."""
+    def stored(self, name: str, files: Sequence[DataFile], table: TableSchema, part: Slice | None = None) -> None:
+        """Create the view ``name`` over the files of a stored table. Raise StorageError for a damaged file.
+
+        Spark itself reads only what the conditions of the later queries need.
+        """
         stored_frame(self.session, table, files).createOrReplaceTempView(name)
 
     def given(self, name: str, rows: pa.Table) -> None:

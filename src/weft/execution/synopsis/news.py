@@ -19,12 +19,12 @@ from weft.execution.driver_reader import rows_of
 from weft.execution.engines.choosing import rows_after
 from weft.execution.engines.duckdb import duckdb_engine
 from weft.execution.engines.engine import Engine
-from weft.execution.windows import Slice, may_hold
 from weft.instants import FIRST_INSTANT
 from weft.planning.synopsis_events import EVENT, Events
 from weft.planning.synopsis_plan import AT, TP
 from weft.sql.render import quoted, timestamp
 from weft.storage.delta_log import DataFile
+from weft.storage.slices import Slice, may_hold
 from weft.storage.table import Table
 from weft.store import Store
 
@@ -156,12 +156,12 @@ class News:
         """Create a view of a table's files that may have rows of the period or of the states. Return its name."""
         low, high = (self.tau, self.t) if bounds is None or self.log is not None else (bounds[0], bounds[1] + 1)
         # A row with a state number belongs to that state, even if the row arrived earlier or later.
-        every = bounds is not None and self.log is not None
-        files = [file for file in self._files(table) if every or may_hold(file, Slice(TS, low, high), None)]
-        wanted = {name.lower() for name in (*names, TS, *([TP] if every else []))}
+        part = None if bounds is not None and self.log is not None else Slice(TS, low, high)
+        files = [file for file in self._files(table) if part is None or may_hold(file, part, None)]
+        wanted = {name.lower() for name in (*names, TS, *([TP] if part is None else []))}
         columns = tuple(column for column in table.schema.columns if column.name.lower() in wanted)
         name = f"rows_{table.table_id}"
-        engine.stored(name, files, TableSchema(table.table_id, table.name, columns, table.schema.start))
+        engine.stored(name, files, TableSchema(table.table_id, table.name, columns, table.schema.start), part)
         return quoted(name)
 
     def _files(self, table: TableRecord) -> Sequence[DataFile]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,7 +28,7 @@ from weft.execution.isolate import isolated
 from weft.execution.look_ups import ANSWER, LookUps
 from weft.execution.new_answers import answer_files, known_answers
 from weft.execution.phases import COMMITTING, TAKING_IN, phase
-from weft.execution.spark_runner import SparkRunner, limits
+from weft.execution.spark_runner import limits
 from weft.execution.synopsis.answers import LEDGER_COLUMNS
 from weft.execution.synopsis.batch import stored_schema
 from weft.execution.synopsis.relations import EngineRelation
@@ -42,6 +42,9 @@ from weft.storage.table import Table
 from weft.storage.time_limit import time_limit
 from weft.store import Store
 from weft.writing.outputs import Outputs, TickOutput
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 STATES: Final = pa.schema([("states", pa.string()), ("tp", pa.int64()), ("at", pa.int64())])
 """The schema of the last processed states.
@@ -97,7 +100,7 @@ class TickSynopses:
     """Evaluates the synopses of a tick and writes the results.
 
     ``at`` is the wall-clock time (µs UTC). ``set_aside`` marks queries as failed and removes them from the tick.
-    Without a ``runner``, this process computes everything.
+    ``session`` is called only if Spark must compute.
     """
 
     writer: Writer
@@ -106,7 +109,7 @@ class TickSynopses:
     tables: Mapping[int, TableRecord]
     at: int
     set_aside: Callable[[Mapping[int, WeftError]], None]
-    runner: SparkRunner | None
+    session: Callable[[], SparkSession]
 
     @property
     def begun(self) -> bool:
@@ -156,12 +159,12 @@ class TickSynopses:
         """Evaluate queries that process the same states, on the engine that suits the number of rows."""
         allowed = limits(self.writer)
         together = taken_together(self.writer.data, some, self.tables, allowed.rows)
-        if self.runner is None or together.choice().by == "driver":
+        if together.choice().by == "driver":
             with time_limit(allowed.seconds):
                 return self._results(together, together.in_this_process())
         compute = partial(together.on_spark, t=self.tick.t, needed=self._needed, done=partial(self._is_done, together))
-        session, rows = self.runner.session, sum(count for _, count in together.news.sizes())
-        taken = on_spark(session, compute, rows=rows, probing=False, strict=True, seconds=allowed.seconds)
+        rows = sum(count for _, count in together.news.sizes())
+        taken = on_spark(self.session, compute, rows=rows, probing=False, strict=True, seconds=allowed.seconds)
         return self._results(together, taken)
 
     def _is_done(self, together: Together, stored: Stored) -> bool:

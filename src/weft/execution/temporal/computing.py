@@ -71,18 +71,20 @@ def view_change(
     reading: RefreshInput,
     look_ups: LookUps | None,
     *,
+    anew: bool,
     dated: bool,
     form: Callable[[], FileForm],
 ) -> ViewChange | None:
     """Return the rows that a refresh appends to the view's log, or None if the view does not change.
 
-    ``form`` is as in ``Engine.result``. With ``dated``, add the first instant of a change. If ``look_ups`` is None,
+    ``form`` is as in ``Engine.result``. With ``anew``, compute the view from the whole logs of its inputs, as the first
+    refresh always does. With ``dated``, add the first instant of a change. If ``look_ups`` is None,
     each log is read from its files. The caller must hold the lease. Raise StorageError for unreadable data, and
     ExecutionError for a failed computation.
     """
     width = len(view_plan.columns)
     work = _Refresh(engine, view_plan, reading, Logs(engine, reading.files, look_ups, reading.open_at_t))
-    old_and_new = work.whole(view) if reading.tau is None else work.refreshed(view, reading.tau)
+    old_and_new = work.whole(view) if anew or reading.tau is None else work.refreshed(view, reading.tau)
     if old_and_new is None or not engine.table("changed", change_of(*old_and_new, width)):
         return None
     rows = engine.result(_as_log("changed", view, reading.t), view.stored, form)
@@ -116,13 +118,12 @@ class _Refresh:
     """Names of the engine's views whose columns already have the types of the view's columns."""
 
     def whole(self, view: TableRecord) -> tuple[str, str]:
-        """Return two tables: the view's periods before and after the first refresh."""
+        """Return two tables: all periods of the view before the refresh and after it."""
         values = self._values(self.reading.t, {})
         value = self._typed(values.table_of(self.view_plan.plan.view))
         values.drop_all_but(self.view_plan.plan.view)
-        rows = f"SELECT {listed(VALID_TIME.columns(self.width))} FROM {value}"
         if self.reading.files[view.table_id]:
-            return self._own(view, rows), value
+            return self._table("kept", self.logs.whole(self.logs.of(view, view.schema)).known(self.reading.t)), value
         self.engine.view("kept", f"SELECT * FROM {value} WHERE FALSE")
         return "kept", value
 

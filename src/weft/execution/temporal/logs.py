@@ -16,12 +16,12 @@ from weft.execution.driver_reader import rows_of
 from weft.execution.engines.engine import Engine
 from weft.execution.look_ups import LookUps
 from weft.execution.temporal.states import Among, LoggedTable
-from weft.execution.windows import Slice, may_hold
 from weft.instants import FIRST_INSTANT, LAST_INSTANT
 from weft.storage.columns import conformed, stored_schema
 from weft.storage.delta_log import DataFile
 from weft.storage.local_sql import columns_equal
 from weft.storage.periods import TS, values_of
+from weft.storage.slices import Slice, may_hold
 
 MOST_SINCE: Final = 20_000
 """Greatest number of log rows that a look-up may return for periods since an instant."""

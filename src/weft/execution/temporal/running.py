@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from weft.catalog.records import TableRecord
 from weft.catalog.views import ViewRecord
-from weft.execution.driver_reader import rows_of
+from weft.execution.driver_reader import count_text, rows_of
 from weft.execution.engines import choosing
 from weft.execution.engines.choosing import Choice, bounded, rows_after
 from weft.execution.engines.duckdb import BeyondBounds, duckdb_engine
@@ -29,12 +29,22 @@ if TYPE_CHECKING:
 def refresh_choice(view: ViewRecord, names: Mapping[int, str], files: Mapping[int, tuple[DataFile, ...]]) -> Choice:
     """Choose the engine for the next refresh of a view, from the names and the files of the inputs by table ID.
 
-    The first refresh reads the whole logs of the inputs, and a later one the rows since the last refresh.
+    The first refresh reads the whole logs of the inputs, and a later one the rows since the last refresh. If these are
+    a large part of the logs, to compute the view anew costs less.
     """
-    bounds = choosing.BOUNDS
-    most, what = (bounds.history, "log row") if view.tau is None else (bounds.changes, "new log row")
-    parts = [(names[key], rows_after(files[key], TS, view.tau, most)) for key in sorted(view.reads)]
-    return bounded(parts, most, what)
+    bounds, keys = choosing.BOUNDS, sorted(view.reads)
+    every = [(names[key], rows_of(files[key])) for key in keys]
+    if view.tau is None:
+        return replace(bounded(every, bounds.history, "log row"), anew=True)
+    most = min(bounds.changes, bounds.again)
+    news = [(names[key], rows_after(files[key], TS, view.tau, most)) for key in keys]
+    new, whole = (sum(rows for _, rows in parts) for parts in (news, every))
+    large = whole < bounds.share * new or (bounds.changes < new and whole <= bounds.history)
+    if bounds.again < new and large:
+        choice = bounded(every, bounds.history, "log row")
+        why = f"the view is computed anew, because {count_text(new, 'log row')} are new; {choice.why}"
+        return replace(choice, why=why, anew=True)
+    return bounded(news, bounds.changes, "new log row")
 
 
 @dataclass(frozen=True)
@@ -56,18 +66,19 @@ class Computation:
 
         If the computation in this process exceeds the bounds, Spark repeats it. Raise StorageError or ExecutionError.
         """
-        first = self.reading.tau is None
         if choice.by == "driver":
             try:
                 # Many small statements run faster on one thread.
-                with duckdb_engine(2 if first else 1, choosing.BOUNDS.steps) as engine:
-                    return self._change(engine, self.look_ups), choice
+                with duckdb_engine(2 if choice.anew else 1, choosing.BOUNDS.steps) as engine:
+                    return self._change(engine, self.look_ups, choice.anew), choice
             except BeyondBounds as beyond:
-                choice = Choice("Spark", beyond.why)
+                choice = replace(choice, by="Spark", why=beyond.why)
         rows = sum(map(rows_of, self.reading.files.values()))
         # A later refresh has many terms. Most of them need no computation, because one of their inputs is empty.
-        compute = partial(self._change, look_ups=None)
-        return on_spark(session, compute, rows=rows, probing=not first), choice
+        compute = partial(self._change, look_ups=None, anew=choice.anew)
+        return on_spark(session, compute, rows=rows, probing=not choice.anew), choice
 
-    def _change(self, engine: Engine, look_ups: LookUps | None) -> ViewChange | None:
-        return view_change(engine, self.view_plan, self.own, self.reading, look_ups, dated=self.dated, form=self.form)
+    def _change(self, engine: Engine, look_ups: LookUps | None, anew: bool) -> ViewChange | None:
+        return view_change(
+            engine, self.view_plan, self.own, self.reading, look_ups, anew=anew, dated=self.dated, form=self.form
+        )

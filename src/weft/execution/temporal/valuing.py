@@ -35,10 +35,10 @@ from weft.errors import DerivationError
 from weft.execution.engines.engine import Engine
 from weft.execution.temporal.logs import Logs
 from weft.execution.temporal.states import Among, LoggedTable
-from weft.execution.windows import Slice
 from weft.period_sql.notation import listed
 from weft.sql import render
 from weft.sql.render_temporal import Chain, Evaluation, Leaf
+from weft.storage.slices import Slice
 
 Value: TypeAlias = "str | None"
 """The name of a table ``c1 … cn, valid_from, valid_to``, or None for a value without rows."""

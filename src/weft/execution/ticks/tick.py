@@ -84,11 +84,12 @@ def run_tick(
     return tuple(reports)
 
 
-def settle_tick(writer: Writer, at: int) -> TickReport | None:
-    """End an interrupted tick without computing anything. Return the tick's report, or None if the tick left no output.
+def settle_tick(writer: Writer, at: int, session: Callable[[], SparkSession]) -> TickReport | None:
+    """End an interrupted tick without computing new answers. Return its report, or None if the tick left no output.
 
     Count the answers in the committed outputs of the tick. A query without an output keeps its τ, and the next tick
-    finds the missing answers. Call this function before any other change to the queries and tables of the tick.
+    finds the missing answers. Synopses with an output are computed again, because their outputs belong together. Call
+    this function before any other change to the queries and tables of the tick.
     """
     died = writer.ticks.planned()
     if died is None:
@@ -103,7 +104,7 @@ def settle_tick(writer: Writer, at: int) -> TickReport | None:
     if not outputs.stored:
         writer.ticks.abandon(died.tick_id)
         return None
-    return _run(writer, None, died, at, again=True)
+    return _run(writer, session, died, at, again=True, ending=True)
 
 
 def tick_instant(catalog: CatalogParts, t: int | None, at: int) -> int:
@@ -132,11 +133,12 @@ def tick_instant(catalog: CatalogParts, t: int | None, at: int) -> int:
 
 def _run(
     writer: Writer,
-    session: Callable[[], SparkSession] | None,
+    session: Callable[[], SparkSession],
     tick: TickRecord,
     at: int,
     *,
     again: bool,
+    ending: bool = False,
 ) -> TickReport:
     with phase(PLANNING):
         members = writer.ticks.members(tick.tick_id)
@@ -146,14 +148,14 @@ def _run(
     reached = {key: query.tau for key, query in lower.items()} | taus
     outputs = Outputs(writer, tick.tick_id, again)
     look_ups = LookUps(layout.arrangements_folder(writer.path))
-    runner = SparkRunner(session, writer.data, limits(writer), look_ups) if session is not None else None
+    runner = None if ending else SparkRunner(session, writer.data, limits(writer), look_ups)
     run = TickRun(writer, runner, at, tick, outputs, relations(writer, read), lower, reached)
     since = WindowStarts(writer, run.plans, run.lower, taus).since
     try:
         for number, in_stratum in strata(_compile(run, queries)):
             by_id = {query.query_id: query for query in in_stratum}
             going = _each(run, by_id, lambda q: member(q, since(q), tick.t, run.lower, run.reached))
-            _run_synopses(run, [each for each in going if each.query.plan_id in run.synopses])
+            _run_synopses(run, session, [each for each in going if each.query.plan_id in run.synopses])
             _run_stratum(run, number, [each for each in going if each.query.plan_id not in run.synopses])
     finally:
         if runner is not None:
@@ -232,11 +234,11 @@ def _run_stratum(run: TickRun, number: int, members: Sequence[Member]) -> None:
     _note(run, members, added)
 
 
-def _run_synopses(run: TickRun, members: Sequence[Member]) -> None:
+def _run_synopses(run: TickRun, session: Callable[[], SparkSession], members: Sequence[Member]) -> None:
     if not members:
         return
     tables = {t.table_id: t for t in run.tables.values() if not isinstance(t, ResultsTable)}
-    going = TickSynopses(run.writer, run.tick, run.outputs, tables, run.at, run.set_aside, run.runner)
+    going = TickSynopses(run.writer, run.tick, run.outputs, tables, run.at, run.set_aside, session)
     if run.runner is None and not going.begun:
         return
     added = going.extend([SynopsisMember(each, run.synopses[each.query.plan_id]) for each in members])

@@ -9,7 +9,7 @@ version is taken once. A version that Weft cannot follow stops the table, and th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ from weft.catalog.records import ATTACHED, TS, Reservation, TableRecord
 from weft.catalog.sources import SourceRecord
 from weft.errors import AttachedFileGone, CatalogError, LeaseBusy, LeaseLost, Refused, WeftError
 from weft.execution.home import OpenHome
-from weft.extraction.batches import RejectedRecord, Timing
+from weft.extraction.batches import RejectedRecord, Timing, batches_of
 from weft.extraction.files.rows import rows_as_json
 from weft.extraction.quarantine import FEED, quarantine
 from weft.extraction.sources.source_lease import Polled
@@ -47,10 +47,12 @@ from weft.storage.attached_log import (
     OtherTable,
     arrow_columns,
     changes_after,
+    column_of_instants,
     digest_of,
     head_of,
     is_missing,
-    refuse_instants,
+    joined,
+    removed_after,
 )
 from weft.storage.columns import stored_schema
 from weft.storage.delta_log import DataFile, bounds_of, commit_file, log_exists
@@ -80,7 +82,7 @@ def take_versions(home: OpenHome, source: SourceRecord) -> Polled:
         require_undamaged(writer)
         source = writer.sources.named(source.name)
         table = writer.tables.by_id(source.table_id)
-        taking = _Taking(home, writer, source, table, _timing(source, table))
+        taking = _Taking(home, writer, source, table, Timing(**source.options))
         try:
             taking.all_versions()
         except (CatalogError, OSError):
@@ -120,13 +122,13 @@ def _may_have_news(home: OpenHome, source: SourceRecord) -> bool:
     return commit_file(elsewhere(home.catalog.data, source.location), reached + 1).mark() is not None
 
 
-def _timing(source: SourceRecord, table: TableRecord) -> Timing:
-    return Timing(table.ts_from, late=source.options["late"], future_us=source.options["future_us"])
-
-
 @dataclass
 class _Taking:
-    """One poll of an attached table. ``seen`` is the state that the source records."""
+    """One poll of an attached table. ``seen`` is the state that the source records.
+
+    ``taken`` is the last version that the own log has. ``postponed`` are the versions after it whose files are gone,
+    because later versions have rewritten them again (``_postpone``).
+    """
 
     home: OpenHome
     writer: Writer
@@ -138,6 +140,8 @@ class _Taking:
     late: int = 0
     quarantined: int = 0
     last: int | None = None
+    taken: int = -1
+    postponed: Change | None = None
 
     def __post_init__(self) -> None:
         self.place = elsewhere(self.writer.data, self.source.location)
@@ -159,19 +163,33 @@ class _Taking:
         if reached is None:
             head = head_of(self.place)
             self._refuse_other(head.table)
-            self.seen |= {"id": head.table.table_id, "from": head.version}
+            digest = digest_of(self.place, head.version)
+            self.seen = {"id": head.table.table_id, "from": head.version, "digest": digest}
+            self.record()  # for the next process, if this one dies after the commit of the own log
             self._append([Change(head.version, head.at, "appended", head.files)])
-            self.seen["from_ts"] = self.last
-            self._reached(head.version)
+            self._began(head.version)
             return
         self._refuse_replaced(reached)
-        if self.source.seen.get("version") != reached:  # the process died after the commit of the own log
+        if "from_ts" not in self.source.seen:
+            self._began(reached)
+        elif self.source.seen["version"] != reached:  # the process died after the commit of the own log
             self._reached(reached)
+        self.taken = reached
+        self._all_after(reached)
+
+    def _began(self, version: int) -> None:
+        self.seen["from_ts"] = bounds_of(self.own.files())[1]
+        self._reached(version)
+        self.record()
+
+    def _all_after(self, reached: int) -> None:
+        listed = {str(file.location) for file in self.own.files()}
         waiting: list[Change] = []
         try:
-            for change in changes_after(self.place, reached):
-                if change.table is not None:
-                    self._refuse_other(change.table)
+            for found in changes_after(self.place, reached):
+                if found.table is not None:
+                    self._refuse_other(found.table)
+                change = _of_new_files(found, listed)
                 if change.kind == "appended" and change.table is None:
                     waiting.append(change)
                     if sum(len(each.added) for each in waiting) >= _MOST_FILES:
@@ -199,12 +217,15 @@ class _Taking:
             self._reached(taken[-1].version)
 
     def _reached(self, version: int) -> None:
+        if self.postponed is not None:
+            return
+        self.taken = version
         self.seen |= {"version": version, "digest": digest_of(self.place, version)}
 
     def _refuse_replaced(self, reached: int) -> None:
         """Raise Refused if the table is not the one that was attached, or if a commit that Weft needs is gone."""
         seen = self.source.seen
-        digest = digest_of(self.place, seen["version"]) if "version" in seen else None
+        digest = digest_of(self.place, seen.get("version", seen["from"]))
         stale = self.source.polled_at is None or self.source.polled_at < self.home.clock() - _DAY_US
         if digest is not None and digest != seen["digest"]:
             raise self._refused("the Delta table was replaced by another one")
@@ -222,11 +243,11 @@ class _Taking:
         if seen.get("id", table.table_id) != table.table_id or changed or missing:
             what = f"the column {(changed or missing)[0]} has changed" if changed or missing else "its id has changed"
             raise self._refused(f"the Delta table is another one than the attached one: {what}")
-        refuse_instants(table, self.timing.ts_from)
+        column_of_instants(table, self.timing.ts_from)
 
     def _evolve(self, table: OtherTable) -> None:
         own = {column.name for column in self.table.schema.columns}
-        added = [(name, kind) for name, kind in table.columns if name not in own]
+        added = [(name, kind) for name, kind in table.columns if name not in own and name.lower() != TS]
         if added:
             self.table = self.writer.tables.evolve(self.table.name, added)
 
@@ -253,7 +274,8 @@ class _Taking:
         except WeftError:
             writer.reservations.abandon(reservation.reservation_id)
             raise
-        self._commit(reservation, stamped.files, changes[-1].version)
+        version = changes[-1].version if self.postponed is None else self.taken
+        self._commit(reservation, stamped.files, version)
         writer.loads.finish(load_id, sum(each.rows for each in stamped.files), 0, aside, stamped.late, at)
         self.late, self.quarantined = self.late + stamped.late, self.quarantined + aside
 
@@ -269,18 +291,33 @@ class _Taking:
         self.last = max((each for each in (self.last, last) if each is not None), default=None)
 
     def _quarantine(self, load_id: int, rejected: Sequence[_Rejected], at: int) -> int:
-        records = [each for part in rejected for each in _records(part, str(self.place), self.table)]
-        options = {"kind": FEED, **self.timing.options()}
-        return quarantine(self.home.catalog, load_id, self.table.table_id, records, lambda _: options, at)
+        """Store the rejected rows in batches, because there may be as many as the table has rows."""
+        records = (
+            each for part in rejected for each in _records(part, str(self.place), self.table, self.timing.ts_from)
+        )
+        options, table_id = {"kind": FEED, **self.timing.options()}, self.table.table_id
+        return sum(
+            quarantine(self.home.catalog, load_id, table_id, batch.rejected, lambda _: options, at)
+            for batch in batches_of(records, ())
+        )
 
     def _move(self, change: Change) -> None:
         """Move the rows of rewritten files. The commit also says that a version without rows is taken."""
+        if self.postponed is not None:
+            change = joined(self.postponed, change)
         known = {str(file.location): file for file in self.own.files()}
         unknown = [place for place in change.removed if place not in known]
         if unknown:
             raise self._refused(f"version {change.version} removes a file that Weft does not know: {unknown[0]}")
         gone = [known[place] for place in change.removed]
-        moved = self._moved(change, gone) if gone else []
+        try:
+            moved = self._moved(change, gone) if gone else []
+        except UnlikeRows:
+            raise self._unlike(change) from None
+        except AttachedFileGone as error:
+            self._postpone(change, error)
+            return
+        self.postponed = None
         token, at = self.writer.lease.token, self.home.clock()
         self.writer.check()
         self.own.commit(
@@ -300,23 +337,29 @@ class _Taking:
             seen_in = {each.version for each in attached}  # by which row tracking finds the instant later
             first = seen_in.pop() if len(seen_in) == 1 else version
             return self._whole(change, gone, lambda file: at_instant(own, file, first, at))
-        try:
-            return self._row_by_row(change, gone)
-        except UnlikeRows:
-            raise self._unlike(change) from None
-        except AttachedFileGone as error:
-            raise self._refused(
-                f"VACUUM has deleted files that version {version} rewrites or adds, so the instants of their rows are "
-                "unknown",
-                " Row tracking (delta.enableRowTracking) of that table prevents this, except for a file that was added "
-                "and deleted between two readings.",
-            ) from error
+        return self._row_by_row(change, gone)
+
+    def _postpone(self, change: Change, error: AttachedFileGone) -> None:
+        """Date the rows with those of a later version that has rewritten the deleted files. Else raise Refused.
+
+        Until then, the own log has this version not as taken. It has the files of later versions that only add rows,
+        which a repetition after a crash therefore leaves out.
+        """
+        deleted = {str(file.location) for file in change.added if not file.location.exists()}
+        if deleted and deleted <= removed_after(self.place, change.version):
+            self.postponed = change
+            return
+        raise self._refused(
+            f"VACUUM has deleted files that version {change.version} rewrites or adds, so the instants of their rows "
+            "are unknown",
+            " Row tracking (delta.enableRowTracking) of that table prevents this.",
+        ) from error
 
     def _row_by_row(self, change: Change, gone: Sequence[DataFile]) -> list[Dated]:
         own, added, version = self.own.place, change.added, change.version
         head = head_of(self.place).table
         seen = {**self.source.seen, **self.seen}
-        if self.timing.ts_from is None and head.row_versions is not None and seen.get("from_ts") is not None:
+        if self.timing.ts_from is None and head.row_versions is not None:
             begin = (seen["from"], seen["from_ts"])
             dated = by_versions(own, gone, added, version, head.row_versions, begin)
             if dated is not None:
@@ -326,7 +369,7 @@ class _Taking:
     def _whole(self, change: Change, gone: Sequence[DataFile], dated: Callable[[OtherFile], Dated]) -> list[Dated]:
         moved = [dated(file) for file in change.added]
         if sum(each.rows for each in moved) != sum(file.rows or 0 for file in gone):
-            raise self._unlike(change)
+            raise UnlikeRows
         return moved
 
     def _unlike(self, change: Change) -> Refused:
@@ -334,6 +377,16 @@ class _Taking:
 
     def _refused(self, message: str, more: str = "") -> Refused:
         return Refused(message, where=str(self.place), hint=_DETACH.format(name=self.table.name) + more)
+
+
+def _of_new_files(change: Change, listed: set[str]) -> Change:
+    """Leave out the files that the table already has: Delta replaces their entry. Note the files after the commit."""
+    added = tuple(
+        file for file in change.added if str(file.location) not in listed or str(file.location) in change.removed
+    )
+    listed.difference_update(change.removed)
+    listed.update(str(file.location) for file in added)
+    return replace(change, added=added, kind=change.kind if added or change.removed else "other")
 
 
 @dataclass(frozen=True)
@@ -416,13 +469,13 @@ def _row_by_row(
     stamped.files.append(row_by_row(own, file, version, instants))
 
 
-def _records(part: _Rejected, place: str, table: TableRecord) -> Iterator[RejectedRecord]:
+def _records(part: _Rejected, place: str, table: TableRecord, ts_from: str | None) -> Iterator[RejectedRecord]:
     names = [each.name for each in table.schema.columns if each.name != TS or table.ts_from == TS]
     schema = stored_schema(table.schema, names)
-    rows = picked_rows(part.file, schema, part.mask)
+    if table.ts_from == TS and ts_from is not None:  # the other table may spell it differently
+        schema = pa.schema([each.with_name(ts_from) if each.name == TS else each for each in schema])
     with connect() as connection:
-        texts = list(rows_as_json(rows, range(rows.num_rows), connection))
-    numbers = pc.indices_nonzero(part.mask).to_pylist()
-    for number, raw in zip(numbers, texts, strict=True):
-        position = f"version {part.version}, {part.file.location.name}, row {number + 1}"
-        yield RejectedRecord(place, position, part.reason, raw)
+        for numbers, rows in picked_rows(part.file, schema, part.mask):
+            for number, raw in zip(numbers, rows_as_json(rows, range(rows.num_rows), connection), strict=True):
+                position = f"version {part.version}, {part.file.location.name}, row {number + 1}"
+                yield RejectedRecord(place, position, part.reason, raw)

@@ -13,7 +13,7 @@ from weft.execution.undoing import drop_table
 from weft.extraction.batches import Timing
 from weft.extraction.sources.attached import take_versions
 from weft.extraction.sources.source_lease import Polled
-from weft.storage.attached_log import OtherTable, head_of, refuse_instants
+from weft.storage.attached_log import OtherTable, column_of_instants, head_of
 from weft.store import S3Store, elsewhere, store_of
 
 EVERY_US: Final = 10 * 60 * 1_000_000
@@ -37,11 +37,11 @@ def attach_table(home: OpenHome, name: str, place: str, timing: Timing) -> Polle
     table = head_of(store).table
     reasons = Reasons()
     with reasons.part():
-        refuse_instants(table, timing.ts_from)
+        column = column_of_instants(table, timing.ts_from)
     with reasons.part():
         home.catalog.tables.check(name, _columns(table))
     reasons.check()
-    options = {"late": timing.late, "future_us": timing.future_us}
+    options = {"ts_from": column, "late": timing.late, "future_us": timing.future_us}
     with home.writing(f"attach the table {name}") as writer:
         record = writer.tables.create(name, _columns(table), None, timing.ts_from)
         writer.sources.add(record.table_id, ATTACHED, str(store), options, "source", EVERY_US, home.clock())

@@ -1,0 +1,63 @@
+"""Which engine a refresh takes, and whether it computes the view anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from weft.execution.engines import choosing
+from weft.execution.engines.choosing import Choice, EngineBounds
+from weft.execution.temporal.running import refresh_choice
+from weft.storage.columns import INSTANT
+from weft.storage.data_files import FileForm
+from weft.storage.delta_log import DataFile
+from weft.store import store_of
+
+BOUNDS = EngineBounds(history=100, changes=10, again=4, share=8)
+TAU = 1_000
+
+
+class View:
+    """What the choice needs of a view."""
+
+    def __init__(self, tau: int | None) -> None:
+        self.tau, self.reads = tau, frozenset({1})
+
+
+def chosen(folder: Path, old: int, new: int, *, first: bool = False) -> Choice:
+    """The choice for a log with so many rows before the last refresh and after it, in one file."""
+    instants = pa.array([TAU] * old + [TAU + 1] * new, pa.int64()).cast(INSTANT)
+    schema = pa.schema([("ts", INSTANT)])
+    written = FileForm(store_of(folder), schema, ()).write([pa.table({"ts": instants}, schema)])
+    file = DataFile(written.location, written.size, old + new, {"ts": TAU}, {"ts": TAU + 1})
+    view: Any = View(None if first else TAU)
+    return refresh_choice(view, {1: "staff"}, {1: (file,)})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "by", "anew"),
+    [
+        (0, 4, "driver", False),  # few rows are always maintained
+        (30, 5, "driver", True),
+        (40, 5, "driver", False),
+        (80, 11, "driver", True),  # the driver computes a short history anew rather than maintain on Spark
+        (300, 11, "Spark", False),
+        (90, 12, "Spark", False),
+        (80, 21, "Spark", True),
+    ],
+)
+def test_a_refresh_computes_anew_what_costs_less_anew(
+    old: int, new: int, by: str, anew: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choosing, "BOUNDS", BOUNDS)
+    choice = chosen(tmp_path, old, new)
+    assert (choice.by, choice.anew) == (by, anew)
+    assert ("computed anew" in choice.why) == anew
+
+
+def test_the_first_refresh_is_bounded_by_the_whole_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choosing, "BOUNDS", BOUNDS)
+    assert [chosen(tmp_path, rows, 0, first=True).by for rows in (100, 101)] == ["driver", "Spark"]

@@ -77,7 +77,7 @@ def shared_root(scheme: str, home: Path, home_id: str | None) -> Path:
 
 
 def unshared(home: Path, home_id: str) -> dict[str, str]:
-    """Return the schemes of channels whose root folder lacks the mark, each with its setting."""
+    """Return the schemes of channels whose root folder lacks the mark of the home, each with its setting."""
     found = {}
     for scheme, (_, setting) in ROOTS.items():
         try:

@@ -105,6 +105,12 @@ Proof.
     exists b. now apply filter_In.
 Qed.
 
+(** [_alternatives] splits an OR into blocks.  Their union has the same rows, as a set. *)
+Theorem or_as_blocks {T} `{Row T} (A : relation T) (p q : T -> predicate) s r :
+  In r (at_instant (select A (fun a => either (p a) (q a))) s) <->
+  In r (at_instant (union (select A p) (select A q)) s).
+Proof. simpl. rewrite in_app_iff, !filter_In, orb_true_iff. tauto. Qed.
+
 Section ClosedForm.
   Context {T : Type} `{Row T}.
 

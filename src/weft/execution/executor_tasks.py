@@ -22,10 +22,9 @@ def on_executors(
     """Return the results of ``function`` for each argument, in order. Each call is a task, which Spark may repeat.
 
     Spark accepts one result for each argument. ``doing`` completes the phrase "while …" in an error. The arguments are
-    part of the function that Spark sends over its own connections, so no file has the keys of an object store. Raise
-    ExecutionError if a task fails again and again.
+    part of the function, and may have the keys of an object store. Spark sends them over its own connections, and more
+    than 1 MiB through a temporary file that only this user may read. Raise ExecutionError if a task fails repeatedly.
     """
-
     with turn(), plain_errors(doing):
         numbers = session().sparkContext.parallelize(range(len(given)), len(given))
         return numbers.mapPartitions(partial(_called, function, list(given))).collect()

@@ -113,6 +113,8 @@ class _Proxy(http.server.BaseHTTPRequestHandler):
         raw = self._body()
         lost = type(self).lose(self.command, self.path)
         if lost is not None and lost.isdigit():
+            if lost == "412":
+                self._forwarded(raw)
             self.send_response(int(lost))
             self.send_header("Content-Length", "0")
             self.end_headers()
@@ -167,7 +169,8 @@ def lossy(store: S3Store, loses: Callable[[str, str], str | None]) -> Iterator[S
     """Put a proxy before the server of the store, and give the store behind the proxy.
 
     ``loses`` receives the method and the path of a request. It returns "reply" to drop the connection after the server
-    has served the request, "request" to drop it before, the code of an error to answer instead, or None.
+    has served the request, "request" to drop it before, the code of an error to answer instead, or None. With "412"
+    the server has served the request: a store answers so to the repetition of a request whose reply was lost.
     """
 
     class Proxy(_Proxy):

@@ -14,13 +14,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from loopback import free_ports
 from weft.runtime.jars import spark_folder
 from weft.runtime.java import find_java
 
 _HOST = "127.0.0.1"
-_PATIENCE_SECONDS = 60.0
+_PATIENCE_SECONDS = 180.0
 _DEPLOY = "org.apache.spark.deploy"
 
 
@@ -55,10 +56,20 @@ class Cluster:
             assert time.monotonic() < until, f"the master has {alive} workers instead of {count}"
             time.sleep(0.1)
 
+    def sessions(self) -> int:
+        """Return how many Spark sessions the master has seen."""
+        state = self._told()
+        return len(state["activeapps"]) + len(state["completedapps"])
+
     def _alive(self) -> int:
-        with suppress(OSError), urllib.request.urlopen(self.state, timeout=5) as reply:
-            return sum(each["state"] == "ALIVE" for each in json.load(reply)["workers"])
+        with suppress(OSError):
+            return sum(each["state"] == "ALIVE" for each in self._told()["workers"])
         return -1
+
+    def _told(self) -> dict[str, list[dict[str, Any]]]:
+        with urllib.request.urlopen(self.state, timeout=5) as reply:
+            state: dict[str, list[dict[str, Any]]] = json.load(reply)
+        return state
 
 
 @contextmanager

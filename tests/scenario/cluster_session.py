@@ -1,9 +1,10 @@
 """The demo's session as a process of its own, on the Spark that the environment names.
 
-    python cluster_session.py HOME CATALOG STORE
+    python cluster_session.py HOME CATALOG STORE [go-on]
 
 The process prints ``busy`` when Spark runs the first job of the third tick, and at the end the answers as one line of
-JSON: for each query its answers with their ordinals and first instants.
+JSON: for each query its answers with their ordinals and first instants. With ``go-on``, the process continues what
+another machine has begun.
 """
 
 from __future__ import annotations
@@ -15,15 +16,19 @@ import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 from weft.api.weft import Weft
-from weft.demo.play import QUERIES, play
+from weft.demo.netnews import BEGIN
+from weft.demo.play import QUERIES, play, weeks, write_week
 from weft.execution import driver_reader
-from weft.runtime.session import running_jvm, session_started
+from weft.runtime.session import running_jvm, session_started, spark_session
 
 Answers = dict[str, list[list[object]]]
 _WATCHED_WEEK = "Week 3"
+FEW_PARTITIONS = {"spark.sql.shuffle.partitions": "2"}
+"""Settings for Spark on the cluster. By default a stage over few rows would have 200 tasks."""
 
 
 class Silent:
@@ -69,8 +74,25 @@ def read_by_spark() -> None:
     driver_reader.BOUNDS = replace(driver_reader.BOUNDS, whole=-1, filtered=-1, news=-1, written=-1)
 
 
+def go_on(home: Path, catalog: str, store: str) -> None:
+    """Make a folder for the home, and load and tick the weeks that are missing."""
+    numbers: dict[str, int] = {}
+    with Weft.open(home, create=True, catalog=catalog, store=store) as weft:
+        assert weft.catalog.ticks.planned() is not None, "no tick was interrupted"
+        watermark = weft.catalog.home().watermark
+        for week, articles in enumerate(weeks()):
+            folder, end = write_week(home / "news", week, articles, numbers), BEGIN + timedelta(days=7 * (week + 1))
+            if watermark < end.timestamp() * 1_000_000:
+                weft.ingest_mail([folder], ts_from="date")
+                weft.tick(now=end)
+
+
 if __name__ == "__main__":
-    home, catalog, store = Path(sys.argv[1]), *sys.argv[2:]
+    home, catalog, store = Path(sys.argv[1]), *sys.argv[2:4]
+    spark_session(None, conf=FEW_PARTITIONS)
     read_by_spark()
-    play(home, Silent(), catalog=catalog, store=store)
+    if sys.argv[4:]:
+        go_on(home, catalog, store)
+    else:
+        play(home, Silent(), catalog=catalog, store=store)
     print(json.dumps(answers(home)), flush=True)

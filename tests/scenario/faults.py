@@ -20,11 +20,11 @@ KINDS = ("reply", "request", "500", "503", "412", "slow", "worker", "postgresql"
 """The reply is lost, the request is lost, the server answers an error, the server is slow. A worker is killed and
 another starts. The database server is restarted.
 """
-OF_EACH_KIND = 3
+OF_EACH_KIND = 5
 _FIRST = {"delivery.recovered": "delivery.torn"}
 """Points that a process passes only after a kill at another point."""
 _SLOW_SECONDS = 3.0
-_MOST_A_PROCESS = 3
+_MOST_A_PROCESS = 5
 _LAST_REQUEST = 250
 
 

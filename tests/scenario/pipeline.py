@@ -8,6 +8,7 @@ the tests. A batch has a few rows, so one load commits several times.
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import sys
 from collections.abc import Callable
@@ -24,6 +25,8 @@ from weft.errors import NotFound
 from weft.extraction import ingest
 from weft.extraction.batches import batches_of
 
+_LONG_SECONDS = 220
+"""After this time, the process prints where it is."""
 START = 733_968_000_000_000
 DAY = 86_400_000_000
 FIRST_TICK = START + 12 * DAY
@@ -122,6 +125,7 @@ def limit_batches(patch: pytest.MonkeyPatch) -> None:
 
 
 if __name__ == "__main__":
+    faulthandler.dump_traceback_later(_LONG_SECONDS, exit=False)
     if attached.PORT in os.environ:
         attached.attach(Path(sys.argv[1]) / "logs" / "spark.log")
     run(Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:])

@@ -1,13 +1,14 @@
 """A home on a standalone cluster of two workers gives the answers of a home on one machine, also if workers die.
 
-The data of the home is on S3, and its catalog on PostgreSQL. The executors write data files. They have what their tasks
-need, or a session is refused.
+The data of the home is on S3, and its catalog on PostgreSQL. If the driver dies, a second one takes over. The executors
+write data files. They have what their tasks need, or a session is refused.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from importlib.metadata import version
@@ -28,6 +29,7 @@ SESSION = Path(__file__).with_name("cluster_session.py")
 LOST = Path(__file__).with_name("lost_executors.py")
 RESULT = sum(number % 7 == 3 for number in range(100_000))
 EXECUTORS = Path(__file__).with_name("executor_session.py")
+LOADING = Path(__file__).with_name("loading_session.py")
 START = """
 import sys
 from pathlib import Path
@@ -43,20 +45,29 @@ stop_session()
 
 
 @pytest.mark.timeout(600)
-def test_a_worker_dies_in_a_tick_and_the_answers_are_those_of_one_machine(
+def test_a_worker_and_a_driver_die_and_the_answers_are_those_of_one_machine(
     cluster: Cluster, s3_access: S3Access, database_server: Server, demo_answers: Answers, tmp_path: Path
 ) -> None:
+    """A worker dies in the third tick and the driver in the fifth. A second driver with its own folder takes over."""
     catalog, store = database_server.uri(database_server.new_database()), new_bucket(s3_access) / "home"
-    command = [sys.executable, str(SESSION), str(tmp_path / "home"), catalog, store.uri]
-    surroundings = on(cluster) | environment(s3_access)
-    with subprocess.Popen(command, env=surroundings, stdout=subprocess.PIPE, text=True) as session:
-        assert session.stdout is not None
-        lines = iter(session.stdout)
-        assert next(lines) == "busy\n"
+    surroundings = on(cluster) | environment(s3_access) | {"WEFT_FILES_ROOT": str(tmp_path / "files")}
+
+    def driver(folder: str, *arguments: str, **variables: str) -> subprocess.Popen[str]:
+        command = [sys.executable, str(SESSION), str(tmp_path / folder), catalog, store.uri, *arguments]
+        return subprocess.Popen(command, env=surroundings | variables, stdout=subprocess.PIPE, text=True)
+
+    with driver("first", WEFT_FAILPOINT="tick.written:5") as first:
+        assert first.stdout is not None
+        assert first.stdout.readline() == "busy\n"
         cluster.kill_worker(1)
         cluster.start_worker()
-        found = json.loads(next(lines))
+    assert first.returncode == -signal.SIGKILL
+    with driver("second", "go-on") as second:
+        assert second.stdout is not None
+        found = json.loads(second.stdout.readline())
     assert found == json.loads(json.dumps(demo_answers))
+    lines = (tmp_path / "files" / "unanswered.jsonl").read_text().splitlines()
+    assert [json.loads(line)["_ordinal"] for line in lines] == [ordinal for ordinal, *_ in found["unanswered"]]
 
 
 def on(cluster: Cluster) -> dict[str, str]:
@@ -77,6 +88,25 @@ def test_one_attempt_of_each_task_is_committed_and_the_files_of_others_expire(cl
         os.utime(tmp_path / "table" / name, (0, 0))
     unneeded = deletable_files(Table(store_of(tmp_path / "table")), 0, 0).data
     assert {place.name for place in unneeded} == left
+
+
+def test_executors_load_files_from_s3_as_one_machine_does(
+    cluster: Cluster, s3_access: S3Access, tmp_path: Path
+) -> None:
+    bucket = new_bucket(s3_access)
+    for name in ("a", "b"):
+        lines = (f'{n},"{name}, {n}",2026-03-{1 + n % 30:02}\n' if n % 50 else f'{n},"open\n' for n in range(400))
+        (bucket / f"in/{name}.csv").put("".join(["id,text,at\n", *lines]).encode())
+    found = []
+    for name, surroundings in (("one", {**os.environ}), ("several", on(cluster))):
+        command = [sys.executable, str(LOADING), str(tmp_path / name), f"{bucket}/in/*.csv"]
+        environ = surroundings | environment(s3_access)
+        done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=250, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        found.append(json.loads(done.stdout))
+    assert [each.pop("by") for each in found] == [0, 1]
+    assert found[0] == found[1]
+    assert min(found[0]["counts"][:2]) > 10
 
 
 def test_executors_without_weft_are_refused_until_they_have_the_archive(cluster: Cluster, tmp_path: Path) -> None:

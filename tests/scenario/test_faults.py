@@ -32,8 +32,8 @@ from weft.store import S3Access
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "weft"
 POINTS = ("ingest.", "tick.", "delivery.", "commit.")
 """The failpoints that the pipeline passes."""
-SHARDS = 5
-PATIENCE_SECONDS = 600
+SHARDS = 4
+PATIENCE_SECONDS = 1_200
 LEASE_SECONDS = 50
 """A restart of the database server hides for 45 seconds whether the holder of a lease has ended."""
 
@@ -54,7 +54,8 @@ class Trial:
     def run(self, home: Path, variables: Mapping[str, str]) -> str:
         """Run the pipeline with faults. Return how it ended: done, killed, or the class of the error."""
         faults, own_jvm, begun = self.deck.draw(), self.chance.random() < 0.1, time.monotonic()
-        by_spark = ("by_spark",) if self.chance.random() < 0.5 else ()
+        by_spark = ("by_spark",) if self.chance.random() < 0.3 else ()
+        print(faults, *by_spark, "own JVM" if own_jvm else "", flush=True)
         self.disturbance.begin(faults.at_request)
         how = self._end_of(home, variables if own_jvm else {**variables, **self.attached}, faults, *by_spark)
         left = self.disturbance.end()
@@ -63,7 +64,7 @@ class Trial:
         self.kills.update([faults.failpoint] if how == "killed" and faults.failpoint else [])
         self._require_free_lease(home)
         seconds, requests = time.monotonic() - begun, self.disturbance.requests
-        print(f"{how} after {seconds:.0f} s and {requests} requests, {faults}, not {left}", *by_spark, flush=True)
+        print(f"  {how} after {seconds:.0f} s and {requests} requests; what did not happen: {left}", flush=True)
         return how
 
     def _end_of(self, home: Path, variables: Mapping[str, str], faults: Faults, *first: str) -> str:

@@ -119,7 +119,14 @@ class Writer(CatalogParts):
 
 
 class Catalog(CatalogParts):
-    """A home's catalog.  Reading needs no lease; most changes need a ``Writer``."""
+    """A home's catalog.  Reading needs no lease; most changes need a ``Writer``.
+
+    ``joins`` is true if the folder has just become that of a home which existed, as a further machine has it.
+    """
+
+    def __init__(self, database: Database, *, joins: bool = False) -> None:
+        super().__init__(database)
+        self.joins = joins
 
     @property
     def clock(self) -> Callable[[], int] | None:
@@ -208,4 +215,5 @@ def open_catalog(
     object store of a new home cannot be used.
     """
     address = CatalogAddress.of(Path(home), url, store)
-    return Catalog(Database(address, open_database(address, create=create, clock=clock, at=at, copying=copying)))
+    engine, joins = open_database(address, create=create, clock=clock, at=at, copying=copying)
+    return Catalog(Database(address, engine), joins=joins)

@@ -76,5 +76,16 @@ def shared_root(scheme: str, home: Path, home_id: str | None) -> Path:
     )
 
 
+def unshared(home: Path, home_id: str) -> dict[str, str]:
+    """Return the schemes of channels whose root folder lacks the mark of the home, each with its setting."""
+    found = {}
+    for scheme, (_, setting) in ROOTS.items():
+        try:
+            shared_root(scheme, home, home_id)
+        except FolderElsewhere:
+            found[scheme] = setting
+    return found
+
+
 def _mark(root: Path, home: Path, home_id: str) -> Path | None:
     return None if configuration(home).catalog_url is None else root / f"{MARK}{home_id}"

@@ -57,14 +57,16 @@ def set_home(connection: Connection, **values: Any) -> None:
     connection.execute(update(ddl.home).values(**values))
 
 
-def open_database(address: CatalogAddress, *, create: bool, clock: Clock, at: int, copying: bool = False) -> Engine:
+def open_database(
+    address: CatalogAddress, *, create: bool, clock: Clock, at: int, copying: bool = False
+) -> tuple[Engine, bool]:
     """Open the database of a home.  With ``create``, create a missing database and missing folders.
 
+    Return also whether the folder has just become that of a home which existed, as a further machine has it.
     ``clock`` and ``at`` apply only to a new home.  An unfinished copy of a home can be opened only by the process that
     is ``copying`` it.  Raise CatalogError if the folder is not a home, if this version of Weft does not read its
     format, or if the home has data but no catalog.  Raise Conflict if the database is the catalog of another folder.
     """
-    file = layout.catalog_file(address.home)
     if layout.is_begun_copy(address.home) and not copying:
         raise CatalogError(
             f"{address.home} is the unfinished copy of a home",
@@ -72,25 +74,12 @@ def open_database(address: CatalogAddress, *, create: bool, clock: Clock, at: in
         )
     if create and not address.is_noted:
         address.data.require()
-    if address.url is not None:
-        engine = postgresql_engine(address.url)
-    else:
-        if not file.exists() or file.stat().st_size == 0:
-            _refuse_orphan(address)
-            if not create:
-                raise CatalogError(
-                    f"{address.home} is not a Weft home",
-                    hint="Create a home with `weft init`, or name another home with --home.",
-                )
-        if create:
-            make_folders(address.home)
-            address.note()
-            make_file(file)  # SQLite gives its log and journal the permissions of the file
-        engine = sqlite_engine(file)
+    engine = _engine_of_file(address, create=create) if address.url is None else postgresql_engine(address.url)
     try:
         with catalog_errors(address):
             is_new = _open_tables(engine, address, create=create, clock=clock, at=at)
             _take_place(engine, address)
+        joins = not (is_new or address.is_noted)
         if create and address.url is not None:
             make_folders(address.home)
             address.note()
@@ -100,7 +89,24 @@ def open_database(address: CatalogAddress, *, create: bool, clock: Clock, at: in
     except BaseException:
         engine.dispose()
         raise
-    return engine
+    return engine, joins
+
+
+def _engine_of_file(address: CatalogAddress, *, create: bool) -> Engine:
+    """Return the engine of a catalog in a file.  With ``create``, create a missing file."""
+    file = layout.catalog_file(address.home)
+    if not file.exists() or file.stat().st_size == 0:
+        _refuse_orphan(address)
+        if not create:
+            raise CatalogError(
+                f"{address.home} is not a Weft home",
+                hint="Create a home with `weft init`, or name another home with --home.",
+            )
+    if create:
+        make_folders(address.home)
+        address.note()
+        make_file(file)  # SQLite gives its log and journal the permissions of the file
+    return sqlite_engine(file)
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from weft.printable import counted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from weft.catalog import Catalog
     from weft.catalog.address import CatalogAddress
     from weft.configuration.merge_settings import Setting
 
@@ -94,18 +95,25 @@ def init(
             places = {"catalog": str(address), "store": str(address.data)}
             print_json({"home": str(folder_of_home), "clock": record.clock, "id": record.home_id, **places})
             return
-        _tell(folder_of_home, before, record.clock, address)
+        _tell(folder_of_home, before, weft.catalog)
 
 
-def _tell(folder: Path, before: int | None, clock: str, address: CatalogAddress) -> None:
+def _tell(folder: Path, before: int | None, catalog: Catalog) -> None:
     """Print what ``init`` has made. ``before`` is the mode that the folder had."""
-    echo(f"{folder} is a home with the {clock} clock.")
+    record, address = catalog.home(), catalog.address
+    what = "is one more folder of a home" if catalog.joins else "is a home"
+    echo(f"{folder} {what} with the {record.clock} clock.")
     if address.url is not None:
         echo(f"Its catalog is the schema {address.schema} of {address}.")
     if address.on_s3:
         echo(f"Its data is in {address.data}.")
     if address.one_machine:
         echo("Its catalog is a file here, so one machine can use it. --catalog names a database for several.")
+    if catalog.joins:
+        from weft.catalog.channel_folders import unshared
+
+        for scheme, setting in unshared(folder, record.home_id).items():
+            echo(f"{scheme}: channels need the folder of the other machines: name it in {setting}.")
     after = _mode(folder)
     if before is not None and after != before:
         echo(f"The permissions of the folder were {before:03o} and are now {after:03o} (setting home.access).")

@@ -188,36 +188,46 @@ class Table:
 
         The caller must hold the lease: this change has no fence.
         """
-        wanted = {**PROPERTIES, **properties}
-        with self._changing("a table was being created or changed"):
-            if not self.exists():
-                from deltalake import DeltaTable
-
-                (self.place / "_delta_log").make()
-                DeltaTable.create(
-                    self.place.uri,
-                    schema,
-                    storage_options=self.place.options,
-                    description=description,
-                    partition_by=list(partition_by),
-                    configuration=wanted,
-                    raise_if_key_not_exists=False,  # some properties are Weft's own
-                )
-                self._force_since(-1)
+        for again in (False, True):
+            try:
+                self._bring_about(schema, {**PROPERTIES, **properties}, description, partition_by)
                 return
-            handle = self._handle()
-            before, there = handle.version(), _schema(handle).names
-            if new := [field for field in schema if field.name not in there]:
-                import pyarrow
-                from deltalake import Schema
+            except delta_errors() as error:
+                if again:
+                    raise self._unwritten(error, "a table was being created or changed") from error
+                self.forget()  # a change whose reply was lost is found there, and not made again
 
-                handle.alter.add_columns(Schema.from_arrow(pyarrow.schema(new)).fields)
-            has = handle.metadata().configuration
-            if other := {name: value for name, value in wanted.items() if has.get(name) != value}:
-                # after the columns: Spark refuses statistics of a missing column
-                handle.alter.set_table_properties(other, raise_if_not_exists=False)
-            self._force_since(before)
-            self._put_back(handle)
+    def _bring_about(
+        self, schema: pa.Schema, wanted: Mapping[str, str], description: str | None, partition_by: Sequence[str]
+    ) -> None:
+        if not self.exists():
+            from deltalake import DeltaTable
+
+            (self.place / "_delta_log").make()
+            DeltaTable.create(
+                self.place.uri,
+                schema,
+                storage_options=self.place.options,
+                description=description,
+                partition_by=list(partition_by),
+                configuration=dict(wanted),
+                raise_if_key_not_exists=False,  # some properties are Weft's own
+            )
+            self._force_since(-1)
+            return
+        handle = self._handle()
+        before, there = handle.version(), _schema(handle).names
+        if new := [field for field in schema if field.name not in there]:
+            import pyarrow
+            from deltalake import Schema
+
+            handle.alter.add_columns(Schema.from_arrow(pyarrow.schema(new)).fields)
+        has = handle.metadata().configuration
+        if other := {name: value for name, value in wanted.items() if has.get(name) != value}:
+            # after the columns: Spark refuses statistics of a missing column
+            handle.alter.set_table_properties(other, raise_if_not_exists=False)
+        self._force_since(before)
+        self._put_back(handle)
 
     def form(self) -> FileForm:
         """Return what a new data file of the table needs."""

@@ -218,13 +218,26 @@ def test_a_creation_that_dies_leaves_no_home_without_a_mark(
 
 
 def test_two_folders_share_a_store_and_a_catalog_on_postgresql(
-    home: Path, bucket: S3Store, database_server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    weft: Callable[..., Told],
+    home: Path,
+    bucket: S3Store,
+    database_server: Server,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     url, store = database_server.uri(database_server.new_database()), (bucket / "home").uri
     monkeypatch.chdir(tmp_path)
     write_files()
     with Weft.open(home, create=True, clock="replay", catalog=url, store=store) as one:
         one.ingest_file(tmp_path / "o.csv", "orders", ts_from="at", keys=["id"])
+        places = ("--catalog", url, "--store", store)
+        told = weft("init", "second", *places).out
+        assert told.startswith("second is one more folder of a home with the replay clock.\n")
+        assert "\nfile: channels need the folder of the other machines: name it in files.root.\n" in told
+        assert weft("init", str(home), *places).out.startswith(f"{home} is a home with the replay clock.\n")
+        monkeypatch.setenv("WEFT_FILES_ROOT", str(home / "files"))
+        told = weft("init", "another", *places).out
+        assert "file: channels" not in told and "delta: channels" in told
         with Weft.open(tmp_path / "second", create=True, catalog=url, store=store) as two:
             assert [table.rows for table in two.tables()] == [3]
             two.ingest_file(tmp_path / "more.csv", "orders", ts_from="at", keys=["id"])

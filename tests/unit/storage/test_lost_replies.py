@@ -56,6 +56,19 @@ def test_a_commit_whose_reply_is_lost_is_found_and_not_repeated(s3_access: S3Acc
     assert stored(place) == [1, 2]
 
 
+@pytest.mark.parametrize("how", ["reply", "412"])
+@pytest.mark.parametrize("columns", [("a",), ("a", "b")])
+def test_a_table_whose_change_has_no_reply_is_changed(s3_access: S3Access, columns: tuple[str, ...], how: str) -> None:
+    wanted, version = pa.schema([(name, pa.int64()) for name in columns]), len(columns) - 1
+    place = made(s3_access) if version else new_bucket(s3_access) / "t"
+    with lossy(place, once("PUT", f"_delta_log/{version:020d}.json", how)) as behind:
+        Table(behind).ensure(wanted, {})
+    Table(place).forget()  # also the handle that goes through the proxy
+    assert Table(place).schema().names == list(columns)
+    assert Table(place).append(rows(1), Fence(APP, 1)).rows == 1
+    assert stored(place) == [1]
+
+
 def test_a_commit_that_the_server_refuses_leaves_nothing_and_can_be_repeated(s3_access: S3Access) -> None:
     place = made(s3_access)
 

@@ -99,12 +99,16 @@ def open_database(
             make_folders(address.home)
             address.note()
             if is_new:
-                with engine.connect() as connection:
-                    mark_roots(address.home, read_home(connection).home_id)
+                _mark_roots(engine, address.home)
     except BaseException:
         engine.dispose()
         raise
     return engine, joins
+
+
+def _mark_roots(engine: Engine, home: Path) -> None:
+    with engine.connect() as connection:
+        mark_roots(home, read_home(connection).home_id)
 
 
 @contextmanager

@@ -18,7 +18,8 @@ Definition weighted {T} (g : T -> Z) (l : list (T * Z)) : Z := total (fun x => g
 Arguments amount : simpl never.
 
 (** The sum of the deltas of the window [from, to). *)
-Definition sum {T} `{Row T} (d : delta T) (from to : time) (r : T) : Z := total (fun u => amount r (d u)) (window from to).
+Definition sum {T} `{Row T} (d : delta T) (from to : time) (r : T) : Z :=
+  total (fun u => amount r (d u)) (window from to).
 
 (** The law: the deltas from the beginning of time up to [s], with [s], add up to at(E, s). *)
 Definition exact {T} `{Row T} (t0 : time) (d : delta T) (E : time -> list T) : Prop :=
@@ -243,7 +244,8 @@ Section DeltaOfJoin.
   Lemma total_product {A B} (g : A -> Z) (h : B -> Z) l m :
     total (fun x => g (fst x) * h (snd x)) (list_prod l m) = total g l * total h m.
   Proof.
-    induction l as [| x l IH]; simpl; [reflexivity |]. rewrite total_app, total_map, IH. simpl. rewrite total_scale. lia.
+    induction l as [| x l IH]; simpl; [reflexivity |]. rewrite total_app, total_map, IH. simpl. rewrite total_scale.
+    lia.
   Qed.
 
   Theorem join_delta t0 d e (A : relation T) (B : relation U) :

@@ -1,9 +1,9 @@
 (** GROUP BY, and every other operator that computes each partition of its input by itself.
 
-    The operator splits the input by [part] (the columns of GROUP BY or PARTITION BY) and applies [inside] to the rows of
-    each partition.  [inside] may be any function that does not look at the order of the rows: an aggregate gives one
-    row, a top-k keeps some rows (TopK.v), a window function adds a column to each row.  Its result has the partition's
-    key beside it; a projection drops the key where SQL does not show it.
+    The operator splits the input by [part] (the columns of GROUP BY or PARTITION BY) and applies [inside] to the rows
+    of each partition.  [inside] may be any function that does not look at the order of the rows: an aggregate gives
+    one row, a top-k keeps some rows (TopK.v), a window function adds a column to each row.  Its result has the
+    partition's key beside it; a projection drops the key where SQL does not show it.
 
     A partition is *touched* at an instant if a row in it begins or ends then.  Only touched partitions are computed. *)
 
@@ -175,7 +175,8 @@ Section GroupBy.
     - intros R. destruct (Z.leb_spec t0 s) as [B | B]; [| rewrite copies_nil in R].
       + assert (I : In v [aggregate (at_instant A s)])
           by (apply copies_in; eapply Z.le_lt_trans; [apply copies_nonnegative | exact R]).
-        destruct (Z.eqb_spec t0 s), (Z.ltb_spec t0 s), (touched A s) eqn:E, (Z.leb_spec t0 (s - 1)); simpl; auto; try lia.
+        destruct (Z.eqb_spec t0 s), (Z.ltb_spec t0 s), (touched A s) eqn:E, (Z.leb_spec t0 (s - 1)); simpl; auto;
+          try lia.
         rewrite (untouched_aggregate A s) in R by assumption. lia.
       + destruct (Z.leb_spec t0 (s - 1)); [lia |]. now rewrite copies_nil in R.
     - destruct (Z.ltb_spec t0 s), (Z.leb_spec t0 (s - 1)), (touched A s); simpl; easy || lia.
@@ -184,7 +185,8 @@ Section GroupBy.
           by (apply copies_in; eapply Z.le_lt_trans; [apply copies_nonnegative | exact R]).
         destruct (Z.ltb_spec t0 s), (touched A s) eqn:E, (Z.leb_spec t0 s); simpl; auto; try lia.
         rewrite (untouched_aggregate A s) in R by assumption. lia.
-      + rewrite copies_nil in R. pose proof (copies_nonnegative v (if t0 <=? s then [aggregate (at_instant A s)] else [])).
+      + rewrite copies_nil in R.
+        pose proof (copies_nonnegative v (if t0 <=? s then [aggregate (at_instant A s)] else [])).
         lia.
   Qed.
 

@@ -158,7 +158,8 @@ Section Deliveries.
     - intros [s [S I]]. destruct (answer_has_first r s I) as [u [U F]].
       destruct (Z_lt_le_dec u from) as [P | P].
       + right. exists u. split; [assumption | apply F].
-      + left. exists (r, u). split; [reflexivity |]. apply tick_delivers; [lia | assumption | split; [lia | assumption]].
+      + left. exists (r, u). split; [reflexivity |].
+        apply tick_delivers; [lia | assumption | split; [lia | assumption]].
   Qed.
 
   Lemma deliveries_spec ts : forall known from, t0 <= from -> in_order from ts -> up_to_date known from ->
@@ -175,7 +176,8 @@ Section Deliveries.
         split; [intros [[P Q] | [P Q]]; split; auto; lia |]. intros [P Q].
         destruct (Z_lt_le_dec s t); [left | right]; split; auto; lia.
       + rewrite map_app. apply nodup_app; [apply tick_once | assumption |].
-        intros r I J. apply in_map_iff in I as [[x s] [<- I]]. apply in_map_iff in J as [[y u] [Y J]]. simpl in *; subst y.
+        intros r I J. apply in_map_iff in I as [[x s] [<- I]]. apply in_map_iff in J as [[y u] [Y J]].
+        simpl in *; subst y.
         apply tick_delivers in I as [P [I _]]; [| assumption | assumption]. apply D in J as [Q [_ M]].
         apply (M s); [lia | assumption].
   Qed.

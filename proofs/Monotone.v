@@ -54,7 +54,9 @@ Proof.
 Qed.
 
 Theorem select_rises {T} `{Row T} (A : relation T) p : rises A -> (forall r, stays_true (p r)) -> rises (select A p).
-Proof. intros R P s u r S. simpl. rewrite !filter_In. intros [I B]. split; [now apply (R s u) | now apply (P r s u)]. Qed.
+Proof.
+  intros R P s u r S. simpl. rewrite !filter_In. intros [I B]. split; [now apply (R s u) | now apply (P r s u)].
+Qed.
 
 Theorem join_rises {T U} `{Row T} `{Row U} (A : relation T) (B : relation U) : rises A -> rises B -> rises (join A B).
 Proof.
@@ -62,7 +64,9 @@ Proof.
 Qed.
 
 Theorem project_rises {T U} `{Row T} `{Row U} (f : T -> U) (A : relation T) : rises A -> rises (project f A).
-Proof. intros R s u v S. simpl. rewrite !in_map_iff. intros [r [E I]]. exists r. split; [assumption | now apply (R s u)]. Qed.
+Proof.
+  intros R s u v S. simpl. rewrite !in_map_iff. intros [r [E I]]. exists r. split; [assumption | now apply (R s u)].
+Qed.
 
 Theorem union_rises {T} `{Row T} (A B : relation T) : rises A -> rises B -> rises (union A B).
 Proof. intros RA RB s u r S. simpl. rewrite !in_app_iff. firstorder. Qed.
@@ -100,6 +104,12 @@ Proof.
   - intros [[a b] [<- I]]. rewrite filter_In, in_prod_iff in I. destruct I as [[I J] P]. split; [assumption |].
     exists b. now apply filter_In.
 Qed.
+
+(** [_alternatives] splits an OR into blocks.  Their union has the same rows, as a set. *)
+Theorem or_as_blocks {T} `{Row T} (A : relation T) (p q : T -> predicate) s r :
+  In r (at_instant (select A (fun a => either (p a) (q a))) s) <->
+  In r (at_instant (union (select A p) (select A q)) s).
+Proof. simpl. rewrite in_app_iff, !filter_In, orb_true_iff. tauto. Qed.
 
 Section ClosedForm.
   Context {T : Type} `{Row T}.
@@ -161,7 +171,8 @@ Section ClosedForm.
     - intros r s I. simpl in I. rewrite filter_In, andb_true_iff, in_map_iff in I.
       destruct I as [[[x first] [<- I]] [N P]]. apply filter_In in I as [I B]. simpl in *.
       destruct (proj1 (greatest_spec (thresholds x) s first)) as [g [E G]]; [now rewrite B, N |].
-      exists g. split; [assumption |]. apply closed_form_spec. exists first. split; [assumption |]. split; [assumption |].
+      exists g. split; [assumption |]. apply closed_form_spec. exists first. split; [assumption |].
+      split; [assumption |].
       now apply (falls x g s).
   Qed.
 

@@ -214,7 +214,8 @@ End Multiplicities.
 Lemma copies_map {S T} `{Row T} (f : S -> T) v l : copies v (map f l) = total (fun r => one_if (f r) v) l.
 Proof. apply total_map. Qed.
 
-Lemma copies_flat_map {S T} `{Row T} (f : S -> list T) v l : copies v (flat_map f l) = total (fun r => copies v (f r)) l.
+Lemma copies_flat_map {S T} `{Row T} (f : S -> list T) v l :
+  copies v (flat_map f l) = total (fun r => copies v (f r)) l.
 Proof. apply total_flat_map. Qed.
 
 Lemma one_if_pair {A B} `{Row A} `{Row B} (a c : A) (b d : B) :

@@ -139,7 +139,8 @@ Section UnionDistinct.
 
   Theorem distinct_rule A : lawful A -> lawful (distinct A).
   Proof.
-    intros L. split; intros s r; simpl; rewrite ?nodup_In, ?copies_nodup; auto using (starts_sound A L), (ends_sound A L).
+    intros L. split; intros s r; simpl; rewrite ?nodup_In, ?copies_nodup;
+      auto using (starts_sound A L), (ends_sound A L).
     - destruct (in_or_not r (at_instant A (s - 1))), (in_or_not r (at_instant A s)); try lia.
       intros _. now apply (entry_is_event A L).
     - destruct (in_or_not r (at_instant A s)), (in_or_not r (at_instant A (s - 1))); try lia.
@@ -166,7 +167,8 @@ Section SetOperations.
   Lemma with_equal a l : filter (fun b => equals b a) l = [] <-> ~ In a l.
   Proof.
     split.
-    - intros E I. assert (X : In a (filter (fun b => equals b a) l)) by (apply filter_In; split; [| apply equals_spec]; auto).
+    - intros E I.
+      assert (X : In a (filter (fun b => equals b a) l)) by (apply filter_In; split; [| apply equals_spec]; auto).
       now rewrite E in X.
     - intros N. induction l as [| x l IH]; simpl in *; [reflexivity |].
       destruct (equals x a) eqn:E; [apply equals_spec in E |]; tauto.

@@ -1,6 +1,6 @@
 (** Outer joins by their reduction: A ⟕ B is A ⋈ B, and A ▷ B with NULLs; FULL adds B ▷ A with NULLs.
 
-    A row of NULLs beside a row of the other side is [None].  The ON condition [p] may depend on both rows and on NOW. *)
+    A row of NULLs beside a row of the other side is [None].  The ON condition [p] may depend on both rows and NOW. *)
 
 From Coq Require Import ZArith List Bool Lia Permutation.
 From Weft Require Import Multisets Relation Predicates Operators Deltas.
@@ -36,7 +36,8 @@ Section OuterJoin.
   Definition unmatched (A : relation T) (B : relation U) : relation (T * option U) :=
     project (fun a => (a, None)) (select A (fun a => not_exists (select B (p a)))).
 
-  Definition left_join (A : relation T) (B : relation U) : relation (T * option U) := union (matched A B) (unmatched A B).
+  Definition left_join (A : relation T) (B : relation U) : relation (T * option U) :=
+    union (matched A B) (unmatched A B).
 
   Definition unmatched_right (A : relation T) (B : relation U) : relation (option T * option U) :=
     project (fun b => (None, Some b)) (select B (fun b => not_exists (select A (fun a => p a b)))).

@@ -2,9 +2,10 @@
 
     Time is an integer: microseconds in Weft.  The instant just before [s], which the design writes s⁻, is [s - 1].
 
-    A relation has its rows at each instant, and the events that the rules of the derivation compute for it.  An operator
-    is a function on relations; [select], [join] and so on are in the files of their topics.  A condition that depends on
-    a row is a function of that row, so a correlated subquery is a function that contains the outer row. *)
+    A relation has its rows at each instant, and the events that the rules of the derivation compute for it.  An
+    operator is a function on relations; [select], [join] and so on are in the files of their topics.  A condition
+    that depends on a row is a function of that row, so a correlated subquery is a function that contains the outer
+    row. *)
 
 From Coq Require Import ZArith List Bool Lia.
 From Weft Require Import Multisets.

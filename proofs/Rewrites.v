@@ -129,7 +129,8 @@ Proof. split; lia. Qed.
 
 (** ** localize: a domain with the values of the outer columns
 
-    EXISTS (B) = EXISTS (D ⋈ B[c := d.c] with d.c <=> c), where the domain D has every value of [c] that occurs outside. *)
+    EXISTS (B) = EXISTS (D ⋈ B[c := d.c] with d.c <=> c), where the domain D has every value of [c] that occurs
+    outside. *)
 Theorem localize_rule {C T} `{Row C} `{Row T} (domain : list C) (body : C -> list T) (c : C) : In c domain ->
   empty (body c) = empty (filter (fun x => equals (fst x) c) (with_each domain body)).
 Proof.
@@ -141,9 +142,9 @@ Qed.
 
 (** ** access_paths: a branch returns the same rows through its access paths
 
-    The branch joins its driver [a] with another table [b].  Its condition puts the driver's instant into the window and
-    equates two keys.  The path of the driver has all rows of the window; the look-up has all rows whose key one of these
-    rows has.  Both may have more rows: the branch checks its condition itself. *)
+    The branch joins its driver [a] with another table [b].  Its condition puts the driver's instant into the window
+    and equates two keys.  The path of the driver has all rows of the window; the look-up has all rows whose key one
+    of these rows has.  Both may have more rows: the branch checks its condition itself. *)
 Theorem access_paths_rule {T U K} `{Row T} `{Row U} `{Row K} (a a' : list T) (b b' : list U)
   (in_window : T -> bool) (key : T -> K) (key' : U -> K) (condition : T * U -> bool) :
   (forall x y, condition (x, y) = true -> in_window x = true /\ key x = key' y) ->

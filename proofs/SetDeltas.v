@@ -96,7 +96,8 @@ Section Sets.
   Qed.
 
   Theorem difference_delta t0 d e (A B : relation T) : exact t0 d (at_instant A) -> exact t0 e (at_instant B) ->
-    exact t0 (delta_touched (fun s => map fst (d s ++ e s)) (at_instant (difference A B))) (at_instant (difference A B)).
+    exact t0 (delta_touched (fun s => map fst (d s ++ e s)) (at_instant (difference A B)))
+      (at_instant (difference A B)).
   Proof.
     intros XA XB. apply (pointwise_delta t0 d e (at_instant A) (at_instant B) _
       (fun a b => if 0 <? b then 0 else Z.min 1 a)); auto.

@@ -43,10 +43,11 @@ Section Scan.
     exists x, In x stored /\ value x = r /\ p x = false /\ q x = true.
   Proof.
     rewrite !copies_map, !total_filter. intros L.
-    assert (P : 0 < total (fun x => (if q x then one_if (value x) r else 0) - (if p x then one_if (value x) r else 0)) stored)
-      by (rewrite (total_sub (fun x => if q x then one_if (value x) r else 0) (fun x => if p x then one_if (value x) r else 0)); lia).
+    set (after := fun x => if q x then one_if (value x) r else 0) in L.
+    set (before := fun x => if p x then one_if (value x) r else 0) in L.
+    assert (P : 0 < total (fun x => after x - before x) stored) by (rewrite total_sub; lia).
     apply total_positive in P as [x [I P]]. exists x.
-    pose proof (one_if_nonnegative (value x) r).
+    subst after before. cbv beta in P. pose proof (one_if_nonnegative (value x) r).
     destruct (same (value x) r) as [<- | N]; [| rewrite one_if_other in P by assumption];
       destruct (q x), (p x); auto; lia.
   Qed.
@@ -121,12 +122,15 @@ Section Values.
   Proof.
     split; intros s r; simpl.
     - destruct (Z.eqb_spec t0 s), (Z.leb_spec t0 s); easy || lia.
-    - rewrite copies_in. destruct (Z.eqb_spec t0 s), (Z.leb_spec t0 s), (Z.leb_spec t0 (s - 1)); rewrite ?copies_nil; lia.
+    - rewrite copies_in. destruct (Z.eqb_spec t0 s), (Z.leb_spec t0 s), (Z.leb_spec t0 (s - 1)); rewrite ?copies_nil;
+        lia.
     - easy.
-    - destruct (Z.leb_spec t0 s), (Z.leb_spec t0 (s - 1)); rewrite ?copies_nil; pose proof (copies_nonnegative r rows); lia.
+    - destruct (Z.leb_spec t0 s), (Z.leb_spec t0 (s - 1)); rewrite ?copies_nil; pose proof (copies_nonnegative r rows);
+        lia.
   Qed.
 
-  (** A scan of the full history (FOR SYSTEM_TIME) has the same rows at every instant: it is [values] over all of them. *)
+  (** A scan of the full history (FOR SYSTEM_TIME) has the same rows at every instant: it is [values] over all of
+      them. *)
   Theorem scan_whole_rule t0 (stored : list (life T)) : lawful (values t0 (map value stored)).
   Proof. apply values_rule. Qed.
 End Values.

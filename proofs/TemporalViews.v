@@ -188,7 +188,9 @@ Section SelectionAndJoin.
     temporal_join q R S ≡
     (temporal_join p R S − temporal_join (fun r c s e => p r c s e /\ ~ q r c s e) R S) ∪
     temporal_join (fun r c s e => q r c s e /\ ~ p r c s e) R S.
-  Proof. intros d e [r s] t. specialize (d r s). specialize (e r s). unfold temporal_join, minus, plus. simpl. tauto. Qed.
+  Proof.
+    intros d e [r s] t. specialize (d r s). specialize (e r s). unfold temporal_join, minus, plus. simpl. tauto.
+  Qed.
 End SelectionAndJoin.
 
 (** ** Section 5: EX_w, and aggregates that compute touched groups again *)

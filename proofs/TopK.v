@@ -1,7 +1,7 @@
 (** Top-k by counting the rows before.
 
-    ORDER BY … LIMIT k [OFFSET n] and ROW_NUMBER use a total order of all columns: [k] rows of the sorted rows, after the
-    first [n].  Of m equal copies, min(m, max(0, k − rows before)) are among the first k.
+    ORDER BY … LIMIT k [OFFSET n] and ROW_NUMBER use a total order of all columns: [k] rows of the sorted rows, after
+    the first [n].  Of m equal copies, min(m, max(0, k − rows before)) are among the first k.
 
     RANK and DENSE_RANK keep ties: their order compares keys.  RANK ≤ k iff fewer than k rows have a smaller key;
     DENSE_RANK ≤ k iff fewer than k smaller keys occur. *)
@@ -58,7 +58,8 @@ Section Limit.
 
   Lemma sort_permutation l : Permutation l (sort l).
   Proof.
-    induction l as [| x l IH]; simpl; [constructor |]. eapply perm_trans; [apply perm_skip, IH | apply insert_permutation].
+    induction l as [| x l IH]; simpl; [constructor |].
+    eapply perm_trans; [apply perm_skip, IH | apply insert_permutation].
   Qed.
 
   Lemma insert_sorted x l : sorted l -> sorted (insert x l).
@@ -83,7 +84,8 @@ Section Limit.
 
   Lemma none_before r l : Forall (fun y => le r y = true) l -> before r l = 0.
   Proof.
-    intros F. apply total_zero. intros x I. rewrite not_before; [reflexivity |]. now apply (proj1 (Forall_forall _ _) F).
+    intros F. apply total_zero. intros x I. rewrite not_before; [reflexivity |].
+    now apply (proj1 (Forall_forall _ _) F).
   Qed.
 
   Lemma first_rows r k : forall m, sorted m ->
@@ -243,7 +245,8 @@ Section Rank.
     apply (IH (done ++ [z]) now (Some (key z))); try assumption.
     - apply (up_to_next done z rest). now rewrite <- app_assoc in S.
     - intros y _ [= Y]. rewrite Now. unfold rows_before. now rewrite Y.
-    - rewrite app_length. simpl length. replace (1 + Z.of_nat (length done + 1)) with (1 + Z.of_nat (length done) + 1) by lia.
+    - rewrite app_length. simpl length.
+      replace (1 + Z.of_nat (length done + 1)) with (1 + Z.of_nat (length done) + 1) by lia.
       exact I.
   Qed.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -46,6 +47,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if folder in ("spark", "scenario") or "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
     items.sort(key=_turn)
+
+
+def pytest_collection_finish() -> None:
+    """Exclude what is there so far, such as thousands of tests, from garbage collections, and collect less often."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+
+
+def pytest_unconfigure() -> None:
+    """Collect at the end of the process what was excluded, because libraries report it as leaked."""
+    gc.unfreeze()
 
 
 LONGEST = ("test_view_courses.py", "test_laws.py", "test_synopses.py", "test_views.py", "test_two_sorted.py")

@@ -3,8 +3,9 @@
     python tests/run.py [--long] [STAGE ...]      stages: lint fast examples spark mutation
 
 ``mutation`` runs with --long or by name. After a failed stage, the other stages still run. The Spark stage is one
-process, because a session takes seconds to start, and two sessions would compete for two cores. The other test stages
-run one after another during the Spark stage, with low priority. Their output follows the output of the Spark stage.
+process, because a session takes seconds to start, and two sessions would compete for two cores. The other stages run
+one after another during the Spark stage, with low priority. Their output follows the output of the Spark stage. Those
+of one process come first, so that at the end two processes use both cores.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ STAGES = {
     # All tests with the mark ``spark``, including the scenarios (conftest.py sets the mark).
     "spark": ("spark", ("tests",), ("-p", "no:xdist")),
 }
+LANE = ("lint", "examples", "fast")
+"""The order of the stages during the Spark stage."""
 MEMORY = Path("/dev/shm")
 ROOM = 6 << 30
 """The minimum free memory in bytes for temporary files in memory. On a disk, a third of the run time is waiting."""
@@ -55,12 +58,13 @@ NO_TESTS = 5
 """The exit code of pytest for an empty selection."""
 
 
-def lint() -> dict[str, int]:
-    """Run the linters. Return the numbers of passed and failed linters."""
+def lint(shown: IO[str] | None = None) -> dict[str, int]:
+    """Run the linters. Return the numbers of passed and failed linters. ``shown`` is as in ``tests``."""
     counts = {"passed": 0, "failed": 0}
     for name, command in LINT:
-        print(f"== {name}", flush=True)
-        done = subprocess.run(command, cwd=ROOT, check=False, stdin=subprocess.DEVNULL)
+        print(f"== {name}", flush=True, file=shown)
+        command = command if shown is None else [*BESIDE, *command]
+        done = subprocess.run(command, cwd=ROOT, check=False, stdin=subprocess.DEVNULL, stdout=shown, stderr=shown)
         counts["passed" if done.returncode == 0 else "failed"] += 1
     return counts
 
@@ -126,16 +130,20 @@ def _read(report: Path) -> dict[str, int]:
 
 
 def beside(first: str, others: Sequence[str], *, long: bool) -> Iterator[dict[str, int]]:
-    """Run a stage of tests, and at the same time the others one after another. Yield the numbers of each stage.
+    """Run a stage of tests, and at the same time other stages one after another. Yield the numbers of each stage.
 
     The output of the other stages appears at the end.
     """
     with ThreadPoolExecutor(1) as lane, TemporaryFile("w+") as shown:
-        running = [lane.submit(tests, stage, long=long, shown=shown) for stage in others]
+        running = [lane.submit(_stage, stage, long=long, shown=shown) for stage in others]
         yield tests(first, long=long)
         yield from (each.result() for each in running)
         shown.seek(0)
         print(shown.read(), end="", flush=True)
+
+
+def _stage(stage: str, *, long: bool, shown: IO[str] | None = None) -> dict[str, int]:
+    return lint(shown) if stage == "lint" else tests(stage, long=long, shown=shown)
 
 
 def mutants() -> dict[str, int]:
@@ -147,11 +155,9 @@ def mutants() -> dict[str, int]:
 
 def counted(stages: Sequence[str], *, long: bool) -> Iterator[dict[str, int]]:
     """Run stages of any kind. Yield the numbers of each stage."""
-    others = [stage for stage in stages if stage in STAGES and stage != "spark"] if "spark" in stages else []
+    others = sorted({*stages} - {"spark", "mutation"}, key=LANE.index) if "spark" in stages else []
     for stage in stages:
         match stage:
-            case "lint":
-                yield lint()
             case "mutation":
                 yield mutants()
             case "spark" if others:
@@ -159,7 +165,7 @@ def counted(stages: Sequence[str], *, long: bool) -> Iterator[dict[str, int]]:
             case _ if stage in others:
                 pass
             case _:
-                yield tests(stage, long=long)
+                yield _stage(stage, long=long)
 
 
 def main(arguments: list[str]) -> int:

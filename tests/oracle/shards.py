@@ -1,4 +1,4 @@
-"""The shares of an oracle's cases: `make test` tries the first half of them, `make test-long` all."""
+"""The shares of an oracle's cases: `make test` tries the first of them, `make test-long` all."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 
-def shards(count: int) -> list[Any]:
-    """Return the numbers of the shares as parameters; those of the second half are slow."""
-    return [pytest.param(each, marks=pytest.mark.slow) if each >= count // 2 else each for each in range(count)]
+def shards(count: int, first: int | None = None) -> list[Any]:
+    """Return the numbers of the shares as parameters; all but the ``first`` (default: half of them) are slow."""
+    quick = count // 2 if first is None else first
+    return [pytest.param(each, marks=pytest.mark.slow) if each >= quick else each for each in range(count)]

@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from oracle.shards import shards
-from oracle.view_courses import SHARDS, WORDS, Keeping, one_for_all, telling
+from oracle.view_courses import SHARDS, TRIED, WORDS, Keeping, one_for_all, telling
 from oracle.view_grammar import LAST, folded, view
 from oracle.view_terms import Query
 from temporal_values import Value
@@ -154,7 +154,7 @@ def judged(tried: Tried, record_property: Any, many: int) -> None:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("shard", shards(SHARDS))
+@pytest.mark.parametrize("shard", shards(SHARDS, TRIED))
 def test_views_are_kept_as_their_definitions_say(shard: int, tried: Tried, record_property: Any) -> None:
     drawn(tried, VIEWS // SHARDS, alike=True)()
     judged(tried, record_property, VIEWS // SHARDS)

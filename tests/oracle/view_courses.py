@@ -59,6 +59,8 @@ from weft.storage.periods import TS
 from weft.store import store_of
 
 SHARDS = 8
+TRIED = 2
+"""How many of them `make test` tries. Together they use every equation and word."""
 WORDS = (
     "EXISTS", "NOT EXISTS", "UNION", "EXCEPT", "OR", "JOIN", "NOW()", "PERIOD_START", "PERIOD_END", "PERIOD_LENGTH",
     "PERIOD_CONTAINS", "PERIOD_OVERLAPS", "MOVING_WINDOW", "COUNT(*)", "SUM(", "AVG(", "MIN(", "MAX(",

@@ -10,7 +10,7 @@ import pytest
 
 from proofs.conftest import Checked, make
 
-pytestmark = pytest.mark.timeout(1800)  # 15 s of CPU time, and the machine may be busy
+pytestmark = pytest.mark.timeout(1800)  # 20 s of CPU time, and the machine may be busy
 
 
 @pytest.fixture

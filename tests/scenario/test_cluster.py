@@ -29,6 +29,7 @@ SESSION = Path(__file__).with_name("cluster_session.py")
 LOST = Path(__file__).with_name("lost_executors.py")
 RESULT = sum(number % 7 == 3 for number in range(100_000))
 EXECUTORS = Path(__file__).with_name("executor_session.py")
+LOADING = Path(__file__).with_name("loading_session.py")
 START = """
 import sys
 from pathlib import Path
@@ -87,6 +88,25 @@ def test_one_attempt_of_each_task_is_committed_and_the_files_of_others_expire(cl
         os.utime(tmp_path / "table" / name, (0, 0))
     unneeded = deletable_files(Table(store_of(tmp_path / "table")), 0, 0).data
     assert {place.name for place in unneeded} == left
+
+
+def test_executors_load_files_from_s3_as_one_machine_does(
+    cluster: Cluster, s3_access: S3Access, tmp_path: Path
+) -> None:
+    bucket = new_bucket(s3_access)
+    for name in ("a", "b"):
+        lines = (f'{n},"{name}, {n}",2026-03-{1 + n % 30:02}\n' if n % 50 else f'{n},"open\n' for n in range(400))
+        (bucket / f"in/{name}.csv").put("".join(["id,text,at\n", *lines]).encode())
+    found = []
+    for name, surroundings in (("one", {**os.environ}), ("several", on(cluster))):
+        command = [sys.executable, str(LOADING), str(tmp_path / name), f"{bucket}/in/*.csv"]
+        environ = surroundings | environment(s3_access)
+        done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=250, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        found.append(json.loads(done.stdout))
+    assert [each.pop("by") for each in found] == [0, 1]
+    assert found[0] == found[1]
+    assert min(found[0]["counts"][:2]) > 10
 
 
 def test_executors_without_weft_are_refused_until_they_have_the_archive(cluster: Cluster, tmp_path: Path) -> None:

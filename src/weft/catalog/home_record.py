@@ -67,7 +67,6 @@ def open_database(
     is ``copying`` it.  Raise CatalogError if the folder is not a home, if this version of Weft does not read its
     format, or if the home has data but no catalog.  Raise Conflict if the database is the catalog of another folder.
     """
-    file = layout.catalog_file(address.home)
     if layout.is_begun_copy(address.home) and not copying:
         raise CatalogError(
             f"{address.home} is the unfinished copy of a home",
@@ -75,21 +74,7 @@ def open_database(
         )
     if create and not address.is_noted:
         address.data.require()
-    if address.url is not None:
-        engine = postgresql_engine(address.url)
-    else:
-        if not file.exists() or file.stat().st_size == 0:
-            _refuse_orphan(address)
-            if not create:
-                raise CatalogError(
-                    f"{address.home} is not a Weft home",
-                    hint="Create a home with `weft init`, or name another home with --home.",
-                )
-        if create:
-            make_folders(address.home)
-            address.note()
-            make_file(file)  # SQLite gives its log and journal the permissions of the file
-        engine = sqlite_engine(file)
+    engine = _engine_of_file(address, create=create) if address.url is None else postgresql_engine(address.url)
     try:
         with catalog_errors(address):
             is_new = _open_tables(engine, address, create=create, clock=clock, at=at)
@@ -99,16 +84,29 @@ def open_database(
             make_folders(address.home)
             address.note()
             if is_new:
-                _mark_roots(engine, address.home)
+                with engine.connect() as connection:
+                    mark_roots(address.home, read_home(connection).home_id)
     except BaseException:
         engine.dispose()
         raise
     return engine, joins
 
 
-def _mark_roots(engine: Engine, home: Path) -> None:
-    with engine.connect() as connection:
-        mark_roots(home, read_home(connection).home_id)
+def _engine_of_file(address: CatalogAddress, *, create: bool) -> Engine:
+    """Return the engine of a catalog in a file.  With ``create``, create a missing file."""
+    file = layout.catalog_file(address.home)
+    if not file.exists() or file.stat().st_size == 0:
+        _refuse_orphan(address)
+        if not create:
+            raise CatalogError(
+                f"{address.home} is not a Weft home",
+                hint="Create a home with `weft init`, or name another home with --home.",
+            )
+    if create:
+        make_folders(address.home)
+        address.note()
+        make_file(file)  # SQLite gives its log and journal the permissions of the file
+    return sqlite_engine(file)
 
 
 @contextmanager

@@ -148,6 +148,22 @@ class Loads:
             floor = effective_watermark(connection) if hold else None
             connection.execute(insert(ddl.active_loads).values(load_id=load_id, floor=floor, **values))
 
+    def hold(self, load_id: int) -> int:
+        """Let the watermark wait for a running load, and return it (µs UTC)."""
+        return self._set_floor(load_id, hold=True)
+
+    def let_go(self, load_id: int) -> None:
+        """Let the watermark no longer wait for a running load."""
+        self._set_floor(load_id, hold=False)
+
+    def _set_floor(self, load_id: int, *, hold: bool) -> int:
+        active = ddl.active_loads
+        with self._database.changing_under_lease() as connection:
+            floor = effective_watermark(connection)
+            values = {"floor": floor if hold else None}
+            connection.execute(update(active).where(active.c.load_id == load_id).values(values))
+            return floor
+
     def renew(self, load_id: int, at: int) -> None:
         """Record that this process still works on the load."""
         active = ddl.active_loads

@@ -13,6 +13,7 @@ from weft.cli.printing import counted, counting, echo, instant, iso, moment, pla
 
 if TYPE_CHECKING:
     from weft.api.weft import Weft
+    from weft.extraction.files.given_files import Given
     from weft.extraction.storing import Summary
 
 
@@ -43,9 +44,10 @@ HoldOption = Annotated[bool, typer.Option("--hold", help="Let ticks wait until t
 
 
 FilesArgument = Annotated[
-    list[Path],
+    list[str],
     typer.Argument(
-        metavar="PATH", help="CSV, JSON lines or Parquet files, folders of them, quoted patterns, - for stdin."
+        metavar="PATH",
+        help="CSV, JSON lines or Parquet files, folders of them, quoted patterns, also on S3 (s3://…), - for stdin.",
     ),
 ]
 TsColumnOption = Annotated[
@@ -150,8 +152,8 @@ def file(
 ) -> None:
     """Load CSV, JSON lines or Parquet files into a table, as one load."""
     keys = [each.strip() for each in key.split(",") if each.strip()] if key else None
-    files = [terminal.stdin_bytes() if str(each) == "-" else terminal.path(each) for each in paths]
-    named = paths[0].name if len(paths) == 1 else f"{len(paths)} paths"
+    files = [_given(each) for each in paths]
+    named = Path(paths[0]).name if len(paths) == 1 else f"{len(paths)} paths"
     with opened(home, create=True) as weft, counting(f"loading {named}") as progress:
         load = weft.ingest_file(
             files,
@@ -171,6 +173,12 @@ def file(
         )
         ahead = lies_ahead(weft, load)
     tell_load(load, ahead, json)
+
+
+def _given(path: str) -> Given:
+    if path == "-":
+        return terminal.stdin_bytes()
+    return path if "://" in path else terminal.path(Path(path))
 
 
 def monpoly(

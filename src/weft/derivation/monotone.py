@@ -9,7 +9,7 @@ For other queries the closed form is wrong.  An example is "no reply in the last
 message on day 1.  GREATEST is day 1, but the message enters the answer on day 14.  Without a closed form, Q^M consists
 of the branches of Q^I with a window from the beginning of time, ``starts(Q, [t0, t))``.
 
-Proof: proofs/Monotone.v: minimum_bounding_rule.
+Proof: proofs/Monotone.v: minimum_bounding_rule, exists_as_join, or_as_blocks, join_of_append_only.
 """
 
 from __future__ import annotations

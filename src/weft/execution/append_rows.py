@@ -13,15 +13,17 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from weft.algebra.schema import TableSchema
 from weft.catalog import CatalogParts, Writer, layout
 from weft.catalog.records import HomeRecord, TableRecord
-from weft.errors import ClockError, WeftError
+from weft.errors import ClockError, Conflict, WeftError
 from weft.execution import driver_reader
 from weft.execution.driver_reader import rows_of
 from weft.execution.look_ups import LookUps
 from weft.failpoint import failpoint
 from weft.instants import MIN_INSTANT
 from weft.storage.columns import stored_schema
+from weft.storage.data_files import NewFile
 from weft.storage.delta_log import DataFile
 from weft.storage.local_sql import count_differing, first_per_key, without_keys_of, without_stored_keys
 from weft.storage.table import Table
@@ -91,7 +93,7 @@ def append(
     now = _clock(writer.home(), at, fresh)
     reservation = writer.reservations.reserve(table.table_id, load_id, _least(fresh, now))
     failpoint("ingest.reserved")
-    late = pc.fill_null(pc.less(fresh.column(OWN_TIME), reservation.floor), False)
+    late = are_late(fresh, reservation.floor)
     count = pc.sum(late).as_py()
     if count and on_late is not None:
         try:
@@ -103,13 +105,55 @@ def append(
         if not fresh.num_rows:
             writer.reservations.abandon(reservation.reservation_id)
             return Appended(0, known, differ=differ)
-    stamped = _stamp(fresh, table, reservation.floor, now)
+    stamped = stamp(fresh, table.schema, reservation.floor, now)
     committed = commit(writer, table, stamped, reservation)
     failpoint("ingest.written")
     first, last = first_and_last(table, stamped)
     record(writer, reservation, committed, first, last)
     failpoint("ingest.committed")
     return Appended(stamped.num_rows, known, count, committed.version, first, last, differ)
+
+
+@dataclass(frozen=True)
+class Written:
+    """Rows that executors have written, with their ts, into files that no commit names yet.
+
+    ``floor`` is the watermark that determined which rows are late. The ts of the rows are from ``first_ts`` to
+    ``last_ts`` (µs UTC).
+    """
+
+    files: tuple[NewFile, ...]
+    late: int
+    first_ts: int
+    last_ts: int
+    floor: int
+
+
+def append_written(writer: Writer, table: TableRecord, load_id: int, written: Written) -> Appended:
+    """Store the rows of the files, all or none. The watermark must not have changed since the rows were written.
+
+    Raise Conflict if it has. The other errors are those of ``append``.
+    """
+    settle(writer)
+    reservation = writer.reservations.reserve(table.table_id, load_id, written.floor)
+    failpoint("ingest.reserved")
+    if reservation.floor != written.floor:
+        writer.reservations.abandon(reservation.reservation_id)
+        raise Conflict(
+            f"a tick passed the rows that executors wrote for {table.name}",
+            hint="Repeat the load: it continues where it stopped.",
+        )
+    committed = commit(writer, table, written.files, reservation)
+    failpoint("ingest.written")
+    record(writer, reservation, committed, written.first_ts, written.last_ts)
+    failpoint("ingest.committed")
+    bounds = written.first_ts, written.last_ts
+    return Appended(committed.rows, 0, written.late, committed.version, *bounds)
+
+
+def are_late(batch: pa.Table, floor: int) -> pa.ChunkedArray:
+    """Return for each row of a batch whether its event time is before the watermark ``floor``."""
+    return pc.fill_null(pc.less(batch.column(OWN_TIME), floor), False)
 
 
 def _differing(
@@ -173,11 +217,14 @@ def _rows_not_in_table(
 
 
 def _clock(home: HomeRecord, at: int, batch: pa.Table) -> int:
-    if home.clock == "wall":
-        return at
     if replay_without_clock(home) and batch.column(OWN_TIME).null_count:
         raise clock_not_set()
-    return home.last_ts if home.now is None else home.now
+    return time_of(home, at)
+
+
+def time_of(home: HomeRecord, at: int) -> int:
+    """Return the ts of a row without an event time. ``at`` is the wall clock time (µs UTC)."""
+    return at if home.clock == "wall" else home.last_ts if home.now is None else home.now
 
 
 def replay_without_clock(home: HomeRecord) -> bool:
@@ -198,17 +245,20 @@ def _least(batch: pa.Table, now: int) -> int:
     return least
 
 
-def _stamp(batch: pa.Table, table: TableRecord, floor: int, now: int) -> pa.Table:
-    """Return the rows with their ts, in the table's columns, sorted by ts. ``batch`` must be in order of arrival."""
+def stamp(batch: pa.Table, table: TableSchema, floor: int, now: int) -> pa.Table:
+    """Return the rows with their ts, in the table's columns, sorted by ts. ``batch`` must be in order of arrival.
+
+    ``floor`` is the watermark, and ``now`` the time of the home's clock (µs UTC).
+    """
     ts = pc.max_element_wise(pc.fill_null(batch.column(OWN_TIME), now), pa.scalar(floor, pa.int64()))
     arrays = {name: batch.column(name) for name in batch.column_names}
-    arrays[table.schema.start] = ts.cast(pa.timestamp("us", "UTC"))
+    arrays[table.start] = ts.cast(pa.timestamp("us", "UTC"))
     if not _rises(ts):
         order = pc.sort_indices(
             pa.table({"ts": ts, "seq": batch.column(SEQ)}), [(name, "ascending") for name in ("ts", "seq")]
         )
-        arrays = {column.name: arrays[column.name].take(order) for column in table.schema.columns}
-    return pa.table({column.name: arrays[column.name] for column in table.schema.columns})
+        arrays = {column.name: arrays[column.name].take(order) for column in table.columns}
+    return pa.table({column.name: arrays[column.name] for column in table.columns})
 
 
 def _rises(column: pa.ChunkedArray) -> bool:

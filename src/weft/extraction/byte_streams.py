@@ -127,12 +127,15 @@ class PushBack:
             self._back.pop()
 
 
-def plain(raw: BinaryIO | io.RawIOBase) -> io.BufferedReader:
+def plain(raw: BinaryIO | io.RawIOBase, compressed: bool | None = None) -> io.BufferedReader:
     """Return the decompressed stream. The magic number shows whether the stream is compressed with gzip, bzip2 or xz.
 
-    If the file is damaged, the stream ends there without an error. :func:`damage` then returns the reason.
+    If ``compressed`` is False, the stream begins within a file that is not compressed. If the file is damaged, the
+    stream ends there without an error. :func:`damage` then returns the reason.
     """
     stored: io.BufferedReader = io.BufferedReader(_Bytes(raw, False), _BUFFER)
+    if compressed is False:
+        return stored
     magic = stored.peek(6)[:6]
     opened: gzip.GzipFile | bz2.BZ2File | _Xz
     gzipped, bzipped, xzipped = map(magic.startswith, COMPRESSED)

@@ -20,9 +20,12 @@ from typing import Final
 from weft.catalog import CatalogParts, Writer
 from weft.catalog.records import LoadRecord, TableRecord
 from weft.errors import Conflict, NotFound, Refused
+from weft.execution.engines.choosing import Choice
 from weft.execution.home import OpenHome
 from weft.extraction.batches import DEFAULT_TIMING, Batch, Progress, Timing, arrow_schema, batches_of, printable
-from weft.extraction.files.given_files import Given, input_files
+from weft.extraction.distributed import Executors, readers
+from weft.extraction.files.given_files import Given, InputFiles, input_files
+from weft.extraction.files.objects import downloaded
 from weft.extraction.files.options import DEFAULT_OPTIONS, FileOptions
 from weft.extraction.files.probe import InputFile
 from weft.extraction.files.source import FileSource, digest, open_files
@@ -157,9 +160,9 @@ def ingest_file(
 ) -> Summary:
     """Load CSV, JSON lines and Parquet files into ``table`` as one load. Create the table if necessary.
 
-    ``items`` are files, folders, patterns or byte streams. If ``timing.ts_from`` is set, the rows of several files are
-    merged by their event times. If ``timing.ts_from`` is None, the files are loaded one after another. A file that was
-    loaded before is skipped.
+    ``items`` are files, folders, patterns, URIs of objects, or byte streams. If ``timing.ts_from`` is set, the rows of
+    several files are merged by their event times. If ``timing.ts_from`` is None, the files are loaded one after
+    another. A file that was loaded before is skipped.
 
     The first load of a table sets its ``keys``. In a table with keys, rows that are already stored are skipped. If
     ``evolve`` is True, new columns of the files are added to the table. On a wall-clock home, a row more than
@@ -169,9 +172,10 @@ def ingest_file(
     table, or if ``timing`` forbids a row. Raises Conflict while another load reads one of the files.
     """
     several = [items] if isinstance(items, str | os.PathLike) or not isinstance(items, Sequence) else items
-    with input_files(several) as found_here:
-        files = found_here.files
-        digests = {file: digest(file.path) for file in files}
+    with input_files(several, to.catalog.data.access) as found_here:
+        executors, choice = _readers(to, found_here.files, table, keys, timing, options)
+        files = found_here.files if executors is not None else downloaded(found_here.files)
+        digests = {file: digest(file.path) for file in files} if executors is None else executors.digests()
         while True:
             new, before = _not_loaded(to, table, digests)
             if not new:
@@ -179,21 +183,44 @@ def ingest_file(
                 return Summary(to.catalog.tables.named(table).name, known=sum(counts.values()), already_loaded=True)
             table_record = existing(to.catalog, table)
             schema = None if table_record is None else table_record.schema
-            sources = open_files(list(new), schema, ts_from=timing.ts_from, evolve=evolve, options=options)
+            opening = open_files if executors is None else executors.open_files
+            sources = opening(list(new), schema, ts_from=timing.ts_from, evolve=evolve, options=options)
             read = partial(_batches, to, sources, timing)
             own = tuple(keys or ()) if table_record is None else table_record.keys
             watermark = check_row_times(to, table, own, read, timing)
-            batches = read() if table_record is None else None
+            batches = read() if table_record is None and executors is None else None
             # Read a batch before creating the table. An unreadable file then creates no table.
             first = [] if batches is None else list(islice(batches, 1))
-            load = _file_load(to, table, table_record, sources, keys, list(new.values()), timing, watermark)
+            apart = executors is not None and timing.ts_from is not None
+            load = _file_load(to, table, table_record, sources, keys, list(new.values()), timing, watermark, apart)
             if load is not None:
                 break
-        done = store_batches(load, read(load.aside) if batches is None else chain(first, batches), progress)
-        notes = [*(note for source in sources for note in source.notes), *found_here.notes()]
-        if len(new) < len(files):
-            notes.append(f"{len(files) - len(new)} of {len(files)} files were skipped: their content was loaded before")
-        return replace(done, notes=tuple(dict.fromkeys(notes)))
+        if executors is not None:
+            done = store_batches(load, executors.batches(load, sources), progress, skips=False)
+        else:
+            done = store_batches(load, read(load.aside) if batches is None else chain(first, batches), progress)
+        return replace(done, notes=_notes(found_here, sources, len(files) - len(new), choice))
+
+
+def _notes(given: InputFiles, sources: Sequence[FileSource], skipped: int, choice: Choice | None) -> tuple[str, ...]:
+    notes = [*(note for source in sources for note in source.notes), *given.notes()]
+    if skipped:
+        notes.append(f"{skipped} of {len(sources) + skipped} files were skipped: their content was loaded before")
+    if choice is not None:
+        notes.append(choice.sentence("This load", "ran"))
+    return tuple(dict.fromkeys(notes))
+
+
+def _readers(
+    to: OpenHome,
+    files: Sequence[InputFile],
+    table: str,
+    keys: Sequence[str] | None,
+    timing: Timing,
+    options: FileOptions,
+) -> tuple[Executors | None, Choice | None]:
+    there = existing(to.catalog, table)
+    return readers(to, files, (keys or ()) if there is None else there.keys, timing, options)
 
 
 def _not_loaded(
@@ -218,13 +245,21 @@ def _file_load(
     digests: Sequence[str],
     timing: Timing,
     watermark: int | None,
+    apart: bool,
 ) -> Load | None:
     """Register the load and return it.
+
+    ``apart`` is True if several files are not merged although their rows have event times. Such a load has a digest of
+    its own, so that only executors continue it: the order determines which rows are left out.
 
     Return None if the table, the loads of the files or the watermark have changed in the meantime. The watermark is not
     checked if ``watermark`` is None.
     """
-    digest_of_all = digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
+    digest_of_all = (
+        digests[0]
+        if len(digests) == 1
+        else hashlib.sha256(" ".join([*digests, *["apart"] * apart]).encode()).hexdigest()
+    )
     files = [(source.name, own) for source, own in zip(sources, digests, strict=True)] if len(digests) > 1 else []
     names = ", ".join(source.name for source in sources)
     with loading_lease(to, name) as writer:

@@ -15,7 +15,9 @@ from weft.execution.append_rows import (
     OWN_TIME,
     SEQ,
     Appended,
+    Written,
     append,
+    append_written,
     clock_not_set,
     late_beforehand,
     replay_without_clock,
@@ -179,15 +181,23 @@ def late_refused(count: int, name: str, watermark: int) -> Refused:
     )
 
 
-def store_batches(load: Load, batches: Iterable[Batch], progress: Progress | None = None) -> Summary:
+def store_batches(
+    load: Load, batches: Iterable[Batch | Written], progress: Progress | None = None, *, skips: bool = True
+) -> Summary:
     """Store the batches in order and finish the load. Rows whose keys are already stored are skipped.
 
-    Raises Conflict if another process stores the same load. Raises Refused for late rows if the load refuses late rows.
+    If ``skips`` is False, ``batches`` lack the rows that an earlier run of the load stored. Raises Conflict if another
+    process stores the same load. Raises Refused for late rows if the load refuses late rows.
     """
     total = Summary(load.table.name)
     read, stored = 0, load.already
     try:
-        for batch in batches if load.already is None else _not_yet_stored(batches, load.already):
+        for batch in _not_yet_stored(batches, load.already or 0) if skips else batches:
+            if isinstance(batch, Written):
+                done = _append_written(load, batch, stored)
+                stored = (stored or 0) + done.stored
+                total = _counted(total, done, 0)
+                continue
             new = _quarantine(load, batch.rejected)
             total = replace(total, quarantined=total.quarantined + new, known=total.known + len(batch.rejected) - new)
             if batch.rows.num_rows:
@@ -242,26 +252,49 @@ def _append(load: Load, batch: Batch, expected: int | None) -> tuple[Appended, i
         quarantined.append(_quarantine(load, list(dict.fromkeys(replace(records[p], reason=reason) for p in places))))
 
     on_late = {"stamp": None, "refuse": refuse, "quarantine": keep}[load.timing.late]
-    with (
-        to.catalog.writing(f"ingest into {name}", to.clock, wait_us=LEASE_WAIT_US) as writer,
-        renewing_lease(writer, to.clock),
-    ):
-        settle(writer)
-        if expected is not None and writer.loads.stored_by(load.load_id) != expected:
-            raise Conflict(
-                "another process is loading the same file",
-                hint="Wait until the other load has ended, then repeat this load.",
-            )
-        now = to.clock()
-        writer.loads.renew(load.load_id, now)
+    with writing_load(load) as writer:
+        _check_alone(writer, load, expected)
         table = writer.tables.by_id(load.table.table_id)
-        done = append(writer, table, load.load_id, batch.rows, now, table.keys or None, on_late)
+        done = append(writer, table, load.load_id, batch.rows, to.clock(), table.keys or None, on_late)
     return done, sum(quarantined)
 
 
-def _not_yet_stored(batches: Iterable[Batch], count: int) -> Iterator[Batch]:
+@contextmanager
+def writing_load(load: Load) -> Iterator[Writer]:
+    """Take the lease for a batch of a load, after settling the work of dead writers. Raises LeaseBusy."""
+    to = load.to
+    with (
+        to.catalog.writing(f"ingest into {load.table.name}", to.clock, wait_us=LEASE_WAIT_US) as writer,
+        renewing_lease(writer, to.clock),
+    ):
+        settle(writer)
+        writer.loads.renew(load.load_id, to.clock())
+        yield writer
+
+
+def _check_alone(writer: Writer, load: Load, expected: int | None) -> None:
+    if expected is not None and writer.loads.stored_by(load.load_id) != expected:
+        raise Conflict(
+            "another process is loading the same file",
+            hint="Wait until the other load has ended, then repeat this load.",
+        )
+
+
+def _append_written(load: Load, written: Written, expected: int | None) -> Appended:
+    with writing_load(load) as writer:
+        _check_alone(writer, load, expected)
+        done = append_written(writer, writer.tables.by_id(load.table.table_id), load.load_id, written)
+        if not load.timing.holds:
+            writer.loads.let_go(load.load_id)
+    return done
+
+
+def _not_yet_stored(batches: Iterable[Batch | Written], count: int) -> Iterator[Batch | Written]:
     """Yield the batches without the first ``count`` rows, which an earlier run of the load stored."""
     for batch in batches:
+        if isinstance(batch, Written):
+            yield batch
+            continue
         skipped = min(count, batch.rows.num_rows)
         count -= skipped
         yield replace(batch, rows=batch.rows.slice(skipped), origins=batch.origins[skipped:])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -21,23 +22,46 @@ if TYPE_CHECKING:
 _NUMBER: Final = "_number"
 
 
-def connect(threads: int = 2) -> duckdb.DuckDBPyConnection:
-    """Return a new in-memory DuckDB connection in UTC that downloads no extensions.
+def connect(prepared: tuple[str, ...] = ()) -> duckdb.DuckDBPyConnection:
+    """Return a new connection to an in-memory DuckDB in UTC that downloads no extensions.
 
-    DuckDB uses at most half of the machine's memory, because Spark runs on the same machine. Temporary files go to the
-    temporary folder of the system.
+    All connections of this process with the same ``prepared`` share a DuckDB, because starting a DuckDB takes as long
+    as a small refresh. ``prepared`` are statements that create macros or set options. Each connection has its own
+    temporary tables and views, which are dropped when it is closed.
+
+    A DuckDB uses at most half of the machine's memory, because Spark runs on the same machine. Temporary files go to
+    the temporary folder of the system.
     """
     import duckdb
 
-    connection = duckdb.connect(":memory:", config={"temp_directory": str(spill_folder()), "memory_limit": "50%"})
-    for setting in (
+    try:
+        return _connected(prepared)
+    except duckdb.Error:  # after an internal error the DuckDB is unusable
+        _started.cache_clear()
+        return _connected(prepared)
+
+
+def _connected(prepared: tuple[str, ...]) -> duckdb.DuckDBPyConnection:
+    connection = _started(str(spill_folder()), prepared).cursor()
+    connection.execute("SET TimeZone = 'UTC'")  # which a second connection does not inherit
+    return connection
+
+
+@cache
+def _started(folder: str, prepared: tuple[str, ...]) -> duckdb.DuckDBPyConnection:
+    """Return the DuckDB of the process with this spill folder. A forked process starts its own DuckDB."""
+    import duckdb
+
+    connection = duckdb.connect(":memory:", config={"temp_directory": folder, "memory_limit": "50%"})
+    for statement in (
         "SET autoinstall_known_extensions = false",
         "SET autoload_known_extensions = false",
-        "SET TimeZone = 'UTC'",
-        f"SET threads = {threads}",
+        "SET threads = 2",
         "SET preserve_insertion_order = true",
+        "SET enable_progress_bar = false",  # DuckDB shows one where it takes the process for an interactive one
+        *prepared,
     ):
-        connection.execute(setting)
+        connection.execute(statement)
     return connection
 
 

@@ -6,7 +6,6 @@ a table or view with the columns ``c1 … cn, valid_from, valid_to``. Timestamps
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     import duckdb
 
 _PLAIN = pa.timestamp("us")
+_MACROS = tuple(f"CREATE MACRO {head} AS {meaning}" for head, meaning in MACROS.items())
 
 
 @dataclass
@@ -107,7 +107,7 @@ def _heads(schema: pa.Schema) -> str:
 @cache
 def _type_of(kind: pa.DataType) -> str:
     field = pa.schema([("x", _PLAIN if pa.types.is_timestamp(kind) else kind)])
-    connection = _shared()
+    connection = connect(_MACROS)
     connection.register("_typed", field.empty_table())
     try:
         return str(connection.sql("SELECT x FROM _typed").types[0])
@@ -128,38 +128,9 @@ def temporal_sql(threads: int = 2) -> Iterator[TemporalSql]:
 
     Many small statements run faster on one thread. Raise LimitExceeded if an enclosing ``time_limit`` has expired.
     """
-    with _shared() as connection, interrupted_in_time(connection):
+    with connect(_MACROS) as connection, interrupted_in_time(connection):
         connection.execute(f"SET threads = {threads}")
         yield TemporalSql(connection)
-
-
-def _shared() -> duckdb.DuckDBPyConnection:
-    """Return a new connection to the DuckDB that all connections of this process share.
-
-    Starting another DuckDB takes as long as a small refresh. Each connection has its own temporary tables and views.
-    """
-    import duckdb
-
-    try:
-        return _connected()
-    except duckdb.Error:  # after an internal error the DuckDB is unusable
-        _started.cache_clear()
-        return _connected()
-
-
-def _connected() -> duckdb.DuckDBPyConnection:
-    connection = _started(os.getpid()).cursor()
-    connection.execute("SET TimeZone = 'UTC'")  # which a second connection does not inherit
-    return connection
-
-
-@cache
-def _started(process: int) -> duckdb.DuckDBPyConnection:
-    """Return the DuckDB of the process with this ID. A forked process starts its own DuckDB."""
-    connection = connect()
-    for head, meaning in MACROS.items():
-        connection.execute(f"CREATE MACRO {head} AS {meaning}")
-    return connection
 
 
 @contextmanager

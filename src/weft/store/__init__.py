@@ -9,7 +9,7 @@ for the local store alone; elsewhere these operations do nothing.
 from __future__ import annotations
 
 from weft.store.local import FULL, LEAST_FREE, LocalStore, free_bytes
-from weft.store.places import elsewhere, local_store, store_of
+from weft.store.places import elsewhere, local_store, store_of, uri_of
 from weft.store.s3 import S3Store
 from weft.store.s3_access import S3Access
 from weft.store.store import Store
@@ -25,4 +25,5 @@ __all__ = [
     "free_bytes",
     "local_store",
     "store_of",
+    "uri_of",
 ]

@@ -50,6 +50,16 @@ def elsewhere(data: Store, place: str) -> Store:
     return store_of(place, data.access)
 
 
+def uri_of(place: str | os.PathLike[str]) -> str | None:
+    """Return the place as a URI if it is one. Return None for a local path.
+
+    >>> uri_of("s3:/orders/2026"), uri_of("orders/2026")
+    ('s3://orders/2026', None)
+    """
+    text = os.fspath(place)
+    return _LOST_SLASH.sub(r"\1/", text) if _SCHEME.match(text) else None
+
+
 def local_store(place: str | os.PathLike[str]) -> LocalStore:
     """Return the store at a local path or a ``file:///`` URI. Raise Refused for anything else."""
     store = store_of(place)

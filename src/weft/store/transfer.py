@@ -50,7 +50,7 @@ def _transfer(source: Store, target: Store) -> int:
     chunks, hashed, size = _chunks(source), hashlib.sha256(), 0
     first = next(chunks, b"")  # a missing source leaves no target
     target.parent.make()
-    with target.filesystem.open_output_stream(target.path) as stream:
+    with target.filesystem.open_output_stream(target.path, compression=None) as stream:
         for chunk in chain((first,), chunks):
             hashed.update(chunk)
             size += len(chunk)
@@ -73,6 +73,6 @@ def _digest(file: Store) -> tuple[str, int]:
 
 
 def _chunks(file: Store) -> Iterator[bytes]:
-    with file.filesystem.open_input_stream(file.path) as stream:
+    with file.filesystem.open_input_stream(file.path, compression=None) as stream:
         while chunk := stream.read(_CHUNK_BYTES):
             yield chunk

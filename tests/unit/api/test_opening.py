@@ -127,7 +127,7 @@ def test_a_home_that_is_closed_in_another_thread_ends_what_runs(tmp_path: Path) 
     thread = threading.Thread(target=go)
     thread.start()
     home.close()
-    thread.join(20)
+    thread.join(60)
     assert not thread.is_alive() and len(ended) == 1
 
 
@@ -166,7 +166,7 @@ def test_run_in_a_thread_is_stopped_by_asking(tmp_path: Path) -> None:
         thread = threading.Thread(target=home.run, args=(stop,))
         thread.start()
         stop.ask()
-        thread.join(20)
+        thread.join(60)
         assert not thread.is_alive()
 
 

@@ -66,6 +66,6 @@ def test_answers_are_printed_as_they_come_until_ctrl_c(made: Path) -> None:
                 found.append(process.stdout.readline().split(",")[0])
             assert found == ["3", "4"]
             process.send_signal(signal.SIGINT)
-            assert process.wait(20) == 130
+            assert process.wait(60) == 130
         finally:
             process.kill()

@@ -140,7 +140,7 @@ def test_a_terminal_is_drawn_for(made: Path) -> None:
         client = _typed(
             "queries", stdout=far, stderr=far, env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "60"}
         )
-        assert client.wait(20) == 0
+        assert client.wait(60) == 0
         os.close(far)
         told = os.read(near, 10_000).decode()
         os.close(near)
@@ -301,7 +301,7 @@ def test_ctrl_c_stops_a_command_that_waits(made: Path) -> None:
     with _serving(made):
         with _waiting(made, "pause", "q") as client:
             client.send_signal(signal.SIGINT)
-            out, err = client.communicate(timeout=20)
+            out, err = client.communicate(timeout=60)
         assert (client.returncode, out, err) == (130, "", "")
         assert _greeting(made)["commands"] == 0
         with Weft.open(made, create=True) as weft:
@@ -318,7 +318,7 @@ def test_a_second_ctrl_c_leaves_the_command_to_the_server(made: Path) -> None:
             assert client.stderr is not None
             assert "first finishes its running step" in client.stderr.readline()
             client.send_signal(signal.SIGINT)
-            assert "finishes the running step" in client.communicate(timeout=20)[1]
+            assert "finishes the running step" in client.communicate(timeout=60)[1]
             assert client.returncode == 130
 
 
@@ -336,7 +336,7 @@ def test_a_client_that_vanishes_takes_its_command_along(made: Path) -> None:
 def test_a_server_that_is_killed_in_a_command_fails_it_plainly(made: Path, process: subprocess.Popen[str]) -> None:
     with _waiting(made, "pause", "q") as client:
         process.kill()
-        out, err = client.communicate(timeout=20)
+        out, err = client.communicate(timeout=60)
     assert (client.returncode, out) == (1, "")
     assert "ended during this command" in err
     assert "Traceback" not in err
@@ -363,7 +363,7 @@ def test_a_server_that_is_stopped_lets_the_commands_under_way_end(made: Path) ->
             time.sleep(1)
             assert client.poll() is None
             assert run(["tables"]) == 0, "a command that comes now runs by itself"
-        out, err = client.communicate(timeout=20)
+        out, err = client.communicate(timeout=60)
         closing.join()
     assert (client.returncode, err) == (0, "")
     assert "q is paused" in out
@@ -376,7 +376,7 @@ def test_a_command_that_does_not_end_in_time_is_stopped_where_nothing_is_half_do
     with _serving(made):
         waiting = _waiting(made, "pause", "q")
         client = waiting.__enter__()
-    out, err = client.communicate(timeout=20)
+    out, err = client.communicate(timeout=60)
     waiting.__exit__(None, None, None)
     assert (client.returncode, out) == (1, ""), "130 is Ctrl-C's, which nobody has typed"
     assert "`weft serve` was stopped before this command ended" in err
@@ -452,7 +452,7 @@ def test_a_reader_that_has_seen_enough_is_no_failure(made: Path) -> None:
     with _serving(made), _typed("explain", "SELECT id FROM orders") as client:
         assert client.stdout is not None
         client.stdout.close()
-        assert client.wait(20) == 0
+        assert client.wait(60) == 0
         assert client.stderr is not None
         assert client.stderr.read() == ""
 
@@ -460,7 +460,7 @@ def test_a_reader_that_has_seen_enough_is_no_failure(made: Path) -> None:
 def test_a_full_disk_where_the_output_goes_is_not_taken_for_a_dead_server(made: Path) -> None:
     with _serving(made), Path("/dev/full").open("w") as full:
         client = _typed("tables", stdout=full)
-        err = client.communicate(timeout=20)[1]
+        err = client.communicate(timeout=60)[1]
     assert client.returncode == 1
     assert "No space left on device" in err
 
@@ -509,7 +509,7 @@ def test_another_user_is_hung_up_on_even_where_the_socket_lets_them_in(made: Pat
         try:
             with serving(LocalServer(server.weft, run), listener):
                 found = subprocess.run(
-                    [sys.executable, "-c", STRANGER, str(path)], capture_output=True, text=True, timeout=20, check=False
+                    [sys.executable, "-c", STRANGER, str(path)], capture_output=True, text=True, timeout=60, check=False
                 )
         finally:
             path.unlink()

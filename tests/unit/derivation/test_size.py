@@ -47,10 +47,10 @@ def test_the_size_is_known_before_anything_is_derived(text: str) -> None:
 
 @pytest.mark.parametrize(("depth", "begin"), [(12, ABSENT), (6, NOT_IN), (40, ABSENT), (20, NOT_IN)])
 def test_deep_nesting_is_refused_soon(depth: int, begin: str) -> None:
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(SqlError, match="Split the query"):
         plan(nested(depth, begin), TABLES)
-    assert time.monotonic() - began < 10
+    assert time.process_time() - began < 10
 
 
 @pytest.mark.parametrize(("depth", "begin"), [(4, ABSENT), (3, NOT_IN)])

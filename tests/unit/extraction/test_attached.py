@@ -431,6 +431,18 @@ def test_an_attachment_that_died_in_its_first_poll_uses_row_tracking(weft: Weft,
     assert {"id", "from", "from_ts"} <= weft.sources()[0].seen.keys()
 
 
+def test_row_tracking_is_used_for_a_table_that_had_no_rows(weft: Weft, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    commit_by_hand(other, [])
+    weft.attach_table("orders", other)
+    times = [commit_by_hand(other, [(name, [(number, None)])]) for number, name in enumerate("ab")]
+    commit_by_hand(other, [("c", [(0, 1), (1, 2)])], ["a", "b"], moved=True)
+    for name in "ab":
+        (other / name).unlink()
+    weft.poll_source("orders")
+    assert ids_of(weft) == Counter(enumerate(times))
+
+
 def test_the_log_has_the_times_of_files_that_were_added_and_deleted_between_two_readings(
     weft: Weft, other: Path
 ) -> None:

@@ -325,13 +325,21 @@ BOMBS: dict[str, tuple[str, str, Callable[[int], bytes], str]] = {
 }
 
 
+LIKE_OTHERS = (
+    "the same in bzip2", "the same in xz", "records of many lines", "deep JSON", "gzip in gzip", "a news folder",
+    "a maildir", "many lines in parts", "a tracked file", "a tracked feed",
+)  # fmt: skip
+"""Bombs that the same code meets as others. Only ``make test-long`` loads them."""
+
 measured = pytest.mark.skipif(
     not Path("/proc/self/status").exists(), reason="the peak resident memory is read from Linux"
 )
 
 
 @measured
-@pytest.mark.parametrize("bomb", BOMBS)
+@pytest.mark.parametrize(
+    "bomb", [pytest.param(each, marks=pytest.mark.slow) if each in LIKE_OTHERS else each for each in BOMBS]
+)
 def test_a_bomb_takes_bounded_memory(tmp_path: Path, loading: Loading, bomb: str) -> None:
     how, name, made, expected = BOMBS[bomb]
     path = tmp_path / name

@@ -27,6 +27,7 @@ from weft.execution.home import OpenHome
 from weft.extraction.batches import DEFAULT_TIMING, RejectedRecord, Timing
 from weft.extraction.byte_streams import PushBack
 from weft.extraction.files import bulk, csv_pieces, text_records, workers
+from weft.extraction.files.part import Part
 from weft.extraction.files.source import FileSource, open_file
 from weft.extraction.files.text_records import CsvRecords, Dialect, TextRecord
 from weft.extraction.ingest import ingest_file
@@ -80,8 +81,9 @@ def read(
     latest: int | None = None,
     aside: frozenset[str] = frozenset(),
     origins: bool = False,
+    part: Part | None = None,
 ) -> Read:
-    batches = list(source.batches(timing, latest, aside=aside, origins=origins))
+    batches = list(source.batches(timing, latest, aside=aside, origins=origins, part=part))
     rejected = [each for batch in batches for each in batch.rejected]
     return Read(
         [row for batch in batches for row in batch.rows.to_pylist()],
@@ -140,7 +142,7 @@ SOUP = st.lists(
     max_size=60,
 ).map(lambda parts: b"a,b\n" + b"".join(parts))
 LIMITS = st.sampled_from([{}, {}, {"line": 64}, {"line": 64, "record": 150}, {"line": 20, "record": 50, "lines": 3}])
-TOGETHER = workers.Workers(connect(threads=1))
+TOGETHER = workers.Workers(connect(("SET threads = 1",)))
 SIZES = st.builds(
     lambda chunk, smallest, rows, limits: Sizes(chunk, smallest, rows, **limits),
     st.integers(20, 300),

@@ -298,12 +298,13 @@ def kept(weft: Weft, watched: Watched, at: int) -> None:
 @pytest.mark.data
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    "watched",
-    [KUBERNETES, pytest.param(CONGRESS, marks=pytest.mark.slow)],
-    ids=lambda watched: str(watched.folder),
+    ("watched", "each"),
+    [(KUBERNETES, 2), *(pytest.param(every, 1, marks=pytest.mark.slow) for every in (KUBERNETES, CONGRESS))],
+    ids=lambda given: str(getattr(given, "folder", given)),
 )
-def test_views_over_replayed_snapshots(directory: Path, tmp_path: Path, watched: Watched) -> None:
-    states = snapshots(directory / watched.folder, watched)
+def test_views_over_replayed_snapshots(directory: Path, tmp_path: Path, watched: Watched, each: int) -> None:
+    """A source sees one of ``each`` snapshots."""
+    states = snapshots(directory / watched.folder, watched)[::each]
     files = {table: tmp_path / f"{table}.jsonl" for table in watched.tables}
     periods = 0
     with Weft.open(tmp_path / "home", clock="replay", create=True) as weft:

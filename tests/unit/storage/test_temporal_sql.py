@@ -8,8 +8,10 @@ import sys
 
 import pytest
 
+from weft.configuration import spill_folder
 from weft.errors import ExecutionError
-from weft.storage.temporal_sql import _started, temporal_sql
+from weft.storage.local_sql import _started
+from weft.storage.temporal_sql import _MACROS, temporal_sql
 
 ASKED = """
 from weft.storage.temporal_sql import temporal_sql
@@ -41,6 +43,6 @@ def test_what_is_made_is_seen_by_nobody_else_and_ends_with_the_block() -> None:
 def test_one_that_cannot_be_used_any_more_is_replaced() -> None:
     with temporal_sql() as sql:
         assert sql.one("SELECT 1") == 1
-    _started(os.getpid()).close()
+    _started(str(spill_folder()), _MACROS).close()
     with temporal_sql() as sql:
         assert sql.one("SELECT current_setting('TimeZone')") == "UTC"

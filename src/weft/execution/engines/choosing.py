@@ -1,7 +1,8 @@
-"""Choose the engine that computes a view or a synopsis.
+"""Choose the engine that computes a view or a synopsis, and who reads the files of a load.
 
-DuckDB in this process needs no job and no exchange of rows, and is faster on one machine. The driver's memory and
-processors limit the size of its input. Spark therefore computes everything beyond the bounds.
+DuckDB in this process needs no job and no exchange of rows. ``weft bench engines`` measured that Spark needs 5 to 12
+times its processor time, at a million periods and events. The driver's memory and processors limit the size of its
+input. Spark therefore computes everything beyond the bounds.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from weft.storage.delta_log import DataFile
 
 @dataclass(frozen=True)
 class EngineBounds:
-    """The limits for computing views and synopses in this process.
+    """The limits for computing views and synopses, and for reading files, in this process.
+
+    They keep the process below about 4 GB, as ``weft bench engines`` measured (docs/benchmarks.md, "The two engines")
+    at up to 10 million periods.
 
     - ``history``: rows in the logs of a view's inputs, at the first refresh of the view
     - ``changes``: rows that the logs of a view's inputs recorded since the last refresh
@@ -26,19 +30,21 @@ class EngineBounds:
     - ``steps``: rows of all intermediate results of a refresh
     - ``events``: new rows of the tables that synopses read in one tick
     - ``stored``: rows in the tables of the stored relations
+    - ``loaded``: bytes of the files of a load
     """
 
-    history: int = 5_000_000
+    history: int = 10_000_000
     changes: int = 500_000
-    steps: int = 10_000_000
-    events: int = 5_000_000
+    steps: int = 25_000_000
+    events: int = 10_000_000
     stored: int = 5_000_000
+    loaded: int = 1 << 30
     again: int = 20_000
     share: int = 8
 
 
 BOUNDS: Final = EngineBounds()
-NOTHING: Final = EngineBounds(-1, -1, -1, -1, -1)
+NOTHING: Final = EngineBounds(-1, -1, -1, -1, -1, -1)
 """Limits that are so low that Spark computes everything."""
 
 
@@ -53,13 +59,13 @@ class Choice:
     why: str
     anew: bool = False
 
-    def sentence(self, subject: str) -> str:
+    def sentence(self, subject: str, runs: str = "runs") -> str:
         """Return a sentence about the choice.
 
         >>> Choice("driver", "staff has 7 log rows, at most 100").sentence("The next refresh")
         'The next refresh runs on the driver: staff has 7 log rows, at most 100.'
         """
-        return f"{subject} runs on {'Spark' if self.by == 'Spark' else 'the driver'}: {self.why}."
+        return f"{subject} {runs} on {'Spark' if self.by == 'Spark' else 'the driver'}: {self.why}."
 
 
 def bounded(parts: Sequence[tuple[str, float]], most: int, what: str) -> Choice:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from weft.extraction.batches import Batch, RejectedRecord
 from weft.extraction.files.csv_pieces import CsvPieces, RecordsAt
 from weft.extraction.files.inference import Inference, Seen
+from weft.extraction.files.part import Part
 from weft.extraction.files.rows import Caster, Converted, rows_as_json
 from weft.extraction.files.text_records import Dialect, TextRecord
 from weft.extraction.files.workers import Workers
@@ -31,8 +32,9 @@ def csv_batches(
     caster: Caster,
     source: str,
     connection: duckdb.DuckDBPyConnection,
+    part: Part | None = None,
 ) -> Iterator[Batch]:
-    """Yield the batches of a CSV file. The stream starts with the header line."""
+    """Yield the batches of a CSV file. The stream begins where ``part`` begins, by default with the header line."""
 
     def cast(
         cells: pa.Table, records_at: RecordsAt, connection: duckdb.DuckDBPyConnection
@@ -45,7 +47,7 @@ def csv_batches(
 
     building = _Building(caster)
     with Workers(connection) as workers:
-        for piece in CsvPieces(stream, dialect, caster.names, workers, cast):
+        for piece in CsvPieces(stream, dialect, caster.names, workers, cast, part):
             done, rejected = piece.result
             building.add([done], [*_unreadable(piece.problems, source), *rejected], len(piece.problems))
             yield from building.full()
@@ -57,16 +59,15 @@ def _unreadable(records: Iterable[TextRecord], source: str) -> list[RejectedReco
 
 
 def parquet_batches(
-    pieces: Iterable[pa.Table], caster: Caster, source: str, connection: duckdb.DuckDBPyConnection
+    pieces: Iterable[pa.Table], caster: Caster, source: str, connection: duckdb.DuckDBPyConnection, before: int = 0
 ) -> Iterator[Batch]:
-    """Yield the batches of a Parquet file. ``pieces`` are tables with the rows of the file."""
+    """Yield the batches of a Parquet file. ``pieces`` are tables with the rows behind the first ``before`` rows."""
 
     def cast(cells: pa.Table, connection: duckdb.DuckDBPyConnection) -> tuple[Converted, list[bytes]]:
         done = caster.converted(cells, connection)
         return done, rows_as_json(cells, done.places, connection)
 
     building = _Building(caster)
-    before = 0
     with Workers(connection) as workers:
         for done, records in workers.in_order(pieces, cast):
             bad = zip(done.places, done.reasons, records, strict=True)
@@ -80,16 +81,20 @@ def parquet_batches(
 
 
 def infer_types(
-    stream: io.BufferedReader, dialect: Dialect, names: Sequence[str], connection: duckdb.DuckDBPyConnection
+    stream: io.BufferedReader,
+    dialect: Dialect,
+    names: Sequence[str],
+    connection: duckdb.DuckDBPyConnection,
+    part: Part | None = None,
 ) -> Seen:
-    """Return the evidence for the column types of a CSV file. Every record after the header line is read."""
+    """Return the evidence for the column types of a CSV file. Every record of ``part`` is read, without the header."""
     inference = Inference(names)
 
     def look(cells: pa.Table, _records_at: RecordsAt, connection: duckdb.DuckDBPyConnection) -> Seen:
         return inference.seen(connection, cells)
 
     with Workers(connection) as workers:
-        for piece in CsvPieces(stream, dialect, names, workers, look):
+        for piece in CsvPieces(stream, dialect, names, workers, look, part):
             inference.take(piece.result)
     return inference.evidence()
 

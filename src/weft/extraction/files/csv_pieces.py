@@ -28,6 +28,7 @@ from pyarrow import csv as arrow_csv
 
 from weft.extraction.batches import MAX_BYTES, MAX_LINE
 from weft.extraction.byte_streams import BOM, PushBack
+from weft.extraction.files.part import Part
 from weft.extraction.files.rows import text_table
 from weft.extraction.files.text_records import CsvRecords, Dialect, TextRecord
 from weft.extraction.files.workers import IN_FLIGHT, Workers
@@ -53,23 +54,33 @@ class Piece(Generic[_T]):
 
 
 class CsvPieces(Generic[_T]):
-    """The pieces of a CSV file after the header line, in order. ``names`` has one name for each cell of a record."""
+    """The pieces of a CSV file after the header line, in order. ``names`` has one name for each cell of a record.
+
+    The stream begins where ``part`` begins. The part advances with the pieces.
+    """
 
     def __init__(
-        self, stream: io.BufferedReader, dialect: Dialect, names: Sequence[str], workers: Workers, work: Work[_T]
+        self,
+        stream: io.BufferedReader,
+        dialect: Dialect,
+        names: Sequence[str],
+        workers: Workers,
+        work: Work[_T],
+        part: Part | None = None,
     ) -> None:
         self._stream = PushBack(stream)
-        self._line = 0
+        self._part = part or Part()
         self._dialect = dialect
         self._names = names
         self._workers = workers
         self._work = work
 
     def __iter__(self) -> Iterator[Piece[_T]]:
-        records = CsvRecords(self._stream, self._dialect)
-        _, before = records.names()
-        self._go_on_after(records)
-        yield self._piece([], before)
+        if self._part.position == 0:
+            records = CsvRecords(self._stream, self._dialect)
+            _, before = records.names()
+            self._go_on_after(records)
+            yield self._piece([], before)
         size, most, careful = CHUNK, IN_FLIGHT, SMALLEST
         ahead: deque[tuple[Chunk, Future[Piece[_T] | None]]] = deque()
         while True:
@@ -90,17 +101,23 @@ class CsvPieces(Generic[_T]):
             else:
                 yield from self._carefully(careful)
                 careful = min(2 * careful, CHUNK)
-        yield from self._carefully(None)  # the end of the file may be damaged, which this reports
+        if self._part.end is None:
+            yield from self._carefully(None)  # the end of the file may be damaged, which this reports
 
     def _next_chunk(self, size: int) -> Chunk | None:
-        """Return the next chunk of about ``size`` bytes, or None at the end of the file."""
+        """Return the next chunk of about ``size`` bytes, or None at the end of the file or the part."""
+        size = self._at_most(size)
         raw = self._stream.read(size)
         last = len(raw) < size
         end = len(raw) if last else end_of_records(raw, self._dialect.quote.encode())
         self._stream.put_back(raw[end:])
-        chunk = Chunk(raw[:end], self._line, self._dialect, last)
-        self._line += chunk.raw.count(_NEWLINE)
+        chunk = Chunk(raw[:end], self._part.before, self._dialect, last)
+        self._part.advance(end, chunk.before + chunk.raw.count(_NEWLINE))
         return chunk if raw else None
+
+    def _at_most(self, size: int) -> int:
+        left = self._part.size
+        return size if left is None else min(size, left)
 
     def _tried(self, chunk: Chunk, connection: duckdb.DuckDBPyConnection) -> Piece[_T] | None:
         if not chunk.is_plain:
@@ -112,20 +129,23 @@ class CsvPieces(Generic[_T]):
         return Piece(self._work(cells, chunk.records, connection))
 
     def _put_back(self, chunk: Chunk, ahead: deque[tuple[Chunk, Future[Piece[_T] | None]]]) -> None:
+        size = len(chunk.raw)
         while ahead:
             other, future = ahead.pop()
             future.cancel()
             self._stream.put_back(other.raw)
+            size += len(other.raw)
         self._stream.put_back(chunk.raw)
-        self._line = chunk.before
+        self._part.advance(-size, chunk.before)
 
     def _go_on_after(self, records: CsvRecords) -> None:
         self._stream.put_back(records.held)
-        self._line = records.line
+        self._part.advance(records.position, records.line)
 
     def _carefully(self, size: int | None) -> Iterator[Piece[_T]]:
         """Read the records that begin in the next ``size`` bytes, record by record."""
-        records = CsvRecords(self._stream, self._dialect, len(self._names), self._line, size)
+        size = None if size is None else self._at_most(size)
+        records = CsvRecords(self._stream, self._dialect, len(self._names), self._part.before, size)
         read: list[TextRecord] = []
         held = 0
         for record in records:

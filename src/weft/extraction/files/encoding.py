@@ -10,6 +10,7 @@ import codecs
 import io
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 from weft.errors import Refused
@@ -48,12 +49,13 @@ def codec_name(encoding: str) -> str:
 
 def detect_encoding(stream: io.BufferedReader) -> str:
     """Return the encoding of the stream. The whole stream is read unless the first bytes show the encoding."""
-    head = stream.peek(512)[:512]
-    for mark, encoding in _MARKS:
-        if head.startswith(mark):
-            return encoding
-    wide = _without_mark(head)
-    return _by_lines(stream) if wide is None else wide
+    return encoding_of_head(stream.peek(512)[:512]) or _by_lines(stream)
+
+
+def encoding_of_head(head: bytes) -> str | None:
+    """Return the encoding that the first 512 bytes of a text show, or None if they do not show it."""
+    marked = next((encoding for mark, encoding in _MARKS if head.startswith(mark)), None)
+    return _without_mark(head) if marked is None else marked
 
 
 def _without_mark(head: bytes) -> str | None:
@@ -68,27 +70,42 @@ def _without_mark(head: bytes) -> str | None:
     return "utf-16-le" if odd > even else "utf-16-be"
 
 
+@dataclass(frozen=True)
+class Letters:
+    """Whether a text has lines beyond ASCII that are UTF-8 (``right``), and a sample of those that are not."""
+
+    right: bool = False
+    wrong: bytes = b""
+
+    def __add__(self, later: Letters) -> Letters:
+        return Letters(self.right or later.right, (self.wrong + later.wrong)[:_SAMPLE])
+
+    @property
+    def encoding(self) -> str:
+        """The encoding of the text."""
+        return UTF_8 if self.right or not self.wrong else _of_letters(self.wrong)
+
+
+def letters_of(text: bytes) -> Letters:
+    """Return what the lines of a text show. The text has whole lines."""
+    if text.isascii():
+        return Letters()
+    if _is_utf_8(text):
+        return Letters(right=True)
+    right, size, wrong = False, 0, []
+    for line in text.splitlines(keepends=True):
+        if line.isascii():
+            continue
+        if _is_utf_8(line):
+            right = True
+        elif size < _SAMPLE:
+            wrong.append(line)
+            size += len(line)
+    return Letters(right, b"".join(wrong)[:_SAMPLE])
+
+
 def _by_lines(stream: io.BufferedReader) -> str:
-    right = wrong = size = 0
-    others: list[bytes] = []
-    for text in _blocks_of_lines(stream):
-        block = text.splitlines(keepends=True)
-        if text.isascii():
-            continue
-        if _is_utf_8(text):
-            right += 1
-            continue
-        for line in block:
-            if line.isascii():
-                continue
-            if _is_utf_8(line):
-                right += 1
-                continue
-            wrong += 1
-            if size < _SAMPLE:
-                others.append(line)
-                size += len(line)
-    return UTF_8 if right or not wrong else _of_letters(b"".join(others)[:_SAMPLE])
+    return sum(map(letters_of, _blocks_of_lines(stream)), Letters()).encoding
 
 
 def _blocks_of_lines(stream: io.BufferedReader) -> Iterator[bytes]:

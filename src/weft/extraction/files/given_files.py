@@ -1,6 +1,7 @@
 """Expand the items that a user names into files. An item is a path, a pattern such as ``*.csv``, a folder or a stream.
 
-:mod:`weft.extraction.paths` defines which files may be read.
+:mod:`weft.extraction.paths` defines which local files may be read, and :mod:`weft.extraction.files.objects` finds
+objects in an object store.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from typing import BinaryIO, TypeAlias
 
 from weft.errors import NotFound, Refused
 from weft.extraction.batches import printable
-from weft.extraction.files.probe import InputFile, format_by_name, unreadable
+from weft.extraction.files.objects import input_object, objects
+from weft.extraction.files.probe import InputFile, format_by_name, refuse_delta_table, unreadable
 from weft.extraction.paths import copied, descriptor, kind_of_path, matching, walked
 from weft.printable import counted
+from weft.store import S3Access, uri_of
 
 Given: TypeAlias = "str | os.PathLike[str] | BinaryIO"
 """A path, a pattern, a folder, or a stream of bytes."""
@@ -52,22 +55,27 @@ _NAMED = 5
 
 
 @contextmanager
-def input_files(items: Sequence[Given]) -> Iterator[InputFiles]:
+def input_files(items: Sequence[Given], access: S3Access) -> Iterator[InputFiles]:
     """Yield the files in the order given. The files of a pattern or a folder tree are sorted by name.
 
     In a folder, only files with a known suffix (``.csv``, ``.jsonl.gz``, …) are read. Hidden files are skipped, and
-    repeated files are left out. A stream or file descriptor is copied into a temporary file.
+    repeated files are left out. A stream or file descriptor is copied into a temporary file. ``access`` says how
+    objects are reached, which are not copied yet.
 
     Raises NotFound for a missing path, and ExtractionError for a path that cannot be read. Raises Refused if ``items``
-    is empty, or if an item is neither a path nor a stream of bytes.
+    is empty, or if an item is neither a path nor a stream of bytes. Raises StorageError if an object store fails.
     """
-    named = [Path(os.path.abspath(each)) for each in items if isinstance(each, str | os.PathLike)]
+    given = [os.fspath(each) if isinstance(each, str | os.PathLike) else each for each in items]
+    named = [Path(os.path.abspath(each)) for each in given if isinstance(each, str) and uri_of(each) is None]
     with tempfile.TemporaryDirectory(prefix="weft-stdin-") as folder, _copied(named) as copies:
         files: dict[str, InputFile] = {}
         skipped: list[Path] = []
-        for number, each in enumerate(items):
-            if isinstance(each, str | os.PathLike):
-                for path in _files(os.fspath(each), skipped):
+        for number, each in enumerate(given):
+            if isinstance(each, str) and (uri := uri_of(each)) is not None:
+                for place in objects(uri, access):
+                    files.setdefault(str(place), input_object(place, Path(folder, f"object-{len(files)}")))
+            elif isinstance(each, str):
+                for path in _files(each, skipped):
                     file = copies.get(path, path)
                     files.setdefault(os.path.realpath(file), InputFile(file, printable(str(path))))
             else:
@@ -100,11 +108,7 @@ def _files(pattern: str, skipped: list[Path]) -> list[Path]:
     path = Path(os.path.abspath(pattern))
     before = len(skipped)
     if path.is_dir():
-        if (path / "_delta_log").is_dir():
-            raise Refused(
-                f"{printable(str(path))} is a Delta table, whose files also contain deleted rows",
-                hint="Follow the Delta table as a source: weft source add NAME --kind changes --at FOLDER --key COLS.",
-            )
+        refuse_delta_table(printable(str(path)), (path / "_delta_log").is_dir())
         try:
             paths = [each for each in walked(path, skipped) if format_by_name(each) is not None]
         except OSError as error:

@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from weft.errors import ExtractionError
-from weft.extraction.batches import MAX_BYTES, MAX_RECORD, MAX_ROWS, printable
-from weft.extraction.paths import opened
+from weft.extraction.batches import MAX_BYTES, MAX_RECORD, MAX_ROWS
+from weft.extraction.files.part import Part
 
 MAX_PAGE: Final = 256 << 20
 """The maximum size of an uncompressed page, in bytes. Most programs write pages of about one MiB."""
@@ -27,31 +27,50 @@ _HEADER: Final = 1 << 12
 _LONGEST_HEADER: Final = 1 << 24
 
 
-def parquet_file(path: Path) -> pq.ParquetFile:
-    """Open a file so that text columns are dictionary-encoded. Raises ExtractionError, OSError and pyarrow's errors."""
-    with opened(path) as file:  # pyarrow would block on a pipe without a writer
-        metadata = pq.read_metadata(path)
-        columns = [metadata.schema.column(number) for number in range(metadata.num_columns)]
-        for group in range(metadata.num_row_groups):
-            for number in range(metadata.num_columns):
-                _check_pages(file, metadata.row_group(group).column(number), path)
+def parquet_file(source: Path | BinaryIO, stream: BinaryIO, name: str, part: Part | None = None) -> pq.ParquetFile:
+    """Open a file so that text columns are dictionary-encoded. The pages of the row groups in ``part`` are checked.
+
+    ``source`` and ``stream`` are the same file. ``name`` is its name in messages. Raises ExtractionError, OSError and
+    pyarrow's errors.
+    """
+    metadata = pq.read_metadata(stream)
+    columns = [metadata.schema.column(number) for number in range(metadata.num_columns)]
+    for group in _groups(metadata, part):
+        for number in range(metadata.num_columns):
+            _check_pages(stream, metadata.row_group(group).column(number), name)
     texts = [each.path for each in columns if each.physical_type == "BYTE_ARRAY"]
-    return pq.ParquetFile(path, coerce_int96_timestamp_unit="us", read_dictionary=texts, metadata=metadata)
+    return pq.ParquetFile(source, coerce_int96_timestamp_unit="us", read_dictionary=texts, metadata=metadata)
 
 
-def pieces(file: pq.ParquetFile, rows: int | None) -> Iterator[pa.Table]:
+def _groups(metadata: pq.FileMetaData, part: Part | None) -> range:
+    part = part or Part()
+    return range(part.position, metadata.num_row_groups if part.end is None else part.end)
+
+
+def pieces(file: pq.ParquetFile, rows: int | None, part: Part | None = None) -> Iterator[pa.Table]:
     """Yield tables with decoded text. Each table has at most ``rows`` rows, or about ``MAX_BYTES`` if ``rows`` is None.
 
-    Raise ExtractionError if a row has more than ``MAX_RECORD`` bytes. Errors of pyarrow pass through unchanged.
+    ``part`` restricts the row groups, and advances to its end. Raise ExtractionError if a row has more than
+    ``MAX_RECORD`` bytes. Errors of pyarrow pass through unchanged.
     """
-    before = 0
-    for batch in file.iter_batches(rows or _rows_at_once(file.metadata)):
+    part = part or Part()
+    groups, before = _groups(file.metadata, part), part.before
+    for batch in _batches(file, rows or _rows_at_once(file.metadata), groups):
         at = 0
         ends = _ends(batch, before)
         for end in ends:
             yield pa.Table.from_batches([_decoded(batch.slice(at, end - at))])
             at = end
         before += batch.num_rows
+    part.advance(len(groups), before)
+
+
+def _batches(file: pq.ParquetFile, rows: int, groups: range) -> Iterator[pa.RecordBatch]:
+    if not any("." in file.metadata.schema.column(number).path for number in range(file.metadata.num_columns)):
+        yield from file.iter_batches(rows, row_groups=list(groups))
+        return
+    for group in groups:  # Arrow cannot decode nested text of several row groups into one batch
+        yield from file.iter_batches(rows, row_groups=[group])
 
 
 def decoded_schema(schema: pa.Schema) -> pa.Schema:
@@ -140,7 +159,7 @@ def _rows_at_once(metadata: pq.FileMetaData) -> int:
     return int(max(1, min(MAX_ROWS, MAX_BYTES * metadata.num_rows // max(size, 1))))
 
 
-def _check_pages(file: BinaryIO, column: pq.ColumnChunkMetaData, path: Path) -> None:
+def _check_pages(file: BinaryIO, column: pq.ColumnChunkMetaData, name: str) -> None:
     """Raise ExtractionError for a page that is too large. Unreadable page headers are left to pyarrow."""
     at = column.data_page_offset
     if column.has_dictionary_page and column.dictionary_page_offset:
@@ -153,7 +172,7 @@ def _check_pages(file: BinaryIO, column: pq.ColumnChunkMetaData, path: Path) -> 
         length, size, compressed = header
         if size > MAX_PAGE:
             raise ExtractionError(
-                f"cannot be read: {printable(str(path))} (a page of the column "
+                f"cannot be read: {name} (a page of the column "
                 f"{column.path_in_schema!r} has {size >> 20:,} MiB; the limit is {MAX_PAGE >> 20} MiB)",
                 hint="Write the file with smaller pages.",
             )

@@ -10,11 +10,12 @@ from errno import EINVAL
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import Final
+from typing import Any, BinaryIO, Final
 
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from weft.algebra.schema import STRING, DataType
 from weft.errors import ExtractionError, NotFound, Refused, WeftError
@@ -28,11 +29,13 @@ from weft.extraction.files.encoding import UTF_8, as_utf_8, codec_name, detect_e
 from weft.extraction.files.inference import Evidence, Seen
 from weft.extraction.files.options import AS_WRITTEN, FileOptions
 from weft.extraction.files.parquet_pieces import decoded_schema, parquet_file, pieces
+from weft.extraction.files.part import Part
 from weft.extraction.files.rows import Format, Layout
 from weft.extraction.files.shapes import of_arrow, without_unknown
 from weft.extraction.files.text_records import CsvRecords, TextRecord, json_records
 from weft.extraction.paths import opened
 from weft.storage.local_sql import connect
+from weft.store import Store
 
 _SUFFIXES: Final[dict[str, Format]] = {
     ".csv": "csv",
@@ -44,6 +47,8 @@ _SUFFIXES: Final[dict[str, Format]] = {
     ".pq": "parquet",
 }
 _SAMPLE: Final = 10_000
+_OBJECT_BUFFER: Final = 1 << 20
+"""The bytes that one request to an object store reads at least."""
 
 Typed = Mapping[str, "Evidence | DataType"]
 """The type of each column, or the evidence for its type."""
@@ -51,15 +56,83 @@ Typed = Mapping[str, "Evidence | DataType"]
 
 @dataclass(frozen=True)
 class InputFile:
-    """A file and its name in messages. The name is the printable absolute path, or "stdin"."""
+    """A file and its name in messages. The name is the printable absolute path, the URI, or "stdin".
+
+    ``place`` is the object in an object store that is not yet copied to ``path``, or None for a local file.
+    """
 
     path: Path
     name: str
+    place: Store | None = None
 
     @classmethod
     def of(cls, path: Path) -> InputFile:
         """Return the file at a path, with the printable path as its name."""
         return cls(path, printable(str(path)))
+
+    @contextmanager
+    def parquet(self, part: Part | None = None) -> Iterator[pq.ParquetFile]:
+        """Open a Parquet file and check the pages of ``part``. The errors are those of ``parquet_file``."""
+        with self.opened() as stream:  # of a local file, only the pages are checked with the stream
+            source = self.path if self.place is None else stream
+            with parquet_file(source, stream, self.name, part) as file:
+                yield file
+
+    @contextmanager
+    def text(self, position: int = 0) -> Iterator[io.BufferedReader]:
+        """Open the file as a stream of decompressed bytes, from a position on that is 0 for a compressed file."""
+        with self.opened() as raw:
+            raw.seek(position)
+            yield plain(raw, compressed=None if position == 0 else False)
+
+    def opened(self) -> BinaryIO:
+        """Open the file, or the object if it is not copied. Raise OSError, or StorageError if the store fails."""
+        return opened(self.path) if self.place is None else io.BufferedReader(_Object(self.place), _OBJECT_BUFFER)
+
+    def size(self) -> int:
+        """Return the size in bytes. Raise OSError, or StorageError if the store fails."""
+        return self.path.stat().st_size if self.place is None else self.place.size()
+
+
+class _Object(io.RawIOBase):
+    """The bytes of an object. A fault of the store is a StorageError, and therefore no damage of the file."""
+
+    def __init__(self, place: Store) -> None:
+        self._place = place
+        with self._faults():
+            self._file = place.filesystem.open_input_file(place.path)
+
+    @contextmanager
+    def _faults(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            failed = self._place.failure(error)
+            if failed is None:
+                raise
+            raise failed from None
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        with self._faults():
+            return int(self._file.readinto(buffer))
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        with self._faults():
+            return int(self._file.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._file.tell())
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()
 
 
 @dataclass(frozen=True)
@@ -82,18 +155,19 @@ class FileInspection:
         return {**inferred, **self.shapes}
 
     @contextmanager
-    def text(self) -> Iterator[io.BufferedReader]:
-        """Open the file as a stream of decompressed text in UTF-8."""
-        with _opened(self.file.path) as stream:
+    def text(self, part: Part | None = None) -> Iterator[io.BufferedReader]:
+        """Open the file as a stream of decompressed text in UTF-8, from the begin of ``part`` on."""
+        with self.file.text(0 if part is None else part.position) as stream:
             yield as_utf_8(stream, self.encoding)
 
-    def parquet(self, rows: int | None = None) -> Iterator[pa.Table]:
+    def parquet(self, rows: int | None = None, part: Part | None = None) -> Iterator[pa.Table]:
         """Yield a Parquet file in tables of at most ``rows`` rows, or of about ``MAX_BYTES`` if ``rows`` is None.
 
-        Nanoseconds are truncated to microseconds. Errors of pyarrow for a damaged file pass through unchanged.
+        ``part`` restricts the row groups. Nanoseconds are truncated to microseconds. Errors of pyarrow for a damaged
+        file pass through unchanged.
         """
-        with parquet_file(self.file.path) as file:
-            for piece in pieces(file, rows):
+        with self.file.parquet(part) as file:
+            for piece in pieces(file, rows, part):
                 yield _in_microseconds(piece, self.layout.names)
 
     def records(self, stream: io.BufferedReader) -> Iterable[TextRecord]:
@@ -122,16 +196,23 @@ class FileInspection:
 
 
 def inspect_file(
-    file: InputFile, infer: bool, *, written: Format | None = None, options: FileOptions = AS_WRITTEN
+    file: InputFile,
+    infer: bool,
+    *,
+    written: Format | None = None,
+    options: FileOptions = AS_WRITTEN,
+    seen: Seen | None = None,
 ) -> FileInspection:
     """Inspect the file. The whole file is read if it is JSON, or if it is CSV and ``infer`` is True.
 
     ``written`` is the format. If ``written`` is None, the format is detected from the file name and the first bytes.
+    If ``seen`` is given, the whole file is not read, because others have read it: ``seen`` has the evidence for the
+    columns of JSON.
     Raises ExtractionError, Refused, and the errors of reading the file.
     """
-    kind = written or _format(file.path, options)
+    kind = written or _format(file, options)
     if kind == "parquet":
-        with parquet_file(file.path) as parquet:
+        with file.parquet(None if seen is None else Part(end=0)) as parquet:
             schema = decoded_schema(parquet.schema_arrow)
             own = schema.names
             names = options.names(own, file.name)
@@ -142,43 +223,63 @@ def inspect_file(
             shapes = {name: of_arrow(kind) for name, kind in kinds if pa.types.is_nested(kind)}
             types = {name: DataType.of_json(shapes[name]) if name in shapes else kind for name, kind in plain}
         return FileInspection(file, layout, UTF_8, types, _renamed(own, names), shapes)
-    encoding = _encoding(file.path, options)
-    text = partial(_text, file.path, encoding)
+    encoding = _encoding(file, options)
+    text = partial(_text, file, encoding)
     with connect() as connection:
         if kind == "json":
-            return _json(file, encoding, options, connection)
+            return _json(file, encoding, options, connection, seen)
         own, dialect = csv_layout(text, file.name, connection)
         names = options.names(own, file.name)
         check_names(names, file.name)
         layout = Layout(kind, names, ("VARCHAR",) * len(names), dialect)
         found_types: Seen | dict[str, DataType] = dict.fromkeys(names, STRING)
-        if infer:
+        if infer and seen is None:
             with text() as stream:
                 found_types = bulk.infer_types(stream, dialect, names, connection)
     return FileInspection(file, layout, encoding, dict(found_types), _renamed(own, names))
 
 
 def _json(
-    file: InputFile, encoding: str, options: FileOptions, connection: duckdb.DuckDBPyConnection
+    file: InputFile,
+    encoding: str,
+    options: FileOptions,
+    connection: duckdb.DuckDBPyConnection,
+    seen: Seen | None,
 ) -> FileInspection:
-    seen: set[str] = set()
-
-    def few(names: Sequence[str]) -> None:
-        seen.update(names)
-        if options.mends_names or options.rename:
-            if len(seen) > MAX_COLUMNS:
-                raise Refused(f"more than {MAX_COLUMNS} columns", where=file.name)
-        else:
-            check_names(names, file.name)
-
-    with _text(file.path, encoding) as stream:
-        evidence = json_evidence(json_records(stream), connection, few)
+    if seen is None:
+        with _text(file, encoding) as stream:
+            seen = evidence_in_json(file, stream, options, connection)
+    evidence = dict(seen)
     own = tuple(evidence)
     names = options.names(own, file.name)
     check_names(names, file.name)
     renamed = _renamed(own, names)
     layout = Layout("json", names, ("VARCHAR",) * len(names), written=own if renamed else ())
     return FileInspection(file, layout, encoding, dict(zip(names, evidence.values(), strict=True)), renamed)
+
+
+def evidence_in_json(
+    file: InputFile,
+    stream: io.BufferedReader,
+    options: FileOptions,
+    connection: duckdb.DuckDBPyConnection,
+    part: Part | None = None,
+) -> Seen:
+    """Return the evidence for the columns of JSON lines. The stream begins where ``part`` begins.
+
+    Raise Refused for an invalid column name, or for more columns than a table may have.
+    """
+    there: set[str] = set()
+
+    def few(names: Sequence[str]) -> None:
+        there.update(names)
+        if options.mends_names or options.rename:
+            if len(there) > MAX_COLUMNS:
+                raise Refused(f"more than {MAX_COLUMNS} columns", where=file.name)
+        else:
+            check_names(names, file.name)
+
+    return json_evidence(json_records(stream, part=part), connection, few)
 
 
 def _in_microseconds(rows: pa.Table, names: Sequence[str]) -> pa.Table:
@@ -196,6 +297,15 @@ def _renamed(own: Sequence[str], names: Sequence[str]) -> tuple[tuple[str, str],
     return tuple((old, new) for old, new in zip(own, names, strict=True) if old != new)
 
 
+def refuse_delta_table(folder: str, is_table: bool) -> None:
+    """Raise Refused if the folder is a Delta table."""
+    if is_table:
+        raise Refused(
+            f"{folder} is a Delta table, whose files also contain deleted rows",
+            hint="Follow the Delta table as a source: weft source add NAME --kind changes --at FOLDER --key COLS.",
+        )
+
+
 def unreadable(file: InputFile, error: Exception) -> WeftError:
     """Return the error for a file that cannot be read."""
     hint = "Name a CSV, JSON lines or Parquet file."
@@ -208,21 +318,15 @@ def unreadable(file: InputFile, error: Exception) -> WeftError:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[io.BufferedReader]:
-    with opened(path) as raw:
-        yield plain(raw)
-
-
-@contextmanager
-def _text(path: Path, encoding: str) -> Iterator[io.BufferedReader]:
-    with _opened(path) as stream:
+def _text(file: InputFile, encoding: str) -> Iterator[io.BufferedReader]:
+    with file.text() as stream:
         yield as_utf_8(stream, encoding)
 
 
-def _encoding(path: Path, options: FileOptions) -> str:
+def _encoding(file: InputFile, options: FileOptions) -> str:
     if options.encoding is not None:
         return codec_name(options.encoding)
-    with _opened(path) as stream:
+    with file.text() as stream:
         return detect_encoding(stream)
 
 
@@ -232,14 +336,14 @@ def format_by_name(path: Path) -> Format | None:
     return next((_SUFFIXES[suffix] for suffix in suffixes if suffix in _SUFFIXES), None)
 
 
-def _format(path: Path, options: FileOptions) -> Format:
-    named = format_by_name(path)
+def _format(file: InputFile, options: FileOptions) -> Format:
+    named = format_by_name(file.path)
     if named is not None:
         return named
-    with _opened(path) as stream:
+    with file.text() as stream:
         if stream.peek(4)[:4] == b"PAR1":
             return "parquet"
-    with _text(path, _encoding(path, options)) as stream:
+    with _text(file, _encoding(file, options)) as stream:
         return "json" if stream.peek(64).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{") else "csv"
 
 

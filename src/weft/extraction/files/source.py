@@ -7,6 +7,7 @@ An empty cell in CSV and a missing name in JSON lines are NULL. The quarantine s
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,12 +24,15 @@ from weft.extraction.batches import DEFAULT_TIMING, Batch, Timing
 from weft.extraction.byte_streams import DAMAGE
 from weft.extraction.files import bulk
 from weft.extraction.files.columns import FileColumns, check_names, chosen_of, match_columns, typed
+from weft.extraction.files.cutting import BLOCK, digest_of_blocks
 from weft.extraction.files.encoding import UTF_8
 from weft.extraction.files.inference import Evidence
 from weft.extraction.files.options import AS_WRITTEN, UNITS, FileOptions, common_unit
+from weft.extraction.files.part import Part
 from weft.extraction.files.probe import FileInspection, InputFile, inspect_file, unreadable
 from weft.extraction.files.rows import Caster, Format, OwnTimes
 from weft.extraction.files.shapes import joined, without_unknown
+from weft.extraction.files.text_records import json_records
 from weft.extraction.nested_values import holds
 from weft.extraction.paths import opened
 from weft.storage.local_sql import connect
@@ -73,8 +77,11 @@ class FileSource:
         *,
         origins: bool = False,
         aside: frozenset[str] = frozenset(),
+        part: Part | None = None,
     ) -> Iterator[Batch]:
         """Yield the rows in file order, cast to the table's types. ``timing`` selects the event times of the rows.
+
+        ``part`` restricts the records, and advances as they are read.
 
         A row without an event time gets the previous event time in arrival order, and is rejected in any other order. A
         row whose event time is after ``latest`` is rejected, too. ``latest`` is in µs UTC, or None for no limit. If
@@ -87,11 +94,13 @@ class FileSource:
         caster = Caster(layout, own_times, self.columns, self.name, origins=origins, aside=aside, sound=sound)
         with connect() as connection:
             if layout.format == "parquet":
-                yield from self._parquet_batches(caster, origins, connection)
+                yield from self._parquet_batches(caster, origins, connection, part)
                 return
-            with self.inspection.text() as stream:
+            with self.inspection.text(part) as stream:
                 if layout.format == "csv" and not origins:
-                    yield from bulk.csv_batches(stream, layout.dialect, caster, self.name, connection)
+                    yield from bulk.csv_batches(stream, layout.dialect, caster, self.name, connection, part)
+                elif part is not None:
+                    yield from caster.text_batches(json_records(stream, part=part), connection)
                 else:
                     yield from caster.text_batches(self.inspection.records(stream), connection)
 
@@ -118,27 +127,42 @@ class FileSource:
         own: list[int | None] = [] if batch is None else batch.rows.column(OWN_TIME).to_pylist()
         return own[0] if own else None
 
-    def _parquet_batches(self, caster: Caster, origins: bool, connection: duckdb.DuckDBPyConnection) -> Iterator[Batch]:
-        pieces = self.inspection.parquet()
+    def _parquet_batches(
+        self, caster: Caster, origins: bool, connection: duckdb.DuckDBPyConnection, part: Part | None
+    ) -> Iterator[Batch]:
+        before = 0 if part is None else part.before
+        pieces = self.inspection.parquet(part=part)
         try:
             if origins:
                 yield from (caster.cast(piece, None, connection) for piece in pieces)
             else:
-                yield from bulk.parquet_batches(pieces, caster, self.name, connection)
+                yield from bulk.parquet_batches(pieces, caster, self.name, connection, before)
         except (OSError, pa.ArrowException, duckdb.Error) as error:
             raise unreadable(self.inspection.file, error) from None
 
 
 def digest(path: str | os.PathLike[str]) -> str:
-    """Return the SHA-256 of a file in hexadecimal. Raises NotFound, and ExtractionError for an unreadable file."""
-    total = hashlib.sha256()
+    """Return the digest of a file in hexadecimal: its SHA-256, or that of its blocks (see ``digest_of_blocks``).
+
+    Raises NotFound, and ExtractionError for an unreadable file.
+    """
     try:
         with opened(Path(path)) as file:
-            while chunk := file.read(1 << 20):
-                total.update(chunk)
+            return digest_of_blocks(_digests(file))
     except OSError as error:
         raise unreadable(InputFile.of(Path(path)), error) from None
-    return total.hexdigest()
+
+
+def _digests(file: io.FileIO) -> Iterator[bytes]:
+    total, left = hashlib.sha256(), BLOCK
+    while chunk := file.read(min(left, 1 << 20)):
+        total.update(chunk)
+        left -= len(chunk)
+        if not left:
+            yield total.digest()
+            total, left = hashlib.sha256(), BLOCK
+    if left != BLOCK:
+        yield total.digest()
 
 
 def open_file(
@@ -158,7 +182,7 @@ def open_file(
     """
     file = InputFile.of(Path(os.path.abspath(path)))
     [looked] = _inspect_all([file], schema is None or evolve or ts_from is not None, written, options)
-    return _file_sources([looked], schema, ts_from, evolve, options, chosen)[0]
+    return file_sources([looked], schema, ts_from, evolve, options, chosen)[0]
 
 
 def open_files(
@@ -178,7 +202,7 @@ def open_files(
     file do not match the table or the other files (see :func:`weft.extraction.files.columns.match_columns`).
     """
     infer = schema is None or evolve or ts_from is not None
-    return _file_sources(_inspect_all(files, infer, None, options), schema, ts_from, evolve, options, None)
+    return file_sources(_inspect_all(files, infer, None, options), schema, ts_from, evolve, options)
 
 
 def _inspect_all(
@@ -193,14 +217,15 @@ def _inspect_all(
     return inspections
 
 
-def _file_sources(
+def file_sources(
     files: Sequence[FileInspection],
     schema: TableSchema | None,
     ts_from: str | None,
     evolve: bool,
     options: FileOptions,
-    chosen: Sequence[tuple[str, DataType | None]] | None,
+    chosen: Sequence[tuple[str, DataType | None]] | None = None,
 ) -> tuple[FileSource, ...]:
+    """Match the columns of inspected files to each other and to the table. See ``open_files`` and ``open_file``."""
     where = files[0].file.name if len(files) == 1 else f"{len(files)} files"
     common = _in_common(files, evolve)
     if chosen is not None:

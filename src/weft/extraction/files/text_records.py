@@ -17,6 +17,7 @@ from typing import Any, Final
 from weft.errors import Refused
 from weft.extraction.batches import MAX_LINE, MAX_RECORD
 from weft.extraction.byte_streams import BOM, PushBack, damage, long_line
+from weft.extraction.files.part import Part
 from weft.printable import counted
 
 Cells = list[str | None]
@@ -84,7 +85,10 @@ class _Lines:
 
     def _read(self) -> bytes:
         line = self._stream.readline(MAX_LINE + 1)
-        return line.removeprefix(BOM) if self.number == 0 and not self.taken else line
+        if self.number == 0 and not self.taken and line.startswith(BOM):
+            self.position += len(BOM)
+            return line.removeprefix(BOM)
+        return line
 
     def put_back(self, lines: list[bytes]) -> None:
         """Put the lines back at the start."""
@@ -160,6 +164,11 @@ class CsvRecords:
     def line(self) -> int:
         """The number of lines that have ended before the next record."""
         return self._lines.number
+
+    @property
+    def position(self) -> int:
+        """The number of bytes before the next record."""
+        return self._lines.position
 
     @property
     def held(self) -> bytes:
@@ -269,17 +278,26 @@ def _an_object(value: Any) -> dict[str, Any] | str:
     return value if isinstance(value, dict) else "not a JSON object"
 
 
-def json_records(stream: io.BufferedReader, to_object: ToObject = _an_object) -> Iterator[TextRecord]:
-    """Yield one record for each JSON line that is not blank. A nested value becomes a cell of JSON text."""
-    lines = _Lines(stream)
-    while line := _next_line(lines):
+def json_records(
+    stream: io.BufferedReader, to_object: ToObject = _an_object, part: Part | None = None
+) -> Iterator[TextRecord]:
+    """Yield one record for each JSON line that is not blank. A nested value becomes a cell of JSON text.
+
+    The stream begins where ``part`` begins. When the part is read, ``part`` begins behind its last line.
+    """
+    part = part or Part()
+    lines = _Lines(stream, part.before)
+    size = part.size
+    while (size is None or lines.position < size) and (line := _next_line(lines)):
         if len(line) > MAX_LINE:
             yield from _too_long(lines, line)
         elif line.strip():
             record = json_record(lines.number + (not line.endswith(b"\n")), line, to_object)
             if record is not None:
                 yield record
-    yield from _broken_off(lines)
+    if size is None:
+        yield from _broken_off(lines)
+    part.advance(lines.position, lines.number)
 
 
 def json_record(number: int, line: bytes, to_object: ToObject = _an_object) -> TextRecord | None:

@@ -20,16 +20,25 @@ IN_FLIGHT: Final = 12
 """The maximum number of pieces that are read ahead. Reading ahead gives the threads work while a batch is written."""
 
 _T = TypeVar("_T")
+_threads: int | None = None
+
+
+def use_one_thread() -> None:
+    """Let the pools of this process have one thread, because other processes read beside it."""
+    global _threads
+    _threads = 1
 
 
 class Workers:
-    """A pool of one thread per processor. Work that has not started is cancelled at the end of the ``with`` block.
+    """A pool of one thread per processor, or of one thread (``use_one_thread``).
+
+    Work that has not started is cancelled at the end of the ``with`` block.
 
     The threads' connections belong to the DuckDB instance of ``connection`` and share its memory limit.
     """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
-        self._pool = ThreadPoolExecutor(os.cpu_count() or 2, thread_name_prefix="weft-load")
+        self._pool = ThreadPoolExecutor(_threads or os.cpu_count() or 2, thread_name_prefix="weft-load")
         self._connection = connection
         self._own = threading.local()
 

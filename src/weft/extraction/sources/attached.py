@@ -3,7 +3,8 @@
 Versions are taken in order. Versions that add rows are a load: their instants are reserved, one commit to the table's
 own log names their files, and the catalog records it (``writing.reserved``). A version that rewrites files is a commit
 that moves rows, as a compaction is. Each of these commits has the version as a transaction number, so that every
-version is taken once. A version that Weft cannot follow stops the table, and the source records the reason.
+version is taken once. A version whose new files are gone is taken together with the later one that rewrites them. A
+version that Weft cannot follow stops the table, and the source records the reason.
 """
 
 from __future__ import annotations

@@ -1,0 +1,158 @@
+"""Loads whose tasks run one after another in this process give what the driver gives, on random dirt.
+
+``tests/spark/test_distributed.py`` runs the tasks on Spark.
+"""
+
+from __future__ import annotations
+
+import gzip
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from loaded_files import AT, DAY, FIRST, TIMES, Loading, dirty_csv, json_lines, load, parquet, tick
+from weft.catalog import open_catalog
+from weft.execution.append_rows import Appended, Written
+from weft.execution.engines import choosing
+from weft.extraction import distributed, ingest, storing
+from weft.extraction.batches import Timing
+from weft.extraction.files import cutting
+from weft.extraction.files.given_files import Given, InputFiles
+from weft.extraction.files.probe import InputFile
+from weft.extraction.storing import Summary
+from weft.store import S3Access, local_store
+
+Homes = tuple[Loading, Loading]
+
+
+@contextmanager
+def as_objects(items: Sequence[Given], _: S3Access) -> Iterator[InputFiles]:
+    """Local files, as if they were in an object store."""
+    yield InputFiles([InputFile(Path(str(each)), str(each), local_store(str(each))) for each in items])
+
+
+def one_by_one(_session: object, function: Callable[[Any], Any], given: Sequence[Any], _doing: str) -> list[Any]:
+    """Run tasks in this process. The functions, arguments and results pass through pickle, as on Spark."""
+    sent = pickle.dumps((function, list(given)))
+    return [pickle.loads(pickle.dumps(pickle.loads(sent)[0](each))) for each in pickle.loads(sent)[1]]
+
+
+@pytest.fixture
+def homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Homes:
+    """A home that loads on the driver, and one that loads by tasks."""
+    monkeypatch.setattr(cutting, "BLOCK", 700)
+    monkeypatch.setattr(ingest, "input_files", as_objects)
+    monkeypatch.setattr(ingest, "downloaded", lambda files: [replace(file, place=None) for file in files])
+    monkeypatch.setattr(distributed, "on_executors", one_by_one)
+    monkeypatch.setattr(distributed, "_has_cluster", lambda _: True)
+    monkeypatch.setattr(distributed, "cores", lambda _: 2)
+    monkeypatch.setattr(distributed, "use_one_thread", lambda: None)
+    monkeypatch.setattr(distributed, "task_numbers", lambda: (0, 0))
+    made = [open_catalog(tmp_path / name, create=True, clock="wall", at=AT) for name in ("driver", "executors")]
+    one, other = (Loading(each.path, each, lambda: AT, lambda: None) for each in made)
+    return one, other
+
+
+def put(path: Path, raw: bytes) -> str:
+    path.write_bytes(raw)
+    return str(path)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_dirty_files_load_as_on_the_driver(tmp_path: Path, homes: Homes, seed: int) -> None:
+    chance = Random(seed)
+    first = put(tmp_path / "0.csv", dirty_csv(chance, 200))
+    later = [put(tmp_path / f"{n + 1}.csv", dirty_csv(chance, 150, start=5 * n)) for n in range(3)]
+    found = []
+    for to, by in zip(homes, ("driver", "executors"), strict=True):
+        loads = [load(to, first, by=by)]
+        tick(to, FIRST + 12 * DAY)
+        loads.append(load(to, *later, by=by))
+        loads.append(load(to, first, *later, by=by))
+        found.append(loads)
+    assert found[0] == found[1]
+    counts = [each.told for each in found[0] if isinstance(each.told, Summary)]
+    assert len(counts) == 3 and counts[2].already_loaded
+    assert min(counts[0].stored, counts[0].quarantined, counts[1].stored, counts[1].quarantined, counts[1].late) > 0
+
+
+def test_json_lines_and_parquet_load_as_on_the_driver(tmp_path: Path, homes: Homes) -> None:
+    chance = Random(7)
+    texts = [put(tmp_path / f"{n}.jsonl", json_lines(chance, 60, start=3 * n)) for n in range(2)]
+    table = put(tmp_path / "t.parquet", parquet(chance, 300))
+    found = []
+    for to, by in zip(homes, ("driver", "executors"), strict=True):
+        loads = [load(to, *texts, by=by)]
+        tick(to, FIRST + 9 * DAY)
+        found.append([*loads, load(to, table, by=by, timing=replace(TIMES, ts_from="at"))])
+    assert found[0] == found[1]
+    counts = [each.told for each in found[0] if isinstance(each.told, Summary)]
+    assert len(counts) == 2 and all(each.stored and each.quarantined for each in counts) and counts[1].late
+
+
+def test_rows_without_times_get_the_time_of_the_clock(tmp_path: Path, homes: Homes) -> None:
+    place = put(tmp_path / "0.csv", dirty_csv(Random(1), 100))
+    found = [load(to, place, by=by, timing=Timing()) for to, by in zip(homes, ("driver", "executors"), strict=True)]
+    assert found[0] == found[1]
+
+
+def test_an_interrupted_load_continues_where_it_stopped(tmp_path: Path, homes: Homes) -> None:
+    place = put(tmp_path / "0.csv", dirty_csv(Random(2), 400))
+    whole, to = load(homes[0], place), homes[1]
+    passed: list[int | None] = []
+
+    def interrupted(load: storing.Load, written: Written, expected: int | None) -> Appended:
+        passed.append(expected)
+        if len(passed) in (2, 4):
+            raise KeyboardInterrupt
+        return appended(load, written, expected)
+
+    appended = storing._append_written
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(storing, "_append_written", interrupted)
+        for _ in range(2):
+            with pytest.raises(KeyboardInterrupt):
+                load(to, place, by="executors")
+        done = load(to, place, by="executors")
+    assert 0 == passed[0] < (passed[2] or 0) < (passed[4] or 0)
+    assert (done.rows, done.quarantine) == (whole.rows, whole.quarantine)
+    assert isinstance(done.told, Summary) and isinstance(whole.told, Summary)
+    assert done.told.stored + done.told.known >= whole.told.stored
+
+
+@pytest.mark.parametrize(
+    ("name", "keys", "timing", "why"),
+    [
+        ("0.csv", ["a"], Timing(), "the table has a key"),
+        ("0.csv", [], Timing("at", "arrival"), "with --ts-order arrival"),
+        ("0.csv", [], Timing("at", late="quarantine"), "with --late quarantine"),
+        ("0.csv.gz", [], Timing(), "is compressed"),
+        ("odd.csv", [], Timing(), "is compressed"),
+        ("latin.csv", [], Timing(), "is not UTF-8"),
+    ],
+)
+def test_a_load_that_needs_one_reader_stays_on_the_driver(
+    tmp_path: Path, homes: Homes, name: str, keys: list[str], timing: Timing, why: str
+) -> None:
+    raw = b"a,b,at\n1,caf\xe9,2020-01-01\n" if name == "latin.csv" else dirty_csv(Random(3), 20)
+    place = put(tmp_path / name, gzip.compress(raw) if name in ("0.csv.gz", "odd.csv") else raw)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choosing, "BOUNDS", choosing.NOTHING)
+        told = ingest.ingest_file(homes[1], [place], "t", keys=keys, timing=timing)
+    assert why in told.notes[-1] and told.notes[-1].startswith("This load ran on the driver: ")
+    assert told.stored
+
+
+def test_a_file_that_cannot_be_read_makes_no_table(tmp_path: Path, homes: Homes) -> None:
+    raw = parquet(Random(4), 100)
+    for name, content in (("cut.parquet", raw[:-9]), ("empty.csv", b""), ("wide.csv", b"a,a\n1,2\n")):
+        place = put(tmp_path / name, content)
+        found = [load(to, place, by=by) for to, by in zip(homes, ("driver", "executors"), strict=True)]
+        assert found[0] == found[1]
+        assert isinstance(found[0].told, str) and not found[0].rows

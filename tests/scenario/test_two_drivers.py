@@ -231,7 +231,7 @@ def test_a_machine_that_was_taken_for_dead_changes_nothing(how: str, stopped: st
         begun = time.monotonic()
         pair.more(3)
         pair.second.tick()
-        assert time.monotonic() - begun < 30
+        assert time.monotonic() - begun < 120  # a lease lasts for ten minutes
         assert delivered(pair.folder) == [(1, 1), (2, 2), (3, 3)]
 
     told = overtaken(pair.first, *STOPPED[stopped], taken_over)

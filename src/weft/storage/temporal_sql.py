@@ -53,7 +53,7 @@ class TemporalSql:
         else:
             with _storage_errors():
                 self.connection.register(f"{name}_files", dataset_of(files, schema, part))
-                self.connection.table(f"{name}_files").project(_heads(schema)).create_view(name)
+            self.view(name, f"SELECT {_heads(schema)} FROM {quoted(f'{name}_files')}")
 
     def _copied(self, name: str, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
         copy, piece = f"{name}_copy", f"{name}_piece"

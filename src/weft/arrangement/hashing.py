@@ -11,11 +11,15 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from weft.storage.local_sql import connect
+
+if TYPE_CHECKING:
+    import duckdb
 
 _local = threading.local()
 
@@ -136,15 +140,7 @@ def _connection() -> duckdb.DuckDBPyConnection:
     """Return the cached connection of this thread. Opening a connection takes longer than a look-up."""
     connection: duckdb.DuckDBPyConnection | None = getattr(_local, "connection", None)
     if connection is None:
-        connection = duckdb.connect(":memory:")
-        for setting in (
-            "SET autoinstall_known_extensions = false",
-            "SET autoload_known_extensions = false",
-            "SET threads = 2",
-            "SET preserve_insertion_order = true",
-        ):
-            connection.execute(setting)
-        _local.connection = connection
+        connection = _local.connection = connect()
     return connection
 
 

@@ -107,7 +107,7 @@ def _heads(schema: pa.Schema) -> str:
 @cache
 def _type_of(kind: pa.DataType) -> str:
     field = pa.schema([("x", _PLAIN if pa.types.is_timestamp(kind) else kind)])
-    connection = connect(_MACROS)
+    connection = connect()
     connection.register("_typed", field.empty_table())
     try:
         return str(connection.sql("SELECT x FROM _typed").types[0])
@@ -128,8 +128,7 @@ def temporal_sql(threads: int = 2) -> Iterator[TemporalSql]:
 
     Many small statements run faster on one thread. Raise LimitExceeded if an enclosing ``time_limit`` has expired.
     """
-    with connect(_MACROS) as connection, interrupted_in_time(connection):
-        connection.execute(f"SET threads = {threads}")
+    with connect(threads, _MACROS) as connection, interrupted_in_time(connection):
         yield TemporalSql(connection)
 
 

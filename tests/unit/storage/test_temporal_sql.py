@@ -18,7 +18,7 @@ from weft.storage.columns import stored_schema
 from weft.storage.data_files import FileForm
 from weft.storage.delta_log import DataFile
 from weft.storage.local_sql import _started
-from weft.storage.temporal_sql import _MACROS, temporal_sql
+from weft.storage.temporal_sql import temporal_sql
 from weft.store import store_of
 
 ASKED = """
@@ -51,7 +51,7 @@ def test_what_is_made_is_seen_by_nobody_else_and_ends_with_the_block() -> None:
 def test_one_that_cannot_be_used_any_more_is_replaced() -> None:
     with temporal_sql() as sql:
         assert sql.one("SELECT 1") == 1
-    _started(str(spill_folder()), _MACROS).close()
+    _started[spill_folder(), 2].connection.close()
     with temporal_sql() as sql:
         assert sql.one("SELECT current_setting('TimeZone')") == "UTC"
 

@@ -9,6 +9,7 @@ from 0.0.
 from __future__ import annotations
 
 import functools
+import os
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -142,6 +143,9 @@ def _connection() -> duckdb.DuckDBPyConnection:
     if connection is None:
         connection = _local.connection = connect()
     return connection
+
+
+os.register_at_fork(after_in_child=lambda: _local.__dict__.clear())
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:

@@ -126,12 +126,17 @@ def test_the_spill_folder_is_made_again_after_a_cleaner_has_removed_it(tmp_path:
 
 FORKS = """
 import os, sys
+import pyarrow as pa
+from weft.arrangement.hashing import row_checksums
 from weft.storage.local_sql import connect
 
+rows = pa.record_batch({"a": [1, 2]})
+row_checksums(rows)
 with connect() as connection:
     connection.execute("SELECT count(*) FROM range(3_000_000)").fetchall()
     child = os.fork()
     if not child:
+        row_checksums(rows)
         with connect() as own:
             own.execute("SELECT count(*) FROM range(3_000_000)").fetchall()
         sys.exit(7)

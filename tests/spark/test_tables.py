@@ -203,7 +203,7 @@ def test_dead_after_reserving_nothing_is_there_and_the_late_writer_is_fenced(
     assert replay.catalog.reservations.still_open() == ()
     # The writer that was thought dead checks its lease too early and continues to write.
     monkeypatch.setattr(old, "check", lambda: None)
-    stamped = append_rows._stamp(replay.batch(("b", "g", 1, 2)), replay.table, left.floor, NOW)
+    stamped = append_rows.stamp(replay.batch(("b", "g", 1, 2)), replay.table.schema, left.floor, NOW)
     with pytest.raises(LeaseLost, match="another writer"):
         commit(old, replay.table, stamped, left)
     assert [row[0] for row in replay.rows()] == ["a"]

@@ -6,7 +6,6 @@ import os
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -44,7 +43,7 @@ class _Started:
                     self.prepared.add(statement)
 
 
-_started: Final[dict[tuple[Path, int], _Started]] = {}
+_started: Final[dict[tuple[str, int], _Started]] = {}
 """The DuckDBs of this process by spill folder and number of threads."""
 
 
@@ -60,7 +59,7 @@ def connect(threads: int = 2, prepared: Sequence[str] = ()) -> duckdb.DuckDBPyCo
     """
     import duckdb
 
-    key = (spill_folder(), threads)
+    key = (str(spill_folder()), threads)
     try:
         return _connected(key, prepared)
     except duckdb.Error:  # after an internal error the DuckDB is unusable
@@ -68,24 +67,25 @@ def connect(threads: int = 2, prepared: Sequence[str] = ()) -> duckdb.DuckDBPyCo
         return _connected(key, prepared)
 
 
-def _connected(key: tuple[Path, int], prepared: Sequence[str]) -> duckdb.DuckDBPyConnection:
+def _connected(key: tuple[str, int], prepared: Sequence[str]) -> duckdb.DuckDBPyConnection:
     folder, threads = key
     started = _started.get(key) or _started.setdefault(key, _Started(_start(folder, threads)))
     started.prepare(prepared)
     connection = started.connection.cursor()
     connection.execute("SET TimeZone = 'UTC'")  # which a second connection does not inherit
-    if not folder.exists():
-        _make_again(folder, connection)
+    if not spill_folder().exists():
+        _make_spill_folder_again(connection)
     return connection
 
 
-def _make_again(folder: Path, connection: duckdb.DuckDBPyConnection) -> None:
-    """Make the spill folder if somebody has removed it.
+def _make_spill_folder_again(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make the spill folder if DuckDB made it and another program removed it.
 
-    DuckDB makes the folder only once. It refuses to set the folder, even to the same one, if it has made it.
+    DuckDB makes the folder once. After that it refuses to set the folder, even to the same one.
     """
     import duckdb
 
+    folder = spill_folder()
     text = str(folder).replace("'", "''")
     try:
         connection.execute(f"SET temp_directory = '{text}'")
@@ -93,11 +93,11 @@ def _make_again(folder: Path, connection: duckdb.DuckDBPyConnection) -> None:
         folder.mkdir(parents=True, exist_ok=True)
 
 
-def _start(folder: Path, threads: int) -> duckdb.DuckDBPyConnection:
+def _start(folder: str, threads: int) -> duckdb.DuckDBPyConnection:
     import duckdb
 
     config: dict[str, str | bool | int | float | list[str]] = {
-        "temp_directory": str(folder),
+        "temp_directory": folder,
         "memory_limit": _MEMORY[threads],
         "threads": threads,
         "autoinstall_known_extensions": False,

@@ -51,7 +51,7 @@ def test_what_is_made_is_seen_by_nobody_else_and_ends_with_the_block() -> None:
 def test_one_that_cannot_be_used_any_more_is_replaced() -> None:
     with temporal_sql() as sql:
         assert sql.one("SELECT 1") == 1
-    _started[spill_folder(), 2].connection.close()
+    _started[str(spill_folder()), 2].connection.close()
     with temporal_sql() as sql:
         assert sql.one("SELECT current_setting('TimeZone')") == "UTC"
 

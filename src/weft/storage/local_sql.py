@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -22,56 +20,39 @@ if TYPE_CHECKING:
     import duckdb
 
 _NUMBER: Final = "_number"
-_MEMORY: Final = {1: "20%", 2: "30%"}
-"""The part of the machine's memory that a DuckDB uses at most, by its number of threads."""
+_MEMORY: Final = {1: "10%", 2: "15%"}
+"""The part of the machine's memory that a DuckDB uses at most, by its number of threads.
+
+There is one DuckDB of each with the macros of ``temporal_sql``, and one without.
+"""
+_Key = tuple[str, int, tuple[str, ...]]
+_started: Final[dict[_Key, duckdb.DuckDBPyConnection]] = {}
+"""The DuckDBs of this process by spill folder, number of threads and prepared statements."""
 
 
-@dataclass
-class _Started:
-    """A DuckDB with the statements that it has run."""
-
-    connection: duckdb.DuckDBPyConnection
-    prepared: set[str] = field(default_factory=set)
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def prepare(self, statements: Iterable[str]) -> None:
-        """Run each statement that the DuckDB has not run."""
-        with self.lock:
-            for statement in statements:
-                if statement not in self.prepared:
-                    self.connection.execute(statement)
-                    self.prepared.add(statement)
-
-
-_started: Final[dict[tuple[str, int], _Started]] = {}
-"""The DuckDBs of this process by spill folder and number of threads."""
-
-
-def connect(threads: int = 2, prepared: Sequence[str] = ()) -> duckdb.DuckDBPyConnection:
+def connect(threads: int = 2, prepared: tuple[str, ...] = ()) -> duckdb.DuckDBPyConnection:
     """Return a new connection to an in-memory DuckDB in UTC that downloads no extensions.
 
-    All connections of this process with the same number of threads (1 or 2) share a DuckDB, because starting a DuckDB
-    takes as long as a small refresh. ``prepared`` are statements that create macros. The shared DuckDB runs each of
-    them once. Each connection has its own temporary tables and views, which are dropped when it is closed.
+    All connections of this process with the same number of threads (1 or 2) and the same ``prepared`` share a DuckDB,
+    because starting a DuckDB takes as long as a small refresh. ``prepared`` are statements that create macros, which
+    may hide functions of DuckDB. Each connection has its own temporary tables and views, which are dropped when it is
+    closed.
 
     The DuckDBs use at most half of the machine's memory together, because Spark runs on the same machine. Temporary
     files go to the spill folder.
     """
     import duckdb
 
-    key = (str(spill_folder()), threads)
+    key = (str(spill_folder()), threads, prepared)
     try:
-        return _connected(key, prepared)
+        return _connected(key)
     except duckdb.Error:  # after an internal error the DuckDB is unusable
         _started.pop(key, None)
-        return _connected(key, prepared)
+        return _connected(key)
 
 
-def _connected(key: tuple[str, int], prepared: Sequence[str]) -> duckdb.DuckDBPyConnection:
-    folder, threads = key
-    started = _started.get(key) or _started.setdefault(key, _Started(_start(folder, threads)))
-    started.prepare(prepared)
-    connection = started.connection.cursor()
+def _connected(key: _Key) -> duckdb.DuckDBPyConnection:
+    connection = (_started.get(key) or _started.setdefault(key, _start(*key))).cursor()
     connection.execute("SET TimeZone = 'UTC'")  # which a second connection does not inherit
     if not spill_folder().exists():
         _make_spill_folder_again(connection)
@@ -93,7 +74,7 @@ def _make_spill_folder_again(connection: duckdb.DuckDBPyConnection) -> None:
         folder.mkdir(parents=True, exist_ok=True)
 
 
-def _start(folder: str, threads: int) -> duckdb.DuckDBPyConnection:
+def _start(folder: str, threads: int, prepared: tuple[str, ...]) -> duckdb.DuckDBPyConnection:
     import duckdb
 
     config: dict[str, str | bool | int | float | list[str]] = {
@@ -104,7 +85,10 @@ def _start(folder: str, threads: int) -> duckdb.DuckDBPyConnection:
         "autoload_known_extensions": False,
         "preserve_insertion_order": True,
     }
-    return duckdb.connect(":memory:", config=config)
+    connection = duckdb.connect(":memory:", config=config)
+    for statement in prepared:
+        connection.execute(statement)
+    return connection
 
 
 def _forget() -> None:
@@ -116,7 +100,7 @@ def _forget() -> None:
     import ctypes
 
     for each in _started.values():
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(each.connection))
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(each))
     _started.clear()
 
 

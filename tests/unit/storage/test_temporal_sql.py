@@ -17,8 +17,8 @@ from weft.errors import ExecutionError
 from weft.storage.columns import stored_schema
 from weft.storage.data_files import FileForm
 from weft.storage.delta_log import DataFile
-from weft.storage.local_sql import _started
-from weft.storage.temporal_sql import temporal_sql
+from weft.storage.local_sql import _started, connect
+from weft.storage.temporal_sql import _MACROS, temporal_sql
 from weft.store import store_of
 
 ASKED = """
@@ -51,7 +51,7 @@ def test_what_is_made_is_seen_by_nobody_else_and_ends_with_the_block() -> None:
 def test_one_that_cannot_be_used_any_more_is_replaced() -> None:
     with temporal_sql() as sql:
         assert sql.one("SELECT 1") == 1
-    _started[str(spill_folder()), 2].connection.close()
+    _started[str(spill_folder()), 2, _MACROS].close()
     with temporal_sql() as sql:
         assert sql.one("SELECT current_setting('TimeZone')") == "UTC"
 
@@ -76,3 +76,9 @@ def test_two_threads_read_stored_tables_under_one_name(tmp_path: Path) -> None:
 
     with ThreadPoolExecutor(2) as pool:
         assert list(map(set, pool.map(read, tables))) == [{"{'a': [0]}"}, {"{'b': [1]}"}]
+
+
+def test_the_macros_do_not_hide_functions_from_other_connections() -> None:
+    with temporal_sql() as sql, connect() as plain:
+        assert sql.one("SELECT ltrim('  x')") == "x"
+        assert plain.execute("SELECT ltrim('--x', '-')").fetchall() == [("x",)]

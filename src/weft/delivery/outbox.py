@@ -20,7 +20,18 @@ from weft.catalog.outbox import OutboxEntry
 from weft.catalog.records import QueryRecord
 from weft.catalog.subscriptions import Subscription
 from weft.configuration import configuration
-from weft.delivery.channel import DOUBLING, About, Channel, Foreign, Later, Message, Recovery, Rejected, Schedule, Unreachable
+from weft.delivery.channel import (
+    DOUBLING,
+    About,
+    Channel,
+    Foreign,
+    Later,
+    Message,
+    Recovery,
+    Rejected,
+    Schedule,
+    Unreachable,
+)
 from weft.delivery.digest import next_digest, parse_digest
 from weft.delivery.registry import open_channel
 from weft.errors import Conflict, DeliveryError, FolderElsewhere, NotFound, Refused

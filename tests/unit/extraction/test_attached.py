@@ -565,7 +565,8 @@ def test_a_table_that_an_older_version_attached_keeps_the_column_of_its_instants
     """The older version had the column in the table alone, and recorded no state if it died after its first commit."""
     weft.attach_table("orders", other, ts_from="at")
     with closing(sqlite3.connect(tmp_path / "home/catalog.sqlite")) as catalog, catalog:
-        catalog.execute("UPDATE sources SET options = json_remove(options, '$.ts_from'), seen = ifnull(?, seen)", (seen,))
+        change = "UPDATE sources SET options = json_remove(options, '$.ts_from'), seen = ifnull(?, seen)"
+        catalog.execute(change, (seen,))
     written(other, [(3, "c", BASE + 9)])
     weft.poll_source("orders")
     assert rows_of(weft, "orders") == Counter(

@@ -83,9 +83,6 @@ def open_database(
         if create and address.url is not None:
             make_folders(address.home)
             address.note()
-            if is_new:
-                with engine.connect() as connection:
-                    mark_roots(address.home, read_home(connection).home_id)
     except BaseException:
         engine.dispose()
         raise
@@ -263,6 +260,9 @@ def _make_database(engine: Engine, address: CatalogAddress, *, clock: Clock, at:
                 )
             )
             connection.execute(insert(ddl.leases), [{"name": name, "token": 0} for name in get_args(LeaseName)])
+            if address.url is not None:
+                make_folders(address.home)
+                mark_roots(address.home, home_id)
             address.mark(home_id)  # before the commit, so that no other home can take the place
 
 

@@ -171,7 +171,8 @@ def destroy(
         return
     echo(f"Destroyed {home}.")
     if destroyed.kept:
-        echo(f"These files are not Weft's own and stay: {', '.join(str(each) for each in destroyed.kept)}")
+        kept = ", ".join(str(each) for each in destroyed.kept)
+        echo(f"These files stay (output of channels, and what Weft has not made): {kept}")
 
 
 def _require_name(home: str, address: CatalogAddress) -> None:

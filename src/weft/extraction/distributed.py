@@ -89,8 +89,10 @@ def readers(
     most = choosing.BOUNDS.loaded
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         sizes = list(threads.map(InputFile.size, files))
-    if sum(sizes) <= most:
-        return None, None
+        if sum(sizes) <= most:
+            return None, None
+        files = list(threads.map(_marked, files))
+        sizes = list(threads.map(InputFile.size, files))
     why = _why_one_reader(files, keys, timing, options)
     if why is not None:
         return None, Choice("driver", why)
@@ -99,6 +101,11 @@ def readers(
     if why is not None:
         return None, Choice("driver", why)
     return executors, Choice("Spark", f"the files have {sum(sizes):,} bytes, more than {max(most, 0):,}")
+
+
+def _marked(file: InputFile) -> InputFile:
+    """Return the object with its present mark, so that a change is noticed."""
+    return replace(file, mark=None if file.place is None else file.place.mark())
 
 
 def _has_cluster(to: OpenHome) -> bool:
@@ -385,9 +392,11 @@ def _survey(block: tuple[InputFile, int, int]) -> Surveyed:
     quote = {"csv": _QUOTE, "json": b"", "parquet": None}[format_by_name(file.path) or "parquet"]
     try:
         with file.opened() as stream:
-            return survey(stream, begin, size, quote)
+            surveyed = survey(stream, begin, size, quote)
+        file.check_unchanged()
     except OSError as error:
         raise unreadable(file, error) from None
+    return surveyed
 
 
 @_returned
@@ -408,6 +417,7 @@ def _look(files: Sequence[tuple[InputFile, FileInspection | None, FileOptions]],
         else:
             layout = inspection.layout
             seen = bulk.infer_types(stream, layout.dialect, layout.names, connection, part)
+    file.check_unchanged()
     return Reached((part.position, part.before), seen)
 
 
@@ -424,4 +434,5 @@ def _store(wave: Wave, given: tuple[Stretch, int]) -> Reached[Stored]:
         rows, skip = batch.rows.slice(skip), max(skip - batch.rows.num_rows, 0)
         if rows.num_rows and not wave.counting:
             done = wave.stored(done, rows)
+    source.inspection.file.check_unchanged()
     return Reached((part.position, part.before), wave.with_rejected(done, tuple(rejected)))

@@ -42,9 +42,14 @@ def connect(prepared: tuple[str, ...] = ()) -> duckdb.DuckDBPyConnection:
 
 
 def _connected(prepared: tuple[str, ...]) -> duckdb.DuckDBPyConnection:
-    connection = _started(str(spill_folder()), prepared).cursor()
-    connection.execute("SET TimeZone = 'UTC'")  # which a second connection does not inherit
-    return connection
+    return another(_started(str(spill_folder()), prepared))
+
+
+def another(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    """Return a further connection, in UTC, to the DuckDB of a connection. Close it, or drop it at the end."""
+    new = connection.cursor()
+    new.execute("SET TimeZone = 'UTC'")  # which a further connection does not inherit
+    return new
 
 
 @cache

@@ -156,3 +156,23 @@ def test_a_file_that_cannot_be_read_makes_no_table(tmp_path: Path, homes: Homes)
         found = [load(to, place, by=by) for to, by in zip(homes, ("driver", "executors"), strict=True)]
         assert found[0] == found[1]
         assert isinstance(found[0].told, str) and not found[0].rows
+
+
+@pytest.mark.parametrize("again", [1, 2])
+def test_an_object_that_changes_while_it_is_read_is_refused(tmp_path: Path, homes: Homes, again: int) -> None:
+    """It changes after the survey, and while the rows are stored. No row of the other version is stored."""
+    place = tmp_path / "0.csv"
+    put(place, b"a,b,at\n" + b"1,2,2020-01-01\n" * 400)
+    calls: list[object] = []
+
+    def tasks(session: object, function: Callable[[Any], Any], given: Sequence[Any], doing: str) -> list[Any]:
+        calls.append(function)
+        found = one_by_one(session, function, given, doing)
+        if len(calls) == again:
+            put(place, b"a,b,at\n" + b"9,9,2020-01-01\n" * 800)
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(distributed, "on_executors", tasks)
+        done = load(homes[1], str(place), by="executors")
+    assert "changed while it was read" in str(done.told) and not done.rows

@@ -7,8 +7,8 @@ The driver chooses (``who_reads``). Executors then read the files up to three ti
 3. In *waves* of a few parts per core, the executors write the rows of their parts into the table's folder, with their
    ts, and return their rejected records. The driver puts these into quarantine and commits the files of the wave.
 
-During a wave the load holds the watermark, which determines the late rows. Between two waves ticks may run. As in any
-load, a wave is stored as a whole or not at all, and a repeated load leaves out the rows that are stored.
+During a wave the load holds the watermark, which determines the late rows. Between two waves ticks may run, unless
+several files with event times are loaded one after another: later files have earlier rows. As in any load, a wave is stored as a whole or not at all, and a repeated load leaves out the rows that are stored.
 """
 
 from __future__ import annotations
@@ -337,13 +337,17 @@ class Executors:
             self._remove([each.result for each in reached[right:]], wave)
             if any(each.files for each in stored):
                 yield _written(stored, wave)
+            elif not (wave.counting or load.timing.holds):
+                with writing_load(load) as writer:
+                    writer.loads.let_go(load.load_id)
 
     def _wave(self, load: Load, sources: Sequence[FileSource], latest: int | None, counting: bool) -> Wave:
         with writing_load(load) as writer:
             table = writer.tables.by_id(load.table.table_id)
             ensure(writer, table)
             form = Table(writer.data / table.path).form()
-            floor = writer.loads.hold(load.load_id)
+            # Rows that are counted are not stored, and do not depend on the watermark.
+            floor = writer.reservations.effective_watermark() if counting else writer.loads.hold(load.load_id)
             now = time_of(writer.home(), self._to.clock())
         return Wave(sources, load.timing, latest, load.aside, table, form, counting, floor, now)
 

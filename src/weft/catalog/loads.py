@@ -20,7 +20,7 @@ from weft.catalog.home_record import effective_watermark, read_home, set_home
 from weft.catalog.liveness import this_process
 from weft.catalog.records import LoadRecord, QuarantineRecord, QuarantineState
 from weft.catalog.tables import read_table, record_version
-from weft.errors import CatalogError, NotFound
+from weft.errors import CatalogError, Conflict, NotFound
 from weft.instants import MIN_INSTANT
 from weft.printable import Brief, counted
 
@@ -149,11 +149,14 @@ class Loads:
             connection.execute(insert(ddl.active_loads).values(load_id=load_id, floor=floor, **values))
 
     def hold(self, load_id: int) -> int:
-        """Let the watermark wait for a running load, and return it (µs UTC)."""
+        """Let the watermark wait for a running load, and return it (µs UTC).
+
+        Raise Conflict if another process took the load for dead.
+        """
         return self._set_floor(load_id, hold=True)
 
     def let_go(self, load_id: int) -> None:
-        """Let the watermark no longer wait for a running load."""
+        """Let the watermark no longer wait for a running load. The error is that of ``hold``."""
         self._set_floor(load_id, hold=False)
 
     def _set_floor(self, load_id: int, *, hold: bool) -> int:
@@ -161,7 +164,12 @@ class Loads:
         with self._database.changing_under_lease() as connection:
             floor = effective_watermark(connection)
             values = {"floor": floor if hold else None}
-            connection.execute(update(active).where(active.c.load_id == load_id).values(values))
+            own = (active.c.load_id == load_id, active.c.holder == this_process())
+            if connection.execute(update(active).where(*own).values(values)).rowcount == 0:
+                raise Conflict(
+                    f"load {load_id} paused for too long, and another process took it for dead",
+                    hint="Repeat the load, which continues where it stopped.",
+                )
             return floor
 
     def renew(self, load_id: int, at: int) -> None:

@@ -7,8 +7,8 @@ The driver chooses (``who_reads``). Executors then read the files up to three ti
 3. In *waves* of a few parts per core, the executors write the rows of their parts into the table's folder, with their
    ts, and return their rejected records. The driver puts these into quarantine and commits the files of the wave.
 
-During a wave the load holds the watermark, which determines the late rows. Between two waves ticks may run. As in any
-load, a wave is stored as a whole or not at all, and a repeated load leaves out the rows that are stored.
+During a wave the load holds the watermark, which determines the late rows. Between two waves ticks may run, unless
+several files with event times are loaded one after another: later files have earlier rows. As in any load, a wave is stored as a whole or not at all, and a repeated load leaves out the rows that are stored.
 """
 
 from __future__ import annotations
@@ -89,8 +89,10 @@ def readers(
     most = choosing.BOUNDS.loaded
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         sizes = list(threads.map(InputFile.size, files))
-    if sum(sizes) <= most:
-        return None, None
+        if sum(sizes) <= most:
+            return None, None
+        files = list(threads.map(_marked, files))
+        sizes = list(threads.map(InputFile.size, files))
     why = _why_one_reader(files, keys, timing, options)
     if why is not None:
         return None, Choice("driver", why)
@@ -99,6 +101,11 @@ def readers(
     if why is not None:
         return None, Choice("driver", why)
     return executors, Choice("Spark", f"the files have {sum(sizes):,} bytes, more than {max(most, 0):,}")
+
+
+def _marked(file: InputFile) -> InputFile:
+    """Return the object with its present mark, so that a change is noticed."""
+    return replace(file, mark=None if file.place is None else file.place.mark())
 
 
 def _has_cluster(to: OpenHome) -> bool:
@@ -330,13 +337,17 @@ class Executors:
             self._remove([each.result for each in reached[right:]], wave)
             if any(each.files for each in stored):
                 yield _written(stored, wave)
+            elif not (wave.counting or load.timing.holds):
+                with writing_load(load) as writer:
+                    writer.loads.let_go(load.load_id)
 
     def _wave(self, load: Load, sources: Sequence[FileSource], latest: int | None, counting: bool) -> Wave:
         with writing_load(load) as writer:
             table = writer.tables.by_id(load.table.table_id)
             ensure(writer, table)
             form = Table(writer.data / table.path).form()
-            floor = writer.loads.hold(load.load_id)
+            # Rows that are counted are not stored, and do not depend on the watermark.
+            floor = writer.reservations.effective_watermark() if counting else writer.loads.hold(load.load_id)
             now = time_of(writer.home(), self._to.clock())
         return Wave(sources, load.timing, latest, load.aside, table, form, counting, floor, now)
 
@@ -385,9 +396,11 @@ def _survey(block: tuple[InputFile, int, int]) -> Surveyed:
     quote = {"csv": _QUOTE, "json": b"", "parquet": None}[format_by_name(file.path) or "parquet"]
     try:
         with file.opened() as stream:
-            return survey(stream, begin, size, quote)
+            surveyed = survey(stream, begin, size, quote)
+        file.check_unchanged()
     except OSError as error:
         raise unreadable(file, error) from None
+    return surveyed
 
 
 @_returned
@@ -408,6 +421,7 @@ def _look(files: Sequence[tuple[InputFile, FileInspection | None, FileOptions]],
         else:
             layout = inspection.layout
             seen = bulk.infer_types(stream, layout.dialect, layout.names, connection, part)
+    file.check_unchanged()
     return Reached((part.position, part.before), seen)
 
 
@@ -424,4 +438,5 @@ def _store(wave: Wave, given: tuple[Stretch, int]) -> Reached[Stored]:
         rows, skip = batch.rows.slice(skip), max(skip - batch.rows.num_rows, 0)
         if rows.num_rows and not wave.counting:
             done = wave.stored(done, rows)
+    source.inspection.file.check_unchanged()
     return Reached((part.position, part.before), wave.with_rejected(done, tuple(rejected)))

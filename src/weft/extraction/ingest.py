@@ -250,7 +250,8 @@ def _file_load(
     """Register the load and return it.
 
     ``apart`` is True if several files are not merged although their rows have event times. Such a load has a digest of
-    its own, so that only executors continue it: the order determines which rows are left out.
+    its own, so that only executors continue it: the order determines which rows are left out. It holds the watermark
+    until it is done, because a tick between two files would make rows of the later file late.
 
     Return None if the table, the loads of the files or the watermark have changed in the meantime. The watermark is not
     checked if ``watermark`` is None.
@@ -276,9 +277,8 @@ def _file_load(
             unfinished_load(writer, now, names, digest_of_all)
         record = _file_table(writer, name, now, sources[0], timing.ts_from, keys)
         by_source = {source.name: source.options(timing) for source in sources}
-        return register_load(
-            writer, to, record, names, "file", digest_of_all, timing.options(), timing, files, by_source
-        )
+        held = replace(timing, hold=timing.hold or (apart and len(digests) > 1))
+        return register_load(writer, to, record, names, "file", digest_of_all, timing.options(), held, files, by_source)
 
 
 def _refuse_half_loaded(table: TableRecord, before: Mapping[str, LoadRecord], digest_of_all: str) -> None:

@@ -71,11 +71,17 @@ def _connected(key: tuple[str, int], prepared: Sequence[str]) -> duckdb.DuckDBPy
     folder, threads = key
     started = _started.get(key) or _started.setdefault(key, _Started(_start(folder, threads)))
     started.prepare(prepared)
-    connection = started.connection.cursor()
-    connection.execute("SET TimeZone = 'UTC'")  # which a second connection does not inherit
+    connection = another(started.connection)
     if not spill_folder().exists():
         _make_spill_folder_again(connection)
     return connection
+
+
+def another(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    """Return a further connection, in UTC, to the DuckDB of a connection. Close it, or drop it at the end."""
+    new = connection.cursor()
+    new.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false")  # a further connection inherits neither
+    return new
 
 
 def _make_spill_folder_again(connection: duckdb.DuckDBPyConnection) -> None:

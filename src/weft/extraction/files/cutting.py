@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import BinaryIO, Final, Protocol
 
+from weft.errors import ExtractionError
 from weft.extraction.batches import MAX_LINE
 from weft.extraction.files.encoding import Letters, letters_of
 from weft.extraction.files.part import Part
@@ -97,6 +98,15 @@ def digest_of_blocks(blocks: Iterable[bytes]) -> str:
     return (digests[0] if len(digests) == 1 else hashlib.sha256(b"".join(digests)).digest()).hex()
 
 
+def changed(where: str | None = None) -> ExtractionError:
+    """Return the error for a file that changed between its survey and the end of its load."""
+    return ExtractionError(
+        "the file changed while it was read",
+        where=where,
+        hint="Wait until no program writes the file. Undo what this load has stored (`weft loads`), and load again.",
+    )
+
+
 class Cut(Protocol):
     """The places at which a file can be cut."""
 
@@ -119,15 +129,24 @@ class TextCut:
     def ends(self, after: int) -> Iterable[Place]:
         """Return the proposed begins of the first records of the blocks behind the position ``after``."""
         for number in range(max(bisect_right(self._begins, after) - 1, 1), len(self._blocks)):
-            block = self._blocks[number]
-            place = block.inside if self._inside[number] else block.outside
+            # A block without quotes has one place. After a stray quote, it is where a record begins nevertheless.
+            likely, other = self._places(number)
+            place = likely or other
             if place is not None and self._begins[number] + place[0] > after:
                 yield self._begins[number] + place[0], self._lines[number] + place[1]
 
     def correct(self, proposed: int) -> None:
-        """From the block of the proposed place on, take what was outside quotes for inside, and the reverse."""
+        """From the block of the proposed place on, take what was outside quotes for inside, and the reverse.
+
+        Do nothing if the place was only proposed because the block had no other.
+        """
         number = bisect_right(self._begins, proposed - 1) - 1
-        self._inside[number:] = [not inside for inside in self._inside[number:]]
+        if self._places(number)[0] is not None:
+            self._inside[number:] = [not inside for inside in self._inside[number:]]
+
+    def _places(self, number: int) -> tuple[Place | None, Place | None]:
+        block = self._blocks[number]
+        return (block.inside, block.outside) if self._inside[number] else (block.outside, block.inside)
 
 
 class GroupCut:
@@ -206,9 +225,12 @@ class Walk:
     def take(self, stretches: Sequence[Stretch], reached: Sequence[Place]) -> int:
         """Go on behind the stretches that count (``right``), and return their number.
 
-        After a wrong proposal, fewer parts are read at the same time.
+        After a wrong proposal, fewer parts are read at the same time. Raise ExtractionError if a reader has not reached
+        the end of its part: the file has become shorter.
         """
         right = self.right(stretches, reached)
+        if any(one.end is not None and place < one.end for one, place in zip(stretches[:right], reached, strict=False)):
+            raise changed()
         if right < len(stretches):
             self._cuts[stretches[right].file].correct(stretches[right].begin[0])
         last = stretches[right - 1]

@@ -23,11 +23,13 @@ from weft.catalog.loads import ACTIVE_TTL_US
 from weft.execution import home
 from weft.execution.append_rows import Appended, Written
 from weft.execution.engines import choosing
-from weft.extraction import distributed, ingest, storing
+from weft.extraction import distributed, ingest, rejected_files, storing
 from weft.extraction.batches import Timing
 from weft.extraction.files import cutting
+from weft.extraction.files.cutting import Stretch
 from weft.extraction.files.given_files import Given, InputFiles
 from weft.extraction.files.probe import InputFile
+from weft.extraction.files.source import open_files
 from weft.extraction.storing import Summary
 from weft.store import S3Access, local_store
 from weft.writing.reserved import settle
@@ -225,3 +227,27 @@ def test_ticks_wait_for_files_that_are_loaded_one_after_another(
     assert isinstance(load(homes[1], *places, by="executors").told, Summary)
     assert len(free) > 3 and all(free) == (count == 1)
     assert any(free) == (count == 1)
+
+
+def test_many_rejected_records_come_in_row_groups(
+    tmp_path: Path, homes: Homes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(distributed, "_REJECTED_BYTES", 2_000)
+    monkeypatch.setattr(rejected_files, "_GROUP", 1_500)
+    groups, read = [], distributed.rejected_in
+    monkeypatch.setattr(distributed, "rejected_in", lambda place: groups.append(tuple(read(place))) or groups[-1])
+    place = put(tmp_path / "0.csv", b"a,b,at\n1,2,2020-01-01\n" + (b"x" * 30 + b"\n") * 300)
+    found = [load(to, place, by=by) for to, by in zip(homes, ("driver", "executors"), strict=True)]
+    assert found[0] == found[1] and len(found[1].quarantine) == 300
+    assert max(map(len, groups)) > 1 and max(len(some) for group in groups for some in group) <= 1_500 // 200 + 1
+    table = homes[1].catalog.tables.named("t")
+    assert len(list((homes[1].catalog.path / "data" / table.path).glob("*.parquet"))) <= 1
+
+
+def test_a_continued_load_gives_each_task_the_positions_of_its_part(tmp_path: Path, homes: Homes) -> None:
+    put(tmp_path / "0.csv", b"a\n1\n")
+    [source] = open_files([InputFile.of(tmp_path / "0.csv")], None)
+    given = storing.Load(homes[1], None, 1, {}, aside={source.name: frozenset(f"line {n}" for n in range(1, 9))})  # type: ignore[arg-type]
+    parts = [Stretch(0, (0, 0), (9, 2)), Stretch(0, (9, 2), (20, 5)), Stretch(0, (20, 5), None)]
+    found = [sorted(distributed._aside(given, source, part)) for part in parts]
+    assert found == [["line 1", "line 2"], ["line 3", "line 4", "line 5"], ["line 6", "line 7", "line 8"]]

@@ -38,7 +38,7 @@ from weft.execution.home import OpenHome
 from weft.extraction.batches import Batch, RejectedRecord, Timing, arrow_schema
 from weft.extraction.byte_streams import COMPRESSED
 from weft.extraction.files import bulk, cutting
-from weft.extraction.files.cutting import Cut, GroupCut, Place, Stretch, Surveyed, TextCut, Walk, survey
+from weft.extraction.files.cutting import BY_BLOCKS, Cut, GroupCut, Place, Stretch, Surveyed, TextCut, Walk, survey
 from weft.extraction.files.encoding import UTF_8, Letters, codec_name, encoding_of_head
 from weft.extraction.files.inference import Evidence, Seen
 from weft.extraction.files.options import AS_WRITTEN, FileOptions
@@ -50,7 +50,7 @@ from weft.extraction.files.probe import (
     inspect_file,
     unreadable,
 )
-from weft.extraction.files.source import FileSource, file_sources
+from weft.extraction.files.source import FileSource, digests_of, file_sources
 from weft.extraction.files.workers import use_one_thread
 from weft.extraction.rejected_files import RejectedFile, rejected_in
 from weft.extraction.storing import Load, writing_load
@@ -201,9 +201,23 @@ class Executors:
                     raise each
                 self._blocks[numbered[number]].append(each)
 
-    def digests(self) -> dict[InputFile, str]:
-        """Return the digest of each file."""
-        return {file: cutting.digest_of_blocks(each.sha256 for each in blocks) for file, blocks in self._blocks.items()}
+    def digests(self, whole: bool) -> dict[InputFile, tuple[str, ...]]:
+        """Return the digests of each file: that of its blocks, and its SHA-256 if ``whole`` is True or if it is that.
+
+        A task reads a whole file for its SHA-256, by which a load on the driver knows the file.
+        """
+        found: dict[InputFile, tuple[str, ...]] = {
+            file: (cutting.digest_of_blocks(each.sha256 for each in own),) for file, own in self._blocks.items()
+        }
+        several = {number: file for number, file in enumerate(found) if found[file][0].startswith(BY_BLOCKS)}
+        if whole and several:
+            numbers = list(several)
+            hashed = on_executors(self._to.session, partial(_whole, several), numbers, "earlier loads were looked up")
+            for number, each in zip(numbers, hashed, strict=True):
+                if isinstance(each, WeftError):
+                    raise each
+                found[several[number]] += (each,)
+        return found
 
     def why_not(self) -> str | None:
         """Return why executors cannot read the files after all, or None."""
@@ -414,6 +428,18 @@ def _survey(files: Mapping[int, InputFile], block: tuple[int, int, int]) -> Surv
     except OSError as error:
         raise unreadable(file, error) from None
     return surveyed
+
+
+@_returned
+def _whole(files: Mapping[int, InputFile], number: int) -> str:
+    file = files[number]
+    try:
+        with file.opened() as stream:
+            found = digests_of(stream)[0]
+        file.check_unchanged()
+    except OSError as error:
+        raise unreadable(file, error) from None
+    return found
 
 
 @_returned

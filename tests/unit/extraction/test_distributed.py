@@ -251,3 +251,16 @@ def test_a_continued_load_gives_each_task_the_positions_of_its_part(tmp_path: Pa
     parts = [Stretch(0, (0, 0), (9, 2)), Stretch(0, (9, 2), (20, 5)), Stretch(0, (20, 5), None)]
     found = [sorted(distributed._aside(given, source, part)) for part in parts]
     assert found == [["line 1", "line 2"], ["line 3", "line 4", "line 5"], ["line 6", "line 7", "line 8"]]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("first", ["driver", "executors"])
+def test_a_file_that_another_reader_has_loaded_is_known(
+    tmp_path: Path, homes: Homes, monkeypatch: pytest.MonkeyPatch, first: str, count: int
+) -> None:
+    monkeypatch.setattr(cutting, "DIGEST_BLOCK", 700)
+    places = [put(tmp_path / f"{n}.csv", b"a,b,at\n%d,2,2020-01-01\n" % n + b"1,2,2020-01-01\n" * 90) for n in (1, 2)]
+    second = "driver" if first == "executors" else "executors"
+    loaded, again = load(homes[0], *places[:count], by=first), load(homes[0], *places[:count], by=second)
+    assert isinstance(loaded.told, Summary) and isinstance(again.told, Summary)
+    assert loaded.told.stored and again.told.already_loaded and again.rows == loaded.rows

@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 from weft.algebra.schema import TableSchema
 from weft.catalog.records import TableRecord
 from weft.configuration import configuration
-from weft.errors import Conflict, ExtractionError, Refused, StorageError, WeftError
+from weft.errors import Conflict, ExecutionError, ExtractionError, Refused, StorageError, WeftError
 from weft.execution.append_rows import Written, are_late, stamp, time_of
 from weft.execution.engines import choosing
 from weft.execution.engines.choosing import Choice
@@ -78,10 +78,11 @@ def readers(
 ) -> tuple[Executors | None, Choice | None]:
     """Choose who reads the files of a load: executors, or this process (None).
 
-    The choice is None if it needs no reason: Spark has no cluster, files are on this machine, or they are not large.
-    Raise ExecutionError, and ExtractionError or StorageError for an unreadable file.
+    The choice is None if it needs no reason: Spark has no cluster, the files are on this machine, or they are not
+    large. Raise ExtractionError or StorageError for an unreadable file.
     """
-    if any(file.place is None for file in files) or not _has_cluster(to):
+    here = [file for file in files if file.place is None]
+    if len(here) == len(files) or not _has_cluster(to):
         return None, None
     most = choosing.BOUNDS.loaded
     with ThreadPoolExecutor(_AT_ONCE) as threads:
@@ -90,10 +91,15 @@ def readers(
             return None, None
         files = list(threads.map(_marked, files))
         sizes = list(threads.map(InputFile.size, files))
+    if here:
+        return None, Choice("driver", f"{here[0].name} is on this machine, and no executor sees it")
     why = _why_one_reader(files, keys, timing, options)
     if why is not None:
         return None, Choice("driver", why)
-    executors = Executors(to, dict(zip(files, sizes, strict=True)))
+    try:
+        executors = Executors(to, dict(zip(files, sizes, strict=True)))
+    except ExecutionError as error:  # no executor starts, has the packages, or reaches the store
+        return None, Choice("driver", f"executors cannot read the files: {error.message}")
     why = executors.why_not()
     if why is not None:
         return None, Choice("driver", why)

@@ -20,6 +20,7 @@ import pytest
 from loaded_files import AT, DAY, FIRST, TIMES, Loading, dirty_csv, json_lines, load, parquet, tick
 from weft.catalog import open_catalog
 from weft.catalog.loads import ACTIVE_TTL_US
+from weft.errors import ExecutionError
 from weft.execution import home
 from weft.execution.append_rows import Appended, Written
 from weft.execution.engines import choosing
@@ -28,6 +29,7 @@ from weft.extraction.batches import Timing
 from weft.extraction.files import cutting
 from weft.extraction.files.cutting import Stretch
 from weft.extraction.files.given_files import Given, InputFiles
+from weft.extraction.files.options import DEFAULT_OPTIONS
 from weft.extraction.files.probe import InputFile
 from weft.extraction.files.source import open_files
 from weft.extraction.storing import Summary
@@ -264,3 +266,21 @@ def test_a_file_that_another_reader_has_loaded_is_known(
     loaded, again = load(homes[0], *places[:count], by=first), load(homes[0], *places[:count], by=second)
     assert isinstance(loaded.told, Summary) and isinstance(again.told, Summary)
     assert loaded.told.stored and again.told.already_loaded and again.rows == loaded.rows
+
+
+def test_a_load_goes_to_the_driver_if_executors_cannot_read(
+    tmp_path: Path, homes: Homes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def tasks(*_: object) -> list[Any]:
+        raise ExecutionError("the executors lack pyarrow")
+
+    monkeypatch.setattr(choosing, "BOUNDS", choosing.NOTHING)
+    place = put(tmp_path / "0.csv", dirty_csv(Random(3), 20))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(distributed, "on_executors", tasks)
+        told = ingest.ingest_file(homes[1], [place], "t")
+    assert "executors cannot read the files: the executors lack pyarrow" in told.notes[-1] and told.stored
+    other = InputFile.of(Path(put(tmp_path / "1.csv", dirty_csv(Random(4), 20))))
+    object_ = InputFile(Path(place), place, local_store(place))
+    choice = distributed.readers(homes[1], [object_, other], [], Timing(), DEFAULT_OPTIONS)[1]
+    assert choice is not None and "1.csv is on this machine" in choice.why

@@ -100,12 +100,12 @@ class Disturbance:
         """Return what happens to this request."""
         with self._lock:
             self.requests += 1
-            number = min(self._due, default=self.requests + 1)
+            conditional = method == "PUT" and "_delta_log" in path  # only such a request can have the answer 412
+            due = (each for each, kind in self._due.items() if kind != "412" or conditional)
+            number = min(due, default=self.requests + 1)
             if number > self.requests:
                 return None
             kind = self._due[number]
-            if kind == "412" and not (method == "PUT" and "_delta_log" in path):
-                return None  # only a conditional write can have this answer: wait for the next
             del self._due[number]
             self.happened[kind] += 1
         return self._cause(kind)

@@ -117,6 +117,17 @@ class Loads:
                         latest[digest] = load
         return latest
 
+    def has_files(self, table_id: int, *, besides: str) -> bool:
+        """Return whether the table has a load of a file whose digest does not begin with ``besides``."""
+        loads, files = ddl.loads.c, ddl.load_files.c
+        several = select(files.load_id).where(files.load_id == loads.load_id)
+        own = select(loads.load_id).where(~several.exists(), loads.kind == "file", ~loads.digest.startswith(besides))
+        parts = select(loads.load_id).join(ddl.load_files, files.load_id == loads.load_id)
+        with self._database.reading() as connection:
+            wanted = (own, parts.where(~files.digest.startswith(besides)))
+            rows = (connection.execute(each.where(loads.table_id == table_id, _KEPT).limit(1)) for each in wanted)
+            return any(row.first() is not None for row in rows)
+
     def of_source(self, table_id: int, digest: str) -> tuple[LoadRecord, ...]:
         """Return all loads of the source with this ``digest`` into the table, the newest first."""
         loads = ddl.loads

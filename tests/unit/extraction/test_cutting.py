@@ -37,7 +37,7 @@ from weft.extraction.files import csv_pieces, cutting, encoding
 from weft.extraction.files.cutting import Cut, GroupCut, Surveyed, TextCut, Walk, digest_of_blocks, survey
 from weft.extraction.files.encoding import Letters, detect_encoding
 from weft.extraction.files.part import Part
-from weft.extraction.files.source import FileSource, open_file
+from weft.extraction.files.source import FileSource, digests_of, open_file
 from weft.extraction.files.text_records import CsvRecords, Dialect, TextRecord, json_records
 
 Records = list[TextRecord]
@@ -271,12 +271,14 @@ TEXTS = st.lists(
 @given(TEXTS, BLOCKS)
 def test_the_encoding_and_the_digest_are_those_of_the_blocks(raw: bytes, block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cutting, "BLOCK", block)
+        patch.setattr(cutting, "BLOCK", 3 * block)
+        patch.setattr(cutting, "DIGEST_BLOCK", block)
         blocks = surveyed(raw, b"")
-    assert digest_of_blocks(each.sha256 for each in blocks[:1]) == hashlib.sha256(raw[:block]).hexdigest()
+        both = digests_of(io.BytesIO(raw))
+    assert both == tuple(dict.fromkeys([hashlib.sha256(raw).hexdigest(), digest_of_blocks(b.sha256 for b in blocks)]))
     several = b"".join(hashlib.sha256(raw[at : at + block]).digest() for at in range(0, len(raw), block))
-    if len(blocks) > 1:
-        assert digest_of_blocks(each.sha256 for each in blocks) == hashlib.sha256(several).hexdigest()
+    if len(raw) > block:
+        assert digest_of_blocks(each.sha256 for each in blocks) == f"blocks-{hashlib.sha256(several).hexdigest()}"
     if encoding._without_mark(raw[:512]) is None:
         found = sum((each.letters for each in blocks), Letters())
         assert found.encoding == detect_encoding(io.BufferedReader(io.BytesIO(raw)))

@@ -20,14 +20,18 @@ import pytest
 from loaded_files import AT, DAY, FIRST, TIMES, Loading, dirty_csv, json_lines, load, parquet, tick
 from weft.catalog import open_catalog
 from weft.catalog.loads import ACTIVE_TTL_US
+from weft.errors import ExecutionError
 from weft.execution import home
 from weft.execution.append_rows import Appended, Written
 from weft.execution.engines import choosing
-from weft.extraction import distributed, ingest, storing
+from weft.extraction import distributed, ingest, rejected_files, storing
 from weft.extraction.batches import Timing
 from weft.extraction.files import cutting
+from weft.extraction.files.cutting import Stretch
 from weft.extraction.files.given_files import Given, InputFiles
+from weft.extraction.files.options import DEFAULT_OPTIONS
 from weft.extraction.files.probe import InputFile
+from weft.extraction.files.source import open_files
 from weft.extraction.storing import Summary
 from weft.store import S3Access, local_store
 from weft.writing.reserved import settle
@@ -225,3 +229,58 @@ def test_ticks_wait_for_files_that_are_loaded_one_after_another(
     assert isinstance(load(homes[1], *places, by="executors").told, Summary)
     assert len(free) > 3 and all(free) == (count == 1)
     assert any(free) == (count == 1)
+
+
+def test_many_rejected_records_come_in_row_groups(
+    tmp_path: Path, homes: Homes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(distributed, "_REJECTED_BYTES", 2_000)
+    monkeypatch.setattr(rejected_files, "_GROUP", 1_500)
+    groups, read = [], distributed.rejected_in
+    monkeypatch.setattr(distributed, "rejected_in", lambda place: groups.append(tuple(read(place))) or groups[-1])
+    place = put(tmp_path / "0.csv", b"a,b,at\n1,2,2020-01-01\n" + (b"x" * 30 + b"\n") * 300)
+    found = [load(to, place, by=by) for to, by in zip(homes, ("driver", "executors"), strict=True)]
+    assert found[0] == found[1] and len(found[1].quarantine) == 300
+    assert max(map(len, groups)) > 1 and max(len(some) for group in groups for some in group) <= 1_500 // 200 + 1
+    table = homes[1].catalog.tables.named("t")
+    assert len(list((homes[1].catalog.path / "data" / table.path).glob("*.parquet"))) <= 1
+
+
+def test_a_continued_load_gives_each_task_the_positions_of_its_part(tmp_path: Path, homes: Homes) -> None:
+    put(tmp_path / "0.csv", b"a\n1\n")
+    [source] = open_files([InputFile.of(tmp_path / "0.csv")], None)
+    given = storing.Load(homes[1], None, 1, {}, aside={source.name: frozenset(f"line {n}" for n in range(1, 9))})  # type: ignore[arg-type]
+    parts = [Stretch(0, (0, 0), (9, 2)), Stretch(0, (9, 2), (20, 5)), Stretch(0, (20, 5), None)]
+    found = [sorted(distributed._aside(given, source, part)) for part in parts]
+    assert found == [["line 1", "line 2"], ["line 3", "line 4", "line 5"], ["line 6", "line 7", "line 8"]]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("first", ["driver", "executors"])
+def test_a_file_that_another_reader_has_loaded_is_known(
+    tmp_path: Path, homes: Homes, monkeypatch: pytest.MonkeyPatch, first: str, count: int
+) -> None:
+    monkeypatch.setattr(cutting, "DIGEST_BLOCK", 700)
+    places = [put(tmp_path / f"{n}.csv", b"a,b,at\n%d,2,2020-01-01\n" % n + b"1,2,2020-01-01\n" * 90) for n in (1, 2)]
+    second = "driver" if first == "executors" else "executors"
+    loaded, again = load(homes[0], *places[:count], by=first), load(homes[0], *places[:count], by=second)
+    assert isinstance(loaded.told, Summary) and isinstance(again.told, Summary)
+    assert loaded.told.stored and again.told.already_loaded and again.rows == loaded.rows
+
+
+def test_a_load_goes_to_the_driver_if_executors_cannot_read(
+    tmp_path: Path, homes: Homes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def tasks(*_: object) -> list[Any]:
+        raise ExecutionError("the executors lack pyarrow")
+
+    monkeypatch.setattr(choosing, "BOUNDS", choosing.NOTHING)
+    place = put(tmp_path / "0.csv", dirty_csv(Random(3), 20))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(distributed, "on_executors", tasks)
+        told = ingest.ingest_file(homes[1], [place], "t")
+    assert "executors cannot read the files: the executors lack pyarrow" in told.notes[-1] and told.stored
+    other = InputFile.of(Path(put(tmp_path / "1.csv", dirty_csv(Random(4), 20))))
+    object_ = InputFile(Path(place), place, local_store(place))
+    choice = distributed.readers(homes[1], [object_, other], [], Timing(), DEFAULT_OPTIONS)[1]
+    assert choice is not None and "1.csv is on this machine" in choice.why

@@ -23,7 +23,13 @@ from weft.extraction.files.encoding import Letters, letters_of
 from weft.extraction.files.part import Part
 
 BLOCK: Final = 64 << 20
-"""The size of a block in bytes, and the approximate size of a part."""
+"""The size of a block in bytes, and the approximate size of a part. It is a multiple of ``DIGEST_BLOCK``."""
+
+DIGEST_BLOCK: Final = 64 << 20
+"""The bytes of a file of which ``digest_of_blocks`` has one SHA-256. Homes have such digests: this must not change."""
+
+BY_BLOCKS: Final = "blocks-"
+"""The begin of a digest that is not the SHA-256 of the file."""
 
 _HEAD: Final = 512
 _NEWLINE: Final = b"\n"
@@ -36,7 +42,7 @@ Place = tuple[int, int]
 class Surveyed:
     """What one block of a text file has.
 
-    - ``sha256`` is the digest of its ``size`` bytes.
+    - ``sha256`` has the digest of each ``DIGEST_BLOCK`` of its ``size`` bytes, one after another.
     - ``lines`` and ``quotes`` are the numbers of line ends and of quotes.
     - ``outside`` and ``inside`` are the places where the first record begins if the block begins outside or inside
       quotes, relative to the block. A place is None if it is not near the begin of the block.
@@ -62,7 +68,9 @@ def survey(stream: BinaryIO, begin: int, size: int, quote: bytes | None) -> Surv
     """
     stream.seek(begin)
     raw = stream.read(size)
-    digest = hashlib.sha256(raw).digest()
+    digest = b"".join(
+        hashlib.sha256(memoryview(raw)[at : at + DIGEST_BLOCK]).digest() for at in range(0, len(raw), DIGEST_BLOCK)
+    )
     if quote is None:
         return Surveyed(digest, len(raw))
     places = _first_places(raw, quote)
@@ -90,12 +98,14 @@ def _first_places(raw: bytes, quote: bytes) -> tuple[Place | None, Place | None]
 
 
 def digest_of_blocks(blocks: Iterable[bytes]) -> str:
-    """Return the digest of a file (hexadecimal) from the SHA-256 of its blocks of ``BLOCK`` bytes.
+    """Return the digest of a file from the SHA-256 of each ``DIGEST_BLOCK``, which several readers can compute.
 
-    The digest of a file with one block is its SHA-256. Blocks can be read by several readers.
+    The digest of a file with one block is its SHA-256 (hexadecimal). Any other digest begins with ``BY_BLOCKS``.
     """
-    digests = list(blocks) or [hashlib.sha256().digest()]
-    return (digests[0] if len(digests) == 1 else hashlib.sha256(b"".join(digests)).digest()).hex()
+    all_of_them = b"".join(blocks)
+    if len(all_of_them) <= hashlib.sha256().digest_size:
+        return (all_of_them or hashlib.sha256().digest()).hex()
+    return BY_BLOCKS + hashlib.sha256(all_of_them).hexdigest()
 
 
 def changed(where: str | None = None) -> ExtractionError:

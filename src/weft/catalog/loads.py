@@ -20,7 +20,7 @@ from weft.catalog.home_record import effective_watermark, read_home, set_home
 from weft.catalog.liveness import this_process
 from weft.catalog.records import LoadRecord, QuarantineRecord, QuarantineState
 from weft.catalog.tables import read_table, record_version
-from weft.errors import CatalogError, NotFound
+from weft.errors import CatalogError, Conflict, NotFound
 from weft.instants import MIN_INSTANT
 from weft.printable import Brief, counted
 
@@ -117,6 +117,17 @@ class Loads:
                         latest[digest] = load
         return latest
 
+    def has_files(self, table_id: int, *, besides: str) -> bool:
+        """Return whether the table has a load of a file whose digest does not begin with ``besides``."""
+        loads, files = ddl.loads.c, ddl.load_files.c
+        several = select(files.load_id).where(files.load_id == loads.load_id)
+        own = select(loads.load_id).where(~several.exists(), loads.kind == "file", ~loads.digest.startswith(besides))
+        parts = select(loads.load_id).join(ddl.load_files, files.load_id == loads.load_id)
+        with self._database.reading() as connection:
+            wanted = (own, parts.where(~files.digest.startswith(besides)))
+            rows = (connection.execute(each.where(loads.table_id == table_id, _KEPT).limit(1)) for each in wanted)
+            return any(row.first() is not None for row in rows)
+
     def of_source(self, table_id: int, digest: str) -> tuple[LoadRecord, ...]:
         """Return all loads of the source with this ``digest`` into the table, the newest first."""
         loads = ddl.loads
@@ -149,11 +160,14 @@ class Loads:
             connection.execute(insert(ddl.active_loads).values(load_id=load_id, floor=floor, **values))
 
     def hold(self, load_id: int) -> int:
-        """Let the watermark wait for a running load, and return it (µs UTC)."""
+        """Let the watermark wait for a running load, and return it (µs UTC).
+
+        Raise Conflict if another process took the load for dead.
+        """
         return self._set_floor(load_id, hold=True)
 
     def let_go(self, load_id: int) -> None:
-        """Let the watermark no longer wait for a running load."""
+        """Let the watermark no longer wait for a running load. The error is that of ``hold``."""
         self._set_floor(load_id, hold=False)
 
     def _set_floor(self, load_id: int, *, hold: bool) -> int:
@@ -161,7 +175,12 @@ class Loads:
         with self._database.changing_under_lease() as connection:
             floor = effective_watermark(connection)
             values = {"floor": floor if hold else None}
-            connection.execute(update(active).where(active.c.load_id == load_id).values(values))
+            own = (active.c.load_id == load_id, active.c.holder == this_process())
+            if connection.execute(update(active).where(*own).values(values)).rowcount == 0:
+                raise Conflict(
+                    f"load {load_id} paused for too long, and another process took it for dead",
+                    hint="Repeat the load, which continues where it stopped.",
+                )
             return floor
 
     def renew(self, load_id: int, at: int) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from weft.runtime.cancelling import cancellable
 from weft.runtime.session import plain_errors
 from weft.runtime.turn import turn
 
@@ -21,13 +22,14 @@ def on_executors(
 ) -> list[Result]:
     """Return the results of ``function`` for each argument, in order. Each call is a task, which Spark may repeat.
 
-    Spark accepts one result for each argument. ``doing`` completes the phrase "while …" in an error. The arguments are
-    part of the function, and may have the keys of an object store. Spark sends them over its own connections, and more
-    than 1 MiB through a temporary file that only this user may read. Raise ExecutionError if a task fails repeatedly.
+    ``doing`` completes the phrase "while …" in an error. ``function`` may have the keys of an object store, and should
+    be small: Spark sends it over its own connections, but more than 1 MiB through a temporary file that only this user
+    may read. The arguments may pass through a file, and must have no keys. Raise ExecutionError if a task fails
+    repeatedly. If the command is cancelled, cancel the tasks and raise Stopped.
     """
-    with turn(), plain_errors(doing):
-        numbers = session().sparkContext.parallelize(range(len(given)), len(given))
-        return numbers.mapPartitions(partial(_called, function, list(given))).collect()
+    with cancellable(session), turn(), plain_errors(doing):
+        each = session().sparkContext.parallelize(given, len(given))
+        return each.mapPartitions(partial(_called, function)).collect()
 
 
 def cores(session: Callable[[], SparkSession]) -> int:
@@ -35,8 +37,8 @@ def cores(session: Callable[[], SparkSession]) -> int:
     return session().sparkContext.defaultParallelism
 
 
-def _called(function: Callable[[Given], Result], given: Sequence[Given], numbers: Iterable[int]) -> Iterator[Result]:
-    return (function(given[number]) for number in numbers)
+def _called(function: Callable[[Given], Result], given: Iterable[Given]) -> Iterator[Result]:
+    return map(function, given)
 
 
 def task_numbers() -> tuple[int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -97,22 +97,27 @@ class OpenHome:
         self.catalog.close()
 
 
-@contextmanager
-def renewing_lease(writer: Writer, clock: Callable[[], int]) -> Iterator[None]:
+def renewing_lease(writer: Writer, clock: Callable[[], int]) -> AbstractContextManager[None]:
     """Renew the lease every 15 seconds while the block runs.
 
     A tick may last longer than a lease. A restart of the catalog's server also makes a living holder look dead
     (``catalog.liveness``), until it renews its lease.
     """
+    return renewing(lambda: writer.renew(clock()))
+
+
+@contextmanager
+def renewing(renew: Callable[[], None]) -> Iterator[None]:
+    """Call ``renew`` every 15 seconds, in a thread, while the block runs."""
     over = threading.Event()
 
-    def renew() -> None:
+    def repeat() -> None:
         while not over.wait(_RENEW_SECONDS):
             # If the lease is lost, the next transaction raises an error that the caller can handle.
             with suppress(LeaseLost, CatalogError):
-                writer.renew(clock())
+                renew()
 
-    thread = threading.Thread(target=renew, name="weft-lease", daemon=True)
+    thread = threading.Thread(target=repeat, name="weft-lease", daemon=True)
     thread.start()
     try:
         yield

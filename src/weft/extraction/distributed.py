@@ -7,18 +7,19 @@ The driver chooses (``who_reads``). Executors then read the files up to three ti
 3. In *waves* of a few parts per core, the executors write the rows of their parts into the table's folder, with their
    ts, and return their rejected records. The driver puts these into quarantine and commits the files of the wave.
 
-During a wave the load holds the watermark, which determines the late rows. Between two waves ticks may run. As in any
-load, a wave is stored as a whole or not at all, and a repeated load leaves out the rows that are stored.
+During a wave the load holds the watermark, which determines the late rows. Between two waves ticks may run, unless
+several files with event times are loaded one after another: later files have earlier rows. As in any load, a wave is
+stored as a whole or not at all, and a repeated load leaves out the rows that are stored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial, wraps
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Final, Generic, ParamSpec, TypeVar
 
 import pyarrow as pa
@@ -28,7 +29,7 @@ import pyarrow.parquet as pq
 from weft.algebra.schema import TableSchema
 from weft.catalog.records import TableRecord
 from weft.configuration import configuration
-from weft.errors import Conflict, ExtractionError, Refused, StorageError, WeftError
+from weft.errors import Conflict, ExecutionError, ExtractionError, Refused, StorageError, WeftError
 from weft.execution.append_rows import Written, are_late, stamp, time_of
 from weft.execution.engines import choosing
 from weft.execution.engines.choosing import Choice
@@ -37,7 +38,7 @@ from weft.execution.home import OpenHome
 from weft.extraction.batches import Batch, RejectedRecord, Timing, arrow_schema
 from weft.extraction.byte_streams import COMPRESSED
 from weft.extraction.files import bulk, cutting
-from weft.extraction.files.cutting import Cut, GroupCut, Place, Stretch, Surveyed, TextCut, Walk, survey
+from weft.extraction.files.cutting import BY_BLOCKS, Cut, GroupCut, Place, Stretch, Surveyed, TextCut, Walk, survey
 from weft.extraction.files.encoding import UTF_8, Letters, codec_name, encoding_of_head
 from weft.extraction.files.inference import Evidence, Seen
 from weft.extraction.files.options import AS_WRITTEN, FileOptions
@@ -49,14 +50,14 @@ from weft.extraction.files.probe import (
     inspect_file,
     unreadable,
 )
-from weft.extraction.files.source import FileSource, file_sources
+from weft.extraction.files.source import FileSource, digests_of, file_sources
 from weft.extraction.files.workers import use_one_thread
+from weft.extraction.rejected_files import RejectedFile, rejected_in
 from weft.extraction.storing import Load, writing_load
 from weft.runtime.settings import in_one_process, local_master
 from weft.storage.data_files import FileForm, NewFile, new_name
 from weft.storage.local_sql import connect
 from weft.storage.table import Table
-from weft.store.store import arrow
 from weft.writing.reserved import ensure, first_and_last
 
 Given = TypeVar("Given")
@@ -67,13 +68,9 @@ _AT_ONCE: Final = 16
 _PARTS_PER_CORE: Final = 2
 _QUOTE: Final = b'"'
 _PACKED: Final = (".gz", ".bz2", ".xz")
-_REJECTED_BYTES: Final = 1 << 20
-"""The bytes of rejected records that a task returns itself. More records are returned in a file."""
-_RECORD_BYTES: Final = 200
-_REJECTED: Final = pa.schema(
-    [(name, pa.string()) for name in ("source", "position", "reason", "stem")] + [("raw", pa.large_binary())]
-)
-_REJECTED_AT_ONCE: Final = 1_000
+_REJECTED_BYTES: Final = 16 << 20
+"""The bytes of rejected records that the tasks of a wave return together. A task returns more of them in a file."""
+_SURVEYED_AT_ONCE: Final = 1_000
 
 
 def readers(
@@ -81,24 +78,37 @@ def readers(
 ) -> tuple[Executors | None, Choice | None]:
     """Choose who reads the files of a load: executors, or this process (None).
 
-    The choice is None if it needs no reason: Spark has no cluster, files are on this machine, or they are not large.
-    Raise ExecutionError, and ExtractionError or StorageError for an unreadable file.
+    The choice is None if it needs no reason: Spark has no cluster, the files are on this machine, or they are not
+    large. Raise ExtractionError or StorageError for an unreadable file.
     """
-    if any(file.place is None for file in files) or not _has_cluster(to):
+    here = [file for file in files if file.place is None]
+    if len(here) == len(files) or not _has_cluster(to):
         return None, None
     most = choosing.BOUNDS.loaded
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         sizes = list(threads.map(InputFile.size, files))
-    if sum(sizes) <= most:
-        return None, None
+        if sum(sizes) <= most:
+            return None, None
+        files = list(threads.map(_marked, files))
+        sizes = list(threads.map(InputFile.size, files))
+    if here:
+        return None, Choice("driver", f"{here[0].name} is on this machine, and no executor sees it")
     why = _why_one_reader(files, keys, timing, options)
     if why is not None:
         return None, Choice("driver", why)
-    executors = Executors(to, dict(zip(files, sizes, strict=True)))
+    try:
+        executors = Executors(to, dict(zip(files, sizes, strict=True)))
+    except ExecutionError as error:  # no executor starts, has the packages, or reaches the store
+        return None, Choice("driver", f"executors cannot read the files: {error.message}")
     why = executors.why_not()
     if why is not None:
         return None, Choice("driver", why)
     return executors, Choice("Spark", f"the files have {sum(sizes):,} bytes, more than {max(most, 0):,}")
+
+
+def _marked(file: InputFile) -> InputFile:
+    """Return the object with its present mark, so that a change is noticed."""
+    return replace(file, mark=None if file.place is None else file.place.mark())
 
 
 def _has_cluster(to: OpenHome) -> bool:
@@ -154,18 +164,19 @@ class Stored:
 class Wave:
     """What the tasks of a wave share. ``latest``, ``floor`` and ``now`` are in µs UTC.
 
-    If ``counting`` is True, rows are counted and not stored.
+    ``sources`` has the files of the wave by number. If ``counting`` is True, rows are counted and not stored. A task
+    returns rejected records of up to ``rejected_bytes`` itself.
     """
 
-    sources: Sequence[FileSource]
+    sources: Mapping[int, FileSource]
     timing: Timing
     latest: int | None
-    aside: Mapping[str, frozenset[str]]
     table: TableRecord
     form: FileForm
     counting: bool
     floor: int
     now: int
+    rejected_bytes: int
 
     def stored(self, done: Stored, rows: pa.Table) -> Stored:
         """Write the rows of a batch into a file, with their ts. Return ``done`` with the file."""
@@ -177,18 +188,6 @@ class Wave:
         late = pc.sum(are_late(rows, self.floor)).as_py()
         return replace(done, late=done.late + late, files=(*done.files, file), bounds=bounds)
 
-    def with_rejected(self, done: Stored, rejected: tuple[RejectedRecord, ...]) -> Stored:
-        """Return ``done`` with the rejected records, or with the name of a file that has them."""
-        if sum(len(each.raw) + _RECORD_BYTES for each in rejected) <= _REJECTED_BYTES:
-            return replace(done, rejected=rejected)
-        name = new_name(*task_numbers())
-        place = self.form.folder / name
-        with place.filesystem.open_output_stream(place.path) as stream, pq.ParquetWriter(stream, _REJECTED) as writer:
-            for at in range(0, len(rejected), _REJECTED_AT_ONCE):
-                some = [asdict(each) for each in rejected[at : at + _REJECTED_AT_ONCE]]
-                writer.write_table(pa.Table.from_pylist(some, _REJECTED))
-        return replace(done, rejected_in=name)
-
 
 class Executors:
     """The executors as readers of the files of one load. The files must be objects in an object store."""
@@ -197,18 +196,34 @@ class Executors:
         """Survey the files, which have the given sizes. The errors are those of ``readers``."""
         self._to = to
         self._most = _PARTS_PER_CORE * cores(to.session)
-        block = cutting.BLOCK
-        blocks = [(file, at, block) for file, size in files.items() for at in range(0, size, block)]
+        block, numbered = cutting.BLOCK, dict(enumerate(files))
         self._blocks: dict[InputFile, list[Surveyed]] = {file: [] for file in files}
-        found = on_executors(to.session, _survey, blocks, "the files were surveyed") if blocks else []
-        for (file, _, _), each in zip(blocks, found, strict=True):
-            if isinstance(each, WeftError):
-                raise each
-            self._blocks[file].append(each)
+        blocks = ((number, at, block) for number, file in numbered.items() for at in range(0, files[file], block))
+        while some := list(islice(blocks, _SURVEYED_AT_ONCE)):
+            surveying = partial(_survey, _chosen(numbered, (number for number, _, _ in some)))
+            found = on_executors(to.session, surveying, some, "the files were surveyed")
+            for (number, _, _), each in zip(some, found, strict=True):
+                if isinstance(each, WeftError):
+                    raise each
+                self._blocks[numbered[number]].append(each)
 
-    def digests(self) -> dict[InputFile, str]:
-        """Return the digest of each file."""
-        return {file: cutting.digest_of_blocks(each.sha256 for each in blocks) for file, blocks in self._blocks.items()}
+    def digests(self, whole: bool) -> dict[InputFile, tuple[str, ...]]:
+        """Return the digests of each file: that of its blocks, and its SHA-256 if ``whole`` is True or if it is that.
+
+        A task reads a whole file for its SHA-256, by which a load on the driver knows the file.
+        """
+        found: dict[InputFile, tuple[str, ...]] = {
+            file: (cutting.digest_of_blocks(each.sha256 for each in own),) for file, own in self._blocks.items()
+        }
+        several = {number: file for number, file in enumerate(found) if found[file][0].startswith(BY_BLOCKS)}
+        if whole and several:
+            numbers = list(several)
+            hashed = on_executors(self._to.session, partial(_whole, several), numbers, "earlier loads were looked up")
+            for number, each in zip(numbers, hashed, strict=True):
+                if isinstance(each, WeftError):
+                    raise each
+                found[several[number]] += (each,)
+        return found
 
     def why_not(self) -> str | None:
         """Return why executors cannot read the files after all, or None."""
@@ -259,8 +274,9 @@ class Executors:
     ) -> dict[InputFile, Seen]:
         found: dict[InputFile, dict[str, Evidence]] = {file: {} for file in files}
         walk = Walk([self._cut(file, known.get(file)) for file in files], self._most)
-        look = partial(_look, [(file, known.get(file), options) for file in files])
+        looked = {number: (file, known.get(file), options) for number, file in enumerate(files)}
         while stretches := walk.ahead():
+            look = partial(_look, _chosen(looked, (stretch.file for stretch in stretches)))
             reached = self._read(look, stretches, stretches, "the types of the columns were inferred")
             right = walk.take(stretches, [each.place for each in reached])
             for stretch, each in zip(stretches[:right], reached, strict=False):
@@ -308,8 +324,11 @@ class Executors:
         left, counting = load.already or 0, bool(load.already)
         empty, doing = arrow_schema(sources[0].columns).empty_table(), f"executors loaded {load.table.name}"
         while stretches := walk.ahead():
-            wave = self._wave(load, sources, latest, counting)
-            given = [(stretch, 0 if counting or number else left) for number, stretch in enumerate(stretches)]
+            wave = self._wave(load, sources, latest, counting, stretches)
+            given = [
+                (stretch, 0 if counting or number else left, _aside(load, wave.sources[stretch.file], stretch))
+                for number, stretch in enumerate(stretches)
+            ]
             reached = self._read(partial(_store, wave), given, stretches, doing)
             places = [each.place for each in reached]
             right = Walk.right(stretches, places)
@@ -330,24 +349,33 @@ class Executors:
             self._remove([each.result for each in reached[right:]], wave)
             if any(each.files for each in stored):
                 yield _written(stored, wave)
+            elif not (wave.counting or load.timing.holds):
+                with writing_load(load) as writer:
+                    writer.loads.let_go(load.load_id)
 
-    def _wave(self, load: Load, sources: Sequence[FileSource], latest: int | None, counting: bool) -> Wave:
+    def _wave(
+        self,
+        load: Load,
+        sources: Sequence[FileSource],
+        latest: int | None,
+        counting: bool,
+        stretches: Sequence[Stretch],
+    ) -> Wave:
         with writing_load(load) as writer:
             table = writer.tables.by_id(load.table.table_id)
             ensure(writer, table)
             form = Table(writer.data / table.path).form()
-            floor = writer.loads.hold(load.load_id)
+            # Rows that are counted are not stored, and do not depend on the watermark.
+            floor = writer.reservations.effective_watermark() if counting else writer.loads.hold(load.load_id)
             now = time_of(writer.home(), self._to.clock())
-        return Wave(sources, load.timing, latest, load.aside, table, form, counting, floor, now)
+        used = {stretch.file: sources[stretch.file] for stretch in stretches}
+        return Wave(used, load.timing, latest, table, form, counting, floor, now, _REJECTED_BYTES // len(stretches))
 
     def _rejected(self, stored: Stored, wave: Wave) -> Iterator[tuple[RejectedRecord, ...]]:
         if stored.rejected:
             yield stored.rejected
         if stored.rejected_in is not None:
-            place = wave.form.folder / stored.rejected_in
-            with pq.ParquetFile(**arrow(place)) as file:
-                for batch in file.iter_batches(_REJECTED_AT_ONCE):
-                    yield tuple(RejectedRecord(**row) for row in batch.to_pylist())
+            yield from rejected_in(wave.form.folder / stored.rejected_in)
             self._remove([replace(stored, files=())], wave)
 
     def _remove(self, unneeded: Sequence[Stored], wave: Wave) -> None:
@@ -356,6 +384,21 @@ class Executors:
             for name in (*(file[0] for file in each.files), *filter(None, [each.rejected_in])):
                 with suppress(OSError, StorageError):
                     (wave.form.folder / name).remove()
+
+
+def _chosen(given: Mapping[int, Given], numbers: Iterable[int]) -> dict[int, Given]:
+    """Return those values that the tasks need. They have the keys of an object store, so a command has few of them."""
+    return {number: given[number] for number in dict.fromkeys(numbers)}
+
+
+def _aside(load: Load, source: FileSource, stretch: Stretch) -> frozenset[str]:
+    """Return the positions in the stretch that an earlier run of the load quarantined, such as "line 7"."""
+    first, end = stretch.begin[1], None if stretch.end is None else stretch.end[1]
+    return frozenset(
+        position
+        for position in load.aside.get(source.name, ())
+        if first < int(position.split()[1]) and (end is None or int(position.split()[1]) <= end)
+    )
 
 
 def _written(stored: Sequence[Stored], wave: Wave) -> Written:
@@ -380,18 +423,33 @@ def _returned(function: Callable[Parameters, Result]) -> Callable[Parameters, Re
 
 
 @_returned
-def _survey(block: tuple[InputFile, int, int]) -> Surveyed:
-    file, begin, size = block
+def _survey(files: Mapping[int, InputFile], block: tuple[int, int, int]) -> Surveyed:
+    number, begin, size = block
+    file = files[number]
     quote = {"csv": _QUOTE, "json": b"", "parquet": None}[format_by_name(file.path) or "parquet"]
     try:
         with file.opened() as stream:
-            return survey(stream, begin, size, quote)
+            surveyed = survey(stream, begin, size, quote)
+        file.check_unchanged()
     except OSError as error:
         raise unreadable(file, error) from None
+    return surveyed
 
 
 @_returned
-def _look(files: Sequence[tuple[InputFile, FileInspection | None, FileOptions]], stretch: Stretch) -> Reached[Seen]:
+def _whole(files: Mapping[int, InputFile], number: int) -> str:
+    file = files[number]
+    try:
+        with file.opened() as stream:
+            found = digests_of(stream)[0]
+        file.check_unchanged()
+    except OSError as error:
+        raise unreadable(file, error) from None
+    return found
+
+
+@_returned
+def _look(files: Mapping[int, tuple[InputFile, FileInspection | None, FileOptions]], stretch: Stretch) -> Reached[Seen]:
     """Return the evidence for the types in a part of a text file, or check the pages of a part of a Parquet file."""
     file, inspection, options = files[stretch.file]
     part = stretch.part()
@@ -408,20 +466,23 @@ def _look(files: Sequence[tuple[InputFile, FileInspection | None, FileOptions]],
         else:
             layout = inspection.layout
             seen = bulk.infer_types(stream, layout.dialect, layout.names, connection, part)
+    file.check_unchanged()
     return Reached((part.position, part.before), seen)
 
 
 @_returned
-def _store(wave: Wave, given: tuple[Stretch, int]) -> Reached[Stored]:
+def _store(wave: Wave, given: tuple[Stretch, int, frozenset[str]]) -> Reached[Stored]:
     """Write the rows of a part but the first ``skip``, or only count them. Each batch becomes a file."""
-    stretch, skip = given
+    stretch, skip, aside = given
     source, part = wave.sources[stretch.file], stretch.part()
     done = Stored()
-    rejected: list[RejectedRecord] = []
-    for batch in source.batches(wave.timing, wave.latest, aside=wave.aside.get(source.name, frozenset()), part=part):
-        rejected += batch.rejected
-        done = replace(done, read=done.read + batch.read, rows=done.rows + batch.rows.num_rows)
-        rows, skip = batch.rows.slice(skip), max(skip - batch.rows.num_rows, 0)
-        if rows.num_rows and not wave.counting:
-            done = wave.stored(done, rows)
-    return Reached((part.position, part.before), wave.with_rejected(done, tuple(rejected)))
+    with RejectedFile(wave.form.folder / new_name(*task_numbers()), wave.rejected_bytes) as rejected:
+        for batch in source.batches(wave.timing, wave.latest, aside=aside, part=part):
+            rejected.add(batch.rejected)
+            done = replace(done, read=done.read + batch.read, rows=done.rows + batch.rows.num_rows)
+            rows, skip = batch.rows.slice(skip), max(skip - batch.rows.num_rows, 0)
+            if rows.num_rows and not wave.counting:
+                done = wave.stored(done, rows)
+        source.inspection.file.check_unchanged()
+        records, name = rejected.finished()
+    return Reached((part.position, part.before), replace(done, rejected=records, rejected_in=name))

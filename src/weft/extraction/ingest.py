@@ -24,11 +24,12 @@ from weft.execution.engines.choosing import Choice
 from weft.execution.home import OpenHome
 from weft.extraction.batches import DEFAULT_TIMING, Batch, Progress, Timing, arrow_schema, batches_of, printable
 from weft.extraction.distributed import Executors, readers
+from weft.extraction.files.cutting import BY_BLOCKS
 from weft.extraction.files.given_files import Given, InputFiles, input_files
 from weft.extraction.files.objects import downloaded
 from weft.extraction.files.options import DEFAULT_OPTIONS, FileOptions
 from weft.extraction.files.probe import InputFile
-from weft.extraction.files.source import FileSource, digest, open_files
+from weft.extraction.files.source import FileSource, digests, open_files
 from weft.extraction.mail.arrival_order import read_mail
 from weft.extraction.mail.message import MAIL_COLUMNS, MAIL_KEY
 from weft.extraction.mail.sources import mail_paths
@@ -175,9 +176,9 @@ def ingest_file(
     with input_files(several, to.catalog.data.access) as found_here:
         executors, choice = _readers(to, found_here.files, table, keys, timing, options)
         files = found_here.files if executors is not None else downloaded(found_here.files)
-        digests = {file: digest(file.path) for file in files} if executors is None else executors.digests()
+        known = {file: digests(file.path) for file in files} if executors is None else _digests(to, table, executors)
         while True:
-            new, before = _not_loaded(to, table, digests)
+            new, before = _not_loaded(to, table, known)
             if not new:
                 counts = {load.load_id: load.stored + load.known for load in before}
                 return Summary(to.catalog.tables.named(table).name, known=sum(counts.values()), already_loaded=True)
@@ -192,7 +193,7 @@ def ingest_file(
             # Read a batch before creating the table. An unreadable file then creates no table.
             first = [] if batches is None else list(islice(batches, 1))
             apart = executors is not None and timing.ts_from is not None
-            load = _file_load(to, table, table_record, sources, keys, list(new.values()), timing, watermark, apart)
+            load = _file_load(to, table, table_record, sources, keys, [*new.values()], timing, watermark, apart)
             if load is not None:
                 break
         if executors is not None:
@@ -223,17 +224,23 @@ def _readers(
     return readers(to, files, (keys or ()) if there is None else there.keys, timing, options)
 
 
+def _digests(to: OpenHome, name: str, executors: Executors) -> dict[InputFile, tuple[str, ...]]:
+    there = existing(to.catalog, name)
+    return executors.digests(there is not None and to.catalog.loads.has_files(there.table_id, besides=BY_BLOCKS))
+
+
 def _not_loaded(
-    to: OpenHome, name: str, digests: Mapping[InputFile, str]
-) -> tuple[dict[InputFile, str], tuple[LoadRecord, ...]]:
+    to: OpenHome, name: str, digests: Mapping[InputFile, tuple[str, ...]]
+) -> tuple[dict[InputFile, tuple[str, ...]], tuple[LoadRecord, ...]]:
     table_record = existing(to.catalog, name)
-    before = {} if table_record is None else to.catalog.loads.of_files(table_record.table_id, set(digests.values()))
+    every = {each for known in digests.values() for each in known}
+    before = {} if table_record is None else to.catalog.loads.of_files(table_record.table_id, every)
     done = {own: load for own, load in before.items() if load.finished_at is not None}
-    new: dict[str, InputFile] = {}
-    for file, own in digests.items():
-        if own not in done:
-            new.setdefault(own, file)
-    return {file: own for own, file in new.items()}, tuple(done.values())
+    new: dict[tuple[str, ...], InputFile] = {}
+    for file, known in digests.items():
+        if not any(each in done for each in known):
+            new.setdefault(known, file)
+    return {file: known for known, file in new.items()}, tuple(done.values())
 
 
 def _file_load(
@@ -242,19 +249,21 @@ def _file_load(
     known: TableRecord | None,
     sources: Sequence[FileSource],
     keys: Sequence[str] | None,
-    digests: Sequence[str],
+    known_by: Sequence[tuple[str, ...]],
     timing: Timing,
     watermark: int | None,
     apart: bool,
 ) -> Load | None:
-    """Register the load and return it.
+    """Register the load and return it. ``known_by`` has the digests of each file. The first is recorded.
 
     ``apart`` is True if several files are not merged although their rows have event times. Such a load has a digest of
-    its own, so that only executors continue it: the order determines which rows are left out.
+    its own, so that only executors continue it: the order determines which rows are left out. It holds the watermark
+    until it is done, because a tick between two files would make rows of the later file late.
 
     Return None if the table, the loads of the files or the watermark have changed in the meantime. The watermark is not
     checked if ``watermark`` is None.
     """
+    digests = [own for own, *_ in known_by]
     digest_of_all = (
         digests[0]
         if len(digests) == 1
@@ -269,28 +278,27 @@ def _file_load(
         if watermark is not None and watermark != writer.reservations.effective_watermark():
             return None
         if now is not None:
-            before = writer.loads.of_files(now.table_id, digests)
+            before = writer.loads.of_files(now.table_id, {each for known in known_by for each in known})
             if any(load.finished_at is not None for load in before.values()):
                 return None
-            _refuse_half_loaded(now, before, digest_of_all)
+            _refuse_half_loaded(now, before, digest_of_all, names)
             unfinished_load(writer, now, names, digest_of_all)
         record = _file_table(writer, name, now, sources[0], timing.ts_from, keys)
         by_source = {source.name: source.options(timing) for source in sources}
-        return register_load(
-            writer, to, record, names, "file", digest_of_all, timing.options(), timing, files, by_source
-        )
+        held = replace(timing, hold=timing.hold or (apart and len(digests) > 1))
+        return register_load(writer, to, record, names, "file", digest_of_all, timing.options(), held, files, by_source)
 
 
-def _refuse_half_loaded(table: TableRecord, before: Mapping[str, LoadRecord], digest_of_all: str) -> None:
+def _refuse_half_loaded(table: TableRecord, before: Mapping[str, LoadRecord], digest_of_all: str, names: str) -> None:
     """Raise Conflict if another load of one of the files is unfinished and the table has no keys."""
     other = next((load for load in before.values() if load.digest != digest_of_all), None)
     if other is not None and not table.keys:
+        again = "Repeat the unfinished load, which continues where it stopped, or undo the load"
+        if other.source == names:
+            again = "Executors began the load and this process would go on, or the reverse. Undo the load"
         raise Conflict(
             f"a load of {other.source} into {table.name} is unfinished, and has a file in common with this load",
-            hint=(
-                "Repeat the unfinished load, which continues where it stopped, or undo the load: weft loads undo "
-                f"{other.load_id}"
-            ),
+            hint=f"{again}: weft loads undo {other.load_id}",
         )
 
 

@@ -22,7 +22,7 @@ from weft.execution.append_rows import (
     late_beforehand,
     replay_without_clock,
 )
-from weft.execution.home import OpenHome, renewing_lease
+from weft.execution.home import OpenHome, renewing, renewing_lease
 from weft.extraction.batches import DEFAULT_TIMING, Batch, Progress, RejectedRecord, Timing
 from weft.extraction.quarantine import quarantine
 from weft.instants import format_instant
@@ -189,30 +189,36 @@ def store_batches(
     If ``skips`` is False, ``batches`` lack the rows that an earlier run of the load stored. Raises Conflict if another
     process stores the same load. Raises Refused for late rows if the load refuses late rows.
     """
+    loads, clock = load.to.catalog.loads, load.to.clock
+    try:
+        with renewing(lambda: loads.renew(load.load_id, clock())):  # a batch may take longer than the mark lasts
+            total = _store_all(load, batches, progress, skips)
+        counts = (total.stored, total.known, total.quarantined, total.late)
+        loads.finish(load.load_id, *counts, clock())
+    finally:
+        loads.deactivate(load.load_id)
+    return total
+
+
+def _store_all(load: Load, batches: Iterable[Batch | Written], progress: Progress | None, skips: bool) -> Summary:
     total = Summary(load.table.name)
     read, stored = 0, load.already
-    try:
-        for batch in _not_yet_stored(batches, load.already or 0) if skips else batches:
-            if isinstance(batch, Written):
-                done = _append_written(load, batch, stored)
-                stored = (stored or 0) + done.stored
-                total = _counted(total, done, 0)
-                continue
-            new = _quarantine(load, batch.rejected)
-            total = replace(total, quarantined=total.quarantined + new, known=total.known + len(batch.rejected) - new)
-            if batch.rows.num_rows:
-                done, quarantined = _append(load, batch, stored)
-                stored = None if stored is None else stored + done.stored
-                total = _counted(total, done, quarantined)
-            read += batch.read
-            if progress is not None:
-                progress(read)
-        total = replace(total, known=total.known + (load.already or 0))
-        counts = (total.stored, total.known, total.quarantined, total.late)
-        load.to.catalog.loads.finish(load.load_id, *counts, load.to.clock())
-    finally:
-        load.to.catalog.loads.deactivate(load.load_id)
-    return total
+    for batch in _not_yet_stored(batches, load.already or 0) if skips else batches:
+        if isinstance(batch, Written):
+            done = _append_written(load, batch, stored)
+            stored = (stored or 0) + done.stored
+            total = _counted(total, done, 0)
+            continue
+        new = _quarantine(load, batch.rejected)
+        total = replace(total, quarantined=total.quarantined + new, known=total.known + len(batch.rejected) - new)
+        if batch.rows.num_rows:
+            done, quarantined = _append(load, batch, stored)
+            stored = None if stored is None else stored + done.stored
+            total = _counted(total, done, quarantined)
+        read += batch.read
+        if progress is not None:
+            progress(read)
+    return replace(total, known=total.known + (load.already or 0))
 
 
 def _counted(total: Summary, done: Appended, quarantined: int) -> Summary:
@@ -267,8 +273,8 @@ def writing_load(load: Load) -> Iterator[Writer]:
         to.catalog.writing(f"ingest into {load.table.name}", to.clock, wait_us=LEASE_WAIT_US) as writer,
         renewing_lease(writer, to.clock),
     ):
+        writer.loads.renew(load.load_id, to.clock())  # first, because settling forgets loads that are not renewed
         settle(writer)
-        writer.loads.renew(load.load_id, to.clock())
         yield writer
 
 

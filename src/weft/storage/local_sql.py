@@ -52,11 +52,17 @@ def connect(threads: int = 2, prepared: tuple[str, ...] = ()) -> duckdb.DuckDBPy
 
 
 def _connected(key: _Key) -> duckdb.DuckDBPyConnection:
-    connection = (_started.get(key) or _started.setdefault(key, _start(*key))).cursor()
-    connection.execute("SET TimeZone = 'UTC'")  # which a second connection does not inherit
+    connection = another(_started.get(key) or _started.setdefault(key, _start(*key)))
     if not spill_folder().exists():
         _make_spill_folder_again(connection)
     return connection
+
+
+def another(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    """Return a further connection, in UTC, to the DuckDB of a connection. Close it, or drop it at the end."""
+    new = connection.cursor()
+    new.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false")  # a further connection inherits neither
+    return new
 
 
 def _make_spill_folder_again(connection: duckdb.DuckDBPyConnection) -> None:

@@ -24,7 +24,7 @@ from weft.catalog.records import Reservation, TableRecord
 from weft.storage.attached import COLUMN
 from weft.storage.columns import instants, stored_schema
 from weft.storage.data_files import NewFile
-from weft.storage.delta_log import bounds_of
+from weft.storage.delta_log import DataFile, bounds_of
 from weft.storage.statistics import COLUMNS_PROPERTY, named_columns
 from weft.storage.table import Commit, Fence, Table
 from weft.writing.removals import finish_undoing
@@ -118,10 +118,25 @@ def _settle_one(writer: Writer, reservation: Reservation) -> Settled:
     if table.attached:
         writer.reservations.commit(number, committed.version, committed.rows, *bounds_of(committed.files))
         return Settled(reservation, committed.rows)
-    schema = stored_schema(table.stored, [table.stored.start])
-    rows = pa.Table.from_batches(stored.scan(schema, files=committed.files), schema)
-    record(writer, reservation, committed, *first_and_last(table, rows))
-    return Settled(reservation, rows.num_rows)
+    start = table.stored.start
+    with_statistics = {file.location: file for file in stored.snapshot().files}
+    files = files_at_the_ends([with_statistics.get(file.location, file) for file in committed.files], start)
+    batches = stored.scan(stored_schema(table.stored, [start]), files=files)
+    bounds = [first_and_last(table, pa.Table.from_batches([each])) for each in batches if each.num_rows]
+    record(writer, reservation, committed, min(first for first, _ in bounds), max(last for _, last in bounds))
+    return Settled(reservation, committed.rows)
+
+
+def files_at_the_ends(files: Sequence[DataFile], column: str) -> list[DataFile]:
+    """Return those files of a commit that may have the least or the greatest value of a column with statistics."""
+    known = [file for file in files if column in file.least and column in file.greatest]
+    first = min((file.least[column] for file in known), default=None)
+    last = max((file.greatest[column] for file in known), default=None)
+    return [
+        file
+        for file in files
+        if file.least.get(column, first) == first or file.greatest.get(column, last) == last or file not in known
+    ]
 
 
 def spend(writer: Writer, path: str, fence: Fence) -> None:

@@ -13,8 +13,10 @@ import forked
 from weft.api.weft import Weft
 from weft.storage.columns import stored_schema
 from weft.storage.data_files import read_data_files
+from weft.storage.delta_log import DataFile
 from weft.storage.table import Fence, Table
-from weft.writing.reserved import settle, table_app_id
+from weft.store import local_store
+from weft.writing.reserved import files_at_the_ends, settle, table_app_id
 
 
 def heads(weft: Weft) -> dict[str, tuple[int, int]]:
@@ -82,3 +84,13 @@ def test_versions_are_recorded_after_the_number_of_a_dead_writer_is_used_up(tmp_
             weft.append("t", [{"a": "m2"}])
         list(weft.maintain(retain=0))
         heads(weft)
+
+
+def test_only_files_with_the_least_and_the_greatest_instants_are_read() -> None:
+    def file(name: str, *bounds: int) -> DataFile:
+        least, greatest = ({"ts": bound} for bound in bounds) if bounds else ({}, {})
+        return DataFile(local_store(f"/{name}"), 1, 1, least, greatest)
+
+    files = [file("a", 1, 9), file("b", 2, 3), file("c", 4, 12), file("d", 1, 2), file("e")]
+    assert [each.name for each in files_at_the_ends(files, "ts")] == ["a", "c", "d", "e"]
+    assert files_at_the_ends(files[4:], "ts") == files[4:]

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import duckdb
 import pyarrow as pa
 import pytest
@@ -90,3 +95,28 @@ def test_types_are_inferred_quickly_as_they_are_by_every_test(
             [evidence] = seen.evidence().values()
             found.append((evidence.filled, evidence.possible, seen.types()))
     assert found[0] == found[1]
+
+
+IN_A_ZONE = """
+import sys
+from weft.extraction.files.source import open_file
+from weft.extraction.batches import Timing
+source = open_file(sys.argv[1], None, ts_from="day")
+print([row for batch in source.batches(Timing("day")) for row in batch.rows.to_pylist()])
+"""
+
+
+def test_the_zone_of_the_machine_does_not_matter(tmp_path: Path) -> None:
+    path = tmp_path / "d.csv"
+    path.write_text("day,a\n2020-07-08,1\n2020-07-08 10:00:00,2\n2020-07-08 10:00:00+01:00,3\n")
+    read = [
+        subprocess.run(
+            [sys.executable, "-c", IN_A_ZONE, str(path)],
+            env={**os.environ, "TZ": zone},
+            stdout=subprocess.PIPE,
+            check=True,
+            text=True,
+        ).stdout
+        for zone in ("UTC", "America/New_York")
+    ]
+    assert read[0] == read[1] and read[0].count("'a'") == 3

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,12 +30,14 @@ from unit.extraction.test_bulk import (
     reading,
     schema,
 )
+from weft.errors import ExtractionError
 from weft.extraction.batches import DEFAULT_TIMING, Timing
+from weft.extraction.byte_streams import plain
 from weft.extraction.files import csv_pieces, cutting, encoding
 from weft.extraction.files.cutting import Cut, GroupCut, Surveyed, TextCut, Walk, digest_of_blocks, survey
 from weft.extraction.files.encoding import Letters, detect_encoding
 from weft.extraction.files.part import Part
-from weft.extraction.files.source import FileSource, open_file
+from weft.extraction.files.source import FileSource, digests_of, open_file
 from weft.extraction.files.text_records import CsvRecords, Dialect, TextRecord, json_records
 
 Records = list[TextRecord]
@@ -116,13 +120,64 @@ LINES = b'1,"a\nb"\n2,c\n' * 40
         (LINES, False),
         (LINES + b'3,"open\n' + LINES * 3, True),
         (LINES + b'3,"a"b"\n' + LINES, True),
-        (b'1,"' + b"x\n" * 200 + b'"\n' + LINES, False),
+        (b'1,"' + b"x\n" * 200 + b'"\n' + LINES, True),
         (LINES + b'3,"' + b"x\n" * 400 + LINES, True),
     ],
 )
 def test_a_wrong_proposal_costs_parts_and_no_record(raw: bytes, wrong: bool) -> None:
     vain = require_same_records(b"a,b\n" + raw, Sizes(200, 50), Dialect(), 100, 4)
     assert vain is not None and (vain > 0) == wrong
+
+
+def test_one_stray_quote_does_not_end_the_cutting() -> None:
+    lines = b"".join(b"%d,x\n" % number for number in range(200))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cutting, "BLOCK", 100)
+        parts = len(Walk([TextCut(surveyed(lines, b'"'))], 99).ahead())
+        strayed = len(Walk([TextCut(surveyed(b'7,5" pipe\n' + lines, b'"'))], 99).ahead())
+    assert parts > 10 and strayed >= parts
+    assert require_same_records(b'a,b\n7,5" pipe\n' + lines, Sizes(200, 50), Dialect(), 100, 4) is not None
+
+
+@pytest.mark.parametrize("size", [700, 1_500, 2_003])
+def test_a_file_that_became_shorter_is_refused(size: int) -> None:
+    raw = b'1,"x\ny"\n' * 400
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cutting, "BLOCK", 300)
+        walk = Walk([TextCut(surveyed(raw, b'"'))], 3)
+    with pytest.raises(ExtractionError, match="changed while it was read"):
+        while stretches := walk.ahead():
+            reached = []
+            for part in (stretch.part() for stretch in stretches):
+                stream = io.BytesIO(raw[:size])
+                stream.seek(part.position)
+                records = CsvRecords(io.BufferedReader(stream), Dialect(), 2, part.before, part.size)
+                list(records)
+                reached.append((part.position + records.position, records.line))
+            walk.take(stretches, reached)
+
+
+class Broken(io.RawIOBase):
+    """A stream whose disk fails after some bytes."""
+
+    def __init__(self, raw: bytes) -> None:
+        self._left = io.BytesIO(raw)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count = self._left.readinto(buffer)
+        if not count:
+            raise OSError(errno.EIO, "Input/output error")
+        return count
+
+
+def test_damage_within_a_part_is_an_error() -> None:
+    with pytest.raises(ExtractionError, match="damaged in the middle"):
+        list(json_records(plain(Broken(b'{"a":1}\n' * 9), False), part=Part(0, 0, 500)))
+    with pytest.raises(ExtractionError, match="damaged in the middle"):
+        csv_reader(Dialect(), ["a"])(plain(Broken(b"1\n" * 9), False), Part(0, 0, 500))
 
 
 JSON_LINES = st.lists(
@@ -216,12 +271,14 @@ TEXTS = st.lists(
 @given(TEXTS, BLOCKS)
 def test_the_encoding_and_the_digest_are_those_of_the_blocks(raw: bytes, block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cutting, "BLOCK", block)
+        patch.setattr(cutting, "BLOCK", 3 * block)
+        patch.setattr(cutting, "DIGEST_BLOCK", block)
         blocks = surveyed(raw, b"")
-    assert digest_of_blocks(each.sha256 for each in blocks[:1]) == hashlib.sha256(raw[:block]).hexdigest()
+        both = digests_of(io.BytesIO(raw))
+    assert both == tuple(dict.fromkeys([hashlib.sha256(raw).hexdigest(), digest_of_blocks(b.sha256 for b in blocks)]))
     several = b"".join(hashlib.sha256(raw[at : at + block]).digest() for at in range(0, len(raw), block))
-    if len(blocks) > 1:
-        assert digest_of_blocks(each.sha256 for each in blocks) == hashlib.sha256(several).hexdigest()
+    if len(raw) > block:
+        assert digest_of_blocks(each.sha256 for each in blocks) == f"blocks-{hashlib.sha256(several).hexdigest()}"
     if encoding._without_mark(raw[:512]) is None:
         found = sum((each.letters for each in blocks), Letters())
         assert found.encoding == detect_encoding(io.BufferedReader(io.BytesIO(raw)))

@@ -12,21 +12,29 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from time import sleep
 from typing import Any
 
 import pytest
 
 from loaded_files import AT, DAY, FIRST, TIMES, Loading, dirty_csv, json_lines, load, parquet, tick
 from weft.catalog import open_catalog
+from weft.catalog.loads import ACTIVE_TTL_US
+from weft.errors import ExecutionError
+from weft.execution import home
 from weft.execution.append_rows import Appended, Written
 from weft.execution.engines import choosing
-from weft.extraction import distributed, ingest, storing
+from weft.extraction import distributed, ingest, rejected_files, storing
 from weft.extraction.batches import Timing
 from weft.extraction.files import cutting
+from weft.extraction.files.cutting import Stretch
 from weft.extraction.files.given_files import Given, InputFiles
+from weft.extraction.files.options import DEFAULT_OPTIONS
 from weft.extraction.files.probe import InputFile
+from weft.extraction.files.source import open_files
 from weft.extraction.storing import Summary
 from weft.store import S3Access, local_store
+from weft.writing.reserved import settle
 
 Homes = tuple[Loading, Loading]
 
@@ -156,3 +164,123 @@ def test_a_file_that_cannot_be_read_makes_no_table(tmp_path: Path, homes: Homes)
         found = [load(to, place, by=by) for to, by in zip(homes, ("driver", "executors"), strict=True)]
         assert found[0] == found[1]
         assert isinstance(found[0].told, str) and not found[0].rows
+
+
+@pytest.mark.parametrize("again", [1, 2])
+def test_an_object_that_changes_while_it_is_read_is_refused(tmp_path: Path, homes: Homes, again: int) -> None:
+    """It changes after the survey, and while the rows are stored. No row of the other version is stored."""
+    place = tmp_path / "0.csv"
+    put(place, b"a,b,at\n" + b"1,2,2020-01-01\n" * 400)
+    calls: list[object] = []
+
+    def tasks(session: object, function: Callable[[Any], Any], given: Sequence[Any], doing: str) -> list[Any]:
+        calls.append(function)
+        found = one_by_one(session, function, given, doing)
+        if len(calls) == again:
+            put(place, b"a,b,at\n" + b"9,9,2020-01-01\n" * 800)
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(distributed, "on_executors", tasks)
+        done = load(homes[1], str(place), by="executors")
+    assert "changed while it was read" in str(done.told) and not done.rows
+
+
+@pytest.mark.parametrize("renews", [True, False])
+def test_a_wave_may_take_longer_than_the_mark_of_a_load_lasts(
+    tmp_path: Path, homes: Homes, monkeypatch: pytest.MonkeyPatch, renews: bool
+) -> None:
+    """Another writer forgets dead loads in each wave. Without renewal the load notices that its hold is lost."""
+    place = put(tmp_path / "0.csv", b"a,b,at\n" + b"1,2,2020-01-01\n" * 400)
+    time = [AT]
+    to, held = Loading(homes[1].folder, homes[1].catalog, lambda: time[0], lambda: None), []
+
+    def tasks(session: object, function: Callable[[Any], Any], given: Sequence[Any], doing: str) -> list[Any]:
+        time[0] += ACTIVE_TTL_US + 1
+        sleep(0.2)
+        with to.catalog.writing("another", to.clock) as writer:
+            settle(writer)
+            held.append(writer.reservations.earliest())
+        return one_by_one(session, function, given, doing)
+
+    monkeypatch.setattr(home, "_RENEW_SECONDS", 0.02 if renews else 9.0)
+    monkeypatch.setattr(distributed, "on_executors", tasks)
+    done = load(to, place, by="executors")
+    assert isinstance(done.told, Summary) == renews
+    assert renews or "took it for dead" in str(done.told)
+    assert (len(held) > 3 and held[-1] is not None) == renews
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_ticks_wait_for_files_that_are_loaded_one_after_another(
+    tmp_path: Path, homes: Homes, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """Between the waves of one file they may run. Waves without rows let the watermark go."""
+    rows = b"a,b,at\n" + b"1,2,2020-01-01\n" * 400 + b"1\n" * 3_000
+    places = [put(tmp_path / f"{n}.csv", rows + b"%d" % n) for n in range(count)]
+    free = []
+    wave = distributed.Executors._wave
+
+    def waved(self: distributed.Executors, *given: Any) -> distributed.Wave:
+        free.append(homes[1].catalog.reservations.earliest() is None)
+        return wave(self, *given)
+
+    monkeypatch.setattr(distributed.Executors, "_wave", waved)
+    assert isinstance(load(homes[1], *places, by="executors").told, Summary)
+    assert len(free) > 3 and all(free) == (count == 1)
+    assert any(free) == (count == 1)
+
+
+def test_many_rejected_records_come_in_row_groups(
+    tmp_path: Path, homes: Homes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(distributed, "_REJECTED_BYTES", 2_000)
+    monkeypatch.setattr(rejected_files, "_GROUP", 1_500)
+    groups, read = [], distributed.rejected_in
+    monkeypatch.setattr(distributed, "rejected_in", lambda place: groups.append(tuple(read(place))) or groups[-1])
+    place = put(tmp_path / "0.csv", b"a,b,at\n1,2,2020-01-01\n" + (b"x" * 30 + b"\n") * 300)
+    found = [load(to, place, by=by) for to, by in zip(homes, ("driver", "executors"), strict=True)]
+    assert found[0] == found[1] and len(found[1].quarantine) == 300
+    assert max(map(len, groups)) > 1 and max(len(some) for group in groups for some in group) <= 1_500 // 200 + 1
+    table = homes[1].catalog.tables.named("t")
+    assert len(list((homes[1].catalog.path / "data" / table.path).glob("*.parquet"))) <= 1
+
+
+def test_a_continued_load_gives_each_task_the_positions_of_its_part(tmp_path: Path, homes: Homes) -> None:
+    put(tmp_path / "0.csv", b"a\n1\n")
+    [source] = open_files([InputFile.of(tmp_path / "0.csv")], None)
+    given = storing.Load(homes[1], None, 1, {}, aside={source.name: frozenset(f"line {n}" for n in range(1, 9))})  # type: ignore[arg-type]
+    parts = [Stretch(0, (0, 0), (9, 2)), Stretch(0, (9, 2), (20, 5)), Stretch(0, (20, 5), None)]
+    found = [sorted(distributed._aside(given, source, part)) for part in parts]
+    assert found == [["line 1", "line 2"], ["line 3", "line 4", "line 5"], ["line 6", "line 7", "line 8"]]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("first", ["driver", "executors"])
+def test_a_file_that_another_reader_has_loaded_is_known(
+    tmp_path: Path, homes: Homes, monkeypatch: pytest.MonkeyPatch, first: str, count: int
+) -> None:
+    monkeypatch.setattr(cutting, "DIGEST_BLOCK", 700)
+    places = [put(tmp_path / f"{n}.csv", b"a,b,at\n%d,2,2020-01-01\n" % n + b"1,2,2020-01-01\n" * 90) for n in (1, 2)]
+    second = "driver" if first == "executors" else "executors"
+    loaded, again = load(homes[0], *places[:count], by=first), load(homes[0], *places[:count], by=second)
+    assert isinstance(loaded.told, Summary) and isinstance(again.told, Summary)
+    assert loaded.told.stored and again.told.already_loaded and again.rows == loaded.rows
+
+
+def test_a_load_goes_to_the_driver_if_executors_cannot_read(
+    tmp_path: Path, homes: Homes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def tasks(*_: object) -> list[Any]:
+        raise ExecutionError("the executors lack pyarrow")
+
+    monkeypatch.setattr(choosing, "BOUNDS", choosing.NOTHING)
+    place = put(tmp_path / "0.csv", dirty_csv(Random(3), 20))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(distributed, "on_executors", tasks)
+        told = ingest.ingest_file(homes[1], [place], "t")
+    assert "executors cannot read the files: the executors lack pyarrow" in told.notes[-1] and told.stored
+    other = InputFile.of(Path(put(tmp_path / "1.csv", dirty_csv(Random(4), 20))))
+    object_ = InputFile(Path(place), place, local_store(place))
+    choice = distributed.readers(homes[1], [object_, other], [], Timing(), DEFAULT_OPTIONS)[1]
+    assert choice is not None and "1.csv is on this machine" in choice.why

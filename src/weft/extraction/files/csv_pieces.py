@@ -27,10 +27,10 @@ import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
 from weft.extraction.batches import MAX_BYTES, MAX_LINE
-from weft.extraction.byte_streams import BOM, PushBack
+from weft.extraction.byte_streams import BOM, PushBack, damage
 from weft.extraction.files.part import Part
 from weft.extraction.files.rows import text_table
-from weft.extraction.files.text_records import CsvRecords, Dialect, TextRecord
+from weft.extraction.files.text_records import CsvRecords, Dialect, TextRecord, broken_off
 from weft.extraction.files.workers import IN_FLIGHT, Workers
 
 CHUNK: Final = 8 << 20
@@ -56,7 +56,8 @@ class Piece(Generic[_T]):
 class CsvPieces(Generic[_T]):
     """The pieces of a CSV file after the header line, in order. ``names`` has one name for each cell of a record.
 
-    The stream begins where ``part`` begins. The part advances with the pieces.
+    The stream begins where ``part`` begins. The part advances with the pieces. Raise ExtractionError if the stream is
+    damaged in a part that has an end.
     """
 
     def __init__(
@@ -103,6 +104,8 @@ class CsvPieces(Generic[_T]):
                 careful = min(2 * careful, CHUNK)
         if self._part.end is None:
             yield from self._carefully(None)  # the end of the file may be damaged, which this reports
+        elif (reason := damage(self._stream.of)) is not None:
+            raise broken_off(reason)
 
     def _next_chunk(self, size: int) -> Chunk | None:
         """Return the next chunk of about ``size`` bytes, or None at the end of the file or the part."""

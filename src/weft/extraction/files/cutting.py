@@ -17,12 +17,19 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import BinaryIO, Final, Protocol
 
+from weft.errors import ExtractionError
 from weft.extraction.batches import MAX_LINE
 from weft.extraction.files.encoding import Letters, letters_of
 from weft.extraction.files.part import Part
 
 BLOCK: Final = 64 << 20
-"""The size of a block in bytes, and the approximate size of a part."""
+"""The size of a block in bytes, and the approximate size of a part. It is a multiple of ``DIGEST_BLOCK``."""
+
+DIGEST_BLOCK: Final = 64 << 20
+"""The bytes of a file of which ``digest_of_blocks`` has one SHA-256. Homes have such digests: this must not change."""
+
+BY_BLOCKS: Final = "blocks-"
+"""The begin of a digest that is not the SHA-256 of the file."""
 
 _HEAD: Final = 512
 _NEWLINE: Final = b"\n"
@@ -35,7 +42,7 @@ Place = tuple[int, int]
 class Surveyed:
     """What one block of a text file has.
 
-    - ``sha256`` is the digest of its ``size`` bytes.
+    - ``sha256`` has the digest of each ``DIGEST_BLOCK`` of its ``size`` bytes, one after another.
     - ``lines`` and ``quotes`` are the numbers of line ends and of quotes.
     - ``outside`` and ``inside`` are the places where the first record begins if the block begins outside or inside
       quotes, relative to the block. A place is None if it is not near the begin of the block.
@@ -61,7 +68,9 @@ def survey(stream: BinaryIO, begin: int, size: int, quote: bytes | None) -> Surv
     """
     stream.seek(begin)
     raw = stream.read(size)
-    digest = hashlib.sha256(raw).digest()
+    digest = b"".join(
+        hashlib.sha256(memoryview(raw)[at : at + DIGEST_BLOCK]).digest() for at in range(0, len(raw), DIGEST_BLOCK)
+    )
     if quote is None:
         return Surveyed(digest, len(raw))
     places = _first_places(raw, quote)
@@ -89,12 +98,23 @@ def _first_places(raw: bytes, quote: bytes) -> tuple[Place | None, Place | None]
 
 
 def digest_of_blocks(blocks: Iterable[bytes]) -> str:
-    """Return the digest of a file (hexadecimal) from the SHA-256 of its blocks of ``BLOCK`` bytes.
+    """Return the digest of a file from the SHA-256 of each ``DIGEST_BLOCK``, which several readers can compute.
 
-    The digest of a file with one block is its SHA-256. Blocks can be read by several readers.
+    The digest of a file with one block is its SHA-256 (hexadecimal). Any other digest begins with ``BY_BLOCKS``.
     """
-    digests = list(blocks) or [hashlib.sha256().digest()]
-    return (digests[0] if len(digests) == 1 else hashlib.sha256(b"".join(digests)).digest()).hex()
+    all_of_them = b"".join(blocks)
+    if len(all_of_them) <= hashlib.sha256().digest_size:
+        return (all_of_them or hashlib.sha256().digest()).hex()
+    return BY_BLOCKS + hashlib.sha256(all_of_them).hexdigest()
+
+
+def changed(where: str | None = None) -> ExtractionError:
+    """Return the error for a file that changed between its survey and the end of its load."""
+    return ExtractionError(
+        "the file changed while it was read",
+        where=where,
+        hint="Wait until no program writes the file. Undo what this load has stored (`weft loads`), and load again.",
+    )
 
 
 class Cut(Protocol):
@@ -119,15 +139,24 @@ class TextCut:
     def ends(self, after: int) -> Iterable[Place]:
         """Return the proposed begins of the first records of the blocks behind the position ``after``."""
         for number in range(max(bisect_right(self._begins, after) - 1, 1), len(self._blocks)):
-            block = self._blocks[number]
-            place = block.inside if self._inside[number] else block.outside
+            # A block without quotes has one place. After a stray quote, it is where a record begins nevertheless.
+            likely, other = self._places(number)
+            place = likely or other
             if place is not None and self._begins[number] + place[0] > after:
                 yield self._begins[number] + place[0], self._lines[number] + place[1]
 
     def correct(self, proposed: int) -> None:
-        """From the block of the proposed place on, take what was outside quotes for inside, and the reverse."""
+        """From the block of the proposed place on, take what was outside quotes for inside, and the reverse.
+
+        Do nothing if the place was only proposed because the block had no other.
+        """
         number = bisect_right(self._begins, proposed - 1) - 1
-        self._inside[number:] = [not inside for inside in self._inside[number:]]
+        if self._places(number)[0] is not None:
+            self._inside[number:] = [not inside for inside in self._inside[number:]]
+
+    def _places(self, number: int) -> tuple[Place | None, Place | None]:
+        block = self._blocks[number]
+        return (block.inside, block.outside) if self._inside[number] else (block.outside, block.inside)
 
 
 class GroupCut:
@@ -206,9 +235,12 @@ class Walk:
     def take(self, stretches: Sequence[Stretch], reached: Sequence[Place]) -> int:
         """Go on behind the stretches that count (``right``), and return their number.
 
-        After a wrong proposal, fewer parts are read at the same time.
+        After a wrong proposal, fewer parts are read at the same time. Raise ExtractionError if a reader has not reached
+        the end of its part: the file has become shorter.
         """
         right = self.right(stretches, reached)
+        if any(one.end is not None and place < one.end for one, place in zip(stretches[:right], reached, strict=False)):
+            raise changed()
         if right < len(stretches):
             self._cuts[stretches[right].file].correct(stretches[right].begin[0])
         last = stretches[right - 1]

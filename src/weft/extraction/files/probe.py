@@ -25,6 +25,7 @@ from weft.extraction.files import bulk
 from weft.extraction.files.casting import weft_type
 from weft.extraction.files.columns import MAX_COLUMNS, check_names
 from weft.extraction.files.csv_sniff import csv_layout, json_evidence
+from weft.extraction.files.cutting import changed
 from weft.extraction.files.encoding import UTF_8, as_utf_8, codec_name, detect_encoding
 from weft.extraction.files.inference import Evidence, Seen
 from weft.extraction.files.options import AS_WRITTEN, FileOptions
@@ -58,12 +59,14 @@ Typed = Mapping[str, "Evidence | DataType"]
 class InputFile:
     """A file and its name in messages. The name is the printable absolute path, the URI, or "stdin".
 
-    ``place`` is the object in an object store that is not yet copied to ``path``, or None for a local file.
+    ``place`` is the object in an object store that is not yet copied to ``path``, or None for a local file. ``mark`` is
+    the mark of the object when the load began, or None if the object may change.
     """
 
     path: Path
     name: str
     place: Store | None = None
+    mark: tuple[int, ...] | None = None
 
     @classmethod
     def of(cls, path: Path) -> InputFile:
@@ -86,8 +89,16 @@ class InputFile:
             yield plain(raw, compressed=None if position == 0 else False)
 
     def opened(self) -> BinaryIO:
-        """Open the file, or the object if it is not copied. Raise OSError, or StorageError if the store fails."""
-        return opened(self.path) if self.place is None else io.BufferedReader(_Object(self.place), _OBJECT_BUFFER)
+        """Open the file, or the object if it is not copied. The errors are those of ``check_unchanged``."""
+        if self.place is None:
+            return opened(self.path)
+        self.check_unchanged()
+        return io.BufferedReader(_Object(self.place), _OBJECT_BUFFER)
+
+    def check_unchanged(self) -> None:
+        """Raise ExtractionError if the object has changed, OSError, or StorageError if the store fails."""
+        if self.place is not None and self.mark is not None and self.place.mark() != self.mark:
+            raise changed(self.name)
 
     def size(self) -> int:
         """Return the size in bytes. Raise OSError, or StorageError if the store fails."""

@@ -7,12 +7,12 @@ An empty cell in CSV and a missing name in JSON lines are NULL. The quarantine s
 from __future__ import annotations
 
 import hashlib
-import io
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import BinaryIO
 
 import duckdb
 import pyarrow as pa
@@ -22,9 +22,8 @@ from weft.errors import Refused
 from weft.execution.append_rows import OWN_TIME
 from weft.extraction.batches import DEFAULT_TIMING, Batch, Timing
 from weft.extraction.byte_streams import DAMAGE
-from weft.extraction.files import bulk
+from weft.extraction.files import bulk, cutting
 from weft.extraction.files.columns import FileColumns, check_names, chosen_of, match_columns, typed
-from weft.extraction.files.cutting import BLOCK, digest_of_blocks
 from weft.extraction.files.encoding import UTF_8
 from weft.extraction.files.inference import Evidence
 from weft.extraction.files.options import AS_WRITTEN, UNITS, FileOptions, common_unit
@@ -142,27 +141,36 @@ class FileSource:
 
 
 def digest(path: str | os.PathLike[str]) -> str:
-    """Return the digest of a file in hexadecimal: its SHA-256, or that of its blocks (see ``digest_of_blocks``).
+    """Return the SHA-256 of a file in hexadecimal. The errors are those of ``digests``."""
+    return digests(path)[0]
+
+
+def digests(path: str | os.PathLike[str]) -> tuple[str, ...]:
+    """Return the SHA-256 of a file, and what executors take for its digest if that differs (``digest_of_blocks``).
 
     Raises NotFound, and ExtractionError for an unreadable file.
     """
     try:
         with opened(Path(path)) as file:
-            return digest_of_blocks(_digests(file))
+            return digests_of(file)
     except OSError as error:
         raise unreadable(InputFile.of(Path(path)), error) from None
 
 
-def _digests(file: io.FileIO) -> Iterator[bytes]:
-    total, left = hashlib.sha256(), BLOCK
+def digests_of(file: BinaryIO) -> tuple[str, ...]:
+    """Return the digests of a stream as ``digests`` does. Raise OSError if it cannot be read."""
+    whole, blocks = hashlib.sha256(), []
+    total, left = hashlib.sha256(), cutting.DIGEST_BLOCK
     while chunk := file.read(min(left, 1 << 20)):
+        whole.update(chunk)
         total.update(chunk)
         left -= len(chunk)
         if not left:
-            yield total.digest()
-            total, left = hashlib.sha256(), BLOCK
-    if left != BLOCK:
-        yield total.digest()
+            blocks.append(total.digest())
+            total, left = hashlib.sha256(), cutting.DIGEST_BLOCK
+    if left != cutting.DIGEST_BLOCK:
+        blocks.append(total.digest())
+    return tuple(dict.fromkeys([whole.hexdigest(), cutting.digest_of_blocks(blocks)]))
 
 
 def open_file(

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from weft.errors import Refused
+from weft.errors import ExtractionError, Refused
 from weft.extraction.batches import MAX_LINE, MAX_RECORD
 from weft.extraction.byte_streams import BOM, PushBack, damage, long_line
 from weft.extraction.files.part import Part
@@ -250,6 +250,13 @@ def _broken_off(lines: _Lines) -> Iterator[TextRecord]:
         )
 
 
+def broken_off(reason: str) -> ExtractionError:
+    """Return the error for a file whose stream ends within a part that has an end."""
+    return ExtractionError(
+        f"the file is damaged in the middle: {reason}", hint="Repeat the load, which continues where it stopped."
+    )
+
+
 class _Number(str):
     __slots__ = ()
 
@@ -283,7 +290,8 @@ def json_records(
 ) -> Iterator[TextRecord]:
     """Yield one record for each JSON line that is not blank. A nested value becomes a cell of JSON text.
 
-    The stream begins where ``part`` begins. When the part is read, ``part`` begins behind its last line.
+    The stream begins where ``part`` begins. When the part is read, ``part`` begins behind its last line. Raise
+    ExtractionError if the stream is damaged in a part that has an end.
     """
     part = part or Part()
     lines = _Lines(stream, part.before)
@@ -297,6 +305,8 @@ def json_records(
                 yield record
     if size is None:
         yield from _broken_off(lines)
+    elif lines.damage is not None:
+        raise broken_off(lines.damage)
     part.advance(lines.position, lines.number)
 
 

@@ -15,6 +15,7 @@ import duckdb
 import pyarrow as pa
 
 from weft.extraction.batches import MAX_BYTES
+from weft.storage.local_sql import another
 
 IN_FLIGHT: Final = 12
 """The maximum number of pieces that are read ahead. Reading ahead gives the threads work while a batch is written."""
@@ -71,5 +72,5 @@ class Workers:
 
     def _run(self, work: Callable[[duckdb.DuckDBPyConnection], _T]) -> _T:
         if not hasattr(self._own, "connection"):
-            self._own.connection = self._connection.cursor()
+            self._own.connection = another(self._connection)
         return work(self._own.connection)

@@ -113,7 +113,7 @@ DATA_PARTS = [
     path for path in SOURCES if re.search("weft/(storage/|writing/|execution/|extraction/quarantine)", str(path))
 ]
 FILE_MODULES = {"pathlib", "shutil", "fcntl", "glob", "tempfile", "io"}
-OF_THE_PROCESS = {"environ", "getpid", "kill", "cpu_count"}
+OF_THE_PROCESS = {"environ", "getpid", "kill", "cpu_count", "register_at_fork"}
 # The folder of a home contains its catalog and Spark's log. The folders of arrangements and open rows contain no data.
 LOCAL_FOLDERS = {f"src/weft/execution/{name}.py" for name in ("home", "look_ups", "current_rows_cache")}
 

@@ -278,6 +278,6 @@ Law = Callable[[Trial], None]
 ALWAYS: tuple[Law, ...] = (stored_as_it_is, union_of_starts, any_partition, one_instant, order_is_no_matter)
 COSTLY: tuple[Law, ...] = (later_tick, many_queries, from_now)
 IN_TURN: tuple[Law, ...] = (*COSTLY, null_safe_paths, *COSTLY)
-"""They cost the most, null-safe paths as much as the others together: each case has one of them (``make test-long``:
-all)."""
+"""Each case tries the next of these laws, because they cost the most. ``null_safe_paths`` costs as much as the other
+three together, so that one case in seven tries it. ``make test-long`` tries all laws in each case."""
 LAWS: tuple[Law, ...] = (*ALWAYS, *COSTLY, null_safe_paths)

@@ -18,7 +18,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from scenario.cluster_session import FEW_PARTITIONS
 from weft.runtime import session
 from weft.runtime.jars import S3_JARS, fetch_jars
 
@@ -80,7 +79,7 @@ def attach(log: Path) -> None:
 
 if __name__ == "__main__":
     fetch_jars(S3_JARS)
-    session.spark_session(Path(sys.argv[1]), conf=FEW_PARTITIONS)
+    session.spark_session(Path(sys.argv[1]))
     print(json.dumps(door()), flush=True)
     sys.stdin.read()
     session.stop_session()

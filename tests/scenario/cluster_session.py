@@ -27,8 +27,6 @@ from weft.runtime.session import running_jvm, session_started, spark_session
 
 Answers = dict[str, list[list[object]]]
 _WATCHED_WEEK = "Week 3"
-FEW_PARTITIONS = {"spark.sql.shuffle.partitions": "2"}
-"""Settings for Spark on the cluster. By default a stage over few rows would have 200 tasks."""
 
 
 class Silent:
@@ -89,7 +87,7 @@ def go_on(home: Path, catalog: str, store: str) -> None:
 
 if __name__ == "__main__":
     home, catalog, store = Path(sys.argv[1]), *sys.argv[2:4]
-    spark_session(None, conf=FEW_PARTITIONS)
+    spark_session(None)
     read_by_spark()
     if sys.argv[4:]:
         go_on(home, catalog, store)

@@ -53,11 +53,11 @@ class Trial:
 
     def run(self, home: Path, variables: Mapping[str, str]) -> str:
         """Run the pipeline with faults. Return how it ended: done, killed, or the class of the error."""
-        faults, own_jvm, begun = self.deck.draw(), self.chance.random() < 0.1, time.monotonic()
+        faults, begun = self.deck.draw(), time.monotonic()
         by_spark = ("by_spark",) if self.chance.random() < 0.3 else ()
-        print(faults, *by_spark, "own JVM" if own_jvm else "", flush=True)
+        print(faults, *by_spark, flush=True)
         self.disturbance.begin(faults.at_request)
-        how = self._end_of(home, variables if own_jvm else {**variables, **self.attached}, faults, *by_spark)
+        how = self._end_of(home, {**variables, **self.attached}, faults, *by_spark)
         left = self.disturbance.end()
         self.deck.ended(faults, how, left)
         self.ends[how] += 1

@@ -247,7 +247,8 @@ def _claim(home: OpenHome, to: Path, note: Mapping[str, str | None], resumed: bo
         data.require()
         _is_own(data, note)
     require_free(address, resumed_from=note["home"] if resumed else None)
-    mark_roots(to, str(note["home"]))
+    if address.url is not None:
+        mark_roots(to, str(note["home"]))
     if elsewhere:  # last, because nothing removes this after a refusal
         notes.append(data / layout.COPY)
         _write(notes[1], note)

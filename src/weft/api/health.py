@@ -156,8 +156,9 @@ class Maintaining(WeftMethods):
     def destroy(self) -> Destroyed:
         """Delete this home with its data and its catalog, and close it.  Nothing restores it but a backup.
 
-        The output of channels stays, as do files in the folder that Weft has not made.  Raises LeaseBusy if a process
-        writes or delivers, and Conflict if `weft run` or `weft serve` runs.  Also raises StorageError and CatalogError.
+        The output of channels stays, as do files in the folder that Weft has not made.  If the method is interrupted,
+        run `weft destroy` with the folder: it continues.  Raises LeaseBusy if a process writes or delivers, and
+        Conflict if `weft run` or `weft serve` runs.  Also raises StorageError and CatalogError.
         """
         from weft.api.destroying import destroy_home
 

@@ -86,7 +86,7 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         """
         # Use an absolute path because the working directory of Spark's JVM never changes.
         folder = Path(local_store(configuration().home if home is None else home).path)
-        if not (create or layout.is_begun_copy(folder)) and not (
+        if not (create or layout.is_begun_copy(folder) or layout.is_begun_destruction(folder)) and not (
             (there := CatalogAddress.of(folder)).is_noted or layout.has_data(there.data)
         ):
             raise NotFound(

@@ -9,13 +9,18 @@ from 0.0.
 from __future__ import annotations
 
 import functools
+import os
 import threading
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from weft.storage.local_sql import connect
+
+if TYPE_CHECKING:
+    import duckdb
 
 _local = threading.local()
 
@@ -136,16 +141,11 @@ def _connection() -> duckdb.DuckDBPyConnection:
     """Return the cached connection of this thread. Opening a connection takes longer than a look-up."""
     connection: duckdb.DuckDBPyConnection | None = getattr(_local, "connection", None)
     if connection is None:
-        connection = duckdb.connect(":memory:")
-        for setting in (
-            "SET autoinstall_known_extensions = false",
-            "SET autoload_known_extensions = false",
-            "SET threads = 2",
-            "SET preserve_insertion_order = true",
-        ):
-            connection.execute(setting)
-        _local.connection = connection
+        connection = _local.connection = connect()
     return connection
+
+
+os.register_at_fork(after_in_child=lambda: _local.__dict__.clear())
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:

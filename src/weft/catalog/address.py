@@ -7,6 +7,7 @@ or on S3.
 from __future__ import annotations
 
 import os
+import uuid
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,10 +111,36 @@ class CatalogAddress:
         return configuration(self.home).catalog_url == self.url
 
     def mark(self, home_id: str) -> None:
-        """Mark data on S3 as that of the home with this ID, and with this catalog.  Raise StorageError."""
-        if self.on_s3:
-            self.unmark()
-            (self.data / layout.OF_HOME).put(f"{home_id}\n{self}\n".encode())
+        """Mark data on S3 as that of the home with this ID, and with this catalog.
+
+        Raise Conflict if the place has the mark of a home with another catalog, or if such a home is being made there.
+        An object of its own announces the mark.  Of two homes, the one that lists the objects later sees the other.
+        Raise StorageError.
+        """
+        if not self.on_s3:
+            return
+        text = f"{home_id}\n{self}\n".encode()
+        announcement = self.data / f"{layout.OF_HOME}.{uuid.uuid4()}"
+        announcement.put(text)
+        marks = [name for name in self.data.names() if _is_mark(name)]
+        for name in marks:
+            if not self._is_own(name):
+                announcement.remove()
+                raise Conflict(
+                    f"{self.data} has the mark of another home, or another home is being made there",
+                    where=str(self.data / name),
+                    hint="Choose another place. If the creation of that home was interrupted, remove this object.",
+                )
+        self.data.remove_all([name for name in marks if name != announcement.name])
+        (self.data / layout.OF_HOME).put(text)
+        announcement.remove()
+
+    def _is_own(self, mark: str) -> bool:
+        """Return whether a mark on S3 names this catalog.  A mark that vanishes meanwhile may be another home's."""
+        try:
+            return str(self) in (self.data / mark).read().decode().splitlines()
+        except FileNotFoundError:
+            return False
 
     def unmark(self) -> None:
         """Remove the mark of data on S3.  Raise StorageError."""
@@ -124,11 +151,7 @@ class CatalogAddress:
     @property
     def is_only_marked(self) -> bool:
         """Whether the data on S3 is only the mark of a home with this catalog, whose creation was stopped."""
-        mark = self.data / layout.OF_HOME
-        try:
-            return self.on_s3 and self.data.names() == [mark.name] and str(self) in mark.read().decode().splitlines()
-        except FileNotFoundError:
-            return False
+        return self.on_s3 and all(_is_mark(name) and self._is_own(name) for name in self.data.names())
 
     def note(self) -> None:
         """Write the places into the settings of the home.  Raise Refused if the settings cannot be written."""
@@ -136,3 +159,7 @@ class CatalogAddress:
             add_key(self.home / FILE, "store.url", self.data.uri)
         if self.url is not None and not self.is_noted:
             add_key(self.home / FILE, "catalog.url", self.url)
+
+
+def _is_mark(name: str) -> bool:
+    return name == layout.OF_HOME or name.startswith(f"{layout.OF_HOME}.")

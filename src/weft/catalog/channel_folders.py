@@ -7,11 +7,13 @@ The first machine marks the folders.  A folder without the mark is another one, 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from weft.catalog import layout
 from weft.configuration import configuration
+from weft.configuration.postgres_uri import schema_of
 from weft.errors import FolderElsewhere, Refused
 
 MARK: Final = ".weft-"
@@ -38,25 +40,26 @@ ROOTS: Final[dict[str, tuple[Callable[[Path], Path], str]]] = {
 def mark_roots(home: Path, home_id: str) -> None:
     """Mark the root folders of a new home whose catalog is on a server.  Raise Refused if a folder is not writable."""
     for root, setting in ROOTS.values():
-        mark = _mark(root(home), home, home_id)
-        if mark is not None:
-            try:
-                mark.parent.mkdir(parents=True, exist_ok=True)
-                mark.touch()
-            except OSError as error:
-                raise Refused(
-                    f"the folder of channels cannot be written: {error.strerror}",
-                    where=str(mark.parent),
-                    hint=f"Correct {setting} or the permissions of the folder.",
-                ) from None
+        mark = root(home) / f"{MARK}{home_id}"
+        try:
+            mark.parent.mkdir(parents=True, exist_ok=True)
+            mark.touch()
+        except OSError as error:
+            raise Refused(
+                f"the folder of channels cannot be written: {error.strerror}",
+                where=str(mark.parent),
+                hint=f"Correct {setting} or the permissions of the folder.",
+            ) from None
 
 
 def unmark_roots(home: Path, home_id: str) -> None:
-    """Remove the marks of a home that is deleted.  Raise OSError."""
+    """Remove the marks in the folder of a home that is deleted.  Raise OSError.
+
+    A mark elsewhere stays, because a copy of the home has the same ID, and may deliver into the same folders.
+    """
     for root, _ in ROOTS.values():
-        mark = _mark(root(home), home, home_id)
-        if mark is not None:
-            mark.unlink(missing_ok=True)
+        if root(home).resolve().is_relative_to(home.resolve()):
+            (root(home) / f"{MARK}{home_id}").unlink(missing_ok=True)
 
 
 def shared_root(scheme: str, home: Path, home_id: str | None) -> Path:
@@ -66,8 +69,11 @@ def shared_root(scheme: str, home: Path, home_id: str | None) -> Path:
     """
     find, setting = ROOTS[scheme]
     root = find(home)
-    mark = None if home_id is None else _mark(root, home, home_id)
-    if mark is None or mark.exists():
+    url = configuration(home).catalog_url
+    if home_id is None or url is None:
+        return root
+    mark = root / f"{MARK}{home_id}"
+    if mark.exists() or _taken_over(root / f"{MARK}{schema_of(url)}", mark):
         return root
     raise FolderElsewhere(
         f"{root} is not the folder in which the machines of this home deliver {scheme}: channels",
@@ -87,5 +93,8 @@ def unshared(home: Path, home_id: str) -> dict[str, str]:
     return found
 
 
-def _mark(root: Path, home: Path, home_id: str) -> Path | None:
-    return None if configuration(home).catalog_url is None else root / f"{MARK}{home_id}"
+def _taken_over(older: Path, mark: Path) -> bool:
+    """Rename the mark of an older version, which had the name of the schema.  Return whether the mark exists then."""
+    with suppress(OSError):
+        older.rename(mark)
+    return mark.exists()

@@ -64,13 +64,19 @@ def open_database(
 
     Return also whether the folder has just become that of a home which existed, as a further machine has it.
     ``clock`` and ``at`` apply only to a new home.  An unfinished copy of a home can be opened only by the process that
-    is ``copying`` it.  Raise CatalogError if the folder is not a home, if this version of Weft does not read its
-    format, or if the home has data but no catalog.  Raise Conflict if the database is the catalog of another folder.
+    is ``copying`` it.  Raise CatalogError if the folder is not a home, if its deletion has begun, if this version of
+    Weft does not read its format, or if the home has data but no catalog.  Raise Conflict if the database is the
+    catalog of another folder.
     """
     if layout.is_begun_copy(address.home) and not copying:
         raise CatalogError(
             f"{address.home} is the unfinished copy of a home",
             hint="Run the same `weft copy` again: it continues. Or delete the folder.",
+        )
+    if layout.is_begun_destruction(address.home) and not has_catalog(address):
+        raise CatalogError(
+            f"the deletion of the home {address.home} was interrupted",
+            hint="Run `weft destroy` with this folder again: it continues.",
         )
     if create and not address.is_noted:
         address.data.require()
@@ -83,13 +89,23 @@ def open_database(
         if create and address.url is not None:
             make_folders(address.home)
             address.note()
-            if is_new:
-                with engine.connect() as connection:
-                    mark_roots(address.home, read_home(connection).home_id)
     except BaseException:
         engine.dispose()
         raise
     return engine, joins
+
+
+def has_catalog(address: CatalogAddress) -> bool:
+    """Return whether the catalog of a home exists.  Raise CatalogError if its server cannot be reached."""
+    file = layout.catalog_file(address.home)
+    if address.url is None and not file.exists():
+        return False
+    engine = sqlite_engine(file) if address.url is None else postgresql_engine(address.url)
+    try:
+        with catalog_errors(address), engine.connect() as connection:
+            return inspect(connection).has_table(ddl.home.name)
+    finally:
+        engine.dispose()
 
 
 def _engine_of_file(address: CatalogAddress, *, create: bool) -> Engine:
@@ -263,6 +279,9 @@ def _make_database(engine: Engine, address: CatalogAddress, *, clock: Clock, at:
                 )
             )
             connection.execute(insert(ddl.leases), [{"name": name, "token": 0} for name in get_args(LeaseName)])
+            if address.url is not None:
+                make_folders(address.home)
+                mark_roots(address.home, home_id)
             address.mark(home_id)  # before the commit, so that no other home can take the place
 
 

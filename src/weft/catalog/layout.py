@@ -31,11 +31,17 @@ QUARANTINE: Final = "quarantine"
 
 DATA: Final = (TABLES, LEDGER, SYNOPSES, STAGED, GIVEN, QUARANTINE)
 """All folders that Weft makes at the data location."""
+DESTRUCTION: Final = "destroying.json"
+"""The file that marks the begun deletion of a home, in its folder."""
 OF_FOLDER: Final = (
     *(f"catalog.sqlite{suffix}" for suffix in ("", "-wal", "-shm")),
     *("arrangements", "present", "holders", "logs", "serve", "runner", FILE),
+    DESTRUCTION,
 )
-"""What Weft makes in the folder of a home besides the data and the output of channels, the settings last."""
+"""What Weft makes in the folder of a home besides the data and the output of channels.
+
+The settings follow what they lead to, and the mark of a begun deletion is the last.
+"""
 
 COPY: Final = "copying.json"
 """The file that marks an unfinished copy of a home, in the folder of the copy and at its data location."""
@@ -70,6 +76,11 @@ def has_data(data: Store) -> bool:
 def is_begun_copy(home: Path) -> bool:
     """Return whether the folder is the unfinished copy of a home."""
     return (home / COPY).exists()
+
+
+def is_begun_destruction(home: Path) -> bool:
+    """Return whether the deletion of the home in the folder has begun.  The home exists until its catalog is gone."""
+    return (home / DESTRUCTION).exists()
 
 
 def catalog_file(home: Path) -> Path:

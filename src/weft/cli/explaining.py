@@ -178,7 +178,7 @@ def _explain_tick(name: str, home: Path | None, json: bool) -> None:
                 "known": {"by": forecast.known.by, "how": forecast.known.how},
                 "way": forecast.way,
                 "quiet": forecast.quiet,
-                "engine": None if forecast.engine is None else asdict(forecast.engine),
+                "engine": None if (engine := forecast.engine) is None else {"by": engine.by, "why": engine.why},
             }
         )
         return

@@ -162,16 +162,21 @@ def destroy(
     json: JsonOption = False,
 ) -> None:
     """Delete a home: its tables, queries and answers, its catalog, and its data on S3."""
-    with opened(Path(home)) as weft:
-        if not yes:
-            _require_name(home, weft.catalog.address)
-        destroyed = weft.destroy()
+    from weft.api.destroying import continued_destruction
+
+    destroyed = continued_destruction(home_folder(Path(home)))
+    if destroyed is None:
+        with opened(Path(home)) as weft:
+            if not yes:
+                _require_name(home, weft.catalog.address)
+            destroyed = weft.destroy()
     if json:
         print_json({**asdict(destroyed), "home": str(destroyed.home), "kept": [str(each) for each in destroyed.kept]})
         return
     echo(f"Destroyed {home}.")
     if destroyed.kept:
-        echo(f"These files are not Weft's own and stay: {', '.join(str(each) for each in destroyed.kept)}")
+        kept = ", ".join(str(each) for each in destroyed.kept)
+        echo(f"These files stay (output of channels, and what Weft has not made): {kept}")
 
 
 def _require_name(home: str, address: CatalogAddress) -> None:

@@ -1,4 +1,7 @@
-"""Make the parser for a command line. To make the parsers of all commands takes longer than most commands run."""
+"""Make the parser of the command that a command line names.
+
+The parsers of the other commands are not made, because this would take longer than most commands run.
+"""
 
 from __future__ import annotations
 

@@ -8,5 +8,5 @@ from pathlib import Path
 
 
 def spill_folder() -> Path:
-    """Return the spill folder of this process. The caller creates and removes the folder."""
+    """Return the spill folder of this process. DuckDB creates the folder when it first needs it, and removes it."""
     return Path(tempfile.gettempdir(), f"weft-spill-{os.getpid()}")

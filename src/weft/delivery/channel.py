@@ -105,6 +105,10 @@ class Lost(Unreachable):
     """The error for a server that received the whole message but did not reply.  The outcome is unknown."""
 
 
+class Foreign(DeliveryError):
+    """The error for a destination to which another program has written.  Recovery would remove what it wrote."""
+
+
 class Channel(Protocol):
     """A destination of answers.  Every method raises DeliveryError if the destination fails.
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from weft.delivery.channel import DOUBLING, Message, Recovery
+from weft.delivery.channel import DOUBLING, Foreign, Message, Recovery
 from weft.delivery.rendering import csv_header, csv_line, field_names, json_line
 from weft.errors import Conflict, DeliveryError, Refused
 from weft.failpoint import failpoint
@@ -89,15 +89,18 @@ class FileChannel:
             return json.dumps({"offset": status.st_size, "tail": _tail(file, status.st_size), "inode": status.st_ino})
 
     def send(self, message: Message, position: str | None) -> None:
-        """Append the rows of the message at the offset of ``position``, the end of the file.  Sync the file."""
+        """Append the rows of the message at the offset of ``position``, the end of the file.  Sync the file.
+
+        Raise Foreign if the file has grown since ``prepare``.
+        """
         place = _read_position(position)
         offset = place.offset
         names = field_names(name for name, _ in message.columns)
         with self._opened(create=False) as file:
             if not place.is_in(file):
                 raise DeliveryError("the file was replaced during the delivery", where=self.address)
-            if os.fstat(file).st_size != offset:  # perhaps another machine took over, and its answers must stay
-                raise DeliveryError("another process has written to the file during the delivery", where=self.address)
+            if os.fstat(file).st_size != offset:
+                raise Foreign("another process has written to the file during the delivery", where=self.address)
             if offset:
                 self._require_columns(file, names)
             content = self._content(file, message, names, offset)

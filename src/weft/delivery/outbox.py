@@ -20,7 +20,18 @@ from weft.catalog.outbox import OutboxEntry
 from weft.catalog.records import QueryRecord
 from weft.catalog.subscriptions import Subscription
 from weft.configuration import configuration
-from weft.delivery.channel import DOUBLING, About, Channel, Later, Message, Recovery, Rejected, Schedule, Unreachable
+from weft.delivery.channel import (
+    DOUBLING,
+    About,
+    Channel,
+    Foreign,
+    Later,
+    Message,
+    Recovery,
+    Rejected,
+    Schedule,
+    Unreachable,
+)
 from weft.delivery.digest import next_digest, parse_digest
 from weft.delivery.registry import open_channel
 from weft.errors import Conflict, DeliveryError, FolderElsewhere, NotFound, Refused
@@ -221,7 +232,9 @@ class _Run:
         failpoint("delivery.opened")
         try:
             with self._isolated(subscription):
-                reply = channel.send(self._message(entry, query, rows), position)
+                message = self._message(entry, query, rows)
+                self._sender.check()  # another process may have taken over, undone the entry, and not yet sent
+                reply = channel.send(message, position)
         except DeliveryError as error:
             if isinstance(error, Unreachable) and channel.server is not None:
                 self._down.add(channel.server)
@@ -305,7 +318,7 @@ class _Run:
     def _undo(self, channel: Channel, subscription: Subscription, entry: OutboxEntry, error: DeliveryError) -> None:
         try:
             with self._isolated(subscription):
-                outcome = self._recovered(channel, entry.position)
+                outcome = "unknown" if isinstance(error, Foreign) else self._recovered(channel, entry.position)
         except DeliveryError as worse:
             self._block(subscription, channel.schedule, worse)
             return

@@ -22,7 +22,7 @@ from weft.execution.relations import Relation
 from weft.faults import query_faults
 from weft.printable import counted
 from weft.runtime.session import disk_is_full, interrupted, plain_errors, root_cause, rows_were_lost, spark_errors
-from weft.runtime.settings import small
+from weft.runtime.settings import small, use_cluster_cores
 from weft.runtime.turn import turn
 from weft.runtime.watchdog import limited
 from weft.store import Store
@@ -80,6 +80,7 @@ def ad_hoc_reader(
     Raise ExecutionError if Spark cannot run the query. Raise LimitExceeded if the query exceeds the limits of a tick.
     """
     reader, allowed = Reader(spark, catalog.data, tables), limits(catalog)
+    use_cluster_cores(spark)
     with (
         removals_reported(catalog.data, reader.snapshots),
         plain_errors("asking the query"),
@@ -184,6 +185,7 @@ class SparkRunner:
             self._reader = self._reader.again(spark)
             with limited(_WARM_SECONDS):
                 _warm(self._reader)
+        use_cluster_cores(spark)
         return self._reader
 
     def release(self) -> None:

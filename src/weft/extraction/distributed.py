@@ -460,7 +460,7 @@ def _look(files: Mapping[int, tuple[InputFile, FileInspection | None, FileOption
                 return Reached(stretch.end or (-1, -1), seen)
         except (OSError, pa.ArrowException) as error:
             raise unreadable(file, error) from None
-    with connect(("SET threads = 1",)) as connection, file.text(part.position) as stream:
+    with connect(threads=1) as connection, file.text(part.position) as stream:
         if inspection is None:
             seen = evidence_in_json(file, stream, options, connection, part)
         else:

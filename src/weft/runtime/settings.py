@@ -205,16 +205,18 @@ def arrow_input(spark: SparkSession) -> Iterator[None]:
 @contextmanager
 def scanning(spark: SparkSession) -> Iterator[None]:
     """During the ``with`` block, make Spark plan for scans of entire tables. Cached relations keep their plans."""
-    with _settings(spark, {**_SCAN, **_cluster_partitions(spark)}):
+    with _settings(spark, _SCAN):
         yield
 
 
-def _cluster_partitions(spark: SparkSession) -> dict[str, str]:
-    """Return the setting for one partition per core of a cluster, unless the user has set it."""
+def use_cluster_cores(spark: SparkSession) -> None:
+    """Let shuffles of the session have a partition for each core of a cluster, unless the user has set their number.
+
+    Executors can register and end at any time. Therefore the number is set before each computation.
+    """
     context = spark.sparkContext
-    if in_one_process(str(context.master)) or context.getConf().contains(_PARTITIONS):
-        return {}
-    return {_PARTITIONS: str(context.defaultParallelism)}
+    if not in_one_process(str(context.master)) and not context.getConf().contains(_PARTITIONS):
+        spark.conf.set(_PARTITIONS, str(context.defaultParallelism))
 
 
 def plan_for(session: SparkSession, rows: float, *, strict: bool) -> None:

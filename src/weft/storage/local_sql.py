@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
+import os
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -20,54 +22,111 @@ if TYPE_CHECKING:
     import duckdb
 
 _NUMBER: Final = "_number"
+_MEMORY: Final = {1: "20%", 2: "30%"}
+"""The part of the machine's memory that a DuckDB uses at most, by its number of threads."""
 
 
-def connect(prepared: tuple[str, ...] = ()) -> duckdb.DuckDBPyConnection:
+@dataclass
+class _Started:
+    """A DuckDB with the statements that it has run."""
+
+    connection: duckdb.DuckDBPyConnection
+    prepared: set[str] = field(default_factory=set)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def prepare(self, statements: Iterable[str]) -> None:
+        """Run each statement that the DuckDB has not run."""
+        with self.lock:
+            for statement in statements:
+                if statement not in self.prepared:
+                    self.connection.execute(statement)
+                    self.prepared.add(statement)
+
+
+_started: Final[dict[tuple[str, int], _Started]] = {}
+"""The DuckDBs of this process by spill folder and number of threads."""
+
+
+def connect(threads: int = 2, prepared: Sequence[str] = ()) -> duckdb.DuckDBPyConnection:
     """Return a new connection to an in-memory DuckDB in UTC that downloads no extensions.
 
-    All connections of this process with the same ``prepared`` share a DuckDB, because starting a DuckDB takes as long
-    as a small refresh. ``prepared`` are statements that create macros or set options. Each connection has its own
-    temporary tables and views, which are dropped when it is closed.
+    All connections of this process with the same number of threads (1 or 2) share a DuckDB, because starting a DuckDB
+    takes as long as a small refresh. ``prepared`` are statements that create macros. The shared DuckDB runs each of
+    them once. Each connection has its own temporary tables and views, which are dropped when it is closed.
 
-    A DuckDB uses at most half of the machine's memory, because Spark runs on the same machine. Temporary files go to
-    the temporary folder of the system.
+    The DuckDBs use at most half of the machine's memory together, because Spark runs on the same machine. Temporary
+    files go to the spill folder.
     """
     import duckdb
 
+    key = (str(spill_folder()), threads)
     try:
-        return _connected(prepared)
+        return _connected(key, prepared)
     except duckdb.Error:  # after an internal error the DuckDB is unusable
-        _started.cache_clear()
-        return _connected(prepared)
+        _started.pop(key, None)
+        return _connected(key, prepared)
 
 
-def _connected(prepared: tuple[str, ...]) -> duckdb.DuckDBPyConnection:
-    return another(_started(str(spill_folder()), prepared))
+def _connected(key: tuple[str, int], prepared: Sequence[str]) -> duckdb.DuckDBPyConnection:
+    folder, threads = key
+    started = _started.get(key) or _started.setdefault(key, _Started(_start(folder, threads)))
+    started.prepare(prepared)
+    connection = another(started.connection)
+    if not spill_folder().exists():
+        _make_spill_folder_again(connection)
+    return connection
 
 
 def another(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     """Return a further connection, in UTC, to the DuckDB of a connection. Close it, or drop it at the end."""
     new = connection.cursor()
-    new.execute("SET TimeZone = 'UTC'")  # which a further connection does not inherit
+    new.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false")  # a further connection inherits neither
     return new
 
 
-@cache
-def _started(folder: str, prepared: tuple[str, ...]) -> duckdb.DuckDBPyConnection:
-    """Return the DuckDB of the process with this spill folder. A forked process starts its own DuckDB."""
+def _make_spill_folder_again(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make the spill folder if DuckDB made it and another program removed it.
+
+    DuckDB makes the folder once. After that it refuses to set the folder, even to the same one.
+    """
     import duckdb
 
-    connection = duckdb.connect(":memory:", config={"temp_directory": folder, "memory_limit": "50%"})
-    for statement in (
-        "SET autoinstall_known_extensions = false",
-        "SET autoload_known_extensions = false",
-        "SET threads = 2",
-        "SET preserve_insertion_order = true",
-        "SET enable_progress_bar = false",  # DuckDB shows one where it takes the process for an interactive one
-        *prepared,
-    ):
-        connection.execute(statement)
-    return connection
+    folder = spill_folder()
+    text = str(folder).replace("'", "''")
+    try:
+        connection.execute(f"SET temp_directory = '{text}'")
+    except duckdb.NotImplementedException:
+        folder.mkdir(parents=True, exist_ok=True)
+
+
+def _start(folder: str, threads: int) -> duckdb.DuckDBPyConnection:
+    import duckdb
+
+    config: dict[str, str | bool | int | float | list[str]] = {
+        "temp_directory": folder,
+        "memory_limit": _MEMORY[threads],
+        "threads": threads,
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+        "preserve_insertion_order": True,
+    }
+    return duckdb.connect(":memory:", config=config)
+
+
+def _forget() -> None:
+    """Give a forked process DuckDBs of its own.
+
+    The threads of the inherited DuckDBs do not exist in it. To destroy one of these would wait for them forever, so
+    each keeps a reference that is never released.
+    """
+    import ctypes
+
+    for each in _started.values():
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(each.connection))
+    _started.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
 
 
 def quoted(name: str) -> str:

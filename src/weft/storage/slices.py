@@ -38,17 +38,19 @@ class Slice:
     def condition_on(self, column: str, schema: pa.Schema) -> pc.Expression | None:
         """Return the condition for ``column`` instead, which may be a timestamp of any unit.
 
-        A bound that its type cannot represent is left out. Return None if ``schema`` lacks the column or no bound is
-        left.
+        A bound that its type cannot represent is left out. Return None if ``schema`` lacks the column, if its type
+        is no timestamp (a cast to a date would round the bound down), or if no bound is left.
         """
         import pyarrow as pa
         import pyarrow.compute as pc
 
         from weft.storage.columns import INSTANT
 
+        if column not in schema.names or not pa.types.is_timestamp(schema.field(column).type):
+            return None
         conditions = []
         for bound, holds in ((self.low, operator.ge), (self.high, operator.lt)):
-            if bound is not None and column in schema.names:
+            if bound is not None:
                 with suppress(pa.ArrowException):
                     value = pa.scalar(bound, INSTANT).cast(schema.field(column).type)
                     conditions.append(holds(pc.field(column), value))

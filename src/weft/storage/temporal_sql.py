@@ -53,7 +53,7 @@ class TemporalSql:
         else:
             with _storage_errors():
                 self.connection.register(f"{name}_files", dataset_of(files, schema, part))
-                self.connection.table(f"{name}_files").project(_heads(schema)).create_view(name)
+            self.view(name, f"SELECT {_heads(schema)} FROM {quoted(f'{name}_files')}")
 
     def _copied(self, name: str, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
         copy, piece = f"{name}_copy", f"{name}_piece"
@@ -107,7 +107,7 @@ def _heads(schema: pa.Schema) -> str:
 @cache
 def _type_of(kind: pa.DataType) -> str:
     field = pa.schema([("x", _PLAIN if pa.types.is_timestamp(kind) else kind)])
-    connection = connect(_MACROS)
+    connection = connect()
     connection.register("_typed", field.empty_table())
     try:
         return str(connection.sql("SELECT x FROM _typed").types[0])
@@ -128,8 +128,7 @@ def temporal_sql(threads: int = 2) -> Iterator[TemporalSql]:
 
     Many small statements run faster on one thread. Raise LimitExceeded if an enclosing ``time_limit`` has expired.
     """
-    with connect(_MACROS) as connection, interrupted_in_time(connection):
-        connection.execute(f"SET threads = {threads}")
+    with connect(threads, _MACROS) as connection, interrupted_in_time(connection):
         yield TemporalSql(connection)
 
 

@@ -98,9 +98,12 @@ class LocalStore(Store):
         os.remove(self.path)
 
     def clear(self) -> None:
-        """Remove the folder and its contents. Do nothing if the folder does not exist."""
+        """Remove the folder and its contents, or a link to a folder. Do nothing if there is neither."""
         with suppress(FileNotFoundError):
-            shutil.rmtree(self.path)
+            if os.path.islink(self.path):
+                os.remove(self.path)
+            else:
+                shutil.rmtree(self.path)
 
     def exists(self) -> bool:
         """Return whether a file or a folder exists at this place."""

@@ -19,6 +19,8 @@ from sqlalchemy import update
 from postgresql_server import GUARDED, PASSWORD, Server
 from weft.api import Weft
 from weft.catalog import ddl
+from weft.catalog.address import CatalogAddress
+from weft.catalog.channel_folders import unshared
 from weft.catalog.liveness import this_process
 from weft.errors import CatalogError, CatalogUnreachable, Conflict, LeaseBusy, LeaseLost, Refused, WeftError
 from weft.schedule.clock import now_us
@@ -413,3 +415,16 @@ def test_the_command_says_where_the_catalog_is(weft: Callable[..., Told], home: 
     told = weft("init", "--catalog", f"{url}&schema=orders", "--json")
     assert json.loads(told.out)["catalog"] == f"{url}&schema=orders"
     assert "schema orders of" in weft("init").out
+
+
+def test_a_creation_that_dies_late_leaves_the_marks_of_the_folders_of_channels(
+    home: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(address: CatalogAddress) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(CatalogAddress, "note", dies)
+        Weft.open(home, create=True, catalog=url)
+    with Weft.open(home, create=True, catalog=url) as weft:
+        assert unshared(home, weft.catalog.home().home_id) == {}

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import builtins
+import shutil
+import signal
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -10,14 +13,16 @@ from pathlib import Path
 import psycopg
 import pytest
 
+import forked
 from postgresql_server import Server
 from s3_server import environment, new_bucket
 from unit.cli.conftest import Told
 from weft.api import Weft
+from weft.catalog import layout
 from weft.cli import terminal
 from weft.errors import CatalogError, LeaseBusy, NotFound
 from weft.schedule.runner import ticking_alone
-from weft.store import S3Access
+from weft.store import LocalStore, S3Access
 from weft.store.transfer import walk
 
 
@@ -101,3 +106,70 @@ def test_a_home_that_works_is_not_deleted(weft: Callable[..., Told], home: Path)
         opened.destroy()
         with pytest.raises(CatalogError):
             other.tables()
+
+
+POINTS = (
+    *("destroy.noted", "destroy.dropped", "destroy.unmarked"),
+    *(f"destroy.cleared:{number}" for number in (1, len(layout.DATA))),
+    *(f"destroy.removed:{number}" for number in (1, len(layout.OF_FOLDER) - 1)),
+)
+
+
+def kill(home: Path, point: str) -> None:
+    """Delete a home in a process that dies at the failpoint."""
+    died = forked.run([sys.executable, "-m", "weft", "destroy", str(home), "--yes"], point, text=True)
+    assert died.returncode == -signal.SIGKILL, (point, died.stderr)
+
+
+def test_an_interrupted_deletion_continues(weft: Callable[..., Told], home: Path, tmp_path: Path) -> None:
+    made(tmp_path / "template")
+    for point in POINTS:
+        shutil.copytree(tmp_path / "template", home)
+        kill(home, point)
+        if point == "destroy.noted":
+            assert weft("tables", "--home", str(home)).code == 0
+        else:
+            for command in (("tables", "--home"), ("init",)):
+                assert "`weft destroy` with this folder again" in weft(*command, str(home)).err, point
+        told = weft("destroy", home.name, "--json", *(["--yes"] if point == "destroy.noted" else []))
+        assert told.code == 0 and told.json["kept"] == [str(home / "files")], (point, told.err)
+        assert walk_all(home) == ["files/all.csv"]
+        shutil.rmtree(home)
+
+
+def test_an_error_leaves_a_deletion_that_continues(
+    weft: Callable[..., Told], home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(home)
+    shutil.move(home / "tables", tmp_path / "elsewhere")
+    (home / "tables").symlink_to(tmp_path / "elsewhere")
+
+    def fails(place: LocalStore) -> None:
+        raise OSError(5, "Input/output error", place.path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalStore, "clear", fails)
+        assert "run `weft destroy` again: it continues" in weft("destroy", str(home), "--yes").err
+    assert weft("destroy", str(home)).code == 0
+    assert walk_all(home) == ["files/all.csv"] and list((tmp_path / "elsewhere").iterdir())
+
+
+def test_an_interrupted_deletion_continues_on_servers(
+    weft: Callable[..., Told], home: Path, url: str, s3_access: S3Access, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environment(s3_access).items():
+        monkeypatch.setenv(name, value)
+    bucket = new_bucket(s3_access)
+    for point in ("destroy.cleared:2", POINTS[-1]):
+        made(home, catalog=url, store=(bucket / "shop").uri)
+        kill(home, point)
+        settings = home / "weft.toml"
+        if settings.exists():
+            kept = settings.read_text()
+            settings.write_text(kept.replace("/shop", "/another"))
+            assert "began with other places" in weft("destroy", str(home)).err
+            settings.write_text(kept)
+        told = weft("destroy", str(home), "--json")
+        assert (told.code, told.json["catalog"], told.json["store"]) == (0, url, (bucket / "shop").uri), told.err
+        assert walk_all(home) == ["files/all.csv"] and set(walk(bucket)) == set() and "weft" not in schemas(url)
+        shutil.rmtree(home)

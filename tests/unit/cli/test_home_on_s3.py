@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pyarrow.fs
@@ -14,6 +16,7 @@ import pytest
 from postgresql_server import Server
 from s3_server import SECRET, environment, lossy, new_bucket
 from weft.api import Weft
+from weft.catalog.address import CatalogAddress
 from weft.errors import CatalogError, Conflict
 from weft.store import S3Access, S3Store
 
@@ -210,11 +213,43 @@ def test_a_creation_that_dies_leaves_no_home_without_a_mark(
             Weft.open(home, create=True, store=url)
         with pytest.raises(CatalogError, match="its catalog is empty"):
             Weft.open(home)
-        assert objects(bucket / "home") == ({"weft-home"} if when == "after" else set())
+        marked = {"weft-home"} if when == "after" else set()
+        assert {name for name in objects(bucket / "home") if "." not in name} == marked
     with pytest.raises(CatalogError, match="has the data of a home"):
         Weft.open(tmp_path / "other", create=True, store=url)
     with Weft.open(home, create=True, store=url) as weft:
         assert weft.catalog.home().home_id in (bucket / "home/weft-home").read().decode()
+    assert objects(bucket / "home") == {"weft-home"}
+
+
+def test_one_of_two_homes_gets_an_empty_store(
+    home: Path, bucket: S3Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both have seen that the store is empty. Then one is made before the other is marked, or both announce marks."""
+    url, mark, put, both = (bucket / "home").uri, CatalogAddress.mark, S3Store.put_all, Barrier(2)
+
+    def late(address: CatalogAddress, home_id: str) -> None:
+        if address.home == home:
+            Weft.open(tmp_path / "other", create=True, store=url).close()
+        mark(address, home_id)
+
+    def together(place: S3Store, files: Mapping[str, bytes]) -> None:
+        put(place, files)
+        if any(name.startswith("weft-home.") for name in files):
+            both.wait(60)
+
+    with monkeypatch.context() as patch, pytest.raises(Conflict, match="has the mark of another home"):
+        patch.setattr(CatalogAddress, "mark", late)
+        Weft.open(home, create=True, store=url)
+    with Weft.open(tmp_path / "other") as weft:
+        assert weft.catalog.home().home_id in (bucket / "home/weft-home").read().decode()
+    assert objects(bucket / "home") == {"weft-home"}
+    monkeypatch.setattr(S3Store, "put_all", together)
+    with ThreadPoolExecutor(2) as threads:
+        addresses = [CatalogAddress(tmp_path / name, None, bucket / "both") for name in ("one", "two")]
+        errors = [each.exception() for each in [threads.submit(mark, each, "an id") for each in addresses]]
+    assert any(isinstance(each, Conflict) for each in errors)
+    assert len(objects(bucket / "both")) == sum(each is None for each in errors)
 
 
 def test_two_folders_share_a_store_and_a_catalog_on_postgresql(

@@ -7,9 +7,9 @@ import pytest
 
 from weft.catalog import open_catalog
 from weft.delivery import outbox
-from weft.delivery.channel import DOUBLING
+from weft.delivery.channel import DOUBLING, Message
 from weft.delivery.file import FileChannel
-from weft.delivery.outbox import deliver
+from weft.delivery.outbox import _Run, deliver, settle
 from weft.errors import DeliveryError, LeaseBusy, LeaseLost
 
 SECOND = 1_000_000
@@ -214,3 +214,38 @@ def test_a_writer_that_was_superseded_marks_nothing(site: Any) -> None:
     with pytest.raises(LeaseLost):
         deliver(site.catalog, site.home, 0, sender=site.sender)
     assert site.catalog.subscriptions.all()[0].delivered == 0
+
+
+def test_a_machine_that_was_stopped_before_it_sends_writes_nothing_after_another_took_over(
+    site: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = site.install("q", "file:a.jsonl")
+    site.tick(query, 2)
+    message = _Run._message
+
+    def suspended(run: _Run, *given: Any) -> Message:
+        with open_catalog(site.home, at=0) as other:
+            settle(other.sender("other", 10**15), site.home, 0)
+        return message(run, *given)
+
+    monkeypatch.setattr(_Run, "_message", suspended)
+    with pytest.raises(LeaseLost):
+        deliver(site.catalog, site.home, 0, sender=site.sender)
+    assert site.ordinals("a.jsonl") == []
+
+
+def test_what_a_program_has_written_to_the_file_stays(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    query = site.install("q", "file:a.jsonl")
+    site.tick(query, 2)
+    message = _Run._message
+
+    def interrupted(run: _Run, *given: Any) -> Message:
+        site.file("a.jsonl").write_text('{"_ordinal": 7}\n')
+        return message(run, *given)
+
+    monkeypatch.setattr(_Run, "_message", interrupted)
+    (failed,) = deliver(site.catalog, site.home, 0, sender=site.sender)
+    assert failed.parked and "another process has written to the file" in (failed.error or "")
+    assert [each.state for each in site.catalog.outbox.unsent()] == ["unknown"]
+    deliver(site.catalog, site.home, 10**12, sender=site.sender)
+    assert site.ordinals("a.jsonl") == [7]

@@ -23,18 +23,38 @@ TAU = 1_000
 class View:
     """What the choice needs of a view."""
 
-    def __init__(self, tau: int | None) -> None:
-        self.tau, self.reads = tau, frozenset({1})
+    def __init__(self, tau: int | None, *reads: int) -> None:
+        self.tau, self.reads = tau, frozenset(reads)
+
+
+def log(folder: Path, old: int, new: int) -> DataFile:
+    """A log in one file."""
+    instants = pa.array([TAU] * old + [TAU + 1] * new, pa.int64()).cast(INSTANT)
+    schema = pa.schema([("ts", INSTANT)])
+    place = store_of(folder)
+    place.make()
+    written = FileForm(place, schema, ()).write([pa.table({"ts": instants}, schema)])
+    return DataFile(written.location, written.size, old + new, {"ts": TAU}, {"ts": TAU + 1})
 
 
 def chosen(folder: Path, old: int, new: int, *, first: bool = False) -> Choice:
-    """The choice for a log with so many rows before the last refresh and after it, in one file."""
-    instants = pa.array([TAU] * old + [TAU + 1] * new, pa.int64()).cast(INSTANT)
-    schema = pa.schema([("ts", INSTANT)])
-    written = FileForm(store_of(folder), schema, ()).write([pa.table({"ts": instants}, schema)])
-    file = DataFile(written.location, written.size, old + new, {"ts": TAU}, {"ts": TAU + 1})
-    view: Any = View(None if first else TAU)
+    """The choice for a log with so many rows before the last refresh and after it."""
+    file = log(folder, old, new)
+    view: Any = View(None if first else TAU, 1)
     return refresh_choice(view, {1: "staff"}, {1: (file,)})
+
+
+def test_the_rows_are_counted_if_the_upper_limits_exceed_the_bound_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each file has three rows, which is within the bound, but one of them is new."""
+    monkeypatch.setattr(choosing, "BOUNDS", BOUNDS)
+    names = {1: "staff", 2: "rooms", 3: "visits"}
+    files = {key: (log(tmp_path / name, 2, 1),) for key, name in names.items()}
+    view: Any = View(TAU, *names)
+    choice = refresh_choice(view, names, files)
+    assert (choice.by, choice.anew) == ("driver", False)
+    assert choice.why == "staff, rooms and visits have 3 new log rows, at most 10"
 
 
 @pytest.mark.parametrize(

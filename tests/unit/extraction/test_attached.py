@@ -6,9 +6,11 @@ import datetime as dt
 import json
 import shutil
 import signal
+import sqlite3
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -554,3 +556,19 @@ def test_nothing_is_attached_if_the_table_cannot_be_read(weft: Weft, tmp_path: P
     with pytest.raises(Refused, match="cannot date its rows"):
         weft.attach_table("orders", tmp_path / "other", ts_from="part")
     assert (weft.tables(), weft.sources()) == ((), ())
+
+
+@pytest.mark.parametrize("seen", [None, "{}"])
+def test_a_table_that_an_older_version_attached_keeps_the_column_of_its_instants(
+    weft: Weft, other: Path, tmp_path: Path, seen: str | None
+) -> None:
+    """The older version had the column in the table alone, and recorded no state if it died after its first commit."""
+    weft.attach_table("orders", other, ts_from="at")
+    with closing(sqlite3.connect(tmp_path / "home/catalog.sqlite")) as catalog, catalog:
+        change = "UPDATE sources SET options = json_remove(options, '$.ts_from'), seen = ifnull(?, seen)"
+        catalog.execute(change, (seen,))
+    written(other, [(3, "c", BASE + 9)])
+    weft.poll_source("orders")
+    assert rows_of(weft, "orders") == Counter(
+        [(1, "a", BASE, BASE), (2, "b", BASE + 5, BASE + 5), (3, "c", BASE + 9, BASE + 9)]
+    )

@@ -142,7 +142,7 @@ SOUP = st.lists(
     max_size=60,
 ).map(lambda parts: b"a,b\n" + b"".join(parts))
 LIMITS = st.sampled_from([{}, {}, {"line": 64}, {"line": 64, "record": 150}, {"line": 20, "record": 50, "lines": 3}])
-TOGETHER = workers.Workers(connect(("SET threads = 1",)))
+TOGETHER = workers.Workers(connect(threads=1))
 SIZES = st.builds(
     lambda chunk, smallest, rows, limits: Sizes(chunk, smallest, rows, **limits),
     st.integers(20, 300),

@@ -54,7 +54,7 @@ KINDS = ["TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "TIMESTAMP",
 
 @pytest.fixture(scope="module")
 def connection() -> duckdb.DuckDBPyConnection:
-    return connect(("SET threads = 1",))
+    return connect(threads=1)
 
 
 @settings(max_examples=150, deadline=None)

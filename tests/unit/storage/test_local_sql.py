@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import os
+import subprocess
+import sys
 import tempfile
 from decimal import Decimal
 from pathlib import Path
@@ -96,3 +99,51 @@ def test_what_does_not_fit_goes_to_the_temporary_folder_and_not_where_one_stands
         connection.execute("CREATE TEMP TABLE long AS SELECT i, hash(i) AS h FROM range(10_000_000) AS t(i)")
         assert list((tmp_path / "spilled").iterdir()) and not list((tmp_path / "stands").iterdir())
     assert not list((tmp_path / "spilled").rglob("*storage*"))
+
+
+SPILLS = """
+import os, shutil, sys
+from weft.configuration import spill_folder
+from weft.storage.local_sql import connect
+
+def spill():
+    with connect() as connection:
+        connection.execute("SET memory_limit = '60MB'")
+        connection.execute("CREATE TEMP TABLE long AS SELECT i, hash(i) AS h FROM range(10_000_000) AS t(i)")
+        assert list(spill_folder().iterdir())
+
+spill()
+shutil.rmtree(spill_folder())
+spill()
+"""
+
+
+def test_the_spill_folder_is_made_again_after_a_cleaner_has_removed_it(tmp_path: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", SPILLS], env=environment, check=True, timeout=60)
+    assert not list(tmp_path.iterdir()), "the process leaves nothing"
+
+
+FORKS = """
+import os, sys
+import pyarrow as pa
+from weft.arrangement.hashing import row_checksums
+from weft.storage.local_sql import connect
+
+rows = pa.record_batch({"a": [1, 2]})
+row_checksums(rows)
+with connect() as connection:
+    connection.execute("SELECT count(*) FROM range(3_000_000)").fetchall()
+    child = os.fork()
+    if not child:
+        row_checksums(rows)
+        with connect() as own:
+            own.execute("SELECT count(*) FROM range(3_000_000)").fetchall()
+        sys.exit(7)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_forked_process_has_its_own_duckdb_and_ends() -> None:
+    done = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "7\n"

@@ -129,3 +129,16 @@ def test_a_bound_that_the_unit_cannot_represent_is_left_out(tmp_path: Path) -> N
     file = stored("column", tmp_path, [1, 2, 3], "ns")
     far = Slice("ts", 2, 250_000_000_000_000_000)
     assert by_duckdb(file, NARROW, far) == [(1, 2), (2, 3)]
+
+
+def test_a_bound_that_the_type_of_a_column_would_round_is_left_out() -> None:
+    part = Slice("ts", 1_500_001, 86_400_000_000 + 1)
+    for kind, bounds in (
+        (pa.date32(), None),
+        (pa.string(), None),
+        (pa.timestamp("s"), None),
+        (pa.timestamp("ns", "UTC"), 2),
+    ):
+        condition = part.condition_on("d", pa.schema([("d", kind)]))
+        assert (None if condition is None else str(condition).count("1970")) == bounds, kind
+    assert part.condition_on("other", pa.schema([("d", INSTANT)])) is None

@@ -5,13 +5,21 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from weft.algebra.schema import BIGINT, Column, TableSchema
 from weft.configuration import spill_folder
 from weft.errors import ExecutionError
+from weft.storage.columns import stored_schema
+from weft.storage.data_files import FileForm
+from weft.storage.delta_log import DataFile
 from weft.storage.local_sql import _started
-from weft.storage.temporal_sql import _MACROS, temporal_sql
+from weft.storage.temporal_sql import temporal_sql
+from weft.store import store_of
 
 ASKED = """
 from weft.storage.temporal_sql import temporal_sql
@@ -43,6 +51,28 @@ def test_what_is_made_is_seen_by_nobody_else_and_ends_with_the_block() -> None:
 def test_one_that_cannot_be_used_any_more_is_replaced() -> None:
     with temporal_sql() as sql:
         assert sql.one("SELECT 1") == 1
-    _started(str(spill_folder()), _MACROS).close()
+    _started[str(spill_folder()), 2].connection.close()
     with temporal_sql() as sql:
         assert sql.one("SELECT current_setting('TimeZone')") == "UTC"
+
+
+def test_two_threads_read_stored_tables_under_one_name(tmp_path: Path) -> None:
+    """A view that is not temporary belongs to all connections: the second thread meets that of the first."""
+    tables = {name: TableSchema(1, name, (Column(1, name, BIGINT),)) for name in ("a", "b")}
+    files = {}
+    for number, (name, table) in enumerate(tables.items()):
+        place = store_of(tmp_path / name)
+        place.make()
+        new = FileForm(place, stored_schema(table), ()).write([pa.table({name: [number]})])
+        files[name] = DataFile(new.location, new.size, new.rows, {}, {})
+
+    def read(name: str) -> list[str]:
+        found = []
+        for _ in range(50):
+            with temporal_sql() as sql:
+                sql.stored("rows_1", [files[name]], tables[name])
+                found.append(str(sql.rows("SELECT * FROM rows_1").to_pydict()))
+        return found
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(map(set, pool.map(read, tables))) == [{"{'a': [0]}"}, {"{'b': [1]}"}]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING
 
 from weft.catalog.records import TableRecord
@@ -37,7 +38,9 @@ def refresh_choice(view: ViewRecord, names: Mapping[int, str], files: Mapping[in
     if view.tau is None:
         return replace(bounded(every, bounds.history, "log row"), anew=True)
     most = min(bounds.changes, bounds.again)
-    news = [(names[key], rows_after(files[key], TS, view.tau, most)) for key in keys]
+    news = _news(view, names, files, inf)
+    if sum(rows for _, rows in news) > most:
+        news = _news(view, names, files, -1)
     new, whole = (sum(rows for _, rows in parts) for parts in (news, every))
     large = whole < bounds.share * new or (bounds.changes < new and whole <= bounds.history)
     if bounds.again < new and large:
@@ -45,6 +48,13 @@ def refresh_choice(view: ViewRecord, names: Mapping[int, str], files: Mapping[in
         why = f"the view is computed anew, because {count_text(new, 'log row')} are new; {choice.why}"
         return replace(choice, why=why, anew=True)
     return bounded(news, bounds.changes, "new log row")
+
+
+def _news(
+    view: ViewRecord, names: Mapping[int, str], files: Mapping[int, tuple[DataFile, ...]], most: float
+) -> list[tuple[str, float]]:
+    """Return the name and the number of new rows of each input, counted as by ``rows_after``."""
+    return [(names[key], rows_after(files[key], TS, view.tau, most)) for key in sorted(view.reads)]
 
 
 @dataclass(frozen=True)

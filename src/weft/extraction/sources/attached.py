@@ -83,7 +83,8 @@ def take_versions(home: OpenHome, source: SourceRecord) -> Polled:
         require_undamaged(writer)
         source = writer.sources.named(source.name)
         table = writer.tables.by_id(source.table_id)
-        taking = _Taking(home, writer, source, table, Timing(**source.options))
+        timing = Timing(**{"ts_from": table.ts_from, **source.options})  # an older home has it in the table alone
+        taking = _Taking(home, writer, source, table, timing)
         try:
             taking.all_versions()
         except (CatalogError, OSError):
@@ -226,7 +227,8 @@ class _Taking:
     def _refuse_replaced(self, reached: int) -> None:
         """Raise Refused if the table is not the one that was attached, or if a commit that Weft needs is gone."""
         seen = self.source.seen
-        digest = digest_of(self.place, seen.get("version", seen["from"]))
+        version = seen.get("version", seen.get("from"))
+        digest = None if version is None else digest_of(self.place, version)
         stale = self.source.polled_at is None or self.source.polled_at < self.home.clock() - _DAY_US
         if digest is not None and digest != seen["digest"]:
             raise self._refused("the Delta table was replaced by another one")
@@ -341,10 +343,10 @@ class _Taking:
         return self._row_by_row(change, gone)
 
     def _postpone(self, change: Change, error: AttachedFileGone) -> None:
-        """Date the rows with those of a later version that has rewritten the deleted files. Else raise Refused.
+        """Take this version together with the later one that has rewritten its deleted files. Else raise Refused.
 
-        Until then, the own log has this version not as taken. It has the files of later versions that only add rows,
-        which a repetition after a crash therefore leaves out.
+        Until that version is reached, the own log says that this one is not yet taken. It may already have the files of
+        versions in between that only add rows. If the process dies, the next one leaves these files out.
         """
         deleted = {str(file.location) for file in change.added if not file.location.exists()}
         if deleted and deleted <= removed_after(self.place, change.version):
@@ -360,7 +362,7 @@ class _Taking:
         own, added, version = self.own.place, change.added, change.version
         head = head_of(self.place).table
         seen = {**self.source.seen, **self.seen}
-        if self.timing.ts_from is None and head.row_versions is not None:
+        if self.timing.ts_from is None and head.row_versions is not None and "from" in seen:
             begin = (seen["from"], seen["from_ts"])
             dated = by_versions(own, gone, added, version, head.row_versions, begin)
             if dated is not None:

@@ -72,6 +72,7 @@ def test_many_rejected_records_come_in_files_that_do_not_stay(
     bucket: S3Store, homes: tuple[Loading, Loading], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cutting, "BLOCK", 2 << 20)
+    monkeypatch.setattr(distributed, "_REJECTED_BYTES", 1 << 20)
     place = put(bucket / "0.csv", b"a,b,at\n1,2,2020-01-01\n" + (b"x" * 1_000 + b"\n") * 3_000)
     found = [load(to, place, by=by) for to, by in zip(homes, ("driver", "executors"), strict=True)]
     assert found[0] == found[1]

@@ -1,6 +1,6 @@
 """Load large files by executors, which run Weft's own reader on parts of the files.
 
-The driver chooses (``who_reads``). Executors then read the files up to three times:
+The driver chooses (``readers``). Executors then read the files up to three times:
 
 1. They survey the blocks (``files/cutting.py``). The driver finds out whether the content was loaded before.
 2. If types must be inferred, each executor returns the evidence of its parts.

@@ -20,7 +20,7 @@ import pytest
 from loaded_files import AT, DAY, FIRST, TIMES, Loading, dirty_csv, json_lines, load, parquet, tick
 from weft.catalog import open_catalog
 from weft.catalog.loads import ACTIVE_TTL_US
-from weft.errors import ExecutionError
+from weft.errors import Conflict, ExecutionError
 from weft.execution import home
 from weft.execution.append_rows import Appended, Written
 from weft.execution.engines import choosing
@@ -284,3 +284,23 @@ def test_a_load_goes_to_the_driver_if_executors_cannot_read(
     object_ = InputFile(Path(place), place, local_store(place))
     choice = distributed.readers(homes[1], [object_, other], [], Timing(), DEFAULT_OPTIONS)[1]
     assert choice is not None and "1.csv is on this machine" in choice.why
+
+
+def test_an_unfinished_load_of_another_reader_names_the_way_out(
+    tmp_path: Path, homes: Homes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cutting, "DIGEST_BLOCK", 700)
+    place = put(tmp_path / "0.csv", b"a,b,at\n" + b"1,2,2020-01-01\n" * 90)
+
+    def interrupted(*_: object) -> Appended:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(storing, "_append_written", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            load(homes[1], place, by="executors")
+    with pytest.raises(Conflict) as caught:
+        ingest.ingest_file(homes[1], [place], "t", timing=TIMES)
+    assert caught.value.hint == "Executors began the load and this process would go on, or the reverse. " + (
+        "Undo the load: weft loads undo 1"
+    )

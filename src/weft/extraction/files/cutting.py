@@ -32,6 +32,8 @@ BY_BLOCKS: Final = "blocks-"
 """The begin of a digest that is not the SHA-256 of the file."""
 
 _HEAD: Final = 512
+_SLICE: Final = 4 << 20
+"""The bytes of a block that are decoded at a time."""
 _NEWLINE: Final = b"\n"
 
 Place = tuple[int, int]
@@ -75,11 +77,17 @@ def survey(stream: BinaryIO, begin: int, size: int, quote: bytes | None) -> Surv
         return Surveyed(digest, len(raw))
     places = _first_places(raw, quote)
     first = 0 if begin == 0 else raw.find(_NEWLINE) + 1
-    lines = raw[first:] + stream.readline(MAX_LINE) if first or begin == 0 else b""
+    letters = _letters(raw, first, stream.readline(MAX_LINE)) if first or begin == 0 else Letters()
     quotes = raw.count(quote) if quote else 0
-    return Surveyed(
-        digest, len(raw), raw.count(_NEWLINE), quotes, *places, letters_of(lines), raw[:_HEAD] if begin == 0 else b""
-    )
+    return Surveyed(digest, len(raw), raw.count(_NEWLINE), quotes, *places, letters, raw[:_HEAD] if begin == 0 else b"")
+
+
+def _letters(raw: bytes, first: int, rest: bytes) -> Letters:
+    """Return what the lines of ``raw`` from ``first`` on show. ``rest`` is the end of the last line."""
+    letters, at = Letters(), first
+    while (end := raw.find(_NEWLINE, at + _SLICE) + 1) > 0:
+        letters, at = letters + letters_of(raw[at:end]), end
+    return letters + letters_of(raw[at:] + rest)
 
 
 def _first_places(raw: bytes, quote: bytes) -> tuple[Place | None, Place | None]:

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     import duckdb
 
 _NUMBER: Final = "_number"
-_MEMORY: Final = {1: "10%", 2: "15%"}
-"""The part of the machine's memory that a DuckDB uses at most, by its number of threads.
+_MEMORY: Final = {(1, False): "5%", (2, False): "10%", (1, True): "10%", (2, True): "25%"}
+"""The part of the machine's memory that a DuckDB uses at most, by its number of threads and whether it has macros.
 
-There is one DuckDB of each with the macros of ``temporal_sql``, and one without.
+The DuckDB with two threads and macros computes the first periods of views, and all that a synopsis reads.
 """
 _Key = tuple[str, int, tuple[str, ...]]
 _started: Final[dict[_Key, duckdb.DuckDBPyConnection]] = {}
@@ -85,7 +85,7 @@ def _start(folder: str, threads: int, prepared: tuple[str, ...]) -> duckdb.DuckD
 
     config: dict[str, str | bool | int | float | list[str]] = {
         "temp_directory": folder,
-        "memory_limit": _MEMORY[threads],
+        "memory_limit": _MEMORY[threads, bool(prepared)],
         "threads": threads,
         "autoinstall_known_extensions": False,
         "autoload_known_extensions": False,

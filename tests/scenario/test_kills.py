@@ -107,11 +107,12 @@ def test_every_failpoint_is_killed_at() -> None:
     # Spark has no part in these points. The tests of these points are tests/unit/arrangement/test_kills.py,
     # unit/execution/test_compacting.py, test_temporal_views.py, test_discarding.py, test_undoing.py,
     # test_replacement_preview.py, unit/extraction/test_sources.py, test_attached.py and test_many_rejected.py,
-    # unit/delivery/test_mail_failures.py, test_delta.py, test_digest.py, test_webhook.py and test_program.py.
+    # unit/delivery/test_mail_failures.py, test_delta.py, test_digest.py, test_webhook.py and test_program.py, and
+    # unit/cli/test_copying.py and test_destroying.py.
     others = (
-        "arrangement.", "attached.", "cleaning.", "commit.", "compaction.", "copy.", "delta.", "digest.", "discard.",
-        "exec.", "mail.", "purge.", "replace.", "source.", "store.", "synopsis.", "table.", "undo.", "view.",
-        "webhook.",
+        "arrangement.", "attached.", "cleaning.", "commit.", "compaction.", "copy.", "delta.", "destroy.", "digest.",
+        "discard.", "exec.", "mail.", "purge.", "replace.", "source.", "store.", "synopsis.", "table.", "undo.",
+        "view.", "webhook.",
     )  # fmt: skip
     names = {name for name in names if not name.startswith(others)}
     assert names == set().union(*(kill.names for kill in KILLS))

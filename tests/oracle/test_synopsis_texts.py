@@ -41,7 +41,8 @@ def odd_rows() -> pa.Table:
     cells = [[None if cell.strip() == "NULL" else cell.strip() for cell in row.split("|")] for row in ROWS]
     given = [*cells, *cells]
     with connect() as connection:
-        connection.execute(f"CREATE TABLE given ({', '.join(f'{name} VARCHAR' for name in COLUMNS)}, ts TIMESTAMPTZ)")
+        texts = ", ".join(f"{name} VARCHAR" for name in COLUMNS)
+        connection.execute(f"CREATE TEMP TABLE given ({texts}, ts TIMESTAMPTZ)")
         for number, row in enumerate(given):
             marks = ", ".join("?" for _ in row)
             connection.execute(f"INSERT INTO given VALUES ({marks}, make_timestamptz({FIRST + number}))", row)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -43,9 +43,15 @@ FutureOption = Annotated[
 HoldOption = Annotated[bool, typer.Option("--hold", help="Let ticks wait until the whole load is complete.")]
 
 
+def _path_or_uri(typed: str) -> Path | str:
+    """Return a URI as text, and all else as a path, whose name may have any bytes."""
+    return typed if "://" in typed else Path(typed)
+
+
 FilesArgument = Annotated[
-    list[str],
+    list[Any],  # Path | str, which typer does not take
     typer.Argument(
+        parser=_path_or_uri,
         metavar="PATH",
         help="CSV, JSON lines or Parquet files, folders of them, quoted patterns, also on S3 (s3://…), - for stdin.",
     ),
@@ -175,10 +181,10 @@ def file(
     tell_load(load, ahead, json)
 
 
-def _given(path: str) -> Given:
-    if path == "-":
-        return terminal.stdin_bytes()
-    return path if "://" in path else terminal.path(Path(path))
+def _given(path: Path | str) -> Given:
+    if isinstance(path, str):
+        return path
+    return terminal.stdin_bytes() if str(path) == "-" else terminal.path(path)
 
 
 def monpoly(

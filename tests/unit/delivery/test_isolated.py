@@ -93,10 +93,10 @@ def test_what_the_other_steps_raise_stops_no_other_query(step: str, site: Any, m
                 patch.setattr(file.FileChannel, "prepare", raising(RuntimeError("injected")))
             case "open":
 
-                def opened(text: str, home: Any) -> Any:
+                def opened(text: str, *home: Any) -> Any:
                     if text == "file:bad.jsonl":
                         raise RuntimeError("injected")
-                    return usual_open(text, home)
+                    return usual_open(text, *home)
 
                 patch.setattr(outbox, "open_channel", opened)
             case "rows":

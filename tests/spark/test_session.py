@@ -63,9 +63,10 @@ ON_A_CLUSTER = """
 import sys
 from pathlib import Path
 from weft.runtime import session
-from weft.runtime.settings import scanning
+from weft.runtime.settings import scanning, use_cluster_cores
 spark = session.spark_session(Path(sys.argv[1]))
 print(spark.range(100).repartition(2).count(), spark._jsc.hadoopConfiguration().get("fs.s3a.secret.key"), flush=True)
+use_cluster_cores(spark)
 with scanning(spark):
     print(spark.conf.get("spark.sql.shuffle.partitions"), spark.conf.get("spark.sql.adaptive.enabled"), flush=True)
 sys.stdin.read()

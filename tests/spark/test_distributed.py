@@ -68,6 +68,7 @@ def test_dirty_files_load_as_on_the_driver(bucket: S3Store, homes: tuple[Loading
     assert min(counts[0].stored, counts[0].quarantined, counts[1].stored, counts[1].quarantined, counts[1].late) > 0
 
 
+@pytest.mark.slow
 def test_many_rejected_records_come_in_files_that_do_not_stay(
     bucket: S3Store, homes: tuple[Loading, Loading], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -122,18 +122,19 @@ class CatalogAddress:
         text = f"{home_id}\n{self}\n".encode()
         announcement = self.data / f"{layout.OF_HOME}.{uuid.uuid4()}"
         announcement.put(text)
-        marks = [name for name in self.data.names() if _is_mark(name)]
-        for name in marks:
-            if not self._is_own(name):
-                announcement.remove()
-                raise Conflict(
-                    f"{self.data} has the mark of another home, or another home is being made there",
-                    where=str(self.data / name),
-                    hint="Choose another place. If the creation of that home was interrupted, remove this object.",
-                )
-        self.data.remove_all([name for name in marks if name != announcement.name])
-        (self.data / layout.OF_HOME).put(text)
-        announcement.remove()
+        try:
+            marks = [name for name in self.data.names() if _is_mark(name)]
+            for name in marks:
+                if not self._is_own(name):
+                    raise Conflict(
+                        f"{self.data} has the mark of another home, or another home is being made there",
+                        where=str(self.data / name),
+                        hint="Choose another place. If the creation of that home was interrupted, remove this object.",
+                    )
+            self.data.remove_all([name for name in marks if name != announcement.name])
+            (self.data / layout.OF_HOME).put(text)
+        finally:
+            announcement.remove()
 
     def _is_own(self, mark: str) -> bool:
         """Return whether a mark on S3 names this catalog.  A mark that vanishes meanwhile may be another home's."""

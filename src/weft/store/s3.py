@@ -59,7 +59,15 @@ def _explained(store: S3Store) -> Iterator[None]:
     except OSError as error:
         if error.errno is not None:  # such as that of a missing file
             raise
+        if "GetObject" in str(error) and _is_gone(store):  # it was removed after Arrow had asked for its size
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(store)) from error
         raise _explanation(store, str(error)) from error
+
+
+def _is_gone(store: S3Store) -> bool:
+    with suppress(OSError):
+        return not store.filesystem.get_file_info(store.path).is_file
+    return False
 
 
 def _explanation(store: S3Store, text: str) -> StorageError:

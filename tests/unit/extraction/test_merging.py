@@ -20,6 +20,9 @@ from weft.extraction.files.given_files import input_files
 from weft.extraction.merging import BEFORE_ALL, Timed, merged
 from weft.storage.data_files import read_data_files
 from weft.storage.table import Table
+from weft.store import S3Access
+
+NOWHERE = S3Access()
 
 SCHEMA = pa.schema([("name", pa.string()), (OWN_TIME, pa.int64()), (SEQ, pa.int64())])
 
@@ -66,26 +69,26 @@ def test_patterns_and_folders_name_files_once_in_order(tmp_path: Path) -> None:
     for name in ("b.csv", "a.csv", "sub/c.jsonl.gz", "sub/.d.csv", ".hidden/e.csv", "notes.txt", "[x].csv"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(b"")
-    with input_files([str(tmp_path / "b*"), tmp_path, tmp_path / "notes.txt", tmp_path / "[x].csv"]) as found:
+    with input_files([str(tmp_path / "b*"), tmp_path, tmp_path / "notes.txt", tmp_path / "[x].csv"], NOWHERE) as found:
         files = found.files
         names = [file.path.relative_to(tmp_path).as_posix() for file in files]
     assert names == ["b.csv", "[x].csv", "a.csv", "sub/c.jsonl.gz", "notes.txt"]
-    with input_files([io.BytesIO(b"a\n1\n")]) as found:
+    with input_files([io.BytesIO(b"a\n1\n")], NOWHERE) as found:
         [file] = found.files
         assert (file.name, file.path.read_bytes()) == ("stdin", b"a\n1\n")
     assert not file.path.exists()
     (tmp_path / "empty").mkdir()
     for given in (tmp_path / "*.parquet", tmp_path / "empty"):
-        with pytest.raises(NotFound, match="no file"), input_files([given]):
+        with pytest.raises(NotFound, match="no file"), input_files([given], NOWHERE):
             pass
     (tmp_path / "delta" / "_delta_log").mkdir(parents=True)
-    with pytest.raises(Refused, match="Delta table"), input_files([tmp_path / "delta"]):
+    with pytest.raises(Refused, match="Delta table"), input_files([tmp_path / "delta"], NOWHERE):
         pass
 
 
 @pytest.mark.parametrize("given", [io.StringIO("a\n1\n"), [{"a": 1}]])
 def test_what_is_no_stream_of_bytes_is_refused(given: object) -> None:
-    with pytest.raises(Refused, match="nor a stream of bytes"), input_files([given]):  # type: ignore[list-item]
+    with pytest.raises(Refused, match="nor a stream of bytes"), input_files([given], NOWHERE):  # type: ignore[list-item]
         pass
 
 

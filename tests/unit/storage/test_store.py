@@ -149,6 +149,29 @@ def test_a_bucket_that_is_gone_is_no_empty_place(s3_access: S3Access) -> None:
             ask()
 
 
+def test_an_object_that_vanishes_between_two_requests_of_a_read_is_missing(
+    s3_access: S3Access, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = new_bucket(s3_access) / "a"
+    place.put(b"x")
+    filesystem = place.filesystem
+
+    class Removing:
+        """Opens the object, and removes it before its bytes are asked for."""
+
+        def open_input_stream(self, path: str) -> object:
+            stream = filesystem.open_input_stream(path)
+            filesystem.delete_file(path)
+            return stream
+
+        def get_file_info(self, path: str) -> object:
+            return filesystem.get_file_info(path)
+
+    monkeypatch.setattr(S3Store, "filesystem", Removing())
+    with pytest.raises(FileNotFoundError):
+        place.read()
+
+
 def test_a_file_is_put_once_whole_and_with_its_folder(store: Store) -> None:
     file = store / "quarantine/abc"
     file.put(b"one")

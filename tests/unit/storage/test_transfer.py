@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from s3_server import lossy, new_bucket
+from weft.errors import StorageError
 from weft.store import S3Access, Store, local_store
 from weft.store.transfer import transfer, walk
 
@@ -44,7 +45,7 @@ def test_a_refused_upload_is_an_error(s3_access: S3Access, tmp_path: Path) -> No
     source.put(b"x" * 1000)
     with (
         lossy(store, lambda method, _: "403" if method == "PUT" else None) as refusing,
-        pytest.raises(OSError, match="ACCESS_DENIED"),
+        pytest.raises(StorageError, match="refuses the access"),
     ):
         transfer(source, refusing / "a")
     assert not (store / "a").exists()

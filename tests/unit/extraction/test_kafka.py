@@ -7,9 +7,10 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from kafka_broker import create_topic, kafka_broker
@@ -52,6 +53,25 @@ def test_records_are_read_between_offsets_of_each_partition(broker: str) -> None
     some = records_between(topic, {0: 1, 1: 0, 2: 5}, {0: 3, 1: 0, 2: 6})
     assert some.to_pydict() == {"partition": [0, 0, 2], "offset": [1, 2, 5], "value": [b"1", b"2", None]}
     assert records_between(topic, {0: 6}, {0: 6}).num_rows == 0
+
+
+def test_a_read_begins_again_while_a_partition_gets_a_leader(broker: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    create_topic(broker, "leaders", 1)
+    put(broker, "leaders", ("a", "1"), ("b", "2"), ("c", "3"), partition=0)
+    usual, left = kafka._take, [KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.FENCED_LEADER_EPOCH]
+
+    def take(*given: Any) -> None:
+        usual(*given)
+        if left:
+            raise kafka._NewLeader(KafkaError(left.pop()))
+
+    monkeypatch.setattr(kafka, "_take", take)
+    assert [value for _, _, value in read(Topic(broker, "leaders"))] == [b"1", b"2", b"3"]
+    assert not left
+    left.append(KafkaError.UNKNOWN_LEADER_EPOCH)
+    monkeypatch.setattr(kafka, "_PATIENCE_SECONDS", -1)
+    with pytest.raises(ExtractionError, match="'leaders' cannot be read"):
+        records_between(Topic(broker, "leaders"), {0: 0}, {0: 3})
 
 
 def test_only_records_of_committed_transactions_are_read(broker: str) -> None:

@@ -77,9 +77,8 @@ def extent_of_topic(topic: Topic) -> TopicExtent:
 
 def _offsets(admin: AdminClient, places: Sequence[TopicPartition], spec: OffsetSpec) -> Offsets:
     """Return the offsets that ``spec`` names. While a partition has no leader, ask again."""
-    from confluent_kafka import IsolationLevel, KafkaError, KafkaException
+    from confluent_kafka import IsolationLevel, KafkaException
 
-    no_leader = (KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION)
     until = time.monotonic() + _PATIENCE_SECONDS
     while True:
         found = admin.list_offsets(
@@ -90,10 +89,22 @@ def _offsets(admin: AdminClient, places: Sequence[TopicPartition], spec: OffsetS
         try:
             return {place.partition: future.result().offset for place, future in found.items()}
         except KafkaException as problem:
-            if problem.args[0].code() not in no_leader or time.monotonic() > until:
+            if not _has_new_leader(problem.args[0]) or time.monotonic() > until:
                 raise
         stop_here()
         time.sleep(_POLL_SECONDS)
+
+
+def _has_new_leader(error: KafkaError) -> bool:
+    """Return whether a partition has no leader, or one that the client or the broker does not know yet."""
+    from confluent_kafka import KafkaError
+
+    return error.code() in (
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+    )
 
 
 @dataclass
@@ -113,6 +124,18 @@ def records_between(topic: Topic, begin: Offsets, end: Offsets) -> pa.Table:
     same partitions. The value of a record without a value is NULL. Raise ExtractionError if the topic no longer has all
     of these records, or if no broker answers.
     """
+    until = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        try:
+            return _records_between(topic, begin, end)
+        except _NewLeader as change:
+            if time.monotonic() > until:
+                raise _unreadable(change.error, topic) from None
+        stop_here()
+        time.sleep(_POLL_SECONDS)
+
+
+def _records_between(topic: Topic, begin: Offsets, end: Offsets) -> pa.Table:
     read = {each: _Records(end[each]) for each in sorted(begin) if begin[each] < end[each]}
     if not read:
         return RECORDS.empty_table()
@@ -146,7 +169,7 @@ def _take(message: Message, read: Mapping[int, _Records], topic: Topic) -> None:
 
     error = message.error()
     if error is not None and error.code() != KafkaError._PARTITION_EOF:
-        raise _unreadable(error, topic)
+        raise _NewLeader(error) if _has_new_leader(error) else _unreadable(error, topic)
     part, offset = read[message.partition()], message.offset()
     if error is None and offset < part.end:
         part.offsets.append(offset)
@@ -181,6 +204,14 @@ def _consumer(common: Mapping[str, Any]) -> Iterator[Consumer]:
         yield consumer
     finally:
         consumer.close()
+
+
+class _NewLeader(Exception):
+    """The leader of a partition changes.  The client does not continue by itself in all cases."""
+
+    def __init__(self, error: KafkaError) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 class _Silence(Exception):

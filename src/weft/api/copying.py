@@ -31,10 +31,11 @@ from weft.printable import Brief, counted
 from weft.storage.delta_log import DataFile
 from weft.storage.table import Table
 from weft.storage.verify import require_undamaged, verify
-from weft.store import Store, local_store
+from weft.store import Store, local_store, storage_errors
 from weft.store.transfer import transfer, walk
 
 _AT_ONCE: Final = 8
+_CONTINUES: Final = "Remove the cause and run the command again: it continues after the last copied file."
 _LOG: Final = "_delta_log/"
 _DELTA_TABLES: Final = (layout.TABLES, layout.LEDGER, layout.SYNOPSES)
 
@@ -64,7 +65,7 @@ def copy_home(home: OpenHome, to: Path, *, store: str | None = None, catalog: st
     """Copy a home to the folder ``to``: see ``Weft.copy``."""
     from weft.delivery.outbox import settle
 
-    with _explained(home, to), _claimed(home, to, store, catalog) as claim:
+    with storage_errors("the home cannot be copied", to, _CONTINUES), _claimed(home, to, store, catalog) as claim:
         transfers = _Transfers(home, to, claim.data)
         transfers.immutable(settled=False)
         with _paused(home) as (writer, sender):
@@ -96,19 +97,6 @@ def _paused(home: OpenHome) -> Iterator[tuple[Writer, Writer]]:
     delivering = home.catalog.delivering(home.clock, wait_us=LEASE_WAIT_US)
     with delivering as sender, renewing_lease(sender, home.clock), home.writing("copy") as writer:
         yield writer, sender
-
-
-@contextmanager
-def _explained(home: OpenHome, to: Path) -> Iterator[None]:
-    """Raise StorageError for an error of the disk or of a store."""
-    try:
-        yield
-    except OSError as error:
-        raise StorageError(
-            f"the home cannot be copied: {error.strerror or error}",
-            where=str(error.filename or to),
-            hint="Remove the cause and run the command again: it continues after the last copied file.",
-        ) from error
 
 
 def _verify(to: Path, at: int) -> None:

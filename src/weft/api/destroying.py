@@ -11,19 +11,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict
+from typing import Final, TypedDict
 
 from weft.catalog import Writer, layout
 from weft.catalog.address import CatalogAddress
 from weft.catalog.channel_folders import unmark_roots
 from weft.catalog.home_record import has_catalog
 from weft.configuration import FILE
-from weft.errors import CatalogError, Conflict, LeaseLost, StorageError
+from weft.errors import CatalogError, Conflict, LeaseLost
 from weft.execution.home import OpenHome, renewing_lease
 from weft.failpoint import failpoint
 from weft.printable import Brief
 from weft.schedule.runner import ticking_alone
-from weft.store import local_store
+from weft.store import local_store, storage_errors
+
+_FAILED: Final = "the home cannot be deleted"
+_CONTINUES: Final = "Remove the cause, and run `weft destroy` again: it continues."
 
 
 class _Note(TypedDict):
@@ -53,7 +56,7 @@ class Destroyed(Brief):
 def destroy_home(home: OpenHome) -> Destroyed:
     """Delete a home and close it: see ``Weft.destroy``."""
     address, home_id = home.catalog.address, home.catalog.home().home_id
-    with _explained(home.folder):
+    with storage_errors(_FAILED, home.folder, _CONTINUES):
         with _ticking_alone(home.folder):
             with _only_writer(home) as writer:
                 note = _noted(address, home_id)
@@ -76,7 +79,7 @@ def continued_destruction(folder: Path) -> Destroyed | None:
     address = CatalogAddress.of(folder)
     if has_catalog(address):
         return None
-    with _explained(folder):
+    with storage_errors(_FAILED, folder, _CONTINUES):
         note: _Note = json.loads((folder / layout.DESTRUCTION).read_bytes())
         if (folder / FILE).exists() and note != _note(address, note["home"]):
             raise Conflict(
@@ -88,19 +91,6 @@ def continued_destruction(folder: Path) -> Destroyed | None:
         with _ticking_alone(folder):
             _clear_data(address)
         return _without_folder(address, note)
-
-
-@contextmanager
-def _explained(folder: Path) -> Iterator[None]:
-    """Raise StorageError for an error of the disk or of a store."""
-    try:
-        yield
-    except OSError as error:
-        raise StorageError(
-            f"the home cannot be deleted: {error.strerror or error}",
-            where=str(error.filename or folder),
-            hint="Remove the cause, and run `weft destroy` again: it continues.",
-        ) from error
 
 
 @contextmanager

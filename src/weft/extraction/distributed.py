@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial, wraps
 from itertools import accumulate, islice
-from typing import Final, Generic, ParamSpec, TypeVar
+from typing import BinaryIO, Final, Generic, ParamSpec, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -427,21 +427,19 @@ def _survey(files: Mapping[int, InputFile], block: tuple[int, int, int]) -> Surv
     number, begin, size = block
     file = files[number]
     quote = {"csv": _QUOTE, "json": b"", "parquet": None}[format_by_name(file.path) or "parquet"]
-    try:
-        with file.opened() as stream:
-            surveyed = survey(stream, begin, size, quote)
-        file.check_unchanged()
-    except OSError as error:
-        raise unreadable(file, error) from None
-    return surveyed
+    return _bytes_read(file, lambda stream: survey(stream, begin, size, quote))
 
 
 @_returned
 def _whole(files: Mapping[int, InputFile], number: int) -> str:
-    file = files[number]
+    return _bytes_read(files[number], lambda stream: digests_of(stream)[0])
+
+
+def _bytes_read(file: InputFile, read: Callable[[BinaryIO], Result]) -> Result:
+    """Return the result of ``read`` for the bytes of a file that does not change meanwhile. Raise ExtractionError."""
     try:
         with file.opened() as stream:
-            found = digests_of(stream)[0]
+            found = read(stream)
         file.check_unchanged()
     except OSError as error:
         raise unreadable(file, error) from None

@@ -12,7 +12,7 @@ from weft.store.local import FULL, LEAST_FREE, LocalStore, free_bytes
 from weft.store.places import elsewhere, local_store, store_of, uri_of
 from weft.store.s3 import S3Store
 from weft.store.s3_access import S3Access
-from weft.store.store import Store
+from weft.store.store import Store, storage_errors
 
 __all__ = [
     "FULL",
@@ -24,6 +24,7 @@ __all__ = [
     "elsewhere",
     "free_bytes",
     "local_store",
+    "storage_errors",
     "store_of",
     "uri_of",
 ]

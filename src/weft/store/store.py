@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,6 +16,16 @@ if TYPE_CHECKING:
     import pyarrow.fs
 
 Own = TypeVar("Own", bound="Store")
+
+
+@contextmanager
+def storage_errors(what: str, where: os.PathLike[str], hint: str) -> Iterator[None]:
+    """Raise StorageError for an OSError in the block. ``what`` says what cannot be done with the folder ``where``."""
+    try:
+        yield
+    except OSError as error:
+        reason = f"{what}: {error.strerror or error}"
+        raise StorageError(reason, where=str(error.filename or where), hint=hint) from error
 
 
 @dataclass(frozen=True, order=True)
@@ -138,6 +148,17 @@ class Store(ABC):
     def failure(self, error: Exception) -> StorageError | None:
         """Return the error to raise if ``error``, of any client, is a fault of the server or the network, else None."""
         return None
+
+    @contextmanager
+    def faults(self) -> Iterator[None]:
+        """Raise StorageError for a fault of the server or the network in the block. Other errors pass through."""
+        try:
+            yield
+        except OSError as error:
+            failed = self.failure(error)
+            if failed is None:
+                raise
+            raise failed from error
 
     def require(self) -> None:  # noqa: B027
         """Check that files can be written here and read. Raise StorageError with the remedy."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import chain
 from typing import Final
 
@@ -18,7 +17,7 @@ def walk(folder: Store) -> dict[str, int]:
     """Return the size in bytes of each file below the folder, by its path relative to the folder."""
     from pyarrow.fs import FileSelector
 
-    with _faults(folder):
+    with folder.faults():
         found = folder.filesystem.get_file_info(FileSelector(folder.path, allow_not_found=True, recursive=True))
     return {each.path[len(folder.path) :].lstrip("/"): each.size for each in found if each.is_file}
 
@@ -28,20 +27,8 @@ def transfer(source: Store, target: Store) -> int:
 
     The copy is read back: raise StorageError if its bytes differ from those of the original. Raise OSError.
     """
-    with _faults(source), _faults(target):
+    with source.faults(), target.faults():
         return _transfer(source, target)
-
-
-@contextmanager
-def _faults(place: Store) -> Iterator[None]:
-    """Raise StorageError for a fault of an object store or the network."""
-    try:
-        yield
-    except OSError as error:
-        failed = place.failure(error)
-        if failed is None:
-            raise
-        raise failed from error
 
 
 def _transfer(source: Store, target: Store) -> int:

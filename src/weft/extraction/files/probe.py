@@ -110,18 +110,8 @@ class _Object(io.RawIOBase):
 
     def __init__(self, place: Store) -> None:
         self._place = place
-        with self._faults():
+        with place.faults():
             self._file = place.filesystem.open_input_file(place.path)
-
-    @contextmanager
-    def _faults(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            failed = self._place.failure(error)
-            if failed is None:
-                raise
-            raise failed from None
 
     def readable(self) -> bool:
         return True
@@ -130,11 +120,11 @@ class _Object(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        with self._faults():
+        with self._place.faults():
             return int(self._file.readinto(buffer))
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        with self._faults():
+        with self._place.faults():
             return int(self._file.seek(offset, whence))
 
     def tell(self) -> int:

@@ -159,18 +159,20 @@ def digests(path: str | os.PathLike[str]) -> tuple[str, ...]:
 
 def digests_of(file: BinaryIO) -> tuple[str, ...]:
     """Return the digests of a stream as ``digests`` does. Raise OSError if it cannot be read."""
-    whole, blocks = hashlib.sha256(), []
-    total, left = hashlib.sha256(), cutting.DIGEST_BLOCK
+    whole, blocks = None, []  # of a file with one block, the digest of the block is the SHA-256
+    block, left = hashlib.sha256(), cutting.DIGEST_BLOCK
     while chunk := file.read(min(left, 1 << 20)):
-        whole.update(chunk)
-        total.update(chunk)
+        block.update(chunk)
+        if whole is not None:
+            whole.update(chunk)
         left -= len(chunk)
         if not left:
-            blocks.append(total.digest())
-            total, left = hashlib.sha256(), cutting.DIGEST_BLOCK
+            whole = whole or block
+            blocks.append(block.digest())
+            block, left = hashlib.sha256(), cutting.DIGEST_BLOCK
     if left != cutting.DIGEST_BLOCK:
-        blocks.append(total.digest())
-    return tuple(dict.fromkeys([whole.hexdigest(), cutting.digest_of_blocks(blocks)]))
+        blocks.append(block.digest())
+    return tuple(dict.fromkeys([(whole or block).hexdigest(), cutting.digest_of_blocks(blocks)]))
 
 
 def open_file(

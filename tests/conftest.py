@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from delta_spark import DeltaSpark
     from postgresql_server import Server
-    from weft.store import S3Access
+    from weft.store import S3Access, S3Store
 
 CANARY = "canary-5e1f0b6c"
 """The secret that no output may contain. It is in a file and in the variable WEFT_CANARY of Spark's environment."""
@@ -117,6 +117,20 @@ def s3_access() -> Iterator[S3Access]:
 
     with s3_server("weft-tests") as port:
         yield access_to(port)
+
+
+@pytest.fixture
+def bucket(s3_access: S3Access, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> S3Store:
+    """An empty bucket, which AWS's variables reach."""
+    from s3_server import environment, new_bucket
+
+    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL_S3", "AWS_ALLOW_HTTP"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    for name, value in environment(s3_access).items():
+        monkeypatch.setenv(name, value)
+    return new_bucket(s3_access)
 
 
 @pytest.fixture(scope="session")

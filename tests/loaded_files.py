@@ -64,6 +64,14 @@ def load(to: Loading, *items: str, by: str = "driver", keys: Sequence[str] = (),
     return Loaded(replace(told, notes=tuple(each for each in told.notes if each != note)), *contents(to))
 
 
+def require_same_dirty_loads(driver: Sequence[Loaded], executors: Sequence[Loaded]) -> None:
+    """Both have loaded two new inputs with dirt, and then inputs that were loaded before."""
+    assert driver == executors
+    counts = [each.told for each in driver if isinstance(each.told, Summary)]
+    assert len(counts) == 3 and counts[2].already_loaded
+    assert min(counts[0].stored, counts[0].quarantined, counts[1].stored, counts[1].quarantined, counts[1].late) > 0
+
+
 def contents(to: Loading) -> tuple[list[str], list[tuple[object, ...]]]:
     rows: list[str] = []
     for table in to.catalog.tables.known():

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from loaded_files import AT, DAY, FIRST, Loading, dirty_csv, load, tick
-from s3_server import environment, new_bucket
+from loaded_files import AT, DAY, FIRST, Loading, dirty_csv, load, require_same_dirty_loads, tick
 from weft.catalog import open_catalog
 from weft.extraction import distributed
 from weft.extraction.files import cutting
-from weft.extraction.storing import Summary
 from weft.storage.table import Table
-from weft.store import S3Access, S3Store
+from weft.store import S3Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,17 +22,11 @@ pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture
-def bucket(s3_access: S3Access, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> S3Store:
+def bucket(bucket: S3Store, monkeypatch: pytest.MonkeyPatch) -> S3Store:
     """An empty bucket, which AWS's variables reach. Blocks are small, and a process with Spark counts as a cluster."""
-    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL_S3", "AWS_ALLOW_HTTP"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
-    for name, value in environment(s3_access).items():
-        monkeypatch.setenv(name, value)
     monkeypatch.setattr(cutting, "BLOCK", 1_800)
     monkeypatch.setattr(distributed, "_has_cluster", lambda _: True)
-    return new_bucket(s3_access)
+    return bucket
 
 
 @pytest.fixture
@@ -62,10 +54,7 @@ def test_dirty_files_load_as_on_the_driver(bucket: S3Store, homes: tuple[Loading
         loads.append(load(to, f"{bucket}/in", by=by))
         loads.append(load(to, first, *later, by=by))
         found.append(loads)
-    assert found[0] == found[1]
-    counts = [each.told for each in found[0] if isinstance(each.told, Summary)]
-    assert len(counts) == 3 and counts[2].already_loaded
-    assert min(counts[0].stored, counts[0].quarantined, counts[1].stored, counts[1].quarantined, counts[1].late) > 0
+    require_same_dirty_loads(*found)
 
 
 @pytest.mark.slow

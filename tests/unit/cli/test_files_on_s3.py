@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from s3_server import SECRET, environment, new_bucket
-from weft.store import S3Access, S3Store
+from s3_server import SECRET
+from weft.store import S3Store
 
 Told = Any
 FILES = {
@@ -25,15 +25,8 @@ FILES = {
 
 
 @pytest.fixture
-def bucket(s3_access: S3Access, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> S3Store:
-    """An empty bucket, which AWS's variables reach, and a folder with the same files."""
-    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL_S3", "AWS_ALLOW_HTTP"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
-    for name, value in environment(s3_access).items():
-        monkeypatch.setenv(name, value)
-    bucket = new_bucket(s3_access)
+def bucket(bucket: S3Store, tmp_path: Path) -> S3Store:
+    """A bucket, which AWS's variables reach, and a folder with the same files."""
     for name, raw in FILES.items():
         for place in (bucket.path, str(tmp_path)):
             filesystem = bucket.filesystem if place == bucket.path else pa.fs.LocalFileSystem()

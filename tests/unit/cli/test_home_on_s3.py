@@ -14,25 +14,13 @@ import pyarrow.fs
 import pytest
 
 from postgresql_server import Server
-from s3_server import SECRET, environment, lossy, new_bucket
+from s3_server import SECRET, environment, lossy
 from weft.api import Weft
 from weft.catalog.address import CatalogAddress
 from weft.errors import CatalogError, Conflict
-from weft.store import S3Access, S3Store
+from weft.store import S3Store
 
 Told = Any
-
-
-@pytest.fixture
-def bucket(s3_access: S3Access, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> S3Store:
-    """An empty bucket, which AWS's variables reach."""
-    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL_S3", "AWS_ALLOW_HTTP"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
-    for name, value in environment(s3_access).items():
-        monkeypatch.setenv(name, value)
-    return new_bucket(s3_access)
 
 
 def objects(place: S3Store) -> set[str]:

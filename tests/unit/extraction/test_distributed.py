@@ -17,7 +17,19 @@ from typing import Any
 
 import pytest
 
-from loaded_files import AT, DAY, FIRST, TIMES, Loading, dirty_csv, json_lines, load, parquet, tick
+from loaded_files import (
+    AT,
+    DAY,
+    FIRST,
+    TIMES,
+    Loading,
+    dirty_csv,
+    json_lines,
+    load,
+    parquet,
+    require_same_dirty_loads,
+    tick,
+)
 from weft.catalog import open_catalog
 from weft.catalog.loads import ACTIVE_TTL_US
 from weft.errors import Conflict, ExecutionError
@@ -84,10 +96,7 @@ def test_dirty_files_load_as_on_the_driver(tmp_path: Path, homes: Homes, seed: i
         loads.append(load(to, *later, by=by))
         loads.append(load(to, first, *later, by=by))
         found.append(loads)
-    assert found[0] == found[1]
-    counts = [each.told for each in found[0] if isinstance(each.told, Summary)]
-    assert len(counts) == 3 and counts[2].already_loaded
-    assert min(counts[0].stored, counts[0].quarantined, counts[1].stored, counts[1].quarantined, counts[1].late) > 0
+    require_same_dirty_loads(*found)
 
 
 def test_json_lines_and_parquet_load_as_on_the_driver(tmp_path: Path, homes: Homes) -> None:

@@ -32,7 +32,7 @@ VIEWS = (8, pytest.param(80, marks=pytest.mark.slow))
 COURSES = 6
 LONGEST = 180
 COMPUTED_ANEW = 5
-"""Each fifth view is computed anew in its later refreshes."""
+"""Each fifth view is recomputed in its later refreshes."""
 PLANNED_AS_LARGE = 4
 """Each fourth view is planned as a home plans it; the others with one partition and no generated code."""
 

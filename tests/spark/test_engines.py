@@ -263,4 +263,4 @@ def test_a_large_batch_has_the_view_computed_anew(
     write(tmp_path / "Spark" / "staff.csv", ["5,Ed,Dev"])
     weft.poll_source("staff", now=400)
     (said,) = (choice.why for what, choice in weft.show_view("sizes").next_refreshes if what == "The next refresh")
-    assert said.startswith("the view is computed anew, because") and "more than 0" in said
+    assert said.startswith("the view is recomputed, because") and "more than 0" in said

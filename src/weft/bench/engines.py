@@ -3,7 +3,7 @@
     weft bench engines --periods 10000000 --events 10000000
 
 The directory of ``weft bench views`` gets a history with the given number of periods. Each engine computes the first
-periods of the three views. After one large batch of changes it computes the views anew, and after another one it
+periods of the three views. After one large batch of changes it recomputes the views, and after another one it
 maintains them. The log of ``weft bench synopses`` gets the given number of events. Each engine processes all events in
 one tick of the three formulas. Both engines start from copies of the same home, and must give the same numbers of
 periods and answers.

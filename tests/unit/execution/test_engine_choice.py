@@ -1,4 +1,4 @@
-"""Which engine a refresh takes, and whether it computes the view anew."""
+"""Which engine a refresh takes, and whether it recomputes the view."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_the_rows_are_counted_if_the_upper_limits_exceed_the_bound_together(
         (0, 4, "driver", False),  # few rows are always maintained
         (30, 5, "driver", True),
         (40, 5, "driver", False),
-        (80, 11, "driver", True),  # the driver computes a short history anew rather than maintain on Spark
+        (80, 11, "driver", True),  # the driver recomputes a short history instead of maintaining on Spark
         (300, 11, "Spark", False),
         (90, 12, "Spark", False),
         (80, 21, "Spark", True),
@@ -75,7 +75,7 @@ def test_a_refresh_computes_anew_what_costs_less_anew(
     monkeypatch.setattr(choosing, "BOUNDS", BOUNDS)
     choice = chosen(tmp_path, old, new)
     assert (choice.by, choice.anew) == (by, anew)
-    assert ("computed anew" in choice.why) == anew
+    assert ("is recomputed" in choice.why) == anew
 
 
 def test_the_first_refresh_is_bounded_by_the_whole_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,8 +25,8 @@ class EngineBounds:
 
     - ``history``: rows in the logs of a view's inputs, at the first refresh of the view
     - ``changes``: rows that the logs of a view's inputs recorded since the last refresh
-    - ``again``: new log rows with which a later refresh always maintains the view; more may compute it anew
-    - ``share``: the view is then computed anew if ``share`` times the new log rows are more than all log rows
+    - ``again``: new log rows with which a later refresh always maintains the view; with more it may recompute the view
+    - ``share``: the view is then recomputed if more than one in ``share`` of all log rows is new
     - ``steps``: rows of all intermediate results of a refresh
     - ``events``: new rows of the tables that synopses read in one tick
     - ``stored``: rows in the tables of the stored relations

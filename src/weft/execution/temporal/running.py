@@ -31,7 +31,7 @@ def refresh_choice(view: ViewRecord, names: Mapping[int, str], files: Mapping[in
     """Choose the engine for the next refresh of a view, from the names and the files of the inputs by table ID.
 
     The first refresh reads the whole logs of the inputs, and a later one the rows since the last refresh. If these are
-    a large part of the logs, to compute the view anew costs less.
+    a large part of the logs, recomputing the view costs less.
     """
     bounds, keys = choosing.BOUNDS, sorted(view.reads)
     every = [(names[key], rows_of(files[key])) for key in keys]
@@ -45,7 +45,7 @@ def refresh_choice(view: ViewRecord, names: Mapping[int, str], files: Mapping[in
     large = whole < bounds.share * new or (bounds.changes < new and whole <= bounds.history)
     if bounds.again < new and large:
         choice = bounded(every, bounds.history, "log row")
-        why = f"the view is computed anew, because {count_text(new, 'log row')} are new; {choice.why}"
+        why = f"the view is recomputed, because {count_text(new, 'log row')} are new; {choice.why}"
         return replace(choice, why=why, anew=True)
     return bounded(news, bounds.changes, "new log row")
 

@@ -123,26 +123,53 @@ class Distinct:
     input: Relation
 
 
+AggregateFunction: TypeAlias = OneOf[
+    "count",
+    "sum",
+    "avg",
+    "min",
+    "max",
+    "median",
+    "min_by",
+    "max_by",
+    "stddev_samp",
+    "stddev_pop",
+    "var_samp",
+    "var_pop",
+    "array_agg",
+    "collect_set",
+]
+"""An aggregate.  BOOL_AND and BOOL_OR are MIN and MAX of a BOOLEAN.  COUNT_IF and FILTER are aggregates of a CASE."""
+
+
 @hashed_once
 @dataclass(frozen=True)
 class Measure:
-    """An aggregate (COUNT, SUM, AVG, MIN or MAX) of a scalar over the rows of the input.
+    """An aggregate of a scalar over the rows of the input.
 
-    ``argument`` is None for ``COUNT(*)``.
+    ``argument`` is None for ``COUNT(*)``.  The aggregate ignores rows in which the argument is NULL.  If ``distinct``
+    is true, the aggregate counts equal arguments once.  MIN_BY and MAX_BY return the argument of the row with the
+    least or the greatest value of ``by``, and ignore rows in which ``by`` is NULL.  Among equal values of ``by``, the
+    least argument wins.  ARRAY_AGG and COLLECT_SET return their values in ascending order.
     """
 
-    function: OneOf["count", "sum", "avg", "min", "max"]
+    function: AggregateFunction
     argument: Scalar | None
     output: ColumnRef
+    distinct: bool = False
+    by: Scalar | None = None
 
 
 @hashed_once
 @dataclass(frozen=True)
 class Grouped:
-    """GROUP BY of a temporal view: ``groups`` and ``measures`` over ``input``, with the range variable ``alias``.
+    """GROUP BY: ``groups`` and ``measures`` over the rows of ``input``, with the range variable ``alias``.
 
-    ``window`` is the length of the moving window (an INTERVAL).  If ``window`` is None, the measures aggregate only the
-    rows that are valid at the instant (``algebra.temporal.Aggregation``).  A standing query has no window.
+    A group exists while it has rows.  If ``groups`` is empty, one group exists at all instants since t0.
+
+    ``window`` is the length of the moving window of a temporal view (an INTERVAL).  If ``window`` is None, the measures
+    aggregate only the rows that are valid at the instant (``algebra.temporal.Aggregation``).  A standing query has no
+    window.
     """
 
     input: Relation
@@ -152,8 +179,87 @@ class Grouped:
     window: Scalar | None = None
 
 
-Relation: TypeAlias = "Scan | Values | Join | Select | Project | Union | Distinct | Grouped"
-Source: TypeAlias = "Scan | Values | Project | Union | Distinct | Grouped"
+@hashed_once
+@dataclass(frozen=True)
+class SortKey:
+    """An item of ORDER BY in a window function.  ``nulls_first`` has the same meaning in both directions."""
+
+    value: Scalar
+    descending: bool = False
+    nulls_first: bool = True
+
+
+RankingFunction: TypeAlias = OneOf["row_number", "rank", "dense_rank"]
+ValueFunction: TypeAlias = OneOf["lag", "lead", "first_value", "last_value", "nth_value"]
+
+
+@hashed_once
+@dataclass(frozen=True)
+class Frame:
+    """The frame of a window function: the rows from ``start`` to ``end`` around the current row.
+
+    The bounds are offsets from the current row: a negative offset precedes the row, and 0 is the current row.  None is
+    unbounded.  The offsets of ROWS are integers.  Those of RANGE are integers, or microseconds if the order is a
+    TIMESTAMP.
+    """
+
+    unit: OneOf["rows", "range"]
+    start: int | None
+    end: int | None
+
+
+@hashed_once
+@dataclass(frozen=True)
+class WindowFunction:
+    """A function over the rows of a partition in the order of ``order``, as the column ``output``.
+
+    ``args`` are the arguments, such as the value, the offset and the default of LAG.  ``frame`` is None for functions
+    without a frame, and for aggregates over a whole partition, whose ``order`` is empty.  The order of ROW_NUMBER, of
+    the value functions and of ROWS frames is total: its last keys are the columns of ``Windowed.outputs``.
+    """
+
+    function: RankingFunction | ValueFunction | AggregateFunction
+    args: tuple[Scalar, ...]
+    order: tuple[SortKey, ...]
+    frame: Frame | None
+    output: ColumnRef
+
+
+@hashed_once
+@dataclass(frozen=True)
+class Windowed:
+    """The rows of ``input`` with window functions, with the range variable ``alias``.
+
+    The columns are ``outputs``, which are computed from each row of the input, and a column for each function.  All
+    functions have the same ``partition``.  Rows are equal in a partition if NULL equals NULL.
+    """
+
+    input: Relation
+    alias: str
+    outputs: tuple[Output, ...]
+    partition: tuple[Scalar, ...]
+    functions: tuple[WindowFunction, ...]
+
+
+@hashed_once
+@dataclass(frozen=True)
+class Unnest:
+    """The elements of an ARRAY, or the entries of a MAP, as rows with the range variable ``alias``.
+
+    ``value`` names columns of other inputs of the surrounding ``Join``.  The columns are the position (from 0) if
+    ``positions`` is true, and then the element, or the key and the value.  If ``outer`` is true, an empty or NULL value
+    has one row of NULLs.
+    """
+
+    value: Scalar
+    alias: str
+    columns: tuple[Column, ...]
+    positions: bool = False
+    outer: bool = False
+
+
+Relation: TypeAlias = "Scan | Values | Join | Select | Project | Union | Distinct | Grouped | Windowed | Unnest"
+Source: TypeAlias = "Scan | Values | Project | Union | Distinct | Grouped | Windowed | Unnest"
 """An item of FROM: a relation that is neither a join nor a selection."""
 
 
@@ -290,7 +396,7 @@ def sources(relation: Relation) -> tuple[Source, ...]:
             return tuple(source for part in inputs for source in sources(part))
         case Select(input=inner):
             return sources(inner)
-        case Scan() | Values() | Project() | Union() | Distinct() | Grouped():
+        case Scan() | Values() | Project() | Union() | Distinct() | Grouped() | Windowed() | Unnest():
             return (relation,)
 
 
@@ -301,7 +407,7 @@ def condition(relation: Relation) -> Predicate:
             return conjunction(*(condition(part) for part in inputs))
         case Select(input=inner, predicate=predicate):
             return conjunction(condition(inner), predicate)
-        case Scan() | Values() | Project() | Union() | Distinct() | Grouped():
+        case Scan() | Values() | Project() | Union() | Distinct() | Grouped() | Windowed() | Unnest():
             return TRUE
 
 
@@ -316,7 +422,7 @@ def attributes(relation: Relation) -> tuple[ColumnRef, ...]:
     match relation:
         case Scan(table=table, alias=alias):
             return tuple(ColumnRef(alias, column.name, column.type) for column in table.columns)
-        case Values(alias=alias, columns=columns):
+        case Values(alias=alias, columns=columns) | Unnest(alias=alias, columns=columns):
             return tuple(ColumnRef(alias, column.name, column.type) for column in columns)
         case Join(inputs=inputs):
             return tuple(ref for part in inputs for ref in attributes(part))
@@ -329,6 +435,9 @@ def attributes(relation: Relation) -> tuple[ColumnRef, ...]:
         case Grouped(alias=alias, groups=groups, measures=measures):
             grouped = tuple(ColumnRef(alias, output.name, output.value.type) for output in groups)
             return (*grouped, *(measure.output for measure in measures))
+        case Windowed(alias=alias, outputs=outputs, functions=functions):
+            passed = tuple(ColumnRef(alias, output.name, output.value.type) for output in outputs)
+            return (*passed, *(function.output for function in functions))
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,11 @@ _RELATIONS: Final = (
     "Distinct",
     "Grouped",
     "Measure",
+    "SortKey",
+    "Frame",
+    "WindowFunction",
+    "Windowed",
+    "Unnest",
     "Query",
 )
 _PREDICATES: Final = ("Plain", "And", "Or", "NowFrom", "NowBefore", "Exists", "NotExists")

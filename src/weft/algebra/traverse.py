@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from operator import is_
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from weft.algebra.relation import (
     And,
@@ -30,7 +30,9 @@ from weft.algebra.relation import (
     Scan,
     Select,
     Union,
+    Unnest,
     Values,
+    Windowed,
     conjunction,
     disjunction,
 )
@@ -51,6 +53,10 @@ from weft.algebra.scalar import children as scalar_children
 
 Node: TypeAlias = "Relation | Predicate | Scalar | Query"
 N = TypeVar("N", bound="Relation | Predicate | Scalar | Query")
+
+
+_BINDING: Final = (Scan, Values, Project, Union, Grouped, Windowed, Unnest)
+"""The relations that bind a range variable."""
 
 
 def children(node: Node) -> tuple[Node, ...]:
@@ -75,8 +81,13 @@ def children(node: Node) -> tuple[Node, ...]:
         case Distinct(input=inner) | Exists(body=inner) | NotExists(body=inner):
             return (inner,)
         case Grouped(input=inner, groups=groups, measures=measures):
-            arguments = (measure.argument for measure in measures)
+            arguments = (part for measure in measures for part in (measure.argument, measure.by))
             return (inner, *(output.value for output in groups), *(arg for arg in arguments if arg is not None))
+        case Windowed(input=inner, outputs=outputs, partition=partition, functions=functions):
+            ordered = (part for each in functions for part in (*each.args, *(key.value for key in each.order)))
+            return (inner, *(output.value for output in outputs), *partition, *ordered)
+        case Unnest(value=value):
+            return (value,)
         case _:
             return scalar_children(node)
 
@@ -109,6 +120,10 @@ def rebuild(node: N, parts: tuple[Node, ...]) -> N:
             result = type(node)(new_parts[0])
         case Grouped():
             result = _regrouped(node, new_parts)
+        case Windowed():
+            result = _rewindowed(node, new_parts)
+        case Unnest():
+            result = replace(node, value=new_parts[0])
         case _:
             result = with_children(cast("Scalar", node), new_parts)
     return cast("N", result)
@@ -116,9 +131,27 @@ def rebuild(node: N, parts: tuple[Node, ...]) -> N:
 
 def _regrouped(node: Grouped, parts: tuple[Any, ...]) -> Grouped:
     rest = iter(parts[1:])
+
+    def following(part: Scalar | None) -> Scalar | None:
+        return None if part is None else next(rest)
+
     groups = tuple(Output(output.name, next(rest)) for output in node.groups)
-    measures = tuple(each if each.argument is None else replace(each, argument=next(rest)) for each in node.measures)
+    measures = tuple(
+        replace(each, argument=following(each.argument), by=following(each.by)) for each in node.measures
+    )
     return replace(node, input=parts[0], groups=groups, measures=measures)
+
+
+def _rewindowed(node: Windowed, parts: tuple[Any, ...]) -> Windowed:
+    rest = iter(parts[1:])
+    outputs = tuple(Output(output.name, next(rest)) for output in node.outputs)
+    partition = tuple(next(rest) for _ in node.partition)
+    functions = []
+    for each in node.functions:
+        args = tuple(next(rest) for _ in each.args)
+        order = tuple(replace(key, value=next(rest)) for key in each.order)
+        functions.append(replace(each, args=args, order=order))
+    return replace(node, input=parts[0], outputs=outputs, partition=partition, functions=tuple(functions))
 
 
 def walk(node: Node) -> Iterator[Node]:
@@ -137,9 +170,9 @@ def _above_scalars(node: Node) -> Iterator[Node]:
         part = waiting.pop()
         yield part
         match part:
-            case Scan() | Values() | Plain() | NowFrom() | NowBefore():
+            case Scan() | Values() | Unnest() | Plain() | NowFrom() | NowBefore():
                 pass
-            case Project(input=inner) | Query(input=inner) | Grouped(input=inner):
+            case Project(input=inner) | Query(input=inner) | Grouped(input=inner) | Windowed(input=inner):
                 waiting.append(inner)
             case _:
                 waiting.extend(reversed(children(part)))
@@ -203,7 +236,7 @@ def params(node: Node) -> frozenset[Param]:
 
 def range_variables(node: Node) -> tuple[str, ...]:
     """Return the distinct range variables that the node binds, in the order of the query text."""
-    bound = (part.alias for part in _above_scalars(node) if isinstance(part, (Scan, Values, Project, Union, Grouped)))
+    bound = (part.alias for part in _above_scalars(node) if isinstance(part, _BINDING))
     return tuple(dict.fromkeys(bound))
 
 
@@ -237,7 +270,11 @@ def rename(node: N, names: Mapping[str, str]) -> N:
             case Grouped(alias=alias, measures=measures) if alias in names:
                 named = tuple(replace(each, output=replace(each.output, scan=names[alias])) for each in measures)
                 return replace(part, alias=names[alias], measures=named)
-            case Scan(alias=alias) | Values(alias=alias) | Project(alias=alias) | Union(alias=alias):
+            case Windowed(alias=alias, functions=functions) if alias in names:
+                called = tuple(replace(each, output=replace(each.output, scan=names[alias])) for each in functions)
+                return replace(part, alias=names[alias], functions=called)
+            case Scan() | Values() | Project() | Union() | Unnest():
+                alias = part.alias
                 return replace(part, alias=names[alias]) if alias in names else part
             case _:
                 return part

@@ -22,7 +22,7 @@ from weft.execution.temp_views import Rows, TempViews
 from weft.execution.windows import slices_between
 from weft.planning.plan import Branch, columns_read
 from weft.planning.state_plan import Keys, keys_sql, state_rows, suffix, touched_keys, window_of
-from weft.sql.render_lives import key_columns
+from weft.planning.state_sql import key_columns
 from weft.storage.columns import stored_schema
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from weft.derivation.access_paths import lives_paths
 from weft.derivation.incremental import changes
 from weft.derivation.lives import KEYS, Lives, lives
 from weft.planning.plan import Branch, bound, columns_of_scans, ready
-from weft.sql.render_lives import inputs, key_columns, state_sql
+from weft.planning.state_sql import inputs, key_columns, state_sql
 
 _NO_KEY: Final = "none"
 """The column of keys without a key: a relation with at most one row."""

@@ -22,7 +22,6 @@ from weft.algebra.scalar import MICROSECOND, TIME_START, ColumnRef, Literal, Sca
 from weft.algebra.schema import TIMESTAMP, DataType
 from weft.algebra.traverse import substitute
 from weft.derivation.lives import Lives
-from weft.derivation.stateful import ENDS, STARTS
 from weft.errors import DerivationError
 from weft.period_sql.groups import Grouping, Measure
 from weft.period_sql.notation import SPARK, VALID_TIME, Dialect, listed
@@ -230,6 +229,3 @@ def key_columns(state: StateSchema) -> tuple[tuple[str, DataType], ...]:
     if isinstance(operator, Grouped):
         refs = refs[: len(operator.groups)]
     return tuple((ref.column, ref.type) for ref in refs)
-
-
-__all__ = ["ENDS", "STARTS", "inputs", "key_columns", "lives_sql", "state_sql"]

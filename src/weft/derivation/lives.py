@@ -46,8 +46,9 @@ KEYS: Final = "_k"
 class Lives:
     """The combinations of rows of ``sources`` for which ``conditions`` are true, with the period [``start``, ``end``).
 
-    No instant of ``starts`` is NULL.  An instant of ``ends`` is NULL for a row that does not end.  ``subqueries`` contains, for each EXISTS (True) and NOT
-    EXISTS (False), the lives of the combinations together with a row of the subquery.
+    No instant of ``starts`` is NULL.  An instant of ``ends`` is NULL for a row that does not end.  ``subqueries``
+    contains, for each EXISTS (True) and NOT EXISTS (False), the lives of the combinations together with a row of the
+    subquery.
     """
 
     sources: tuple[Source, ...]

@@ -90,9 +90,9 @@ def time_driven_groups(members: Sequence[Member], plans: Mapping[int, Plan]) -> 
 def next_due(reader: Reader, *groups: Group, small_only: bool = False) -> dict[int, int | None]:
     """Map each query ID to the next instant at which time alone adds a row to the query.
 
-    The instant ``NEVER`` means that time alone never adds a row. The instant is valid until a row arrives. The incremental query runs over the window [t, ∞), where t is the end of
-    the query's window. The number of rows is not limited. With ``small_only``, the instant is None (unknown) if the
-    driver's memory does not hold the input rows.
+    The instant ``NEVER`` means that time alone never adds a row. The instant is valid until a row arrives. The
+    incremental query runs over the window [t, ∞), where t is the end of the query's window. The number of rows is not
+    limited. With ``small_only``, the instant is None (unknown) if the driver's memory does not hold the input rows.
     """
     from weft.execution.new_answers import new_answers
     from weft.execution.temp_views import NotSmall

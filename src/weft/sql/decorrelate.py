@@ -10,19 +10,37 @@ one row, the aggregates of no rows, so its caller adds an outer join.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from sqlglot import exp
 
-from weft.algebra.relation import Grouped, Output, Plain, Predicate, block, condition, conjunction, conjuncts, sources
-from weft.algebra.scalar import Call, ColumnRef, Scalar, columns
-from weft.algebra.schema import BOOLEAN
-from weft.algebra.traverse import free_columns
+from weft.algebra.relation import (
+    Grouped,
+    Measure,
+    NotExists,
+    Output,
+    Plain,
+    Predicate,
+    Project,
+    Relation,
+    Select,
+    Union,
+    Values,
+    block,
+    condition,
+    conjunction,
+    conjuncts,
+    sources,
+)
+from weft.algebra.scalar import Call, Cast, ColumnRef, Literal, Scalar, columns
+from weft.algebra.schema import BOOLEAN, INT, NULL, Column
+from weft.algebra.traverse import free_columns, range_variables, rename, transform
 from weft.errors import SqlError
 from weft.sql.refusal import refuse
 
+R = TypeVar("R", bound=Relation)
 _EQUALITIES: Final = ("=", "<=>")
 
 
@@ -56,6 +74,53 @@ def decorrelated(grouped: Grouped, node: exp.Expr) -> tuple[Grouped, Predicate]:
     if left := free_columns(result):
         raise _refused(left, node)
     return result, conjunction(*moved)
+
+
+def with_outer_groups(relation: R, fresh: Callable[[str], str], node: exp.Expr) -> R:
+    """Return the relation of a subquery without references to outer rows below its aggregates.
+
+    The conditions of ``decorrelated`` stand above the aggregates.  An aggregation without GROUP BY has a row without
+    any group: the aggregates of no rows.  ``fresh`` returns an unused range variable, and ``node`` is the place of an
+    error.  Raise SqlError in the same cases as ``decorrelated``.
+    """
+
+    def change(part: Any) -> Any:
+        if not isinstance(part, Grouped) or not free_columns(part):
+            return part
+        if not part.groups:
+            return _one_row(part, fresh, node)
+        grouped, demanded = decorrelated(part, node)
+        return Select(grouped, demanded)
+
+    return transform(relation, change)
+
+
+def of_nothing(measure: Measure) -> Scalar:
+    """Return the value of an aggregate over no rows: 0 for a COUNT, an empty array, and otherwise NULL."""
+    type = measure.output.type
+    if measure.function == "count":
+        return Literal(0, type, fixed=True)
+    if measure.function in ("array_agg", "collect_set"):
+        return Literal("[]", type, fixed=True)
+    return Cast(Literal(None, NULL, fixed=True), type)
+
+
+def _one_row(grouped: Grouped, fresh: Callable[[str], str], node: exp.Expr) -> Union:
+    names = {each: fresh(each) for each in range_variables(grouped)}
+    some, demanded = decorrelated(rename(grouped, {grouped.alias: names[grouped.alias]}), node)
+    group = Select(some, demanded)
+    missing = rename(group, {**names, names[grouped.alias]: fresh(grouped.alias)})
+    values = tuple(Output(each.output.column, replace(each.output, scan=some.alias)) for each in grouped.measures)
+    empty = tuple(Output(each.output.column, of_nothing(each)) for each in grouped.measures)
+    parts = (
+        Project(group, fresh(grouped.alias), values),
+        Project(Select(_one(fresh(grouped.alias)), NotExists(missing)), fresh(grouped.alias), empty),
+    )
+    return Union(grouped.alias, parts)
+
+
+def _one(alias: str) -> Values:
+    return Values(alias, (Column(1, "one", INT),), ((Literal(1, INT, fixed=True),),))
 
 
 def _comparison(item: Predicate, outer: frozenset[ColumnRef], node: exp.Expr) -> tuple[Call, Scalar]:

@@ -136,9 +136,7 @@ def _regrouped(node: Grouped, parts: tuple[Any, ...]) -> Grouped:
         return None if part is None else next(rest)
 
     groups = tuple(Output(output.name, next(rest)) for output in node.groups)
-    measures = tuple(
-        replace(each, argument=following(each.argument), by=following(each.by)) for each in node.measures
-    )
+    measures = tuple(replace(each, argument=following(each.argument), by=following(each.by)) for each in node.measures)
     return replace(node, input=parts[0], groups=groups, measures=measures)
 
 

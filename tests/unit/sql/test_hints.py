@@ -64,9 +64,6 @@ ASKED: Final = {
     "SELECT team, COUNT(*) AS n FROM tickets WHERE priority = 1 GROUP BY team": WRITTEN,
     "SELECT team FROM tickets GROUP BY team": WRITTEN,
     "SELECT customer FROM tickets WHERE priority IN (1, 2) GROUP BY customer HAVING COUNT(*) >= 3": WRITTEN,
-    "SELECT t.id FROM tickets t LEFT JOIN replies r ON r.ticket = t.id": (
-        "SELECT t.id FROM tickets t LEFT ANTI JOIN replies r ON r.ticket = t.id"
-    ),
     "SELECT id FROM tickets ORDER BY priority LIMIT 5": WRITTEN,
     "SELECT id, priority FROM tickets ORDER BY priority DESC LIMIT 1": WRITTEN,
     "SELECT id FROM tickets WHERE (SELECT COUNT(*) FROM replies WHERE ticket = id) = 0": WRITTEN,

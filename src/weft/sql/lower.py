@@ -25,7 +25,7 @@ from weft.algebra.schema import INTERVAL, MONTHS, NULL, DataType, TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.algebra.traverse import scalars, scans, thresholds, walk
 from weft.errors import Reasons, SqlError, of_each
-from weft.sql.aggregate_refusal import aggregates_refused, is_plain
+from weft.sql.decorrelate import with_outer_groups
 from weft.sql.excluded_parts import decided
 from weft.sql.functions import common
 from weft.sql.lower_calls import mentions_period
@@ -158,35 +158,14 @@ def _select(select: exp.Select, scope: Scope) -> tuple[relational.Relation, tupl
     if not select.args.get("from_"):
         reasons.check()
     with reasons.part():
-        if not is_grouped(select):
-            selected = inner, _outputs(select, scope)
-        elif not scope.context.view and is_plain(select):
-            reasons.add(aggregates_refused(select, None, scope.context, nested=scope.parent is not None))
-            selected = inner, _outputs(select, scope)
+        if is_grouped(select):
+            inner, outputs = lower_grouped(select, inner, scope, _output)
+            outputs = _without_duplicate_names(outputs, select)
         else:
-            selected = _grouped(select, inner, scope, readable=not reasons)
+            outputs = _outputs(select, scope)
     reasons.check()
-    relation, outputs = selected
     named = tuple(relational.Output(output.name, joined(output.value, scope)) for output in outputs)
-    return joined(relation, scope), named
-
-
-def _grouped(
-    select: exp.Select, inner: relational.Relation, scope: Scope, *, readable: bool
-) -> tuple[relational.Relation, tuple[relational.Output, ...]]:
-    """``readable`` is True if FROM and WHERE are valid."""
-    reasons = Reasons()
-    grouped: relational.Relation | None = None
-    outputs: tuple[relational.Output, ...] = ()
-    with reasons.part():
-        grouped, outputs = lower_grouped(select, inner, scope, _output)
-        outputs = _without_duplicate_names(outputs, select)
-    if not scope.context.view:
-        known = grouped if readable else None
-        reasons.add(aggregates_refused(select, known, scope.context, nested=scope.parent is not None))
-    reasons.check()
-    assert grouped is not None
-    return grouped, outputs
+    return joined(inner, scope), named
 
 
 def _from_and_where(select: exp.Select, scope: Scope) -> relational.Relation:
@@ -368,7 +347,8 @@ def _output(item: exp.Expr, scope: Scope, position: int) -> relational.Output:
             "a view returns the periods of its rows as valid_from and valid_to",
             "Use the period function in WHERE.",
         )
-    named = isinstance(value, ColumnRef) and not isinstance(item.unalias(), exp.Anonymous)
+    called = isinstance(item.unalias(), (exp.Anonymous, exp.Any, exp.Filter))
+    named = isinstance(value, ColumnRef) and not called
     name = item.alias if isinstance(item, exp.Alias) else value.column if named and isinstance(value, ColumnRef) else ""
     if name.startswith("_"):
         raise refuse(
@@ -381,7 +361,7 @@ def _output(item: exp.Expr, scope: Scope, position: int) -> relational.Output:
 
 
 def _subquery(node: exp.Expr, scope: Scope) -> tuple[relational.Relation, tuple[ColumnRef, ...]]:
-    relation = lower_rows(node, scope.inner(), "sub")
+    relation = with_outer_groups(lower_rows(node, scope.inner(), "sub"), scope.fresh, node)
     return relation, relational.attributes(relation)
 
 
@@ -392,7 +372,7 @@ def _body_only(node: exp.Expr, scope: Scope) -> relational.Relation:
         node = node.this
     inner = scope.inner()
     if not isinstance(node, exp.Select) or bare_values(node) is not None or is_grouped(node):
-        return lower_rows(node, inner, "sub")
+        return with_outer_groups(lower_rows(node, inner, "sub"), scope.fresh, node)
     reasons = Reasons()
     body: relational.Relation = relational.UNIT
     with reasons.part():

@@ -11,14 +11,14 @@ from typing import Any, Final
 
 from sqlglot import exp
 
-from weft.algebra.relation import Measure, Relation, Scan, Source, attributes, sources
+from weft.algebra.relation import AggregateFunction, Measure, Relation, Scan, Source, attributes, sources
 from weft.algebra.scalar import ColumnRef, Element, Scalar
-from weft.algebra.schema import TableSchema
+from weft.algebra.schema import DataType, TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
-from weft.algebra.traverse import N, range_variables, rename
+from weft.algebra.traverse import N, Node, range_variables, rename
 from weft.errors import SqlError, TooLarge
 from weft.sql.advice import TIMES, advice
-from weft.sql.functions import Aggregate, aggregate_type
+from weft.sql.functions import aggregate_type
 from weft.sql.refusal import place
 from weft.sql.rewriting import installed
 
@@ -170,6 +170,11 @@ class Grouping:
     alias: str
     groups: dict[Scalar, ColumnRef] = field(default_factory=dict)
     measures: list[Measure] = field(default_factory=list)
+    sets: list[tuple[Scalar, ...]] | None = None
+    """The grouping expressions of each set of ROLLUP, CUBE or GROUPING SETS, or None if GROUP BY has none of these."""
+    marks: dict[tuple[Scalar, ...], dict[DataType, ColumnRef]] = field(default_factory=dict)
+    """The columns that number the missing ones among some grouping expressions, by type: the first is the highest bit.
+    """
     incomplete: bool = False
     """Whether GROUP BY contains a refused item.  An apparently ungrouped column may then be the refused item."""
 
@@ -177,22 +182,32 @@ class Grouping:
         """Add a grouping expression."""
         self.groups.setdefault(value, ColumnRef(self.alias, f"group_{len(self.groups) + 1}", value.type))
 
-    def measure(self, function: Aggregate, argument: Scalar | None) -> ColumnRef:
+    def measure(
+        self, function: AggregateFunction, argument: Scalar | None, distinct: bool = False, by: Scalar | None = None
+    ) -> ColumnRef:
         """Return the column of an aggregate.  Equal aggregates have the same column.
 
         Raise TypeError if the aggregate does not accept the type of ``argument``.
         """
+        wanted = (function, argument, distinct, by)
         for known in self.measures:
-            if (known.function, known.argument) == (function, argument):
+            if (known.function, known.argument, known.distinct, known.by) == wanted:
                 return known.output
         type = aggregate_type(function, None if argument is None else argument.type)
         output = ColumnRef(self.alias, f"measure_{len(self.measures) + 1}", type)
-        self.measures.append(Measure(function, argument, output))
+        self.measures.append(Measure(function, argument, output, distinct, by))
         return output
 
+    def mark(self, values: tuple[Scalar, ...], type: DataType) -> ColumnRef:
+        """Return the column with a bit for each of some grouping expressions: 1 if it is missing in the set."""
+        known = self.marks.setdefault(values, {})
+        count = sum(map(len, self.marks.values()))
+        return known.setdefault(type, ColumnRef(self.alias, f"mark_{count + 1}", type))
+
     def columns(self) -> tuple[ColumnRef, ...]:
-        """Return all columns of the groups, first the grouping expressions."""
-        return (*self.groups.values(), *(each.output for each in self.measures))
+        """Return all columns: the grouping expressions, the aggregates, and the marks."""
+        marks = (mark for each in self.marks.values() for mark in each.values())
+        return (*self.groups.values(), *(each.output for each in self.measures), *marks)
 
 
 @dataclass
@@ -253,9 +268,12 @@ class Scope:
             wanted = f"{wanted}_{self.side}"
         return names.fresh(wanted)
 
-    def copy_of(self, node: N) -> N:
-        """Return a copy of ``node`` with other range variables, because range variables are unique in a query."""
-        names = {alias: self.fresh(as_written(alias)) for alias in range_variables(node)}
+    def copy_of(self, node: N, bound: Node | None = None) -> N:
+        """Return a copy of ``node`` with other range variables, because range variables are unique in a query.
+
+        If ``bound`` is given, only the range variables that ``bound`` binds are other ones.
+        """
+        names = {alias: self.fresh(as_written(alias)) for alias in range_variables(bound or node)}
         known = self.context.names
         known.copies.update({copy: alias for alias, copy in names.items()})
         known.unions.update(copy for alias, copy in names.items() if alias in known.unions)

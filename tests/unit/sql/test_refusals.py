@@ -16,13 +16,61 @@ from weft.planning.plan import for_one, plan
 
 # (text, what the message names, a word of the reason, line and column or None)
 OUTSIDE = {
-    "COUNT": ("SELECT COUNT(*) AS n FROM msgs", "COUNT()", "aggregates", "line 1, column 8"),
-    "GROUP BY": ("SELECT sender FROM msgs GROUP BY sender", "GROUP BY", "nothing is aggregated", "line 1, column 34"),
+    "APPROX_COUNT_DISTINCT": (
+        "SELECT APPROX_COUNT_DISTINCT(sender) AS n FROM msgs",
+        "APPROX_COUNT_DISTINCT()",
+        "COUNT(DISTINCT x)",
+        "line 1, column 8",
+    ),
+    "FIRST": ("SELECT sender, FIRST(subject) FROM msgs GROUP BY sender", "FIRST()", "MIN_BY(x, ts)", None),
+    "MODE": ("SELECT MODE(sender) FROM msgs", "MODE()", "an order of rows", None),
+    "PERCENTILE": ("SELECT PERCENTILE(ts, 0.5) FROM msgs", "PERCENTILE()", "MEDIAN", None),
+    "ORDER BY in an array": (
+        "SELECT ARRAY_AGG(sender ORDER BY ts) FROM msgs",
+        "ORDER BY in ARRAY_AGG()",
+        "ascending",
+        None,
+    ),
+    "an aggregate of an aggregate": ("SELECT MAX(COUNT(*)) FROM msgs", "COUNT() here", "another aggregate", None),
+    "an aggregate in WHERE": ("SELECT sender FROM msgs WHERE COUNT(*) > 1", "COUNT() here", "HAVING", None),
+    "an aggregate in GROUP BY": (
+        "SELECT COUNT(*) AS n FROM msgs GROUP BY n",
+        "GROUP BY of an aggregate",
+        "derived",
+        None,
+    ),
+    "NOW in an aggregate": (
+        "SELECT COUNT_IF(ts > NOW() - INTERVAL 1 DAY) FROM msgs",
+        "NOW() or a period in an aggregate",
+        "WHERE",
+        None,
+    ),
+    "a column outside GROUP BY": ("SELECT sender, subject FROM msgs GROUP BY sender", "subject", "MIN or MAX", None),
+    "a number beyond the list": ("SELECT sender FROM msgs GROUP BY 2", "GROUP BY 2", "1 items", None),
+    "CUBE of seven": (
+        "SELECT COUNT(*) FROM msgs GROUP BY CUBE (sender, subject, msgid, ts, newsgroup, inreplyto, YEAR(ts))",
+        "128 grouping sets",
+        "GROUPING SETS",
+        None,
+    ),
+    "GROUPING without sets": ("SELECT GROUPING(sender) FROM msgs GROUP BY sender", "GROUPING()", "ROLLUP", None),
+    "MOVING_WINDOW": (
+        "SELECT sender, COUNT(*) FROM msgs GROUP BY sender, MOVING_WINDOW(INTERVAL 1 DAY)",
+        "MOVING_WINDOW()",
+        "NOW()",
+        None,
+    ),
+    "SESSION_WINDOW": (
+        "SELECT COUNT(*) FROM msgs GROUP BY SESSION_WINDOW(ts, '5 minutes')",
+        "SESSION_WINDOW()",
+        "",
+        None,
+    ),
     "HAVING": ("SELECT sender FROM msgs HAVING sender > 'a'", "HAVING", "nothing is aggregated", None),
-    "aggregate in a subquery": (
-        "SELECT msgid FROM msgs\nWHERE EXISTS (SELECT MAX(r.ts) FROM msgs AS r)",
-        "MAX()",
-        "aggregates",
+    "an aggregate over other outer rows than equal ones": (
+        "SELECT msgid FROM msgs m\nWHERE EXISTS (SELECT COUNT(*) FROM msgs r WHERE r.ts > m.ts HAVING COUNT(*) > 2)",
+        "m.ts in an aggregated subquery",
+        "by =",
         "line 2, column 22",
     ),
     "OUTER JOIN": ("SELECT 1 AS x FROM msgs a OUTER JOIN users b ON TRUE", "OUTER JOIN", "LEFT", None),

@@ -80,9 +80,7 @@ _SUBQUERIES: Final = (relational.Exists, relational.NotExists)
 def _is_flat(union: relational.Union) -> bool:
     """Return whether the union has only the blocks that its text has: no input joins or filters another union."""
     inner = (part.input if isinstance(part, (relational.Project, Distinct)) else part for part in union.inputs)
-    return all(
-        (isinstance(part, relational.Union) and _is_flat(part)) or block_count(part) == 1 for part in inner
-    )
+    return all((isinstance(part, relational.Union) and _is_flat(part)) or block_count(part) == 1 for part in inner)
 
 
 def _materialized(part: Relation) -> Relation:

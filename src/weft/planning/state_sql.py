@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import count
 from typing import Final, TypeAlias
 
 from weft.algebra import relation as relational
@@ -23,7 +24,7 @@ from weft.algebra.schema import TIMESTAMP, DataType
 from weft.algebra.traverse import substitute
 from weft.derivation.lives import Lives
 from weft.errors import DerivationError
-from weft.period_sql.groups import Grouping, Measure
+from weft.period_sql.groups import Grouping, arguments, measure_of
 from weft.period_sql.notation import SPARK, VALID_TIME, Dialect, listed
 from weft.period_sql.sweep import Sweep
 from weft.period_sql.windows import windowed
@@ -40,9 +41,9 @@ def inputs(operator: relational.Relation) -> tuple[relational.Relation, tuple[Ou
     The first columns are the operator's keys: the groups, the partition, or all columns.
     """
     match operator:
-        case Grouped(input=inner, groups=groups):
+        case Grouped(input=inner, groups=groups, measures=measures):
             values = [output.value for output in groups]
-            return inner, _columns(values, [part for each in arguments(operator) for part in each]), len(values)
+            return inner, _columns(values, [part for each in measures for part in arguments(each)]), len(values)
         case Windowed(input=inner, partition=partition, outputs=outputs):
             rest = [*(output.value for output in outputs), *_window_values(operator)]
             return inner, _columns(partition, rest), len(partition)
@@ -59,11 +60,6 @@ def inputs(operator: relational.Relation) -> tuple[relational.Relation, tuple[Ou
 def _columns(keys: Sequence[Scalar], rest: Sequence[Scalar]) -> tuple[Output, ...]:
     named = [Output(f"c{number}", key) for number, key in enumerate(keys, 1)]
     return (*named, *(Output(f"x{number}", value) for number, value in enumerate(rest, 1)))
-
-
-def arguments(grouped: Grouped) -> list[tuple[Scalar, ...]]:
-    """Return the scalars that each measure aggregates."""
-    return [tuple(part for part in (each.argument, each.by) if part is not None) for each in grouped.measures]
 
 
 def _window_values(operator: Windowed) -> list[Scalar]:
@@ -95,12 +91,8 @@ def state_sql(state: StateSchema, rows: Sequence[Lives], views: Mapping[str, str
 
 
 def _grouped(operator: Grouped, given: str, window: Window, sweep: Sweep) -> str:
-    places = iter(f"x{number}" for number in range(1, 1 + sum(map(len, arguments(operator)))))
-    measures = []
-    for each, args in zip(operator.measures, arguments(operator), strict=True):
-        names = [next(places) for _ in args]
-        argument, kind = (names[0], args[0].type) if args else ("", None)
-        measures.append(Measure(each.function, render.spelled(each.output.type), argument, kind))  # type: ignore[arg-type]
+    places = (f"x{number}" for number in count(1))
+    measures = [measure_of(each, [next(places) for _ in arguments(each)]) for each in operator.measures]
     span = None
     if not operator.groups:
         begins = window[2] if _unbounded(window) else greatest((window[2], minus(window[0], MICROSECOND)))

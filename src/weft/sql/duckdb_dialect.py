@@ -33,10 +33,8 @@ MACROS: Final = {
     "UNIX_DATE(x)": "date_diff('day', DATE '1970-01-01', x)",
     "STARTSWITH(a, b)": "starts_with(a, b)",
     "ENDSWITH(a, b)": "ends_with(a, b)",
-    "COLLECT_LIST(x)": "list(x)",
     # The functions of DuckDB skip a row if x is NULL. A struct with a NULL is not skipped.
     "MAX_BY(x, y)": "arg_max(struct_pack(at := x), y).at",
-    "AGGREGATE(numbers, zero, added)": "list_sum(numbers)",
     "TRY_ADD(a, b)": "TRY(a + b)",
     "TRY_SUBTRACT(a, b)": "TRY(a - b)",
     "TRY_MULTIPLY(a, b)": "TRY(a * b)",
@@ -49,9 +47,7 @@ MACROS: Final = {
     "LTRIM(x)": "system.main.ltrim(x, ' ')",
     "RTRIM(x)": "system.main.rtrim(x, ' ')",
 }
-"""DuckDB macros for Spark functions that have other names in DuckDB.  AGGREGATE occurs only for sums of nonempty lists,
-which may contain NULLs.
-"""
+"""DuckDB macros for Spark functions that have other names in DuckDB."""
 ALIKE: Final = frozenset(
     (
         *("=", "<>", "<", "<=", ">", ">=", "<=>", "is not distinct from", "and", "or", "not", "in"),
@@ -122,7 +118,7 @@ def _scalars(relation: Temporal) -> Iterator[Scalar]:
             yield since
         case Aggregation(groups=groups, measures=measures):
             yield from (output.value for output in groups)
-            yield from (each.argument for each in measures if each.argument is not None)
+            yield from (argument for each in measures for argument in (each.argument, each.by) if argument is not None)
         case _:
             return
 

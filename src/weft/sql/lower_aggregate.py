@@ -4,7 +4,7 @@ COUNT(*) FILTER (WHERE c)     COUNT(CASE WHEN c THEN 1 END)
 SUM(x) FILTER (WHERE c)       SUM(CASE WHEN c THEN x END)
 COUNT_IF(c)                   COUNT(CASE WHEN c THEN 1 END)
 COUNT(x, y)                   COUNT(CASE WHEN x IS NOT NULL AND y IS NOT NULL THEN 1 END)
-COUNT(DISTINCT x, y)          COUNT(DISTINCT CASE WHEN x IS NOT NULL AND y IS NOT NULL THEN STRUCT(x, y) END)
+COUNT(DISTINCT x, y)          COUNT(DISTINCT NAMED_STRUCT('f1', x, 'f2', y)), in which x and y are not NULL
 BOOL_AND(c), BOOL_OR(c)       MIN(c), MAX(c)
 ARRAY_AGG(DISTINCT x)         COLLECT_SET(x)
 """
@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 from sqlglot import exp
 
 from weft.algebra.scalar import Call, Case, Literal, Scalar, mentions_now
-from weft.algebra.schema import BIGINT, BOOLEAN, INT, INTERVAL, MONTHS, NULL, TINYINT, DataType
+from weft.algebra.schema import BIGINT, BOOLEAN, INT, INTERVAL, MONTHS, NULL, STRING, TINYINT, DataType
 from weft.errors import SqlError, of_each
 from weft.sql.advice import advice
 from weft.sql.conversion import typed
@@ -131,8 +131,13 @@ def _arguments(name: str, args: Sequence[Scalar], *, distinct: bool) -> tuple[Sc
         constant = name == "count" and not distinct and isinstance(args[0], Literal) and args[0].value is not None
         return (None if constant else args[0]), None
     present = Call("and", tuple(Call("is not null", (part,), BOOLEAN) for part in args), BOOLEAN)
-    fields = tuple((f"f{number}", part.type) for number, part in enumerate(args, 1))
-    return _kept(present, Call("struct", tuple(args), DataType("STRUCT", fields=fields)) if distinct else _ONE), None
+    return _kept(present, _struct(args) if distinct else _ONE), None
+
+
+def _struct(values: Sequence[Scalar]) -> Call:
+    fields = tuple((f"f{number}", value.type) for number, value in enumerate(values, 1))
+    named = [(Literal(name, STRING, fixed=True), value) for (name, _), value in zip(fields, values, strict=True)]
+    return Call("named_struct", tuple(part for pair in named for part in pair), DataType("STRUCT", fields=fields))
 
 
 def _kept(condition: Scalar, value: Scalar) -> Scalar:

@@ -26,11 +26,13 @@ from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.algebra.traverse import scalars, scans, thresholds, walk
 from weft.errors import Reasons, SqlError, of_each
 from weft.sql.decorrelate import with_outer_groups
+from weft.sql.excluded_parts import decided
 from weft.sql.functions import common
 from weft.sql.lower_calls import mentions_period
 from weft.sql.lower_from import bare_values, lower_from, lower_values, named, plain_name, stars
 from weft.sql.lower_group import is_grouped, lower_grouped
 from weft.sql.lower_nested import as_column, field_name
+from weft.sql.lower_outer import joined, narrowed
 from weft.sql.lower_predicate import lower_predicate
 from weft.sql.lower_scalar import lower_scalar
 from weft.sql.ordering import at_the_end, lower_order
@@ -92,7 +94,7 @@ def lower_query(
         if order is not None:
             lower_order(order, node, [output.name for output in outputs])
     reasons.check()
-    return relational.Query(relation, outputs)
+    return narrowed(relational.Query(relation, outputs), scope.context.names.unions)
 
 
 def _refused_otherwise(text: str, tables: Mapping[str, TableSchema], *, view: bool) -> str | None:
@@ -162,7 +164,8 @@ def _select(select: exp.Select, scope: Scope) -> tuple[relational.Relation, tupl
         else:
             outputs = _outputs(select, scope)
     reasons.check()
-    return inner, outputs
+    named = tuple(relational.Output(output.name, joined(output.value, scope)) for output in outputs)
+    return joined(inner, scope), named
 
 
 def _from_and_where(select: exp.Select, scope: Scope) -> relational.Relation:
@@ -196,7 +199,11 @@ def _from_and_where(select: exp.Select, scope: Scope) -> relational.Relation:
             conditions.append(lower_predicate(where.this, True, scope))
     reasons.check()
     predicate = relational.conjunction(*conditions)
-    return relation if predicate == relational.TRUE else relational.Select(relation, predicate)
+    whole = relation if predicate == relational.TRUE else relational.Select(relation, predicate)
+    if scope.joined:
+        whole = decided(joined(whole, scope), scope)
+        scope.joined[whole] = whole
+    return whole
 
 
 def _with(node: exp.Expr, scope: Scope) -> None:
@@ -380,7 +387,7 @@ def _body_only(node: exp.Expr, scope: Scope) -> relational.Relation:
             ):
                 lower_scalar(item.unalias(), inner)
     reasons.check()
-    return body
+    return joined(body, inner)
 
 
 MOST_DRIVERS: Final = 64

@@ -30,10 +30,11 @@ from weft.algebra.relation import (
 )
 from weft.algebra.scalar import Cast, ColumnRef, Literal, PeriodOf, Scalar
 from weft.algebra.schema import INT, NULL
-from weft.algebra.traverse import free_columns, range_variables, rename, substitute, walk
+from weft.algebra.traverse import free_columns, substitute, walk
 from weft.errors import Reasons, SqlError
 from weft.sql.lower_aggregate import has_aggregate, is_aggregate
 from weft.sql.lower_group_by import lower_group_by
+from weft.sql.lower_outer import joined
 from weft.sql.lower_predicate import lower_predicate
 from weft.sql.refusal import only, place, refuse
 from weft.sql.rewriting import installed
@@ -192,10 +193,9 @@ def _all_sets(relation: Relation, grouping: Grouping, scope: Scope) -> Project |
         alias = scope.fresh(grouping.alias)
         groups = tuple(Output(grouping.groups[value].column, value) for value in chosen) or (_ANY_ROW,)
         measures = tuple(replace(each, output=replace(each.output, scan=alias)) for each in grouping.measures)
-        grouped = Grouped(relation, alias, groups, measures)
+        grouped = joined(Grouped(relation, alias, groups, measures), scope)
         if number:
-            fresh = {each: scope.fresh(each) for each in range_variables(relation)}
-            grouped = rename(grouped, fresh)
+            grouped = scope.copy_of(grouped, relation)
         parts.append(Project(grouped, scope.fresh(grouping.alias), tuple(_columns(grouping, chosen, alias))))
     if len(parts) == 1:
         return replace(parts[0], alias=grouping.alias)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from sqlglot import exp
 
@@ -15,6 +15,7 @@ from weft.algebra.relation import AggregateFunction, Measure, Relation, Scan, So
 from weft.algebra.scalar import ColumnRef, Element, Scalar
 from weft.algebra.schema import DataType, TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
+from weft.algebra.traverse import N, Node, range_variables, rename
 from weft.errors import SqlError, TooLarge
 from weft.sql.advice import TIMES, advice
 from weft.sql.functions import aggregate_type
@@ -66,6 +67,10 @@ class Names:
     """A generator of range variables that are unique in a query."""
 
     taken: set[str] = field(default_factory=set)
+    unions: set[str] = field(default_factory=set)
+    """The range variables of outer joins."""
+    copies: dict[str, str] = field(default_factory=dict)
+    """The original of each range variable in a copy of a side of an outer join."""
 
     def fresh(self, wanted: str) -> str:
         """Return ``wanted``, followed by a number if the name is in use.
@@ -245,6 +250,10 @@ class Scope:
     """The groups if this part of the text allows aggregates, otherwise None."""
     side: str = ""
     """The suffix of the range variables on one side of EXCEPT or INTERSECT."""
+    joined: dict[Any, Any] = field(default_factory=dict)
+    """The column of the outer join for each column of its sides (``lower_outer``)."""
+    nullable: set[str] = field(default_factory=set)
+    """The aliases whose columns are all NULL in some rows of an outer join."""
     refused: set[str] = field(default_factory=set)
     """The aliases of refused items of FROM.  The columns of a refused item are unknown."""
 
@@ -258,6 +267,17 @@ class Scope:
         while self.side and wanted.lower() in names.taken:
             wanted = f"{wanted}_{self.side}"
         return names.fresh(wanted)
+
+    def copy_of(self, node: N, bound: Node | None = None) -> N:
+        """Return a copy of ``node`` with other range variables, because range variables are unique in a query.
+
+        If ``bound`` is given, only the range variables that ``bound`` binds are other ones.
+        """
+        names = {alias: self.fresh(as_written(alias)) for alias in range_variables(bound or node)}
+        known = self.context.names
+        known.copies.update({copy: alias for alias, copy in names.items()})
+        known.unions.update(copy for alias, copy in names.items() if alias in known.unions)
+        return rename(node, names)
 
     @contextmanager
     def source(self, node: exp.Expr) -> Iterator[None]:
@@ -404,8 +424,13 @@ class Scope:
         return next(((ref, aliases) for aliases, ref in owned.items()), None)
 
     def starts(self) -> frozenset[ColumnRef]:
-        """Return the visible columns that contain start times of rows.  A start time is never NULL."""
-        variables = (variable for scope in self._visible() for variable in scope.variables.values())
+        """Return the visible columns that contain start times of rows and are never NULL."""
+        variables = (
+            variable
+            for scope in self._visible()
+            for alias, variable in scope.variables.items()
+            if alias not in scope.nullable
+        )
         scans = (part for variable in variables for part in sources(variable.relation))
         return frozenset(scan.start for scan in scans if isinstance(scan, Scan))
 

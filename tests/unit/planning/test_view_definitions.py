@@ -5,14 +5,17 @@ from __future__ import annotations
 import pytest
 
 from temporal_values import tracked
-from weft.algebra.relation import ViewSchema
+from weft.algebra.relation import Distinct, Grouped, Project, Scan, ViewSchema, sources
 from weft.algebra.schema import TIMESTAMP, Column, TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
+from weft.algebra.traverse import walk
 from weft.errors import SqlError
 from weft.planning.explain import explain
 from weft.planning.form import signature
 from weft.planning.plan import plan, standing_plan
 from weft.planning.view_plan import bound_view
+from weft.sql.lower import bind
+from weft.sql.view_definitions import with_definitions
 
 TABLES: dict[str, TableSchema] = {
     "s": tracked(1, "s", id="INT", dept="STRING", at="TIMESTAMP", due="TIMESTAMP", day="DATE", x="INT"),

@@ -59,9 +59,6 @@ WRITTEN: Final = "written"
 # What is asked, and where its hints lead: WRITTEN, NOT_TODAY, or the text that one writes by them.
 ASKED: Final = {
     # support tickets
-    "SELECT t.id FROM tickets t LEFT JOIN replies r ON r.ticket = t.id": (
-        "SELECT t.id FROM tickets t LEFT ANTI JOIN replies r ON r.ticket = t.id"
-    ),
     "SELECT id FROM tickets ORDER BY priority LIMIT 5": WRITTEN,
     "SELECT id, priority FROM tickets ORDER BY priority DESC LIMIT 1": WRITTEN,
     "SELECT id FROM tickets WHERE (SELECT COUNT(*) FROM replies WHERE ticket = id) = 0": WRITTEN,

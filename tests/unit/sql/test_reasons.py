@@ -68,9 +68,9 @@ LISTED = {
         "SELECT ts - date AS age, NULL AS nothing FROM msgs",
         (("type INTERVAL", None), ("type NULL", None)),
     ),
-    "LEFT JOIN and the select list": (
-        "SELECT a.msgid, a.nosuch FROM msgs a LEFT JOIN users b ON b.name = a.sender",
-        (("'a.nosuch'", 19), ("LEFT JOIN", 48)),
+    "ON of a LEFT JOIN and the select list": (
+        "SELECT a.msgid, a.nosuch FROM msgs a LEFT JOIN users b ON b.wrong = a.sender",
+        (("'a.nosuch'", 19), ("'b.wrong'", 61)),
     ),
 }
 

@@ -73,14 +73,8 @@ OUTSIDE = {
         "by =",
         "line 2, column 22",
     ),
-    "LEFT JOIN": (
-        "SELECT a.msgid FROM msgs a LEFT JOIN msgs b ON a.msgid = b.inreplyto",
-        "LEFT JOIN",
-        "LEFT ANTI",
-        "line 1, column 38",
-    ),
-    "FULL OUTER JOIN": ("SELECT 1 AS x FROM msgs a FULL OUTER JOIN users b ON TRUE", "FULL OUTER JOIN", "inner", None),
-    "NATURAL JOIN": ("SELECT 1 AS x FROM msgs NATURAL JOIN users", "NATURAL", "inner", None),
+    "OUTER JOIN": ("SELECT 1 AS x FROM msgs a OUTER JOIN users b ON TRUE", "OUTER JOIN", "LEFT", None),
+    "ASOF JOIN": ("SELECT 1 AS x FROM msgs a ASOF JOIN users b ON TRUE", "ASOF JOIN", "Spark", None),
     "EXCEPT ALL": ("SELECT msgid FROM msgs EXCEPT ALL SELECT name FROM users", "EXCEPT ALL", "duplicates", None),
     "INTERSECT ALL": (
         "SELECT msgid FROM msgs INTERSECT ALL SELECT name FROM users",

@@ -107,7 +107,7 @@ class Measure:
             case "min" | "max":
                 value = f"{self.function.upper()}({column})"
             case "median":
-                value = f"CAST(MEDIAN({distinct}{number}) AS {self.output})"
+                value = ordered.middle(number, distinct=self.distinct)
             case "min_by" | "max_by":
                 value = ordered.chosen(column, f"r.{self.by}", greatest=self.function == "max_by")
             case "array_agg" | "collect_set":

@@ -41,6 +41,10 @@ class Ordered(ABC):
         """Return SQL for VAR_POP, VAR_SAMP, STDDEV_POP or STDDEV_SAMP, named in lower case."""
 
     @abstractmethod
+    def middle(self, number: str, *, distinct: bool) -> str:
+        """Return SQL for the median: the number in the middle, or half the sum of the two numbers there, or NULL."""
+
+    @abstractmethod
     def chosen(self, value: str, by: str, *, greatest: bool) -> str:
         """Return SQL for the least value, or NULL if there is none, among the rows with the least or greatest ``by``.
 
@@ -63,6 +67,11 @@ class SparkOrdered(Ordered):
         step = f"NAMED_STRUCT('n', t.n + 1D, 'm', {mean}, 's', {_SQUARES.format(x='v', mean=mean)})"
         values = _collected(f"{number} + 0D", distinct)
         return f"AGGREGATE({values}, {zero}, (t, v) -> {step}, t -> {_SPREADS[function]})"
+
+    def middle(self, number: str, *, distinct: bool) -> str:  # noqa: D102
+        places = ("(SIZE(l) - 1) DIV 2", "SIZE(l) DIV 2")
+        lower, upper = (f"GET(l, CAST({place} AS INT))" for place in places)
+        return f"TRANSFORM(ARRAY({_collected(number, distinct)}), l -> ({lower} + {upper}) / 2D)[0]"
 
     def chosen(self, value: str, by: str, *, greatest: bool) -> str:  # noqa: D102
         if not greatest:
@@ -93,6 +102,10 @@ class DuckdbOrdered(Ordered):
         singles = f"LIST_TRANSFORM({_listed(f'{number} + 0', distinct)}, lambda x: {single})"
         all_values = f"LIST_PREPEND({{'n': 0::DOUBLE, 'm': 0::DOUBLE, 's': 0::DOUBLE}}, {singles})"
         return f"LIST_TRANSFORM([LIST_REDUCE({all_values}, lambda t, v: {step})], lambda t: {_SPREADS[function]})[1]"
+
+    def middle(self, number: str, *, distinct: bool) -> str:  # noqa: D102
+        halves = "(l[(LEN(l) + 1) // 2] + l[LEN(l) // 2 + 1]) / 2"
+        return f"LIST_TRANSFORM([{_listed(number, distinct)}], lambda l: {halves})[1]"
 
     def chosen(self, value: str, by: str, *, greatest: bool) -> str:  # noqa: D102
         order = f"{by}{' DESC' if greatest else ''} NULLS LAST, {value} NULLS LAST"

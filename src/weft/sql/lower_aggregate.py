@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 from sqlglot import exp
 
 from weft.algebra.scalar import Call, Case, Literal, Scalar, mentions_now
-from weft.algebra.schema import BIGINT, BOOLEAN, INT, INTERVAL, MONTHS, NULL, STRING, TINYINT, DataType
+from weft.algebra.schema import BIGINT, BOOLEAN, INT, INTERVAL, MONTHS, NULL, STRING, TINYINT, DataType, sums_fit
 from weft.errors import SqlError, of_each
 from weft.sql.advice import advice
 from weft.sql.conversion import typed
@@ -114,6 +114,9 @@ def _fitting(name: str, args: Sequence[Scalar], node: exp.Expr, *, distinct: boo
         raise refuse(f"{name.upper()}(DISTINCT …)", node, "equal rows do not change the result", "Remove DISTINCT.")
     if name in _OF_BOOLEANS and args[0].type not in (BOOLEAN, NULL):
         raise SqlError(f"{name.upper()} takes a condition, not {args[0].type}", where=place(node))
+    if distinct and name in ("sum", "avg", "mean") and args[0].type.name == "DECIMAL" and not sums_fit(args[0].type):
+        hint = "Convert the values to at most 28 digits: CAST(x AS DECIMAL(28, 2))."
+        raise refuse(f"{name.upper()}(DISTINCT …) of {args[0].type}", node, "its sum may have too many digits", hint)
     unordered = args[1:] if name in _OF_TWO else args if distinct else ()
     for part in unordered:
         if part.type in (NULL, INTERVAL, MONTHS) or part.type.nested:

@@ -327,6 +327,8 @@ _TIMES: Final = {
     "timestampdiff": Function(3, 3, fixed(BIGINT)),
     "add_months": Function(2, 2, fixed(DATE), ("TIME", "INTEGRAL")),
     "months_between": Function(2, 2, fixed(DOUBLE), ("TIME",)),
+    **dict.fromkeys(("from_utc_timestamp", "to_utc_timestamp"), Function(2, 2, fixed(TIMESTAMP), ("TIME", "STRING"))),
+    "convert_timezone": Function(2, 3, fixed(TIMESTAMP)),
     "date": Function(1, 1, fixed(DATE), ("WRITTEN",)),
     "last_day": Function(1, 1, fixed(DATE), ("TIME",)),
     "datediff": Function(2, 3, fixed(INT), ("TIME",)),

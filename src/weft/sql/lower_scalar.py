@@ -291,6 +291,12 @@ def _extract(node: exp.Extract, scope: Scope) -> Scalar:
     return extracted(node.this.name.upper(), lower_scalar(node.expression, scope), node)
 
 
+def _interval(node: exp.Interval, scope: Scope) -> Scalar:
+    """The number of months is fixed in a standing query, so it does not become a parameter of a plan."""
+    of_months = months(node)
+    return interval(node) if of_months is None else replace(of_months, fixed=not scope.context.view)
+
+
 def _now(node: exp.Expr, scope: Scope) -> Scalar:
     return Now()
 
@@ -347,7 +353,7 @@ _RULES: Final[dict[type[exp.Expr], Callable[..., Scalar]]] = {
     exp.Literal: _literal,
     exp.Null: lambda node, scope: Literal(None, NULL),
     exp.Boolean: lambda node, scope: Literal(bool(node.this), BOOLEAN, fixed=True),
-    exp.Interval: lambda node, scope: (months(node) if scope.context.view else None) or interval(node),
+    exp.Interval: _interval,
     exp.Paren: _paren,
     exp.Neg: _negative,
     exp.And: _logical("and"),

@@ -28,6 +28,7 @@ from weft.sql.advice import advice
 from weft.sql.conversion import as_time, converted
 from weft.sql.functions import FUNCTIONS, fits
 from weft.sql.refusal import place, refuse
+from weft.sql.zones import UTC, zone_name
 
 Lower: TypeAlias = "Callable[[exp.Expr], Scalar]"
 """A function that translates an argument."""
@@ -191,6 +192,24 @@ def _months(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
     return Call(name, (day, Literal(months, count.type, fixed=True)), DATE)
 
 
+def _in_zone(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
+    time, zone = node.expressions
+    return _converted(name, _time(name, time, lower), zone_name(zone, name))
+
+
+def _between_zones(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
+    """Translate CONVERT_TIMEZONE([from,] to, time).  The session's zone is UTC."""
+    *zones, time = node.expressions
+    names = [zone_name(zone, name) for zone in zones]
+    value = _time(name, time, lower)
+    return _converted("from_utc_timestamp", _converted("to_utc_timestamp", value, *names[:-1]), names[-1])
+
+
+def _converted(name: str, time: Scalar, zone: str = UTC) -> Scalar:
+    time = converted(time, TIMESTAMP)
+    return time if zone == UTC else Call(name, (dated(time), Literal(zone, STRING, fixed=True)), TIMESTAMP)
+
+
 def _time(name: str, argument: exp.Expr, lower: Lower) -> Scalar:
     value = lower(argument)
     if not fits(value.type, "TIME"):
@@ -208,6 +227,8 @@ FORMS: Final[dict[str, Callable[[str, exp.Anonymous, Lower], Scalar]]] = {
     "timestampadd": _moved_by_unit,
     **dict.fromkeys(("datediff", "date_diff", "timestampdiff"), _difference),
     **dict.fromkeys(("add_months", "months_between"), _months),
+    **dict.fromkeys(("from_utc_timestamp", "to_utc_timestamp"), _in_zone),
+    "convert_timezone": _between_zones,
 }
 """A mapping from functions with units, formats or other special arguments to the translations of calls."""
 

@@ -1,0 +1,206 @@
+"""Replace each stateful operator of a query by a scan of its state.
+
+Aggregates and window functions depend on many rows at once.  Their rows begin and end as the input changes.  The module
+replaces such an operator by a scan of a table whose rows have periods (``relation.StateSchema``).  The rules of
+``replay`` for a table whose rows end therefore apply to the rest of the query.  A tick computes the rows of the table
+(``lives``).
+
+The rows of a state are a multiset.  An input of a stateful operator must therefore keep its duplicates, and a
+``Distinct`` inside such an input becomes a state too.  ``merge`` removes every other ``Distinct``.
+
+Law: at every instant of its window, a state has the rows of its operator.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import replace
+from typing import Final, cast
+
+from weft.algebra import relation as relational
+from weft.algebra.relation import Distinct, Grouped, Join, Output, Query, Relation, Scan, Source, StateSchema, Windowed
+from weft.algebra.scalar import (
+    TICK_END,
+    TICK_START,
+    TIME_START,
+    Call,
+    ColumnRef,
+    Literal,
+    Param,
+    Scalar,
+)
+from weft.algebra.schema import TIMESTAMP, Column
+from weft.algebra.traverse import (
+    Node,
+    children,
+    free_columns,
+    is_scalar,
+    params,
+    range_variables,
+    rebuild,
+    rename,
+    scans,
+    substitute,
+    thresholds,
+)
+from weft.derivation.merge import block_count
+from weft.errors import DerivationError
+
+STARTS: Final = "_from"
+ENDS: Final = "_to"
+MOST_BLOCKS: Final = 8
+"""A join or a union with more blocks reads the unions inside it as states.
+
+An outer join is a union.  Without this limit, each outer join would double the number of branches.
+"""
+
+
+def stateful(query: Query) -> Query:
+    """Return the query with scans of states in place of its stateful operators.
+
+    Raise DerivationError if a stateful operator refers to columns of the surrounding query.
+    """
+    return Query(cast("Relation", _outlined(query.input, bag=False)), query.outputs)
+
+
+def _outlined(node: Node, *, bag: bool) -> Node:
+    """``bag`` means that the number of equal rows matters."""
+    inside = bag or isinstance(node, (Grouped, Windowed))
+    parts = tuple(
+        part if is_scalar(part) else _outlined(part, bag=inside and not isinstance(node, _SUBQUERIES))
+        for part in children(node)
+    )
+    rebuilt = rebuild(node, parts) if parts else node
+    match rebuilt:
+        case Grouped() | Windowed():
+            return _shared(rebuilt)
+        case Distinct() if bag:
+            return state_scan(rebuilt)
+        case relational.Union(inputs=inputs) if block_count(rebuilt) > MOST_BLOCKS and not _is_flat(rebuilt):
+            return replace(rebuilt, inputs=tuple(map(_materialized, inputs)))
+        case Join(inputs=inputs) if block_count(rebuilt) > MOST_BLOCKS:
+            return Join(tuple(_materialized(part) for part in inputs))
+        case _:
+            return rebuilt
+
+
+_SUBQUERIES: Final = (relational.Exists, relational.NotExists)
+
+
+def _is_flat(union: relational.Union) -> bool:
+    """Return whether the union has only the blocks that its text has: no input joins or filters another union."""
+    inner = (part.input if isinstance(part, (relational.Project, Distinct)) else part for part in union.inputs)
+    return all((isinstance(part, relational.Union) and _is_flat(part)) or block_count(part) == 1 for part in inner)
+
+
+def _materialized(part: Relation) -> Relation:
+    """Replace the unions in a relation, but not those in its subqueries, by scans of their states."""
+    match part:
+        case relational.Union():
+            return part if free_columns(part) else state_scan(part)
+        case Join(inputs=inputs):
+            return Join(tuple(map(_materialized, inputs)))
+        case relational.Project(input=inner) | relational.Select(input=inner) | Distinct(input=inner):
+            return replace(part, input=_materialized(inner))
+        case _:
+            return part
+
+
+def state_scan(operator: Source) -> Scan:
+    """Return a scan of the operator's state, with the operator's range variable."""
+    lost = free_columns(operator)
+    if lost:
+        names = ", ".join(sorted(f"{ref.scan}.{ref.column}" for ref in lost))
+        raise DerivationError(f"an aggregate or a window function refers to columns of the surrounding query: {names}")
+    return Scan(state_of(operator, (TICK_START, TICK_END, TIME_START)), relational.attributes(operator)[0].scan)
+
+
+def state_of(operator: Relation, window: tuple[Scalar, Scalar, Scalar]) -> StateSchema:
+    """Return the schema of the operator's state in the window.  Equal operators in equal windows have equal names."""
+    operator = renamed(operator)
+    refs = relational.attributes(operator)
+    columns = [*((ref.column, ref.type) for ref in refs), (STARTS, TIMESTAMP), (ENDS, TIMESTAMP)]
+    digest = hashlib.sha256(repr((operator, window)).encode()).hexdigest()[:12]
+    return StateSchema(
+        -1,
+        f"state_{digest}",
+        tuple(Column(number, name, type) for number, (name, type) in enumerate(columns, 1)),
+        STARTS,
+        ENDS,
+        "state",
+        operator,
+        window,
+    )
+
+
+def renamed(operator: Relation) -> Relation:
+    """Return the operator with range variables that do not depend on the query's text.
+
+    A scan has the name of its table, and other relations have the names ``d1``, ``d2`` ….  Equal operators of several
+    queries therefore have one state.
+    """
+    tables = {scan.alias: re.sub(r"\W", "_", scan.table.name) for scan in scans(operator)}
+    names: dict[str, str] = {}
+    taken: dict[str, int] = {}
+    for alias in range_variables(operator):
+        base = tables.get(alias, "d")
+        count = taken[base] = taken.get(base, 0) + 1
+        names[alias] = base if count == 1 and alias in tables else f"{base}{count}"
+    return rename(operator, names)
+
+
+def _shared(operator: Grouped | Windowed) -> Relation:
+    """Return a scan of a state that queries with other constants can share.
+
+    A condition ``x = constant`` below the operator becomes a condition on the state, and ``x`` becomes one of its keys.
+    A ``Grouped`` without groups keeps the condition, because its group exists without rows.
+    """
+    inner = operator.input
+    if not isinstance(inner, relational.Select) or (isinstance(operator, Grouped) and not operator.groups):
+        return state_scan(operator)
+    keys: list[Output] = []
+    above: list[relational.Predicate] = []
+    below: list[relational.Predicate] = []
+    for item in relational.conjuncts(inner.predicate):
+        key = _compared_with_constant(item)
+        if key is None:
+            below.append(item)
+            continue
+        keys.append(Output(f"_k{len(keys) + 1}", key))
+        ref = ColumnRef(operator.alias, keys[-1].name, key.type)
+        above.append(substitute(item, {key: ref}))
+    if not keys:
+        return state_scan(operator)
+    rest = relational.Select(inner.input, relational.conjunction(*below)) if below else inner.input
+    wider: Grouped | Windowed
+    if isinstance(operator, Grouped):
+        wider = replace(operator, input=rest, groups=(*operator.groups, *keys))
+    else:
+        partition = (*operator.partition, *(key.value for key in keys))
+        wider = replace(operator, input=rest, outputs=(*operator.outputs, *keys), partition=partition)
+    return relational.Select(state_scan(wider), relational.conjunction(*above))
+
+
+def _compared_with_constant(item: relational.Predicate) -> Scalar | None:
+    """Return the scalar that the condition compares with a parameter, or None for another condition."""
+    match item:
+        case relational.Plain(condition=Call(name="=", args=(Param(), key) | (key, Param()))):
+            return None if isinstance(key, (Param, Literal)) or params(key) else key
+        case _:
+            return None
+
+
+def has_own_constants(state: StateSchema) -> bool:
+    """Return whether the rows of the state depend on parameters of the query."""
+    return bool(params(state.operator)) or any(map(has_own_constants, states(state.operator)))
+
+
+def states(node: Node) -> tuple[StateSchema, ...]:
+    """Return the states that the node reads directly, each once."""
+    return tuple(dict.fromkeys(scan.table for scan in scans(node) if isinstance(scan.table, StateSchema)))
+
+
+def depends_on_time(state: StateSchema) -> bool:
+    """Return whether time alone can change the rows of the state."""
+    return any(True for _ in thresholds(state.operator)) or any(map(depends_on_time, states(state.operator)))

@@ -93,4 +93,4 @@ def bind_params(node: N, values: Mapping[str, Scalar]) -> N:
 
 def _bound_state(state: StateSchema, values: Mapping[str, Scalar]) -> StateSchema:
     tau, t, t0 = (bind_params(each, values) for each in state.window)
-    return state_of(bind_params(state.operator, values), (tau, t, t0))
+    return state_of(bind_params(state.operator, values), (tau, t, t0), state.names)

@@ -80,9 +80,7 @@ _SUBQUERIES: Final = (relational.Exists, relational.NotExists)
 def _is_flat(union: relational.Union) -> bool:
     """Return whether the union has only the blocks that its text has: no input joins or filters another union."""
     inner = (part.input if isinstance(part, (relational.Project, Distinct)) else part for part in union.inputs)
-    return all(
-        (isinstance(part, relational.Union) and _is_flat(part)) or block_count(part) == 1 for part in inner
-    )
+    return all((isinstance(part, relational.Union) and _is_flat(part)) or block_count(part) == 1 for part in inner)
 
 
 def _materialized(part: Relation) -> Relation:
@@ -107,8 +105,12 @@ def state_scan(operator: Source) -> Scan:
     return Scan(state_of(operator, (TICK_START, TICK_END, TIME_START)), relational.attributes(operator)[0].scan)
 
 
-def state_of(operator: Relation, window: tuple[Scalar, Scalar, Scalar]) -> StateSchema:
-    """Return the schema of the operator's state in the window.  Equal operators in equal windows have equal names."""
+def state_of(operator: Relation, window: tuple[Scalar, Scalar, Scalar], names: tuple[str, ...] = ()) -> StateSchema:
+    """Return the schema of the operator's state in the window.  Equal operators in equal windows have equal names.
+
+    ``names`` are the range variables in the query's text, unless the operator has them.
+    """
+    names = names or range_variables(operator)
     operator = renamed(operator)
     refs = relational.attributes(operator)
     columns = [*((ref.column, ref.type) for ref in refs), (STARTS, TIMESTAMP), (ENDS, TIMESTAMP)]
@@ -122,7 +124,13 @@ def state_of(operator: Relation, window: tuple[Scalar, Scalar, Scalar]) -> State
         "state",
         operator,
         window,
+        names,
     )
+
+
+def written(state: StateSchema) -> Relation:
+    """Return the operator with the range variables of the query's text."""
+    return rename(state.operator, dict(zip(range_variables(state.operator), state.names, strict=True)))
 
 
 def renamed(operator: Relation) -> Relation:

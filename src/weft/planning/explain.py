@@ -7,13 +7,13 @@ the views in the SQL.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from weft.algebra.access import Access, DeltaScan, FullScan, KeyScan, Lookup
 from weft.algebra.event import Event
-from weft.algebra.scalar import TICK_END, TICK_START, Literal, Scalar, minus
+from weft.algebra.scalar import TICK_END, TICK_START, ColumnRef, Literal, Scalar, minus
 from weft.algebra.schema import INTERVAL, DataType
 from weft.derivation.monotone import lasts
 from weft.planning.form import signature
@@ -29,7 +29,7 @@ from weft.planning.plan import (
 )
 from weft.planning.summary import CauseSummary, first, summary
 from weft.planning.warnings import Note, notes, view_notes
-from weft.planning.words import why
+from weft.planning.words import meanings, spoken, why
 from weft.printable import InLines
 from weft.sql import render
 
@@ -102,14 +102,15 @@ def explain(plan: Plan) -> Explanation:
     later = branches(plan, runs.branches, whole=False)
     # With --from now, the first window is [now, t), so the query has no separate first delivery.
     delivered = () if plan.from_now else runs.first
-    lasting = lasts(plan.lifted)
+    lasting = lasts(plan.standing)
+    known = meanings(plan.evaluated)
     return Explanation(
         query=plan.text,
         columns=columns_of(plan.query),
         signature=signature(plan),
         parameters=tuple((f"p{n}", value.type, render.scalar(value)) for n, value in enumerate(plan.values, 1)),
-        first=_texts(plan, delivered, branches(plan, delivered, whole=True)),
-        later=_texts(plan, runs.branches, later),
+        first=_texts(plan, delivered, branches(plan, delivered, whole=True), known),
+        later=_texts(plan, runs.branches, later, known),
         views=_views(later),
         closed=plan.verdict.closed,
         closed_reason=plan.verdict.reason,
@@ -136,12 +137,14 @@ def branches(plan: Plan, events: Sequence[Event], *, whole: bool) -> tuple[Branc
     return tuple(for_one(event, plan.values, window, whole) for event in events)
 
 
-def _texts(plan: Plan, events: Sequence[Event], compiled: Sequence[Branch]) -> tuple[BranchText, ...]:
+def _texts(
+    plan: Plan, events: Sequence[Event], compiled: Sequence[Branch], known: Mapping[ColumnRef, Scalar]
+) -> tuple[BranchText, ...]:
     """``events`` have the range variables of the query's text.  ``compiled`` may have other range variables."""
     texts = []
     for event, branch in zip(events, compiled, strict=True):
         driver = event.driver
-        reason = why(with_constants(event, plan.values))
+        reason = why(spoken(with_constants(event, plan.values), known))
         texts.append(BranchText(driver.kind, driver.scan.table.name if driver.scan else None, reason, branch.sql))
     return tuple(texts)
 

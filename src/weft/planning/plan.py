@@ -91,6 +91,11 @@ class Plan:
         """The query with scans of states in place of its stateful operators, with parameters in place of constants."""
         return stateful(self.lifted)
 
+    @cached_property
+    def evaluated(self) -> Query:
+        """The query with its constants, and with scans of states in place of its stateful operators."""
+        return stateful(self.query)
+
     @property
     def has_states(self) -> bool:
         """Whether the query has stateful operators."""

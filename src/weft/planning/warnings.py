@@ -16,6 +16,7 @@ from weft.derivation.access_paths import keyless
 from weft.derivation.incremental import BEFORE, incremental
 from weft.derivation.merge import blocks, merged_predicate
 from weft.planning.plan import Branch, Plan, with_constants
+from weft.planning.state_causes import possible
 from weft.planning.time_order import exclude_each_other
 from weft.planning.words import named
 from weft.sql.scope import as_written
@@ -59,14 +60,14 @@ def _impossible(later: Sequence[Branch]) -> list[Note]:
 
 def _imprecise(plan: Plan) -> list[Note]:
     """A NOT EXISTS is imprecise if the query requires no minimum age of the row (paper section 2)."""
-    branches = (with_constants(event, plan.values) for event in incremental(plan.lifted))
-    events = [event for event in branches if not exclude_each_other(conjuncts(condition(event.block)))]
+    branches = (with_constants(event, plan.values) for event in incremental(plan.standing))
+    events = possible(branches)
     if any(event.driver.kind == "now_from" and not event.driver.inside for event in events):
         return []
     listed = []
     bodies = {
         _named(item.body): item.body
-        for part in blocks(plan.query)
+        for part in blocks(plan.evaluated)
         for item in conjuncts(merged_predicate(condition(part.input)))
         if isinstance(item, NotExists)
     }

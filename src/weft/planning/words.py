@@ -6,6 +6,7 @@ The text describes the query's conditions at one instant, with the names from th
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal
 
@@ -14,22 +15,29 @@ from weft.algebra.relation import (
     And,
     Distinct,
     Exists,
+    Grouped,
+    Measure,
     NotExists,
     NowBefore,
     NowFrom,
     Or,
     Plain,
     Predicate,
+    Project,
     Relation,
     Scan,
     Source,
+    StateSchema,
+    Windowed,
+    attributes,
     condition,
     conjuncts,
     sources,
 )
 from weft.algebra.scalar import Call, Cast, ColumnRef, Element, Scalar, columns, shifted
 from weft.algebra.schema import DATE
-from weft.algebra.traverse import rename, transform
+from weft.algebra.traverse import Node, rename, scans, substitute, transform, walk
+from weft.derivation.stateful import written
 from weft.sql import render
 from weft.sql.scope import as_written
 
@@ -46,14 +54,17 @@ _SPELLED: Final = re.compile(
     r"CAST\('(-?[\d.]+)' AS (?:DECIMAL\(\d+, ?\d+\)|DOUBLE)\)"
     r"|TIMESTAMP '([-\d]+ [\d:]+(?:\.\d+)?)\+00:00'"
     r"|'(?:[^'\\]|\\.)*'"
+    r"|``\.(?:(\w+)|`((?:[^`]|``)*)`)"
     r"|`(\w+)`",
     re.DOTALL,
 )
-"""The parts of rendered SQL that texts for users spell differently: numbers, instants and names.
+"""The parts of rendered SQL that texts for users spell differently: numbers, instants, columns of states, and names.
 
 The pattern also matches strings, which remain unchanged.
 """
 
+SAID: Final = ""
+"""A column with this range variable stands for an expression.  Its name is the text of the expression."""
 JUST_AFTER: Final = "just after "
 """With this prefix, the text of an instant denotes the next microsecond."""
 
@@ -78,10 +89,10 @@ def why(event: Event) -> str:
     match driver.kind:
         case "arrival":
             assert driver.scan is not None
-            return f"a new row of {named(driver.scan)} {appears(driver.scan)}{nested}"
+            return f"{begins(driver.scan, 'a new row')}{nested}"
         case "departure":
             assert driver.scan is not None
-            ended = f"a row of {named(driver.scan)} ends"
+            ended = ceases(driver.scan)
             blocked = driver.inside.count("NOT EXISTS") % 2
             return f"{ended}: the last blocker under NOT EXISTS is gone" if blocked else f"{ended}{nested}"
         case "now_from":
@@ -94,10 +105,144 @@ def why(event: Event) -> str:
             return f"from the first instant at which all conditions hold: {_latest(driver.instant)}"
 
 
+def spoken(event: Event, known: Mapping[ColumnRef, Scalar]) -> Event:
+    """Return the event with an instant in the names of the query's text (``meanings``)."""
+    return replace(event, driver=replace(event.driver, instant=substitute(event.driver.instant, known)))
+
+
 def named(scan: Scan) -> str:
-    """Return the name of a table, followed by its alias if the alias differs."""
+    """Return the name of a table, followed by its alias if the alias differs.  A state has the text of its operator."""
+    if isinstance(scan.table, StateSchema):
+        return state_words(scan.table)
     table, alias = scan.table.name, as_written(scan.alias)
     return table if alias.lower() == table.lower() else f"{table} (as {alias})"
+
+
+def state_words(state: StateSchema) -> str:
+    """Return a noun for the rows of a state, such as ``groups of msgs (GROUP BY msgs.newsgroup)``."""
+    operator = written(state)
+    match operator:
+        case Grouped(groups=()):
+            return f"aggregates over {_over(operator)}"
+        case Grouped():
+            return f"groups of {_over(operator)}"
+        case Windowed():
+            return f"{' and '.join(calculated(operator))} over {_over(operator)}"
+        case Distinct():
+            return f"distinct rows of {_over(operator)}"
+        case _:
+            return f"the union over {_over(operator)}"
+
+
+def _over(operator: Relation) -> str:
+    """Return the tables that an operator reads, with its groups or its partition in parentheses."""
+    head, keys = "GROUP BY", list[Scalar]()
+    if isinstance(operator, Grouped):
+        keys = [output.value for output in operator.groups]
+    elif isinstance(operator, Windowed):
+        head, keys = "PARTITION BY", list(operator.partition)
+    known, of = meanings(operator), _tables(operator)
+    texts = ", ".join(scalar_words(substitute(key, known)) for key in keys)
+    if not texts:
+        return of
+    return f"{of[:-1]}, {head} {texts})" if of.endswith(")") else f"{of} ({head} {texts})"
+
+
+def calculated(operator: Relation) -> tuple[str, ...]:
+    """Return the texts of the aggregates or window functions of an operator, each once."""
+    known = meanings(operator)
+    texts: list[str] = []
+    if isinstance(operator, Grouped):
+        texts = [_measure(each, known) for each in operator.measures]
+    elif isinstance(operator, Windowed):
+        texts = [_called(each.function, each.args, known) for each in operator.functions]
+    return tuple(dict.fromkeys(texts))
+
+
+def _measure(measure: Measure, known: Mapping[ColumnRef, Scalar]) -> str:
+    args = tuple(part for part in (measure.argument, measure.by) if part is not None)
+    return _called(measure.function, args, known, "DISTINCT " if measure.distinct else "", "*")
+
+
+def _called(
+    function: str, args: Sequence[Scalar], known: Mapping[ColumnRef, Scalar], before: str = "", none: str = ""
+) -> str:
+    listed = ", ".join(scalar_words(substitute(arg, known)) for arg in args) or none
+    return f"{function.upper()}({before}{listed})"
+
+
+def _tables(operator: Relation) -> str:
+    """Return the tables that an operator reads.  Tables inside other states are included."""
+    names = dict.fromkeys(scan for scan in scans(operator))
+    texts = (_tables(written(scan.table)) if isinstance(scan.table, StateSchema) else named(scan) for scan in names)
+    return " and ".join(dict.fromkeys(texts))
+
+
+def meanings(node: Node) -> dict[ColumnRef, Scalar]:
+    """Return what the columns of the states in a query or relation mean, in the names of the query's text.
+
+    A column that a derived table shows means the column of the derived table.  Other columns mean an aggregate, a
+    function, or an expression over the columns of the state's input.
+    """
+    known: dict[ColumnRef, Scalar] = {}
+    for scan in scans(node):
+        if isinstance(scan.table, StateSchema):
+            refs = attributes(scan)
+            texts = (ColumnRef(SAID, text, ref.type) for text, ref in zip(_columns(scan.table), refs, strict=False))
+            known |= {ref: text for ref, text in zip(refs, texts, strict=False) if text.column}
+    for part in walk(node):
+        if isinstance(part, Project):
+            shown = zip(attributes(part), part.outputs, strict=True)
+            known |= {output.value: ref for ref, output in shown if output.value in known}
+    return known
+
+
+def _columns(state: StateSchema) -> list[str]:
+    """Return the texts of the state's columns.  A text is empty if the column has the name of the query's text."""
+    operator = written(state)
+    known = meanings(operator)
+    match operator:
+        case Grouped(groups=groups, measures=measures):
+            keys = [scalar_words(substitute(output.value, known)) for output in groups]
+            return [*keys, *(_measure(each, known) for each in measures)]
+        case Windowed(outputs=outputs, functions=functions):
+            own = [scalar_words(substitute(output.value, known)) for output in outputs]
+            return [*own, *(_called(each.function, each.args, known) for each in functions)]
+        case Distinct(input=inner):
+            return [scalar_words(substitute(ref, known)) for ref in attributes(inner)]
+        case _:
+            return []
+
+
+def begins(scan: Scan, row: str = "a row") -> str:
+    """Return the clause for a new row of a table or of a state."""
+    if not isinstance(scan.table, StateSchema):
+        return f"{row} of {named(scan)} {appears(scan)}"
+    return _changing(scan.table, ("takes a new value", "gets its first row", "gets a new", "appears"))
+
+
+def _changing(state: StateSchema, verbs: tuple[str, str, str, str]) -> str:
+    """``verbs`` are those of an aggregate, a group without aggregates, a row with a function, and another row."""
+    operator = written(state)
+    of, values = _over(operator), " or ".join(calculated(operator))
+    match operator:
+        case Grouped(measures=()):
+            return f"a group of {of} {verbs[1]}"
+        case Grouped(groups=()):
+            return f"{values} over {of} {verbs[0]}"
+        case Grouped():
+            return f"{values} of a group of {of} {verbs[0]}"
+        case Windowed():
+            return f"a row of {of} {verbs[2]} {values}"
+        case _:
+            return f"a row of {state_words(state)} {verbs[3]}"
+
+
+def ceases(scan: Scan) -> str:
+    """Return the clause for the end of a row of a table or of a state."""
+    if not isinstance(scan.table, StateSchema):
+        return f"a row of {named(scan)} ends"
+    return _changing(scan.table, ("loses a value", "loses its last row", "loses its", "ends"))
 
 
 def appears(scan: Scan) -> str:
@@ -208,7 +353,9 @@ def _without_reading(part: Any) -> Any:
 
 
 def _plainly(match: re.Match[str]) -> str:
-    number, instant, name = match.groups()
+    number, instant, said, quoted, name = match.groups()
+    if said or quoted:
+        return said or quoted.replace("``", "`")
     if instant is not None:
         return f"{instant.removesuffix('.000000')} UTC"
     return number or name or match[0]
@@ -268,6 +415,8 @@ def _compared(threshold: Scalar, after: str, at: str) -> str:
 
 def _rows(body: Relation, one: str, several: str) -> str:
     read, demanded = sources(body), conjuncts(condition(body))
+    if len(read) == 1 and isinstance(read[0], Scan) and isinstance(read[0].table, StateSchema):
+        one = f"{one.removesuffix(' row of')} row among the"
     clause = f"{one if len(read) == 1 else several} {' and '.join(map(_source, read))}"
     nested = [each for each in demanded if isinstance(each, (Exists, NotExists))]
     own = [condition_words(each) for each in demanded if each not in nested]

@@ -28,7 +28,7 @@ from weft.derivation.localize import localize
 from weft.derivation.monotone import ClosedFormVerdict, closed_form_verdict, minimum_bounding
 from weft.derivation.normalize import normalize
 from weft.derivation.size import size
-from weft.derivation.stateful import depends_on_time, stateful, states
+from weft.derivation.stateful import depends_on_time, has_own_constants, stateful, states
 from weft.errors import Reasons, SqlError
 from weft.planning.names import numbered, numbered_columns, renumbered, without_clashes
 from weft.sql import render
@@ -93,13 +93,16 @@ class Plan:
 
     @cached_property
     def evaluated(self) -> Query:
-        """The query with its constants, and with scans of states in place of its stateful operators."""
+        """The query with its constants, and with scans of states in place of its stateful operators.
+
+        A state keeps the conditions that ``standing`` moves out of it, so that other queries can share it.
+        """
         return stateful(self.query)
 
-    @property
-    def has_states(self) -> bool:
-        """Whether the query has stateful operators."""
-        return bool(states(self.standing))
+    @cached_property
+    def has_own_states(self) -> bool:
+        """Whether a state of the query depends on the query's constants."""
+        return any(map(has_own_constants, states(self.standing)))
 
     @cached_property
     def branches(self) -> tuple[Event, ...]:

@@ -201,7 +201,7 @@ def _inside(read: Sequence[StateSchema]) -> tuple[str, ...]:
     sentences = []
     for state in read:
         events = causes(state)
-        when = _clauses([replace(each, driver=replace(each.driver, kind=_begun(each))) for each in events])
+        when = _clauses([replace(each, driver=replace(each.driver, kind=_begun(each), inside=())) for each in events])
         values = calculated(written(state))
         sentences += [sentence for sentence in (input_words(state),) if sentence]
         if when:

@@ -9,16 +9,30 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from weft.algebra.relation import NotExists, Plain, Relation, Scan, Source, ViewSchema, condition, conjuncts, sources
+from weft.algebra.relation import (
+    NotExists,
+    Plain,
+    Project,
+    Query,
+    Relation,
+    Scan,
+    Source,
+    StateSchema,
+    Union,
+    ViewSchema,
+    condition,
+    conjuncts,
+    sources,
+)
 from weft.algebra.scalar import call
-from weft.algebra.traverse import range_variables, scans
+from weft.algebra.traverse import range_variables, scans, walk
 from weft.derivation.access_paths import keyless
 from weft.derivation.incremental import BEFORE, incremental
 from weft.derivation.merge import blocks, merged_predicate
 from weft.planning.plan import Branch, Plan, with_constants
 from weft.planning.state_causes import possible
 from weft.planning.time_order import exclude_each_other
-from weft.planning.words import named
+from weft.planning.words import named, outer_join_pairs, state_words
 from weft.sql.scope import as_written
 
 
@@ -64,7 +78,8 @@ def _imprecise(plan: Plan) -> list[Note]:
     events = possible(branches)
     if any(event.driver.kind == "now_from" and not event.driver.inside for event in events):
         return []
-    listed = []
+    listed: list[Note] = []
+    partners = _partners(plan.query)
     bodies = {
         _named(item.body): item.body
         for part in blocks(plan.evaluated)
@@ -73,28 +88,53 @@ def _imprecise(plan: Plan) -> list[Note]:
     }
     for event in events:
         driver = event.driver
-        if driver.kind != "arrival" or driver.inside or driver.scan is None:
+        if driver.kind != "arrival" or driver.inside or driver.scan is None or _is_state(driver.scan):
             continue
-        blockers = [
-            scan.table.name
-            for item in conjuncts(condition(event.block))
-            if isinstance(item, NotExists)
-            for scan in scans(item.body)
-            if _may_come_later(scan, bodies.get(_named(item.body)), driver.scan, sources(event.block))
-        ]
-        if not blockers:
-            continue
-        table, alias = driver.scan.table.name, as_written(driver.scan.alias)
-        blocking = f"a later row of {' or '.join(dict.fromkeys(blockers))}"
-        age = f"{alias}.{driver.scan.table.start} < NOW() - INTERVAL 2 WEEKS"
-        text = (
-            f"Weft evaluates NOT EXISTS when a row of {named(driver.scan)} arrives. If {blocking} excludes the row, "
-            "Weft has already delivered it, and does not retract it. If such rows usually arrive later, as replies "
-            f"do, Weft delivers nearly every row. Require a minimum age, such as {age}"
-        )
-        line = f"{blocking} does not retract an answer of {named(driver.scan)}. To wait for such a row, add {age}"
-        listed.append(Note("warning" if table in blockers else "note", text, line))
+        absent = [item for item in conjuncts(condition(event.block)) if isinstance(item, NotExists)]
+        for optional in (False, True):
+            blockers = [
+                state_words(scan.table) if isinstance(scan.table, StateSchema) else scan.table.name
+                for item in absent
+                if (_named(item.body) in partners) == optional
+                for scan in scans(item.body)
+                if _may_come_later(scan, bodies.get(_named(item.body)), driver.scan, sources(event.block))
+            ]
+            if blockers:
+                listed.append(_too_early(driver.scan, list(dict.fromkeys(blockers)), optional=optional))
     return list(dict.fromkeys(listed))
+
+
+def _is_state(scan: Scan) -> bool:
+    return isinstance(scan.table, StateSchema)
+
+
+def _too_early(judged: Scan, blockers: list[str], *, optional: bool) -> Note:
+    """``optional`` is True for the partners of an outer join."""
+    later, rows = " or ".join(blockers), named(judged)
+    age = f"{as_written(judged.alias)}.{judged.table.start} < NOW() - INTERVAL 2 WEEKS"
+    if optional:
+        text = (
+            f"Weft delivers a row of {rows} with NULLs as soon as it arrives without a partner. If a partner from "
+            f"{later} arrives later, Weft delivers the pair, too, and does not retract the row with NULLs. To wait for "
+            f"partners, require a minimum age, such as {age}"
+        )
+        line = f"a row of {rows} comes with NULLs before a later partner from {later}. To wait for partners, add {age}"
+        return Note("warning", text, line)
+    text = (
+        f"Weft evaluates NOT EXISTS when a row of {rows} arrives. If a later row of {later} excludes the row, "
+        "Weft has already delivered it, and does not retract it. If such rows usually arrive later, as replies "
+        f"do, Weft delivers nearly every row. Require a minimum age, such as {age}"
+    )
+    line = f"a later row of {later} does not retract an answer of {rows}. To wait for such a row, add {age}"
+    return Note("warning" if judged.table.name in blockers else "note", text, line)
+
+
+def _partners(query: Query) -> set[frozenset[str]]:
+    """Return the bodies of NOT EXISTS that select the rows without a partner in an outer join."""
+    unions = (union for union in walk(query) if isinstance(union, Union) and outer_join_pairs(union) is not None)
+    padded = (part for union in unions for part in union.inputs[1:] if isinstance(part, Project))
+    conditions = (item for part in padded for item in conjuncts(condition(part.input)))
+    return {_named(item.body) for item in conditions if isinstance(item, NotExists)}
 
 
 def _named(body: Relation) -> frozenset[str]:

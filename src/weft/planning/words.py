@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, Literal
+from typing import Any, Final
+from typing import Literal as OneOf
 
 from weft.algebra.event import Event
 from weft.algebra.relation import (
@@ -21,6 +22,7 @@ from weft.algebra.relation import (
     NowBefore,
     NowFrom,
     Or,
+    Output,
     Plain,
     Predicate,
     Project,
@@ -28,16 +30,17 @@ from weft.algebra.relation import (
     Scan,
     Source,
     StateSchema,
+    Union,
     Windowed,
     attributes,
     condition,
     conjuncts,
     sources,
 )
-from weft.algebra.scalar import Call, Cast, ColumnRef, Element, Scalar, columns, shifted
-from weft.algebra.schema import DATE
+from weft.algebra.scalar import Call, Cast, ColumnRef, Element, Literal, Scalar, columns, shifted
+from weft.algebra.schema import DATE, NULL
 from weft.algebra.traverse import Node, rename, scans, substitute, transform, walk
-from weft.derivation.stateful import written
+from weft.derivation.stateful import SHARED, written
 from weft.sql import render
 from weft.sql.scope import as_written
 
@@ -63,6 +66,7 @@ _SPELLED: Final = re.compile(
 The pattern also matches strings, which remain unchanged.
 """
 
+NOTHING: Final = Literal(None, NULL, fixed=True)
 SAID: Final = ""
 """A column with this range variable stands for an expression.  Its name is the text of the expression."""
 JUST_AFTER: Final = "just after "
@@ -138,14 +142,17 @@ def _over(operator: Relation) -> str:
     """Return the tables that an operator reads, with its groups or its partition in parentheses."""
     head, keys = "GROUP BY", list[Scalar]()
     if isinstance(operator, Grouped):
-        keys = [output.value for output in operator.groups]
+        keys = [output.value for output in operator.groups if not output.name.startswith(SHARED)]
     elif isinstance(operator, Windowed):
-        head, keys = "PARTITION BY", list(operator.partition)
+        shared = sum(output.name.startswith(SHARED) for output in operator.outputs)
+        head, keys = "PARTITION BY", list(operator.partition[: len(operator.partition) - shared])
     known, of = meanings(operator), _tables(operator)
     texts = ", ".join(scalar_words(substitute(key, known)) for key in keys)
     if not texts:
         return of
-    return f"{of[:-1]}, {head} {texts})" if of.endswith(")") else f"{of} ({head} {texts})"
+    if of.endswith(")") and of.count("(") == 1:
+        return f"{of[:-1]}, {head} {texts})"
+    return f"{of} ({head} {texts})"
 
 
 def calculated(operator: Relation) -> tuple[str, ...]:
@@ -182,19 +189,35 @@ def meanings(node: Node) -> dict[ColumnRef, Scalar]:
     """Return what the columns of the states in a query or relation mean, in the names of the query's text.
 
     A column that a derived table shows means the column of the derived table.  Other columns mean an aggregate, a
-    function, or an expression over the columns of the state's input.
+    function, or an expression over the columns of the state's input.  A column of an outer join means the column of
+    one side.
     """
     known: dict[ColumnRef, Scalar] = {}
+    for part in walk(node):
+        if isinstance(part, Union) and (pairs := outer_join_pairs(part)) is not None:
+            known |= {ref: output.value for ref, output in zip(attributes(part), pairs.outputs, strict=True)}
     for scan in scans(node):
         if isinstance(scan.table, StateSchema):
             refs = attributes(scan)
             texts = (ColumnRef(SAID, text, ref.type) for text, ref in zip(_columns(scan.table), refs, strict=False))
             known |= {ref: text for ref, text in zip(refs, texts, strict=False) if text.column}
+    known = {ref: substitute(value, known) for ref, value in known.items()}
     for part in walk(node):
         if isinstance(part, Project):
             shown = zip(attributes(part), part.outputs, strict=True)
             known |= {output.value: ref for ref, output in shown if output.value in known}
     return known
+
+
+def outer_join_pairs(union: Union) -> Project | None:
+    """Return the pairs of an outer join, or None if the union is not an outer join.  Its other rows have NULLs."""
+    pairs, *others = union.inputs
+    padded = all(isinstance(part, Project) and any(map(_is_null, part.outputs)) for part in others)
+    return pairs if isinstance(pairs, Project) and padded else None
+
+
+def _is_null(output: Output) -> bool:
+    return isinstance(output.value, Cast) and output.value.arg == NOTHING
 
 
 def _columns(state: StateSchema) -> list[str]:
@@ -296,7 +319,7 @@ def turned(instant: Scalar) -> tuple[str | None, str]:
     ) else f"NOW reaches {exact}"
 
 
-def _many(micros: int, verb: Literal["have", "are"]) -> str:
+def _many(micros: int, verb: OneOf["have", "are"]) -> str:
     """Return a length of time in words, followed by the verb in the singular or plural.
 
     >>> _many(7 * 86_400_000_000, "have"), _many(2 * 3_600_000_000, "are")

@@ -111,9 +111,8 @@ def state_rows(state: StateSchema, keys: Keys | None) -> StateRows:
     restricted: tuple[Scan, Sequence[Scalar]] | None = None
     if keys is not None and keys.places:
         named = [Column(n, name, kind) for n, (name, kind) in enumerate(zip(keys.columns, keys.types, strict=True), 1)]
-        schema = TableSchema(
-            -2, keys_view(state), (*named, Column(len(named) + 1, "_at", TIMESTAMP)), "_at", None, "state"
-        )
+        instant = Column(len(named) + 1, "_at", TIMESTAMP)
+        schema = TableSchema(-2, keys_view(state), (*named, instant), "_at", None, "state")
         restricted = Scan(schema, KEYS), [columns[place].value for place in keys.places]
     rows = lives(inner, columns, restricted)
     paths = lives_paths(rows)

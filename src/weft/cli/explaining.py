@@ -208,7 +208,8 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
         return {"name": each.name, "sql": each.sql}
 
     def state(each: StateText) -> dict[str, Any]:
-        return {"name": each.name, "rows": each.rows, "how": each.how, "steps": [view(step) for step in each.steps]}
+        steps = [view(step) for step in each.steps]
+        return {"name": each.name, "views": each.views, "rows": each.rows, "how": each.how, "steps": steps}
 
     return {
         "query": explanation.query,
@@ -275,7 +276,7 @@ def _states(states: Sequence[StateText]) -> list[str]:
     """The states come before the branches that read them."""
     lines = []
     for each in states:
-        lines += [f"  {each.name}, the {each.rows.removeprefix('the ')}:", f"    {each.how}"]
+        lines += [f"  {' and '.join(each.views)}: {each.rows}", f"    ({each.how})"]
         for step in each.steps:
             lines += [f"    {step.name}:", *("    " + line for line in _indented(step.sql))]
     return lines

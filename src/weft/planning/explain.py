@@ -17,6 +17,7 @@ from weft.algebra.schema import DataType
 from weft.derivation.monotone import lasts
 from weft.derivation.stateful import states
 from weft.planning.form import signature
+from weft.planning.note import Note
 from weft.planning.plan import (
     BEGINNING,
     Branch,
@@ -30,7 +31,7 @@ from weft.planning.plan import (
 from weft.planning.state_text import StateText, state_texts
 from weft.planning.summary import CauseSummary, first, summary
 from weft.planning.view_text import ViewText, view_texts
-from weft.planning.warnings import Note, notes, view_notes
+from weft.planning.warnings import notes, view_notes
 from weft.planning.words import meanings, spoken, why
 from weft.printable import InLines
 from weft.sql import render
@@ -99,6 +100,7 @@ def explain(plan: Plan) -> Explanation:
     later = branches(plan, runs.branches, whole=False)
     # With --from now, the first window is [now, t), so the query has no separate first delivery.
     delivered = () if plan.from_now else runs.first
+    texts = state_texts(later)
     at_first = branches(plan, delivered, whole=True)
     lasting = lasts(plan.standing)
     known = meanings(plan.evaluated)
@@ -110,14 +112,14 @@ def explain(plan: Plan) -> Explanation:
         first=_texts(plan, delivered, at_first, known),
         later=_texts(plan, runs.branches, later, known),
         views=_views(later),
-        states=state_texts(later),
+        states=texts,
         first_states=state_texts(at_first, whole=True),
         closed=plan.verdict.closed,
         closed_reason=plan.verdict.reason,
         from_now=plan.from_now,
         time_driven=plan.time_driven,
         lasting=lasting,
-        notes=(*notes(plan, later, lasting=lasting), *view_notes(plan)),
+        notes=(*notes(plan, later, texts, lasting=lasting), *view_notes(plan)),
         summary=summary(plan),
     )
 

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from weft.algebra.access import Access, Lookup
+from weft.algebra.access import Access, FullScan, Lookup
 from weft.algebra.relation import StateSchema
 from weft.derivation.access_paths import in_reading_order
 from weft.derivation.stateful import states
@@ -40,13 +40,16 @@ _DELTAS: Final = "deltas_"
 class StateText:
     """The computation of a state: its name, its rows in words, the method, and the views of each step in order.
 
-    The last step gives the rows of the state.
+    ``views`` are the names by which branches read the rows, which the last step gives.
+    ``reads_whole`` are the tables that the steps read in full.
     """
 
     name: str
+    views: tuple[str, ...]
     rows: str
     how: str
     steps: tuple[ViewText, ...]
+    reads_whole: tuple[str, ...]
 
 
 def state_texts(branches: Sequence[Branch], *, whole: bool = False) -> tuple[StateText, ...]:
@@ -64,6 +67,7 @@ def state_texts(branches: Sequence[Branch], *, whole: bool = False) -> tuple[Sta
 class _Texts:
     whole: bool
     found: dict[tuple[str, str], StateText] = field(default_factory=dict)
+    reads_whole: dict[str, None] = field(default_factory=dict)
 
     def add(self, read: Iterable[StateSchema], paths: Sequence[Access]) -> None:
         by_name = {state.name: state for state in read}
@@ -71,9 +75,11 @@ class _Texts:
             if (state := by_name.get(same[0].table)) is None:
                 continue
             groups = "whole" if self.whole else asked(state, same)
-            deltas = state_deltas(state)
+            deltas, self.reads_whole = state_deltas(state), {}
             key = (state.name, "totals" if deltas is not None else str(groups))
-            if key in self.found:
+            views = tuple(dict.fromkeys(path.view for path in same))
+            if (known := self.found.get(key)) is not None:
+                self.found[key] = replace(known, views=tuple(dict.fromkeys((*known.views, *views))))
                 continue
             if deltas is not None:
                 how, steps = self._totals(state, deltas)
@@ -85,7 +91,7 @@ class _Texts:
                 how, steps = f"the groups of the keys {same[0].table}", ()
                 assert isinstance(groups, int)
                 how, steps = self._looked_up(state, groups, [path for path in same if isinstance(path, Lookup)])
-            self.found[key] = StateText(state.name, state_words(state), how, steps)
+            self.found[key] = StateText(state.name, views, state_words(state), how, steps, tuple(self.reads_whole))
 
     def _totals(self, state: StateSchema, deltas: StateDeltas) -> tuple[str, tuple[ViewText, ...]]:
         """The rows continue the stored totals.  Without stored totals, they come from the whole tables."""
@@ -129,8 +135,11 @@ class _Texts:
         return (*views, ViewText(state.name, laid_out(plan.sql)))
 
     def _views(
-        self, read: Iterable[StateSchema], paths: Iterable[Access], columns: dict[str, set[str]], state: StateSchema
+        self, read: Iterable[StateSchema], paths: Iterable[Access], columns: Mapping[str, set[str]], state: StateSchema
     ) -> tuple[ViewText, ...]:
-        read, paths = tuple(read), tuple(paths)
+        read, paths, before = tuple(read), tuple(paths), self.reads_whole
         self.add(read, paths)
-        return view_texts(paths, columns, {each.name for each in read}, suffix(state))
+        names = {each.name for each in read}
+        full = (path.table for path in paths if isinstance(path, FullScan) and path.table not in names)
+        self.reads_whole = {**before, **dict.fromkeys(full)}
+        return view_texts(paths, columns, names, suffix(state))

@@ -6,8 +6,6 @@ One note says whether a standing query reads a view's definition or its stored p
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 from weft.algebra.relation import (
     NotExists,
@@ -29,29 +27,19 @@ from weft.algebra.traverse import range_variables, scans, walk
 from weft.derivation.access_paths import keyless
 from weft.derivation.incremental import BEFORE, incremental
 from weft.derivation.merge import blocks, merged_predicate
+from weft.planning.note import Note
 from weft.planning.plan import Branch, Plan, with_constants
 from weft.planning.state_causes import possible
+from weft.planning.state_notes import state_notes
+from weft.planning.state_text import StateText
 from weft.planning.time_order import exclude_each_other
 from weft.planning.words import named, outer_join_pairs, state_words
 from weft.sql.scope import as_written
 
 
-@dataclass(frozen=True)
-class Note:
-    """A message about a query before its installation.
-
-    The level ``warning`` means that the query is probably wrong or expensive.  ``line`` is a short form for brief
-    output.  If ``line`` is None, brief output omits the message.
-    """
-
-    level: Literal["warning", "note"]
-    text: str
-    line: str | None = None
-
-
-def notes(plan: Plan, later: Sequence[Branch], *, lasting: bool) -> tuple[Note, ...]:
-    """Return the warnings about a plan, followed by the notes."""
-    listed = [*_impossible(later), *_imprecise(plan), *_dear(plan, later)]
+def notes(plan: Plan, later: Sequence[Branch], texts: Sequence[StateText], *, lasting: bool) -> tuple[Note, ...]:
+    """Return the warnings about a plan, followed by the notes.  ``texts`` say how a tick computes the states."""
+    listed = [*_impossible(later), *_imprecise(plan), *_dear(plan, later), *state_notes(plan, texts)]
     if not lasting:
         listed.append(
             Note(
@@ -163,7 +151,7 @@ def _dear(plan: Plan, later: Sequence[Branch]) -> list[Note]:
     for branch in later:
         if branch.event.driver.kind == "beginning":
             continue  # runs only once
-        own = {scan.alias: scan.table.name for scan in scans(branch.event.block)}
+        own = {scan.alias: scan.table.name for scan in scans(branch.event.block) if not _is_state(scan)}
         for alias in keyless(branch.paths):
             if alias in own and plan.from_now and _of_before(alias, known):
                 before[own[alias]] = None

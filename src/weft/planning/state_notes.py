@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from weft.algebra.relation import Grouped, Query, Scan, StateSchema, Windowed, attributes, condition, sources
 from weft.algebra.scalar import Call, ColumnRef, Literal, Scalar
@@ -16,6 +17,8 @@ from weft.planning.state_causes import all_states
 from weft.planning.state_text import StateText
 from weft.planning.words import condition_words, meanings, scalar_words
 
+_LONGEST: Final = 140
+
 
 def state_notes(plan: Plan, texts: Iterable[StateText]) -> Iterator[Note]:
     """Yield the notes about the states of a plan.  ``texts`` say how a tick computes the states."""
@@ -24,8 +27,8 @@ def state_notes(plan: Plan, texts: Iterable[StateText]) -> Iterator[Note]:
         yield _values(plan, values)
     if any(map(_numbers, all_states(plan.evaluated))):
         text = (
-            "ROW_NUMBER, LIMIT and the functions of single rows need a total order: rows that are equal in ORDER BY are "
-            "ordered by their other columns"
+            "ROW_NUMBER, LIMIT and frames of ROWS need a total order: rows that are equal in ORDER BY are ordered by "
+            "their other columns. RANK and DENSE_RANK give such rows the same rank"
         )
         yield Note("note", text, "rows that are equal in ORDER BY are ordered by their other columns")
 
@@ -70,7 +73,8 @@ def _values(plan: Plan, values: Sequence[str]) -> Note:
     once = _once(plan, values)
     if once is not None:
         text += f". To receive a row only when a value is reached for the first time, leave the value out: {once}"
-        line += f". For the first time only: {once}"
+        short = f"{line}. For the first time only: {once}"
+        line = short if len(short) <= _LONGEST else line
     final = _final(plan)
     if final is not None:
         text += f". For the final values of each window, add {final}"
@@ -83,14 +87,13 @@ def _once(plan: Plan, values: Sequence[str]) -> str | None:
     if state is None or part is None or not isinstance(state.operator, Grouped):
         return None
     known = meanings(plan.evaluated)
-    kept = [scalar_words(substitute(output.value, known)) for output in part.outputs]
-    kept = [
-        text for text, output in zip(kept, part.outputs, strict=True) if not _is_measured(output.value, state, part)
-    ]
-    if not kept:
+    others = [output.value for output in part.outputs if not _is_measured(output.value, state, part)]
+    kept = [scalar_words(substitute(value, known)) for value in others]
+    having = condition_words(substitute(condition(part.input), known))
+    if not having and values[0].startswith("COUNT("):
+        having = f"{values[0]} > 5"
+    if not kept or not having:
         return None
-    demanded = condition(part.input)
-    having = condition_words(substitute(demanded, known)) or f"{values[0]} > 5"
     return f"SELECT {', '.join(kept)} … HAVING {having}"
 
 

@@ -81,7 +81,7 @@ def _imprecise(plan: Plan) -> list[Note]:
         absent = [item for item in conjuncts(condition(event.block)) if isinstance(item, NotExists)]
         for optional in (False, True):
             blockers = [
-                state_words(scan.table) if isinstance(scan.table, StateSchema) else scan.table.name
+                f"the {state_words(scan.table)}" if isinstance(scan.table, StateSchema) else scan.table.name
                 for item in absent
                 if (_named(item.body) in partners) == optional
                 for scan in scans(item.body)

@@ -147,7 +147,8 @@ def _texts(
     for event, branch in zip(events, compiled, strict=True):
         driver = event.driver
         reason = why(spoken(with_constants(event, plan.values), known))
-        texts.append(BranchText(driver.kind, driver.scan.table.name if driver.scan else None, reason, branch.sql))
+        table = branch.event.driver.scan.table.name if branch.event.driver.scan else None
+        texts.append(BranchText(driver.kind, table, reason, branch.sql))
     return tuple(texts)
 
 

@@ -303,7 +303,9 @@ def with_constants(event: Event, values: Sequence[Literal]) -> Event:
 
 def bound(event: Event, known: Mapping[str, Scalar]) -> Event:
     """Replace the parameters of an event, and of the states that it reads, by ``known``."""
-    driver = replace(event.driver, instant=bind_params(event.driver.instant, known))
+    scan = event.driver.scan
+    instant = bind_params(event.driver.instant, known)
+    driver = replace(event.driver, instant=instant, scan=None if scan is None else bind_params(scan, known))
     return Event(driver, bind_params(event.relation, known))
 
 

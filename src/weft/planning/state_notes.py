@@ -39,13 +39,14 @@ def _whole(texts: Iterable[StateText]) -> Iterator[Note]:
         if not each.reads_whole or each.reads_whole in told:
             continue
         told[each.reads_whole] = None
-        whole = f"each tick in which rows can change the {each.rows.removeprefix('the ')} reads all of "
-        whole += " and ".join(each.reads_whole)
+        tables = " and ".join(each.reads_whole)
         text = (
-            f"{whole}, because no key connects the changed rows to the other rows. With GROUP BY or PARTITION BY a "
-            "column, a tick reads only the groups or partitions that change"
+            f"each tick in which rows can change the {each.rows.removeprefix('the ')} reads all of {tables}, because no "
+            "key connects the changed rows to the other rows. With GROUP BY or PARTITION BY a column, a tick reads only "
+            "the groups or partitions that change"
         )
-        yield Note("warning", text, f"{whole}: no column of GROUP BY or PARTITION BY selects rows")
+        line = f"each tick that evaluates the query reads all of {tables}"
+        yield Note("warning", text, f"{line}: no column of GROUP BY or PARTITION BY selects rows")
 
 
 def _shown_values(plan: Plan) -> list[str]:

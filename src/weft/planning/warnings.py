@@ -41,11 +41,12 @@ def notes(plan: Plan, later: Sequence[Branch], texts: Sequence[StateText], *, la
     """Return the warnings about a plan, followed by the notes.  ``texts`` say how a tick computes the states."""
     listed = [*_impossible(later), *_imprecise(plan), *_dear(plan, later), *state_notes(plan, texts)]
     if not lasting:
+        reason = "an aggregate or a window function changes, because " if texts else ""
         listed.append(
             Note(
                 "note",
-                "a row may later stop being an answer (because of NOT EXISTS, or because a condition becomes false as "
-                "time passes): Weft does not "
+                f"a row may later stop being an answer (because {reason}of NOT EXISTS, or because a condition becomes "
+                "false as time passes): Weft does not "
                 "retract delivered rows, and does not deliver a row again when it returns",
                 "a row may later stop being an answer: Weft does not retract it",
             )
@@ -81,7 +82,7 @@ def _imprecise(plan: Plan) -> list[Note]:
         absent = [item for item in conjuncts(condition(event.block)) if isinstance(item, NotExists)]
         for optional in (False, True):
             blockers = [
-                f"the {state_words(scan.table)}" if isinstance(scan.table, StateSchema) else scan.table.name
+                f"the {state_words(scan.table, keys=False)}" if isinstance(scan.table, StateSchema) else scan.table.name
                 for item in absent
                 if (_named(item.body) in partners) == optional
                 for scan in scans(item.body)

@@ -122,20 +122,24 @@ def named(scan: Scan) -> str:
     return table if alias.lower() == table.lower() else f"{table} (as {alias})"
 
 
-def state_words(state: StateSchema) -> str:
-    """Return a noun for the rows of a state, such as ``groups of msgs (GROUP BY msgs.newsgroup)``."""
+def state_words(state: StateSchema, *, keys: bool = True) -> str:
+    """Return a noun for the rows of a state, such as ``groups of msgs (GROUP BY msgs.newsgroup)``.
+
+    With ``keys=False``, the noun has no GROUP BY or PARTITION BY.
+    """
     operator = written(state)
+    of = _over(operator) if keys else _tables(operator)
     match operator:
         case Grouped(groups=()):
-            return f"aggregates over {_over(operator)}"
+            return f"aggregates over {of}"
         case Grouped():
-            return f"groups of {_over(operator)}"
+            return f"groups of {of}"
         case Windowed():
-            return f"{' and '.join(calculated(operator))} over {_over(operator)}"
+            return f"{' and '.join(calculated(operator))} over {of}"
         case Distinct():
-            return f"distinct rows of {_over(operator)}"
+            return f"distinct rows of {of}"
         case _:
-            return f"the union over {_over(operator)}"
+            return f"the union over {of}"
 
 
 def _over(operator: Relation) -> str:

@@ -29,6 +29,7 @@ from weft.sql.lower_nested import (
     lower_nested_form,
 )
 from weft.sql.lower_time import FORMS, lower_time_form, today
+from weft.sql.lower_window import lower_window
 from weft.sql.refusal import only, place, refuse, spaced
 from weft.sql.scope import Scope
 
@@ -63,7 +64,7 @@ def lower_scalar(node: exp.Expr, scope: Scope) -> Scalar:
     if isinstance(node, _SUBQUERIES):
         raise refuse("a subquery used as a value", node, "only [NOT] EXISTS and [NOT] IN take a subquery")
     if isinstance(node, exp.Window):
-        raise refuse("a window function", node, "window functions are not supported yet")
+        return lower_window(node, scope, lower_scalar)
     if isinstance(node, exp.Concat):
         raise refuse(
             "a string directly after another string",

@@ -52,10 +52,6 @@ COUNTED = [
 ]
 OTHERS = [
     "SELECT k, x FROM s WHERE x IS NULL OR x >= (SELECT MAX(x) FROM o WHERE o.k = s.k)",
-    "SELECT k, x, x - FIRST_VALUE(x) OVER (PARTITION BY k ORDER BY ts) AS d FROM s WHERE k IS NOT NULL",
-    "SELECT * FROM (SELECT k, x, LAG(x) OVER (PARTITION BY k ORDER BY ts) AS before FROM s) AS d WHERE before < x",
-    "SELECT x - LAG(x) OVER (PARTITION BY k ORDER BY ts) AS d, k FROM s WHERE x > 1 AND k = 'a' OR k = 'b'",
-    "SELECT k, x, LEAD(x) OVER (PARTITION BY k ORDER BY ts DESC) AS before FROM s WHERE k = 'b'",
 ]
 
 
@@ -102,22 +98,12 @@ def test_all_is_unknown_beside_a_null(sign: str, of: str, answered: sqlite3.Conn
     assert set(answered.execute(offered(f"SELECT k, x FROM s WHERE x {sign} ALL (SELECT x FROM {of})"))) == expected
 
 
-@pytest.mark.parametrize("sign", ["=", "<>"])
-def test_the_first_row_of_each_group_keeps_the_condition(sign: str, answered: sqlite3.Connection) -> None:
-    text = (
-        "SELECT * FROM (SELECT k, x, ts, RANK() OVER (PARTITION BY k ORDER BY x DESC) AS n FROM s "
-        f"WHERE k {sign} 'a' AND x IS NOT NULL) AS d WHERE n = 1"
-    )
-    assert set(answered.execute(offered(text))) == {row[:3] for row in answered.execute(text)}
-
-
 @pytest.mark.parametrize(
     "text",
     [
         "SELECT k FROM s WHERE NOT (x < (SELECT MAX(x) FROM o))",
         "SELECT k FROM s WHERE x > (SELECT x FROM o ORDER BY ts DESC LIMIT 1)",
         "SELECT k FROM s WHERE x > (SELECT x FROM o UNION SELECT x FROM e)",
-        "SELECT k, LAST_VALUE(x) OVER (PARTITION BY k ORDER BY ts) AS last FROM s",
     ],
 )
 def test_no_text_is_offered_where_exists_means_something_else(text: str) -> None:
@@ -126,11 +112,3 @@ def test_no_text_is_offered_where_exists_means_something_else(text: str) -> None
     hints = " ".join(reason.hint or "" for reason in refused.value.reasons or (refused.value,))
     assert "not supported today" in hints
     assert "EXISTS(SELECT" not in hints
-
-
-@pytest.mark.parametrize("text", ["SELECT k, SUM(x) FROM s GROUP BY k LIMIT 3", "SELECT k FROM s GROUP BY k LIMIT 3"])
-def test_the_hint_for_limit_offers_no_text_that_is_refused_for_its_groups(text: str) -> None:
-    with pytest.raises(SqlError) as refused:
-        standing_plan(text, TABLES)
-    assert "LIMIT" in refused.value.message
-    assert "weft install" not in str(refused.value.hint)

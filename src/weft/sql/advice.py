@@ -39,8 +39,8 @@ _STEPS: Final = (
 )
 _OVER: Final = "Write f(x) OVER (PARTITION BY customer ORDER BY ts)."
 _NEWEST: Final = (
-    "For the newest row of each group write SELECT … QUALIFY ROW_NUMBER() OVER (PARTITION BY customer ORDER BY ts DESC) "
-    "= 1."
+    "For the newest row of each group write SELECT … QUALIFY ROW_NUMBER() OVER (PARTITION BY customer ORDER BY ts "
+    "DESC) = 1."
 )
 _PARTNERLESS: Final = (
     "For the rows with a match, write JOIN … ON. For the rows without a match, write LEFT ANTI JOIN … ON, or "

@@ -85,26 +85,27 @@ def lower_grouped(
     sorted_by: list[Output] = []
     with reasons.part():
         sorted_by = of_each(lambda node: _grouped_item(node, grouped_scope, item, 0), hidden)
-    windows = scope.windows
     with reasons.part():
-        if windows is not None and qualify is not None:
-            windows.demanded = _having(qualify, select, grouped_scope)
+        if scope.windows is not None and qualify is not None:
+            scope.windows.demanded = _having(qualify, select, grouped_scope)
     reasons.check()
     if not grouping.columns():
         raise SqlError("GROUP BY names no column, and the query has no aggregate", where=place(select))
     named, renamed = _named(grouping, outputs)
-    if windows is not None:
-        windows.change(lambda each: substitute(_over_groups(each, grouped_scope, select), renamed))
-    over: Relation
-    if named.sets is not None:
-        over = _all_sets(relation, named, scope)
-    elif named.measures or scope.context.view:
-        over = _one_set(relation, named, window)
-    else:
-        over = Distinct(Project(relation, named.alias, _one_set(relation, named, None).groups))
+    if scope.windows is not None:
+        scope.windows.change(lambda each: substitute(_over_groups(each, grouped_scope, select), renamed))
+    over = _all_groups(relation, named, window, scope)
     if demanded is not None:
         over = Select(over, substitute(demanded, renamed))
     return over, tuple(Output(each.name, substitute(each.value, renamed)) for each in (*outputs, *sorted_by))
+
+
+def _all_groups(relation: Relation, grouping: Grouping, window: Scalar | None, scope: Scope) -> Relation:
+    if grouping.sets is not None:
+        return _all_sets(relation, grouping, scope)
+    if grouping.measures or scope.context.view:
+        return _one_set(relation, grouping, window)
+    return Distinct(Project(relation, grouping.alias, _one_set(relation, grouping, None).groups))
 
 
 def _without_groups(select: exp.Select, having: exp.Having, *, nested: bool) -> SqlError:

@@ -3,10 +3,10 @@
     SELECT id, RANK() OVER (PARTITION BY a ORDER BY b) AS r FROM t QUALIFY r <= 3
     π id, r  σ r <= 3  Windowed(t; id, a, b; partition a; rank)
 
-Functions with one partition share a ``Windowed``.  A function that uses the column of another function stands above it.
-ROW_NUMBER, LAG, LEAD, frames of ROWS, and the values at the end of a partition depend on the order of rows that tie in
-ORDER BY.  All columns that the query uses break such ties, in ascending order.  Rows that are equal in all these columns
-are interchangeable.
+Functions with one partition share a ``Windowed``.  A function that uses the column of another function stands above
+it.  ROW_NUMBER, LAG, LEAD, frames of ROWS, and the values at the end of a partition depend on the order of rows that
+tie in ORDER BY.  All columns that the query uses break such ties, in ascending order.  Rows that are equal in all these
+columns are interchangeable.
 """
 
 from __future__ import annotations
@@ -32,6 +32,10 @@ class _Stage:
     partition: tuple[Scalar, ...]
     order: tuple[SortKey, ...] | None = None
     functions: list[WindowFunction] = field(default_factory=list)
+
+    def takes(self, partition: tuple[Scalar, ...], order: tuple[SortKey, ...] | None) -> bool:
+        """Return whether a function with the total order ``order``, or without one, may join the stage."""
+        return partition == self.partition and (order is None or self.order in (None, order))
 
 
 def windowed(
@@ -96,11 +100,7 @@ def _stages(windows: Windows) -> list[_Stage]:
         least = max((at[ref] + 1 for part in parts for ref in mentioned(part) if ref in at), default=0)
         order = function.order if is_total(function) else None
         for number, stage in enumerate(stages):
-            if (
-                number >= least
-                and stage.partition == partition
-                and (None in (order, stage.order) or order == stage.order)
-            ):
+            if number >= least and stage.takes(partition, order):
                 break
         else:
             number, stage = len(stages), _Stage(partition)

@@ -77,8 +77,8 @@ TEXTS = (
     "AS a JOIN top AS b ON a.id < b.id",
     "SELECT id FROM sales WHERE shop IN (SELECT name FROM shops ORDER BY ts, city LIMIT 1)",
     "SELECT n.name FROM shops AS n WHERE EXISTS (SELECT 1 FROM sales AS s WHERE s.shop = n.name LIMIT 1)",
-    "SELECT n.name FROM shops AS n WHERE 5 IN (SELECT s.amount FROM sales AS s WHERE s.shop = n.name ORDER BY s.ts, s.id "
-    "LIMIT 1)",
+    "SELECT n.name FROM shops AS n WHERE 5 IN (SELECT s.amount FROM sales AS s WHERE s.shop = n.name ORDER BY s.ts, "
+    "s.id LIMIT 1)",
     "SELECT n.name FROM shops AS n WHERE 2 IN (SELECT s.id FROM sales AS s WHERE s.shop = n.name QUALIFY ROW_NUMBER() "
     "OVER (ORDER BY s.ts, s.id) = 2)",
     "SELECT name, ROW_NUMBER() OVER (ORDER BY name, id) AS n FROM shops LEFT JOIN sales ON shop = name",

@@ -57,7 +57,7 @@ OUTSIDE = {
     "MOVING_WINDOW": (
         "SELECT sender, COUNT(*) FROM msgs GROUP BY sender, MOVING_WINDOW(INTERVAL 1 DAY)",
         "MOVING_WINDOW()",
-        "NOW()",
+        "Only tracked tables record periods",
         None,
     ),
     "SESSION_WINDOW": (

@@ -47,10 +47,6 @@ _PARTNERLESS: Final = (
     "NOT EXISTS (SELECT 1 FROM b WHERE b.k = a.k). For both, combine the two queries with UNION, and write "
     "CAST(NULL AS STRING) in the second query for each column of b."
 )
-_ONE_ROW: Final = (
-    "Write EXISTS: x > (SELECT y …) becomes EXISTS (SELECT 1 FROM … WHERE x > y). For the greatest value, "
-    "require with NOT EXISTS that no greater value exists."
-)
 _LEAVE_OUT: Final = "Remove it."
 
 ADVICE: Final[dict[str, str]] = {
@@ -127,8 +123,6 @@ ADVICE: Final[dict[str, str]] = {
     **dict.fromkeys(("LEFT JOIN", "LEFT OUTER JOIN", "RIGHT JOIN", "RIGHT OUTER JOIN", "FULL JOIN", "FULL OUTER JOIN",
                      "NATURAL LEFT JOIN", "NATURAL RIGHT JOIN", "NATURAL FULL JOIN"), _PARTNERLESS),
     "OUTER JOIN": "Write LEFT, RIGHT or FULL JOIN.",
-    "a subquery used as a value": _ONE_ROW,
-    "ANY or ALL of a subquery": "Write EXISTS or NOT EXISTS with the comparison inside; write IN for = ANY.",
     "IN with several columns": "Write EXISTS (SELECT 1 FROM b WHERE b.x = a.x AND b.y = a.y).",
     "LATERAL": "Write JOIN … ON.",
     "LATERAL VIEW": _ELEMENTS,

@@ -157,12 +157,13 @@ def _one_row(grouped: Grouped, fresh: Callable[[str], str], node: exp.Expr) -> U
     empty = tuple(Output(each.output.column, of_nothing(each)) for each in grouped.measures)
     parts = (
         Project(group, fresh(grouped.alias), values),
-        Project(Select(_one(fresh(grouped.alias)), NotExists(missing)), fresh(grouped.alias), empty),
+        Project(Select(one_row(fresh(grouped.alias)), NotExists(missing)), fresh(grouped.alias), empty),
     )
     return Union(grouped.alias, parts)
 
 
-def _one(alias: str) -> Values:
+def one_row(alias: str) -> Values:
+    """Return a relation with one row."""
     return Values(alias, (Column(1, "one", INT),), ((Literal(1, INT, fixed=True),),))
 
 

@@ -36,6 +36,7 @@ from weft.sql.lower_nested import as_column, field_name
 from weft.sql.lower_outer import joined, narrowed
 from weft.sql.lower_predicate import lower_predicate
 from weft.sql.lower_scalar import lower_scalar
+from weft.sql.lower_value import with_values
 from weft.sql.ordering import at_the_end, lower_order
 from weft.sql.parse import parse
 from weft.sql.refusal import only, place, refuse
@@ -162,6 +163,7 @@ def _select(select: exp.Select, scope: Scope) -> tuple[relational.Relation, tupl
         inner = _from_and_where(select, scope)
     if not select.args.get("from_"):
         reasons.check()
+    scope.values = []
     limit: Limit | None = None
     with reasons.part():
         limit = limit_of(select, scope)
@@ -174,7 +176,7 @@ def _select(select: exp.Select, scope: Scope) -> tuple[relational.Relation, tupl
         else:
             outputs = _outputs(select, scope, hidden)
     reasons.check()
-    relation, count = joined(inner, scope), len(outputs) - len(hidden)
+    relation, count = joined(with_values(inner, scope), scope), len(outputs) - len(hidden)
     _without_duplicate_names(outputs[:count], select)
     outputs = tuple(relational.Output(output.name, joined(output.value, scope)) for output in outputs)
     if windows is not None:
@@ -213,6 +215,7 @@ def _from_and_where(select: exp.Select, scope: Scope) -> relational.Relation:
         reasons.check()
     relation: relational.Relation = relational.UNIT
     conditions: list[relational.Predicate] = []
+    scope.values = []
     with reasons.part():
         relation, conditions = lower_from(select, scope, lower_rows)
     where = select.args.get("where")
@@ -221,8 +224,9 @@ def _from_and_where(select: exp.Select, scope: Scope) -> relational.Relation:
             conditions.append(lower_predicate(where.this, True, scope))
     reasons.check()
     predicate = relational.conjunction(*conditions)
+    relation = with_values(relation, scope)
     whole = relation if predicate == relational.TRUE else relational.Select(relation, predicate)
-    if scope.joined:
+    if scope.context.names.unions:
         whole = decided(joined(whole, scope), scope)
         scope.joined[whole] = whole
     return whole

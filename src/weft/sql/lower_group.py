@@ -36,6 +36,7 @@ from weft.sql.lower_aggregate import has_aggregate, is_aggregate
 from weft.sql.lower_group_by import lower_group_by
 from weft.sql.lower_outer import joined
 from weft.sql.lower_predicate import lower_predicate
+from weft.sql.lower_value import with_values
 from weft.sql.refusal import only, place, refuse
 from weft.sql.rewriting import installed
 from weft.sql.scope import Grouping, Scope
@@ -73,7 +74,7 @@ def lower_grouped(
     reasons = Reasons()
     window: Scalar | None = None
     with reasons.part():
-        window = lower_group_by(select, replace(scope, windows=None), grouping)
+        window = lower_group_by(select, replace(scope, windows=None, values=None), grouping)
     grouping.incomplete = bool(reasons)
     outputs: list[Output] = []
     for number, node in enumerate(select.expressions):
@@ -95,6 +96,9 @@ def lower_grouped(
     if scope.windows is not None:
         scope.windows.change(lambda each: substitute(_over_groups(each, grouped_scope, select), renamed))
     over = _all_groups(relation, named, window, scope)
+    if scope.values:
+        scope.values = [substitute(_over_groups(each, grouped_scope, select), renamed) for each in scope.values]
+        over = with_values(over, scope)
     if demanded is not None:
         over = Select(over, substitute(demanded, renamed))
     return over, tuple(Output(each.name, substitute(each.value, renamed)) for each in (*outputs, *sorted_by))

@@ -32,6 +32,7 @@ from weft.sql.lower_scalar import (
     only_known_parts,
 )
 from weft.sql.lower_time import DAY_NAMES
+from weft.sql.lower_value import lower_quantified
 from weft.sql.refusal import only, place, refuse
 from weft.sql.scope import Scope
 
@@ -61,6 +62,9 @@ def lower_predicate(node: exp.Expr, positive: bool, scope: Scope) -> relational.
             return _in_subquery(node, positive, scope)
         case exp.NullSafeNEQ():
             return lower_predicate(exp.NullSafeEQ(this=node.this, expression=node.expression), not positive, scope)
+        case _ if type(node) in COMPARISONS and isinstance(node.expression, (exp.Any, exp.All)):
+            value = lower_scalar(node.this, scope)
+            return lower_quantified(COMPARISONS[type(node)], value, node.expression, positive, scope)
         case _ if _mentions_now(node) and not scope.context.view:
             return _of_now(node, positive, scope)
         case _:

@@ -9,7 +9,6 @@ from sqlglot import exp
 
 from weft.errors import Reasons, SqlError
 from weft.sql.advice import advice
-from weft.sql.rewriting import instead_of
 
 _LATER: Final = {
     "order": ("ORDER BY", "it belongs at the end of a standing query; subqueries and views are unordered sets"),
@@ -86,7 +85,7 @@ def spaced(node: exp.Expr) -> str:
 
 def refuse(construct: str, node: exp.Expr, reason: str, hint: str | None = None) -> SqlError:
     """Return the error for a construct outside the language."""
-    hint = hint or instead_of(node) or advice(construct)
+    hint = hint or advice(construct)
     return SqlError(f"{construct} is not allowed: {reason}", where=place(node), hint=hint)
 
 

@@ -301,6 +301,8 @@ class Scope:
     """The groups if this part of the text allows aggregates, otherwise None."""
     windows: Windows | None = None
     """The window functions if this part of the text allows them, otherwise None."""
+    values: list[Source] | None = None
+    """The subqueries that stand for values, as sources beside FROM, or None where none may stand."""
     side: str = ""
     """The suffix of the range variables on one side of EXCEPT or INTERSECT."""
     joined: dict[Any, Any] = field(default_factory=dict)

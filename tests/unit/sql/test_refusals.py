@@ -168,13 +168,13 @@ OUTSIDE = {
     ),
     "ORDER BY": ("SELECT msgid FROM msgs ORDER BY ts", "ORDER BY", "columns of the answer", "line 1, column 33"),
     "ORDER BY in a subquery": ("SELECT msgid FROM (SELECT msgid FROM msgs ORDER BY 1) m", "ORDER BY", "sets", None),
-    "subquery as a value": (
+    "subquery with several rows": (
         "SELECT msgid FROM msgs WHERE ts > (SELECT ts FROM users)",
-        "a subquery used as a value",
-        "EXISTS",
-        None,
+        "several rows",
+        "LIMIT 1",
+        "line 1, column 43",
     ),
-    "ANY": ("SELECT msgid FROM msgs WHERE sender = ANY (SELECT name FROM users)", "subquery", "EXISTS", None),
+    "ANY as a value": ("SELECT sender = ANY (SELECT name FROM users) AS c FROM msgs", "ANY", "a condition", None),
     "IN with several columns": (
         "SELECT msgid FROM msgs WHERE (sender, ts) IN (SELECT name, ts FROM users)",
         "IN with several columns",

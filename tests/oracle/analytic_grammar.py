@@ -1,4 +1,4 @@
-"""Random queries with aggregates, outer joins, top-k, window functions and scalar subqueries, over the grammar of the rest.
+"""Random queries with aggregates, outer joins, top-k, window functions and scalar subqueries.
 
 The plain spelling is for DuckDB alone. Both spellings say where NULLs sort, because the engines' defaults differ. The
 order of a window function or of LIMIT covers all columns that the query reads from a row, so that rows which the order
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from oracle.expressions import Columns, Kind
-from oracle.grammar import KINDS, Signature, Writer, by_kind, from_where, in_parentheses
+from oracle.grammar import KINDS, Signature, Writer, by_kind, from_where
 from oracle.spelling import Text, differs, spelled
 
 __all__ = ["AnalyticWriter", "analytic_query"]
@@ -98,7 +98,7 @@ class AnalyticWriter(Writer):
         source = self.source(scope)
         (alias,) = scope.keys() - before.keys()
         condition = self.tie(before, alias)
-        if "NULL" == condition or self.chance(25):
+        if condition == "NULL" or self.chance(25):
             condition = f"{condition} AND {self.pick([self.comparison, self.now])()}"
         return f" {word} {source} ON {condition}"
 
@@ -199,7 +199,8 @@ class AnalyticWriter(Writer):
         elif choice < 15:
             found = f"{self.aggregate('string')} {self.pick(ORDERED)} {self.constant('string')}"
         elif choice < 17 and self.spend():
-            found = f"{self.aggregate('integer')} {self.pick(ORDERED)} {self.closed(lambda: self.scalar_subquery('integer'))}"
+            inner = self.closed(lambda: self.scalar_subquery("integer"))
+            found = f"{self.aggregate('integer')} {self.pick(ORDERED)} {inner}"
         elif keys:
             key, kind = self.pick(keys)
             found = f"{key} {self.pick(['=', '>=', '<>'])} {self.constant(kind)}"
@@ -278,12 +279,17 @@ class AnalyticWriter(Writer):
         if by is None or "." not in value:
             return f"{word[:3]}({value})"
         order = f"{by}{' DESC' if word == 'MAX_BY' else ''}, {value}"
-        return differs(f"{word}({value}, {by})", f"FIRST({value} ORDER BY {order} NULLS FIRST) FILTER (WHERE {by} IS NOT NULL)")
+        return differs(
+            f"{word}({value}, {by})", f"FIRST({value} ORDER BY {order} NULLS FIRST) FILTER (WHERE {by} IS NOT NULL)"
+        )
 
     def aggregate_of_top(self) -> str:
         """An aggregate whose value no other part of the query reads: a DOUBLE or an ARRAY."""
         number = self.column("integer") or "2"
-        double = f"CASE WHEN {number} = 0 THEN CAST('NaN' AS DOUBLE) WHEN {self.comparison()} THEN CAST(0.1 AS DOUBLE) ELSE CAST({number} AS DOUBLE) END"
+        double = (
+            f"CASE WHEN {number} = 0 THEN CAST('NaN' AS DOUBLE) WHEN {self.comparison()} THEN CAST(0.1 AS DOUBLE) "
+            f"ELSE CAST({number} AS DOUBLE) END"
+        )
         choice = self.random.randrange(10)
         if choice < 3:
             return self.filtered(f"AVG({self.integer(1)})")
@@ -382,7 +388,7 @@ class AnalyticWriter(Writer):
     def rank(self, used: Chosen, partition: str) -> str:
         word = self.pick(RANKS)
         values = [value for value, _ in used]
-        order = self.ordered(values if word == "ROW_NUMBER" else self.random.sample(values, self.pick([1, 2])))
+        order = self.ordered(values if word == "ROW_NUMBER" else self.random.sample(values, min(len(values), self.pick([1, 2]))))
         return f"{word}() OVER ({partition}ORDER BY {order})"
 
     def of_window(self, kind: Kind, used: Chosen, partition: str, *, always: bool) -> str:
@@ -455,9 +461,13 @@ class AnalyticWriter(Writer):
         self.count += 1
         own = [kind for _, kind in used]
         self.scopes.append({alias: by_kind(own, [f"v{n}" for n in range(len(used))])})
-        shown = ", ".join(f"{self.column(kind) or self.constant(kind)} AS {name}" for kind, name in zip(kinds, names, strict=True))
+        shown = ", ".join(
+            f"{self.column(kind) or self.constant(kind)} AS {name}" for kind, name in zip(kinds, names, strict=True)
+        )
         number = self.pick([1, 1, 2])
-        conditions = [self.pick([f"{alias}.place <= {number}", f"{alias}.place = {number}", f"{alias}.place < {number + 1}"])]
+        conditions = [
+            self.pick([f"{alias}.place <= {number}", f"{alias}.place = {number}", f"{alias}.place < {number + 1}"])
+        ]
         if self.chance(25):
             conditions.append(self.comparison())
         self.scopes.pop()

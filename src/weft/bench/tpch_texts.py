@@ -246,4 +246,6 @@ def queries(scale: float) -> dict[str, str]:
     >>> "0.0100000000" in queries(0.01)["q11"]
     True
     """
-    return {f"q{number}": text.strip().replace("{fraction}", f"{0.0001 / scale:.10f}") for number, text in _TEXTS.items()}
+    return {
+        f"q{number}": text.strip().replace("{fraction}", f"{0.0001 / scale:.10f}") for number, text in _TEXTS.items()
+    }

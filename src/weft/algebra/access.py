@@ -50,6 +50,18 @@ class DeltaScan:
 
 
 @dataclass(frozen=True)
+class KeyScan:
+    """All rows of a relation of keys, by which a tick looks up the rows of groups (``derivation.lives``)."""
+
+    table: str
+
+    @property
+    def view(self) -> str:
+        """The name of the view that the generated SQL reads."""
+        return self.table
+
+
+@dataclass(frozen=True)
 class Lookup:
     """The rows whose ``column`` equals ``via_column`` in some row of ``via``.
 
@@ -74,4 +86,4 @@ class Lookup:
         return f"{self.table}__{how}{self.step if self.step > 1 else ''}_{self.column}"
 
 
-Access: TypeAlias = "FullScan | DeltaScan | Lookup"
+Access: TypeAlias = "FullScan | DeltaScan | KeyScan | Lookup"

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 from typing import Literal as OneOf
 
-from weft.algebra.scalar import ColumnRef, Scalar
+from weft.algebra.scalar import TICK_END, TICK_START, TIME_START, ColumnRef, Scalar
 from weft.algebra.schema import Column, DataType, TableSchema, hashed_once
 
 
@@ -353,6 +353,20 @@ class ViewSchema(TableSchema):
 
     depends_on_now: bool = False
     definition: Query | None = field(default=None, compare=False, repr=False)
+
+
+@hashed_once
+@dataclass(frozen=True)
+class StateSchema(TableSchema):
+    """The schema of a stateful operator's rows, with their periods in the window of a tick.
+
+    ``operator`` is a ``Grouped``, ``Windowed``, ``Distinct`` or ``Union`` whose inputs contain no stateful operator.
+    Stateful operators below it are scans of other states.  ``window`` contains τ, t and t0.  A row that begins before τ
+    begins at τ - 1 µs, and a row that does not end before t has no end.
+    """
+
+    operator: Relation = UNIT
+    window: tuple[Scalar, Scalar, Scalar] = (TICK_START, TICK_END, TIME_START)
 
 
 def needs_definition(table: TableSchema) -> bool:

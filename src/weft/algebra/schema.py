@@ -305,7 +305,8 @@ class TableSchema:
     ``start`` and ``end`` name the columns with the start time and the end time of a row.  The end time is NULL if the
     row has not ended.  For an append-only table ``end`` is None.  ``source`` is the kind of object that ``id``
     identifies.  The kind is "table" for a table of the home, and "results" for a standing query.  The table
-    ``results.NAME`` contains the answers of a standing query, with the start column ``_first_at``.
+    ``results.NAME`` contains the answers of a standing query, with the start column ``_first_at``.  The kind "state" is
+    a part of a query that a tick computes (``relation.StateSchema``).
     """
 
     id: int
@@ -313,7 +314,7 @@ class TableSchema:
     columns: tuple[Column, ...]
     start: str = "ts"
     end: str | None = None
-    source: Literal["table", "results"] = "table"
+    source: Literal["table", "results", "state"] = "table"
 
     def column(self, name: str) -> Column | None:
         """Return the column with the given name, or None.  The search ignores case."""

@@ -80,6 +80,14 @@ def children(node: Node) -> tuple[Node, ...]:
             return (inner, *(output.value for output in outputs))
         case Distinct(input=inner) | Exists(body=inner) | NotExists(body=inner):
             return (inner,)
+        case Grouped() | Windowed() | Unnest():
+            return _parts(node)
+        case _:
+            return scalar_children(node)
+
+
+def _parts(node: Grouped | Windowed | Unnest) -> tuple[Node, ...]:
+    match node:
         case Grouped(input=inner, groups=groups, measures=measures):
             arguments = (part for measure in measures for part in (measure.argument, measure.by))
             return (inner, *(output.value for output in groups), *(arg for arg in arguments if arg is not None))
@@ -88,8 +96,6 @@ def children(node: Node) -> tuple[Node, ...]:
             return (inner, *(output.value for output in outputs), *partition, *ordered)
         case Unnest(value=value):
             return (value,)
-        case _:
-            return scalar_children(node)
 
 
 def rebuild(node: N, parts: tuple[Node, ...]) -> N:
@@ -136,9 +142,7 @@ def _regrouped(node: Grouped, parts: tuple[Any, ...]) -> Grouped:
         return None if part is None else next(rest)
 
     groups = tuple(Output(output.name, next(rest)) for output in node.groups)
-    measures = tuple(
-        replace(each, argument=following(each.argument), by=following(each.by)) for each in node.measures
-    )
+    measures = tuple(replace(each, argument=following(each.argument), by=following(each.by)) for each in node.measures)
     return replace(node, input=parts[0], groups=groups, measures=measures)
 
 

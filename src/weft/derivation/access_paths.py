@@ -11,14 +11,15 @@ Proof: proofs/Rewrites.v: access_paths_rule.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from weft.algebra import relation as relational
-from weft.algebra.access import Access, DeltaScan, FullScan, Lookup
+from weft.algebra.access import Access, DeltaScan, FullScan, KeyScan, Lookup
 from weft.algebra.calendar import near
 from weft.algebra.event import Event
 from weft.algebra.scalar import Call, ColumnRef, Literal, Param, Scalar
+from weft.derivation.lives import KEYS, Lives
 
 
 def access_paths(event: Event, *, null_safe: bool = False) -> dict[str, Access]:
@@ -85,7 +86,7 @@ class _Tie:
 
 
 def _reaches(tie: _Tie, paths: Mapping[str, Access]) -> bool:
-    return tie.own.scan not in paths and isinstance(paths.get(tie.other.scan), (DeltaScan, Lookup))
+    return tie.own.scan not in paths and isinstance(paths.get(tie.other.scan), (DeltaScan, KeyScan, Lookup))
 
 
 def _equalities(demanded: relational.Predicate, origins: Mapping[ColumnRef, ColumnRef]) -> list[_Tie]:
@@ -129,6 +130,19 @@ def whole_tables(event: Event) -> dict[str, Access]:
     """Return access paths that read full tables."""
     paths: dict[str, Access] = {}
     _reach(event.block, paths, {}, null_safe=False)
+    return paths
+
+
+def lives_paths(rows: Iterable[Lives]) -> dict[str, Access]:
+    """Return the access path of each range variable of lives.  Without keys, each table is read in full."""
+    paths: dict[str, Access] = {}
+    for life in rows:
+        keys = [source for source in life.sources if isinstance(source, relational.Scan) and source.alias == KEYS]
+        paths |= {scan.alias: KeyScan(scan.table.name) for scan in keys}
+        conditions = map(relational.Plain, life.conditions)
+        _reach(relational.block(life.sources, relational.conjunction(*conditions)), paths, {}, null_safe=False)
+        for _, bodies in life.subqueries:
+            paths = lives_paths(bodies) | paths
     return paths
 
 

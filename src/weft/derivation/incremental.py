@@ -16,7 +16,7 @@ from weft.algebra.event import Driver, Event, Instant
 from weft.algebra.scalar import TICK_END, TICK_START, Scalar, call
 from weft.algebra.traverse import range_variables, rename
 from weft.derivation.merge import merged, merged_predicate
-from weft.derivation.replay import at, starts
+from weft.derivation.replay import at, ends, starts
 from weft.derivation.simplify import simplify, starts_of
 
 BEFORE: Final = "_before"
@@ -48,6 +48,19 @@ def incremental(query: relational.Query, *, from_now: bool = False) -> tuple[Eve
         for branch in merged(event):
             absent = before.absent(branch) if before else relational.TRUE
             branches.update(dict.fromkeys(simplified(branch, first=window(branch.instant), last=absent)))
+    return tuple(branches)
+
+
+def changes(relation: relational.Relation, outputs: tuple[relational.Output, ...]) -> tuple[Event, ...]:
+    """Return the branches of all events in the window [τ, t) at which a row of ``outputs`` begins or ends.
+
+    At some events no row of the relation begins or ends, because another row has the same values.
+    """
+    rows = relational.Project(relation, ANSWER, outputs)
+    branches: dict[Event, None] = {}
+    for event in (*starts(rows), *ends(rows)):
+        for branch in merged(event):
+            branches.update(dict.fromkeys(simplified(branch, first=window(branch.instant))))
     return tuple(branches)
 
 

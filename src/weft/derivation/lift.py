@@ -11,11 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, cast
 
-from weft.algebra.relation import Project, Query, Values
+from weft.algebra.relation import Project, Query, Scan, StateSchema, Values
 from weft.algebra.scalar import Call, Literal, Param, Scalar, children, with_children
 from weft.algebra.schema import BOOLEAN, INTERVAL, NULL
 from weft.algebra.traverse import N, Node, is_scalar, rebuild, transform
 from weft.algebra.traverse import children as parts_of
+from weft.derivation.stateful import state_of
 
 LIFTED_FROM: Final = frozenset(
     ("=", "<>", "<", "<=", ">", ">=", "<=>", "in", "like", "ilike", "startswith", "endswith", "contains")
@@ -83,6 +84,13 @@ def bind_params(node: N, values: Mapping[str, Scalar]) -> N:
     """Replace each parameter by its value in ``values``.  Parameters without a value stay unchanged."""
 
     def change(part: Node) -> Node:
+        if isinstance(part, Scan) and isinstance(part.table, StateSchema):
+            return replace(part, table=_bound_state(part.table, values))
         return values.get(part.name, part) if isinstance(part, Param) else part
 
     return transform(node, change)
+
+
+def _bound_state(state: StateSchema, values: Mapping[str, Scalar]) -> StateSchema:
+    tau, t, t0 = (bind_params(each, values) for each in state.window)
+    return state_of(bind_params(state.operator, values), (tau, t, t0))

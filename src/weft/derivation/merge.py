@@ -22,7 +22,7 @@ WHERE m.msgid = r.inreplyto
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import product
@@ -49,7 +49,9 @@ from weft.algebra.relation import (
     Select,
     Source,
     Union,
+    Unnest,
     Values,
+    Windowed,
     attributes,
     block,
     conjunction,
@@ -73,6 +75,27 @@ class _Block:
     @property
     def relation(self) -> Relation:
         return block(self.sources, substitute(self.condition, self.meaning))
+
+
+@dataclass(frozen=True)
+class MergedBlock:
+    """One block of a relation, with the ``values`` of scalars over the relation."""
+
+    sources: tuple[Source, ...]
+    condition: Predicate
+    values: tuple[Scalar, ...]
+
+
+def mergeable_blocks(relation: Relation, values: Sequence[Scalar]) -> tuple[MergedBlock, ...]:
+    """Split a relation without ``Distinct`` into blocks that together have its rows, with their multiplicities."""
+    return tuple(
+        MergedBlock(
+            part.sources,
+            substitute(part.condition, part.meaning),
+            tuple(substitute(value, part.meaning) for value in values),
+        )
+        for part in _blocks(relation)
+    )
 
 
 def blocks(query: Query) -> tuple[Query, ...]:
@@ -105,7 +128,7 @@ def _whole(branch: Event) -> Event:
 
 def _blocks(relation: Relation) -> list[_Block]:
     match relation:
-        case Scan() | Values():
+        case Scan() | Values() | Unnest():
             return [_Block((relation,), TRUE, {})]
         case Join(inputs=inputs):
             return [_joined(parts) for parts in product(*map(_blocks, inputs))]
@@ -118,8 +141,8 @@ def _blocks(relation: Relation) -> list[_Block]:
             return _blocks(inner)
         case Union(inputs=inputs):
             return [_of_union(part, one, relation) for one in inputs for part in _blocks(one)]
-        case Grouped():
-            raise DerivationError("GROUP BY is allowed in temporal views only")
+        case Grouped() | Windowed():
+            raise DerivationError("a stateful operator must be a scan of its state (derivation.stateful)")
 
 
 def block_count(node: Relation | Predicate) -> int:

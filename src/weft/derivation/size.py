@@ -29,7 +29,9 @@ from weft.algebra.relation import (
     Scan,
     Select,
     Union,
+    Unnest,
     Values,
+    Windowed,
 )
 from weft.derivation.merge import block_count
 
@@ -72,7 +74,7 @@ def _turns(node: Relation | Predicate, *, starting: bool) -> BranchSize:
             return BranchSize(1, 0) if starting else NOTHING
         case NowBefore():
             return NOTHING if starting else BranchSize(1, 0)
-        case Plain() | Grouped():  # a Grouped occurs only in temporal views, which have other rules
+        case Plain() | Unnest() | Grouped() | Windowed():  # a query over states has no Grouped and no Windowed
             return NOTHING
         case Join(inputs=parts):
             return _met(parts, lambda part: _turns(part, starting=starting))
@@ -102,7 +104,7 @@ def _met(
 
 def _sources(node: Relation | Predicate) -> int:
     match node:
-        case Scan() | Values() | Grouped():
+        case Scan() | Values() | Grouped() | Windowed() | Unnest():
             return 1
         case Plain() | NowFrom() | NowBefore():
             return 0

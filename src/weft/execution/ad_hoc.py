@@ -10,13 +10,13 @@ from weft.algebra.relation import Key, Output, Query
 from weft.algebra.scalar import ColumnRef
 from weft.algebra.schema import DataType
 from weft.catalog import CatalogParts
-from weft.execution.answers import COLLECTED, columns_by_table, guarded, in_memory
 from weft.execution.groups import instant
+from weft.execution.guarded import COLLECTED, guarded, in_memory
 from weft.execution.reader import Reader
 from weft.execution.relations import Relation
 from weft.execution.spark_runner import ad_hoc_reader, too_many
+from weft.execution.states import StateReader
 from weft.execution.tabular import Columns, Tabular, columns_text
-from weft.execution.temp_views import TempViews
 from weft.instants import format_instant
 from weft.planning.plan import Branch, at_instant, columns_of, encoded
 from weft.printable import counted
@@ -78,7 +78,7 @@ def ask(
     named = Query(query.input, tuple(Output(f"c{n}", output.value) for n, output in enumerate(query.outputs, 1)))
     branches = at_instant(named, instant(s))
     with ad_hoc_reader(spark, catalog, tables) as (reader, allowed):
-        views = TempViews(reader, columns_by_table(branches))
+        views = StateReader(reader).views(branches)
         views.register([path for branch in branches for path in branch.paths.values()], {})
         request = _Request(named, branches, limit, allowed.rows, order)
         result = _from_memory(reader, request) if views.small else None

@@ -7,50 +7,28 @@ contains a version number and the type, length and text of each value (design se
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 from weft.algebra.scalar import ColumnRef
 from weft.execution.groups import Group
+from weft.execution.guarded import guarded
 from weft.execution.parameters import register_parameters
 from weft.execution.phases import ANALYSIS, READING, phase
 from weft.execution.reader import Reader
-from weft.execution.temp_views import TempViews
+from weft.execution.states import StateReader
 from weft.execution.windows import slices_of
-from weft.planning.plan import Branch, columns_read, encoded
-from weft.runtime.session import error_text, spark_errors
-from weft.runtime.settings import rows_only
+from weft.planning.plan import PARAMETER_TABLE, Branch, encoded
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 _VERSION = "1"
 """Version of the hash input. With a new version, a tick would deliver every old answer again."""
 
-
-MANY: Final = "a task of Weft gave too many rows"
-"""Error message of a Spark task that produces too many rows."""
-
-_RAISED: Final = "USER_RAISED_EXCEPTION"
-"""Spark's error condition for RAISE_ERROR. Queries cannot call RAISE_ERROR."""
-
-COLLECTED: Final = 5_000
-"""Number of answers, without the factor ``_REPEATED``, that a branch may return to the driver."""
-
-_TOO_LARGE: Final = "spark.driver.maxResultSize"
-"""If a result is too large for the driver, Spark's error message contains this name."""
-
-_REPEATED: Final = 100
-"""Number of rows that a branch may produce for each answer. A branch may produce duplicates of a row."""
-
-
 _UNITED: Final = 16
-
-_ROWS_OF_A_TASK: Final = 2**33
-"""Spark's function MONOTONICALLY_INCREASING_ID numbers the rows of a task in the lower 33 bits."""
 
 
 def ledger_select(branch: Branch, query_id: int | None) -> str:
@@ -108,9 +86,9 @@ def candidates(
     spark = reader.spark
     work = [(group, group.branches()) for group in groups]
     branches = [branch for _, branches_of_group in work for branch in branches_of_group]
-    views = TempViews(reader, columns_by_table(branches), small_only)
+    views = StateReader(reader, small_only).views(branches)
     with phase(READING):
-        paths = [path for b in branches for path in b.paths.values() if path.table in reader.tables]
+        paths = [path for b in branches for path in b.paths.values() if not path.table.startswith(PARAMETER_TABLE)]
         views.register(paths, slices_of(work))
         for group, branches_of_group in work:
             register_parameters(spark, group, branches_of_group, views.local)
@@ -136,53 +114,6 @@ def _united(selects: Sequence[str]) -> str:
     return "\nUNION ALL\n".join(f"({each})" for each in selects)
 
 
-def guarded(select: str, most: int) -> str:
-    """Make the Spark tasks of the SELECT fail after ``_REPEATED`` times ``most`` rows."""
-    allowed = min(most * _REPEATED, _ROWS_OF_A_TASK - 1)
-    return (
-        f"SELECT * FROM (\n{select}\n) AS g\n"
-        f"WHERE CASE WHEN MONOTONICALLY_INCREASING_ID() % {_ROWS_OF_A_TASK} < {allowed} THEN TRUE "
-        f"ELSE CAST(RAISE_ERROR('{MANY}') AS BOOLEAN) END"
-    )
-
-
-def gave_too_many(error: Exception) -> bool:
-    """Return whether the condition of ``guarded`` raised this Spark error.
-
-    The message text is not compared, because any message may quote the SQL of ``guarded``.
-    """
-    from pyspark.errors import PySparkException
-
-    if not isinstance(error, PySparkException):
-        return False
-    try:
-        parameters = error.getMessageParameters() or {}
-        return error.getCondition() == _RAISED and parameters.get("errorMessage") == MANY
-    except spark_errors():  # py4j asks the JVM, which may have ended
-        return False
-
-
-def in_memory(spark: SparkSession, rows: DataFrame) -> pa.Table | None:
-    """Compute the rows with one Spark job that reads no files. Return None if the result is too large for the driver.
-
-    The SQL of ``rows`` must be guarded (``guarded``) with the limit ``COLLECTED``.
-    """
-    try:
-        with rows_only(spark):
-            # Every task receives the whole union. Use only as many tasks as run in parallel.
-            table: pa.Table = rows.coalesce(spark.sparkContext.defaultParallelism).toArrow()
-            return table
-    except spark_errors() as error:
-        if not gave_too_many(error) and not too_large(error):
-            raise
-        return None
-
-
-def too_large(error: Exception) -> bool:
-    """Return whether Spark refused to send a result to the driver because of its size."""
-    return _TOO_LARGE in error_text(error)
-
-
 def union(spark: SparkSession, parts: Sequence[DataFrame]) -> DataFrame:
     """Return the UNION ALL of relations in the general form. If ``parts`` is empty, return an empty relation."""
     if parts:
@@ -193,12 +124,3 @@ def union(spark: SparkSession, parts: Sequence[DataFrame]) -> DataFrame:
         "CAST(NULL AS BINARY) AS row_hash",
         "CAST(NULL AS ARRAY<STRING>) AS row",
     )
-
-
-def columns_by_table(branches: Iterable[Branch]) -> dict[str, set[str]]:
-    """Map each table to the columns that the branches read."""
-    columns: dict[str, set[str]] = {}
-    for branch in branches:
-        for table, names in columns_read(branch).items():
-            columns.setdefault(table, set()).update(names)
-    return columns

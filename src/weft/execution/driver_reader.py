@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.algebra.access import Access, FullScan, Lookup
+from weft.algebra.relation import StateSchema
 from weft.algebra.schema import DataType
 from weft.execution.look_ups import LookUps
 from weft.execution.relations import LEDGER_COLUMNS, Relation, ResultsTable, answer_columns
@@ -72,9 +73,10 @@ class LocalRows:
     """Rows of a relation in the driver's memory.
 
     ``data`` has the columns of the relation, or the ledger's columns if the relation is a ``ResultsTable``.
+    ``relation`` is None for keys.
     """
 
-    relation: Relation
+    relation: Relation | StateSchema | None
     data: pa.Table
 
     def frame(self, spark: SparkSession) -> DataFrame:
@@ -329,23 +331,31 @@ def _among(column: pa.ChunkedArray, parts: Sequence[pa.ChunkedArray]) -> pa.Chun
     return pc.is_in(column, value_set=wanted.drop_null())
 
 
+Computed: TypeAlias = Callable[[Sequence[Access], Mapping[str, "Reading"]], "Reading"]
+"""A function that reads a relation that is not stored. The arguments are its access paths and the readings by view."""
+
+
 def readings(
     driver: DriverReader,
     columns: Mapping[str, set[str]],
     paths: Iterable[Access],
     slices: Mapping[str, Sequence[Slice]],
+    computed: Computed,
 ) -> Iterator[tuple[list[Access], Reading]]:
     """Yield each reading with its access paths. Whole tables and new rows come before look-ups.
 
-    ``columns`` maps each table to the columns to read. ``slices`` maps each table to the ranges of the new rows. One
-    pass over a table serves all look-ups of a step. A look-up may therefore return rows for the keys of another
-    look-up. Extra rows are harmless, because each branch tests its equalities again.
+    ``columns`` maps each table to the columns to read. ``slices`` maps each table to the ranges of the new rows.
+    ``computed`` reads the relations that are not stored: states and keys. One pass over a table serves all look-ups of
+    a step. A look-up may therefore return rows for the keys of another look-up. Extra rows are harmless, because each
+    branch tests its equalities again.
     """
     by_view: dict[str, Reading] = {}
     for same in _in_order(paths):
         first = same[0]
-        names = columns[first.table]
-        if isinstance(first, FullScan):
+        names = columns.get(first.table, set())
+        if first.table not in driver.tables:
+            reading = computed(same, by_view)
+        elif isinstance(first, FullScan):
             reading = driver.whole(first.table, names)
         elif isinstance(first, Lookup):
             reading = _looked_up(driver, names, [path for path in same if isinstance(path, Lookup)], by_view)

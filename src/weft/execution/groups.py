@@ -6,7 +6,7 @@ with a long window therefore never widens the window of another query (design se
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -19,7 +19,7 @@ from weft.derivation.lift import bind_params
 from weft.errors import PlanMismatch
 from weft.instants import MIN_INSTANT
 from weft.planning.form import StoredForm, restored_parameter, restored_plan, stored_form
-from weft.planning.plan import BEGINNING, Branch, Plan, for_many, for_one, parameter_table
+from weft.planning.plan import BEGINNING, Branch, Plan, for_many, for_one, is_time_driven, parameter_table
 from weft.planning.synopsis_plan import SynopsisPlan, is_synopsis, restored_synopsis
 
 Shape: TypeAlias = "Plan | SynopsisPlan"
@@ -121,7 +121,7 @@ class Group:
         """Return the branches to run. Only the SQL for several queries reads a parameter table."""
         events = self.shape.first if self.first else self.shape.branches
         if self.time_driven_only:
-            events = tuple(event for event in events if event.driver.kind in ("now_from", "now_before"))
+            events = tuple(filter(is_time_driven, events))
         begun = self.t if self.t0 is None else self.t0
         window: dict[str, Scalar] = {"t": instant(self.t), "t0": instant(begun)}
         if self.first:
@@ -182,6 +182,17 @@ def grouped(members: Iterable[Member], plans: Mapping[int, Plan], t0: int | None
         window = (member.tau is None, length, member.t)
         sorted_in.setdefault(window, {}).setdefault(member.query.plan_id, []).append(member)
     return tuple(
-        tuple(Group(key, plans[key], tuple(in_group), window[2], t0) for key, in_group in sorted_in[window].items())
+        tuple(
+            Group(key, plans[key], some, window[2], t0)
+            for key, in_group in sorted_in[window].items()
+            for some in computed_together(in_group, plans[key])
+        )
         for window in sorted(sorted_in)
     )
+
+
+def computed_together(members: Sequence[Member], plan: Plan) -> tuple[tuple[Member, ...], ...]:
+    """Divide queries of one plan into groups.  Each query with states is a group, because its states depend on its
+    constants.
+    """
+    return tuple((member,) for member in members) if plan.has_states else (tuple(members),)

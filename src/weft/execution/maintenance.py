@@ -161,7 +161,7 @@ def look_ups_of_plans(catalog: CatalogParts) -> LookedUp:
             continue  # a synopsis looks nothing up
         for event in shape.branches:
             branch = for_many(event, parameter_table(record.plan_id, shape), window, whole=False)
-            read = columns_read(branch)
+            read = columns_read((branch,))
             for path in branch.paths.values():
                 while isinstance(path, Lookup):
                     if path.table in own:

@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.execution import arrow_answers
-from weft.execution.answers import COLLECTED, candidates, in_memory, union
+from weft.execution.answers import candidates, union
 from weft.execution.driver_reader import ReadBounds, count_text, over_bound, rows_of
 from weft.execution.groups import Group, Member
+from weft.execution.guarded import COLLECTED, in_memory
 from weft.execution.look_ups import ANSWER, LookUpResult, LookUps
 from weft.execution.ordering import Columns, kinds_of, spark_order
 from weft.execution.phases import COMPUTING, SETTLING, phase

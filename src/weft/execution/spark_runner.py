@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from weft.catalog import CatalogParts
 from weft.configuration import configuration
 from weft.errors import JvmEnded, LimitExceeded, QueryFault, StorageError
-from weft.execution.answers import gave_too_many
+from weft.execution.guarded import gave_too_many
 from weft.execution.look_ups import LookUps
 from weft.execution.new_answers import new_answers
 from weft.execution.reader import Reader, removals_reported

@@ -1,4 +1,4 @@
-"""Register the temporary views to which the SQL of branches refers (``derivation.access_paths``).
+"""Register the temporary views to which SQL refers (``derivation.access_paths``).
 
 The driver reads the small relations, and Spark reads the others.
 """
@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from weft.algebra.access import Access, DeltaScan, FullScan, Lookup
-from weft.execution.driver_reader import LocalRows, readings
+from weft.algebra.relation import StateSchema
+from weft.execution.driver_reader import LocalRows, Reading, readings
 from weft.execution.reader import Reader
 from weft.runtime.settings import arrow_input
 from weft.sql.render import quoted
@@ -20,23 +21,39 @@ from weft.storage.slices import Slice
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+Rows: TypeAlias = "LocalRows | DataFrame"
+
 
 class NotSmall(Exception):
     """The error for a relation that is too large for the driver if ``small_only`` is set. No user sees this error."""
 
 
+class States(Protocol):
+    """Compute the rows of states (``execution.states``)."""
+
+    def read(self, state: StateSchema, same: Sequence[Access], vias: Mapping[str, Rows]) -> Rows:
+        """Return the rows that the access paths ``same`` of a state need. ``vias`` has the rows of earlier views."""
+        ...
+
+
 @dataclass
 class TempViews:
-    """The temporary views to which branches refer. ``local`` has the views with rows in the driver's memory.
+    """The temporary views to which SQL refers. ``local`` has the views with rows in the driver's memory.
 
-    With ``small_only``, ``register`` raises NotSmall at the first view whose rows are not in the driver's memory.
+    ``columns`` maps each table to the columns that the SQL reads. ``schemas`` has the states by name, and ``suffix``
+    ends the names of all views. With ``small_only``, ``register`` raises NotSmall at the first view whose rows are not
+    in the driver's memory.
     """
 
     reader: Reader
     columns: Mapping[str, set[str]]
+    states: States
+    schemas: Mapping[str, StateSchema]
     small_only: bool = False
+    suffix: str = ""
     frames: dict[str, DataFrame] = field(default_factory=dict)
     local: dict[str, LocalRows] = field(default_factory=dict)
+    given: dict[str, Rows] = field(default_factory=dict)
 
     @property
     def small(self) -> bool:
@@ -45,15 +62,37 @@ class TempViews:
 
     def register(self, paths: Iterable[Access], slices: Mapping[str, Sequence[Slice]]) -> None:
         """Register the views of all ``paths``. Whole tables and new rows come before look-ups."""
-        chosen = []
-        for same, reading in readings(self.reader.driver, self.columns, paths, slices):
-            if reading.rows is None and self.small_only:
+        pending: list[tuple[Sequence[Access], Rows | None]] = []
+
+        def computed(same: Sequence[Access], by_view: Mapping[str, Reading]) -> Reading:
+            """A state may need the keys of a relation that Spark reads, so the views before it come first."""
+            vias = [path.via.view for path in same if isinstance(path, Lookup)]
+            if any(by_view[via].rows is None for via in vias):
+                self._add(pending, slices)
+                pending.clear()
+            known = {view: reading.rows for view, reading in by_view.items() if reading.rows is not None}
+            return self._state(same, {**self.frames, **known})
+
+        for same, reading in readings(self.reader.driver, self.columns, paths, slices, computed):
+            rows = reading.rows if reading.rows is not None else self.given.get(same[0].view)
+            if not isinstance(rows, LocalRows) and self.small_only:
                 raise NotSmall
-            chosen.append((same, reading))
-        with arrow_input(self.reader.spark) if all(each.rows for _, each in chosen) else nullcontext():
-            for same, reading in chosen:
-                views = dict.fromkeys(path.view for path in same)
-                self._add(views, reading.rows or self._by_spark(same, slices))
+            pending.append((same, rows))
+        with arrow_input(self.reader.spark) if self._all_local(pending) else nullcontext():
+            self._add(pending, slices)
+
+    def _all_local(self, pending: Sequence[tuple[Sequence[Access], Rows | None]]) -> bool:
+        return self.small and all(isinstance(rows, LocalRows) for _, rows in pending)
+
+    def _state(self, same: Sequence[Access], known: Mapping[str, Rows]) -> Reading:
+        first = same[0]
+        if first.table in self.schemas:
+            rows = self.states.read(self.schemas[first.table], same, known)
+            self.given |= dict.fromkeys((path.view for path in same), rows)
+        rows = self.given[first.view]
+        if isinstance(rows, LocalRows):
+            return Reading("driver", f"computed, {rows.data.num_rows:,} rows", rows)
+        return Reading("Spark", "computed")
 
     def _by_spark(self, same: Sequence[Access], slices: Mapping[str, Sequence[Slice]]) -> DataFrame:
         first = same[0]
@@ -68,12 +107,16 @@ class TempViews:
                 keys.setdefault(path.column, []).append(self.frames[path.via.view].select(quoted(path.via_column)))
         return self.reader.lookup(first.table, keys, columns)
 
-    def _add(self, views: Iterable[str], data: DataFrame | LocalRows) -> None:
-        frame = data.frame(self.reader.spark) if isinstance(data, LocalRows) else data
-        for view in views:
-            if view in self.frames:
-                continue
-            self.frames[view] = frame
-            if isinstance(data, LocalRows):
-                self.local[view] = data
-            frame.createOrReplaceTempView(quoted(view))
+    def _add(
+        self, pending: Iterable[tuple[Sequence[Access], Rows | None]], slices: Mapping[str, Sequence[Slice]]
+    ) -> None:
+        for same, rows in pending:
+            data = self._by_spark(same, slices) if rows is None else rows
+            frame = data.frame(self.reader.spark) if isinstance(data, LocalRows) else data
+            for view in dict.fromkeys(path.view for path in same):
+                if view in self.frames:
+                    continue
+                self.frames[view] = frame
+                if isinstance(data, LocalRows):
+                    self.local[view] = data
+                frame.createOrReplaceTempView(quoted(view + self.suffix))

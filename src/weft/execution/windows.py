@@ -5,7 +5,7 @@ A row is new if the sum of a column value and a branch's threshold lies in a que
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from weft.algebra.access import DeltaScan
@@ -27,6 +27,26 @@ def slices_of(work: Iterable[tuple[Group, tuple[Branch, ...]]]) -> dict[str, tup
             for path in branch.paths.values():
                 if isinstance(path, DeltaScan):
                     ranges.setdefault((path.table, path.column), set()).update(_ranges(path, group))
+    return _slices(ranges)
+
+
+def slices_between(branches: Iterable[Branch], tau: int | None, t: int) -> dict[str, tuple[Slice, ...]]:
+    """Map each table to the ranges of the rows that some branch without parameters reads in the window [tau, t)."""
+    ranges: dict[tuple[str, str], set[tuple[int | None, int]]] = {}
+    for path in (path for branch in branches for path in branch.paths.values()):
+        if isinstance(path, DeltaScan):
+            shift = path.shift.micros
+            constant = all(isinstance(interval, Literal) for interval, _ in path.shift.intervals)
+            for interval, count in path.shift.intervals if constant else ():
+                assert isinstance(interval, Literal) and isinstance(interval.value, int)
+                shift += count * interval.value
+            low, high = (None if tau is None else tau - shift - path.slack), t - shift + path.slack
+            own = (low, high) if constant else (None, _LATEST)
+            ranges.setdefault((path.table, path.column), set()).add(own)
+    return _slices(ranges)
+
+
+def _slices(ranges: Mapping[tuple[str, str], set[tuple[int | None, int]]]) -> dict[str, tuple[Slice, ...]]:
     result: dict[str, list[Slice]] = {}
     for (table, column), ranges_of_column in ranges.items():
         result.setdefault(table, []).extend(Slice(column, low, high) for low, high in merged(ranges_of_column))

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from weft.algebra.access import Access, DeltaScan, FullScan, Lookup
+from weft.algebra.access import Access, DeltaScan, FullScan, KeyScan, Lookup
 from weft.algebra.event import Event
 from weft.algebra.scalar import TICK_END, TICK_START, Literal, Scalar, minus
 from weft.algebra.schema import INTERVAL, DataType
@@ -148,14 +148,11 @@ def _texts(plan: Plan, events: Sequence[Event], compiled: Sequence[Branch]) -> t
 
 def _views(compiled: Sequence[Branch]) -> tuple[ViewText, ...]:
     """A full scan of a table has no view."""
-    read: dict[str, set[str]] = {}
-    for branch in compiled:
-        for table, names in columns_read(branch).items():
-            read.setdefault(table, set()).update(names)
+    read = columns_read(compiled)
     paths: dict[str, dict[Access, None]] = {}
     for branch in compiled:
         for path in branch.paths.values():
-            while not isinstance(path, FullScan):
+            while not isinstance(path, (FullScan, KeyScan)):
                 paths.setdefault(path.view, {})[path] = None
                 if isinstance(path, DeltaScan):
                     break

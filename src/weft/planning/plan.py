@@ -9,15 +9,15 @@ parameters.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
 from weft.algebra.access import Access
 from weft.algebra.event import Event
-from weft.algebra.relation import Output, Query, Scan, block, condition, sources
-from weft.algebra.scalar import Literal, Param, Scalar
+from weft.algebra.relation import Output, Query, Scan, StateSchema, block, condition, sources
+from weft.algebra.scalar import MICROSECOND, ColumnRef, Literal, Param, Scalar, plus
 from weft.algebra.schema import BIGINT, TIMESTAMP, Column, DataType, TableSchema
 from weft.algebra.traverse import mentioned, params, range_variables, scans
 from weft.derivation.access_paths import access_paths, whole_tables
@@ -28,6 +28,7 @@ from weft.derivation.localize import localize
 from weft.derivation.monotone import ClosedFormVerdict, closed_form_verdict, minimum_bounding
 from weft.derivation.normalize import normalize
 from weft.derivation.size import size
+from weft.derivation.stateful import depends_on_time, stateful, states
 from weft.errors import Reasons, SqlError
 from weft.planning.names import numbered, numbered_columns, renumbered, without_clashes
 from weft.sql import render
@@ -38,6 +39,8 @@ from weft.sql.view_definitions import with_definitions
 
 PARAMETERS: Final = "_p"
 """The range variable of the parameter table.  Aliases of users never start with an underscore."""
+PARAMETER_TABLE: Final = "parameters__"
+"""The beginning of the names of parameter tables."""
 MOST_SOURCES: Final = 1_000
 """The branches of a plan read at most this number of tables in total, including subqueries.
 
@@ -84,14 +87,24 @@ class Plan:
         return bind_params(self.lifted, {f"p{number}": value for number, value in enumerate(self.values, 1)})
 
     @cached_property
+    def standing(self) -> Query:
+        """The query with scans of states in place of its stateful operators, with parameters in place of constants."""
+        return stateful(self.lifted)
+
+    @property
+    def has_states(self) -> bool:
+        """Whether the query has stateful operators."""
+        return bool(states(self.standing))
+
+    @cached_property
     def branches(self) -> tuple[Event, ...]:
         """The branches of Q^I, with parameters in place of constants."""
-        return incremental(self.lifted, from_now=self.from_now)
+        return incremental(self.standing, from_now=self.from_now)
 
     @cached_property
     def verdict(self) -> ClosedFormVerdict:
         """The decision whether Q^M has the closed form, with the reason."""
-        return closed_form_verdict(self.lifted)
+        return closed_form_verdict(self.standing)
 
     @cached_property
     def first(self) -> tuple[Event, ...]:
@@ -100,12 +113,12 @@ class Plan:
         If Q^M has the closed form and ``from_now`` is false, the result has the branches of Q^M, otherwise those of
         Q^I.
         """
-        return minimum_bounding(self.lifted) if self.verdict.closed and not self.from_now else self.branches
+        return minimum_bounding(self.standing) if self.verdict.closed and not self.from_now else self.branches
 
     @cached_property
     def time_driven(self) -> bool:
         """Whether time alone can make answers appear."""
-        return any(event.driver.kind in ("now_from", "now_before") for event in self.branches)
+        return any(map(is_time_driven, self.branches))
 
     @cached_property
     def has_constants(self) -> bool:
@@ -162,7 +175,7 @@ def standing_plan(text: str, tables: Mapping[str, TableSchema], *, from_now: boo
 def planned(query: Query, *, from_now: bool = False, definitions: tuple[TableSchema, ...] = ()) -> Plan:
     """Return the plan of a bound query.  Raise SqlError if the derived query is too large."""
     lifted = lift(canonical(normalize(query)))
-    _within(size(lifted.query).sources)
+    _within(size(stateful(lifted.query)).sources)
     plan_ = Plan(lifted.query, lifted.values, from_now, definitions)
     _within(sum(1 for event in plan_.branches for _ in scans(localize(event).relation)))
     return plan_
@@ -247,14 +260,17 @@ def for_one(
     range variables.  If ``names`` is None, the range variables stay unchanged.
     """
     known = {f"p{number}": value for number, value in enumerate(values, 1)} | dict(window)
-    return _ready(_bound(event if names is None else renumbered(event, names), known), whole)
+    return ready(bound(event if names is None else renumbered(event, names), known), whole)
 
 
 def parameter_table(plan_id: int, shape: Plan) -> TableSchema:
     """Return the schema of a plan's parameter table, with the columns query_id, tau, p1, p2 …."""
     fields = [("query_id", BIGINT), ("tau", TIMESTAMP), *((p.name, p.type) for p in shape.parameters)]
     return TableSchema(
-        0, f"parameters__{plan_id}", tuple(Column(n, label, type) for n, (label, type) in enumerate(fields, 1)), "tau"
+        0,
+        f"{PARAMETER_TABLE}{plan_id}",
+        tuple(Column(n, label, type) for n, (label, type) in enumerate(fields, 1)),
+        "tau",
     )
 
 
@@ -263,29 +279,43 @@ def for_many(event: Event, table: TableSchema, window: Mapping[str, Scalar], who
     scan = Scan(table, PARAMETERS)
     known: dict[str, Scalar] = {column.name: scan.ref(column.name) for column in table.columns} | dict(window)
     joined = event.with_block(block((*sources(event.block), scan), condition(event.block)))
-    return _ready(_bound(joined, known), whole, (Output("_query_id", scan.ref("query_id")),))
+    return ready(bound(joined, known), whole, (Output("_query_id", scan.ref("query_id")),))
 
 
 def at_instant(query: Query, s: Scalar) -> tuple[Branch, ...]:
     """Return the branches that ``weft try`` runs.  The union of the branches is the answer at the instant ``s``."""
-    return tuple(_ready(event, whole=True) for event in snapshot(query, s))
+    now: dict[str, Scalar] = {"tau": s, "t": plus(s, MICROSECOND), "t0": s}
+    return tuple(ready(bound(event, now), whole=True) for event in snapshot(stateful(query), s))
 
 
 def with_constants(event: Event, values: Sequence[Literal]) -> Event:
     """Replace the parameters of a branch by the constants ``values``."""
-    return _bound(event, {f"p{number}": value for number, value in enumerate(values, 1)})
+    return bound(event, {f"p{number}": value for number, value in enumerate(values, 1)})
 
 
-def _bound(event: Event, known: Mapping[str, Scalar]) -> Event:
+def bound(event: Event, known: Mapping[str, Scalar]) -> Event:
+    """Replace the parameters of an event, and of the states that it reads, by ``known``."""
     driver = replace(event.driver, instant=bind_params(event.driver.instant, known))
     return Event(driver, bind_params(event.relation, known))
 
 
-def _ready(event: Event, whole: bool, leading: tuple[Output, ...] = ()) -> Branch:
+def ready(event: Event, whole: bool, leading: tuple[Output, ...] = (), suffix: str = "") -> Branch:
+    """Return the executable branch of an event.  With ``whole``, the branch reads whole tables.
+
+    ``suffix`` ends the names of the views that the SQL reads.
+    """
     local = without_clashes(localize(event), keep=(PARAMETERS,))
     paths = whole_tables(local) if whole else access_paths(local)
-    views = {alias: path.view for alias, path in paths.items()}
+    views = {alias: path.view + suffix for alias, path in paths.items()}
     return Branch(local, paths, branch_sql(local, views, leading), leading)
+
+
+def is_time_driven(event: Event) -> bool:
+    """Return whether time alone can make the branch yield a row."""
+    scan = event.driver.scan
+    if scan is not None and isinstance(scan.table, StateSchema):
+        return depends_on_time(scan.table)
+    return event.driver.kind in ("now_from", "now_before")
 
 
 def encoded(value: Scalar) -> str:
@@ -309,10 +339,22 @@ def columns_of(query: Query) -> tuple[tuple[str, DataType], ...]:
     return tuple((output.name, output.value.type) for output in query.outputs)
 
 
-def columns_read(branch: Branch) -> dict[str, set[str]]:
-    """Return the names of the columns that a branch reads, by table."""
-    refs = mentioned(branch.event.projection).union(*(mentioned(output.value) for output in branch.leading))
-    read: dict[str, set[str]] = {}
-    for scan in scans(branch.event.projection):
-        read.setdefault(scan.table.name, set()).update(ref.column for ref in refs if ref.scan == scan.alias)
-    return read
+def columns_read(branches: Iterable[Branch]) -> dict[str, set[str]]:
+    """Return the names of the columns that branches read, by table."""
+    columns: dict[str, set[str]] = {}
+    for branch in branches:
+        refs = mentioned(branch.event.projection).union(*(mentioned(output.value) for output in branch.leading))
+        for table, names in columns_of_scans(scans(branch.event.projection), refs).items():
+            columns.setdefault(table, set()).update(names)
+    return columns
+
+
+def columns_of_scans(read: Iterable[Scan], refs: Iterable[ColumnRef]) -> dict[str, set[str]]:
+    """Return the names of those columns among ``refs`` that belong to the scans, by table."""
+    by_alias: dict[str, set[str]] = {}
+    for ref in refs:
+        by_alias.setdefault(ref.scan, set()).add(ref.column)
+    columns: dict[str, set[str]] = {}
+    for scan in read:
+        columns.setdefault(scan.table.name, set()).update(by_alias.get(scan.alias, ()))
+    return columns

@@ -177,9 +177,6 @@ def _grouped(
     with reasons.part():
         grouped, outputs = lower_grouped(select, inner, scope, _output)
         outputs = _without_duplicate_names(outputs, select)
-    if not scope.context.view:
-        known = grouped if readable else None
-        reasons.add(aggregates_refused(select, known, scope.context, nested=scope.parent is not None))
     reasons.check()
     assert grouped is not None
     return grouped, outputs

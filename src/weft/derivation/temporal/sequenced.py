@@ -48,7 +48,9 @@ from weft.algebra.relation import (
     Select,
     Source,
     Union,
+    Unnest,
     Values,
+    Windowed,
     condition,
     conjunction,
     conjuncts,
@@ -147,6 +149,8 @@ class _Reading:
             case Union(inputs=inputs):
                 first = self.source(_one_source(inputs[0]), alias or node.alias)
                 return reduce(TemporalUnion, (self.source(_one_source(part)) for part in inputs[1:]), first)
+            case Windowed() | Unnest():
+                raise DerivationError("a temporal view has no window functions and no EXPLODE")
             case Grouped():
                 return self.grouped(node, alias or node.alias)
 

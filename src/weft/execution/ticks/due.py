@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from weft.catalog.records import DuePlan
-from weft.execution.groups import Group, Member, Shape
+from weft.execution.groups import Group, Member, Shape, computed_together
 from weft.execution.relations import Relation
 from weft.planning.plan import Plan
 
@@ -83,8 +83,9 @@ def time_driven_groups(members: Sequence[Member], plans: Mapping[int, Plan]) -> 
     for member in timely:
         by_plan.setdefault(member.query.plan_id, []).append(member)
     return [
-        Group(key, plans[key], tuple(members_of_plan), NEVER, time_driven_only=True)
+        Group(key, plans[key], some, NEVER, time_driven_only=True)
         for key, members_of_plan in by_plan.items()
+        for some in computed_together(members_of_plan, plans[key])
     ]
 
 

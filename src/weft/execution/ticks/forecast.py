@@ -5,6 +5,7 @@ The tick's own code makes all decisions, but nothing is written. The description
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,8 +13,7 @@ from weft.algebra.access import Access, DeltaScan, Lookup
 from weft.catalog import CatalogParts, layout
 from weft.catalog.records import QueryRecord
 from weft.execution import driver_reader
-from weft.execution.answers import columns_by_table
-from weft.execution.driver_reader import DriverReader, count_text, readings
+from weft.execution.driver_reader import DriverReader, Reading, count_text, readings
 from weft.execution.engines.choosing import Choice
 from weft.execution.groups import Member, grouped, shape_of, window_start
 from weft.execution.look_ups import ANSWER, LookUps
@@ -26,7 +26,7 @@ from weft.execution.ticks import due
 from weft.execution.ticks.tick import tick_instant
 from weft.execution.windows import slices_of
 from weft.instants import MIN_INSTANT, format_instant
-from weft.planning.plan import Branch, Plan
+from weft.planning.plan import PARAMETER_TABLE, Branch, Plan, columns_read
 from weft.planning.synopsis_plan import SynopsisPlan
 from weft.planning.words import length
 from weft.printable import Brief, counted
@@ -141,15 +141,21 @@ def _relations(
     windows = grouped([member], {member.query.plan_id: shape}, t0)
     work = [(group, group.branches()) for window in windows for group in window]
     branches: list[Branch] = [branch for _, reads in work for branch in reads]
-    paths = [path for branch in branches for path in branch.paths.values() if path.table in driver.tables]
+    paths = [
+        path for branch in branches for path in branch.paths.values() if not path.table.startswith(PARAMETER_TABLE)
+    ]
     reads, small = [], True
-    for same, reading in readings(driver, columns_by_table(branches), paths, slices_of(work)):
+    for same, reading in readings(driver, columns_read(branches), paths, slices_of(work), _computed):
         small = small and reading.by != "Spark"
         rows = None if reading.rows is None else reading.rows.data.num_rows
         for view in dict.fromkeys(path.view for path in same):
             what = ", ".join(dict.fromkeys(_words(path) for path in same if path.view == view))
             reads.append(RelationRead(view, what, reading.by, reading.how, rows))
     return tuple(reads), small
+
+
+def _computed(same: Sequence[Access], _: Mapping[str, Reading]) -> Reading:
+    return Reading("Spark", f"the rows of {same[0].table} are computed in the tick")
 
 
 def _words(path: Access) -> str:

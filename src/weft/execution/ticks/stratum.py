@@ -15,9 +15,10 @@ import pyarrow as pa
 from weft.catalog import layout
 from weft.errors import ExecutionError, JvmEnded, LimitExceeded, QueryFault
 from weft.execution import driver_reader
-from weft.execution.answers import too_large, union
+from weft.execution.answers import union
 from weft.execution.executor_files import write_files
 from weft.execution.groups import Member, grouped
+from weft.execution.guarded import too_large
 from weft.execution.isolate import failing_queries, isolated
 from weft.execution.new_answers import NewAnswers, new_answers
 from weft.execution.phases import COMMITTING, phase

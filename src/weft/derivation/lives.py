@@ -1,0 +1,237 @@
+"""Derive the lives of a relation: its rows with the periods in which they are in the relation.
+
+A combination of rows is alive from the latest of the starts of its rows and of its thresholds NOW >= c, to the earliest
+of their ends and of its thresholds NOW < d.  A condition with OR is split into alternatives that exclude each other.
+The number of equal rows is therefore right at every instant.  A combination with subqueries is alive while each EXISTS
+has a row and each NOT EXISTS has none.
+
+Law: at every instant s, the lives that contain s are the rows of ``at(E, s)``, with their multiplicities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Final
+
+from weft.algebra import relation as relational
+from weft.algebra.relation import (
+    And,
+    Exists,
+    NotExists,
+    NowBefore,
+    NowFrom,
+    Or,
+    Output,
+    Plain,
+    Predicate,
+    Relation,
+    Scan,
+    Source,
+)
+from weft.algebra.scalar import TIME_START, Call, ColumnRef, Literal, Scalar, call, greatest
+from weft.algebra.schema import BOOLEAN, TIMESTAMP
+from weft.algebra.traverse import mentioned
+from weft.derivation.merge import mergeable_blocks
+from weft.errors import DerivationError
+
+MOST_ALTERNATIVES: Final = 64
+"""An OR of conditions that depend on time or on subqueries may have at most this number of alternatives."""
+KEYS: Final = "_k"
+"""The range variable of the keys to which a tick restricts a state."""
+
+
+@dataclass(frozen=True)
+class Lives:
+    """The combinations of rows of ``sources`` for which ``conditions`` are true, with the period [``start``, ``end``).
+
+    ``end`` is NULL or None for a life that does not end.  ``subqueries`` contains, for each EXISTS (True) and NOT
+    EXISTS (False), the lives of the combinations together with a row of the subquery.
+    """
+
+    sources: tuple[Source, ...]
+    conditions: tuple[Scalar, ...]
+    start: Scalar
+    end: Scalar | None
+    outputs: tuple[Output, ...]
+    subqueries: tuple[tuple[bool, tuple[Lives, ...]], ...] = ()
+
+
+def lives(
+    relation: Relation, outputs: Sequence[Output], keys: tuple[Scan, Sequence[Scalar]] | None = None
+) -> tuple[Lives, ...]:
+    """Return the lives of ``outputs`` over ``relation``.  Together, they have the rows of the relation.
+
+    ``keys`` is a scan of keys and the scalars that the columns of the scan restrict.
+    Raise DerivationError for a condition with too many alternatives.
+    """
+    parts = []
+    for block in mergeable_blocks(relation, (*(output.value for output in outputs), *(keys[1] if keys else ()))):
+        values = block.values[: len(outputs)]
+        named = tuple(Output(output.name, value) for output, value in zip(outputs, values, strict=True))
+        own, demanded = block.sources, block.condition
+        if keys:
+            own = (*own, keys[0])
+            pairs = zip(relational.attributes(keys[0]), block.values[len(outputs) :], strict=False)
+            demanded = relational.conjunction(*(Plain(_matching(ref, value)) for ref, value in pairs), demanded)
+        parts += _lives(own, demanded, named)
+    return tuple(parts)
+
+
+def _matching(key: ColumnRef, value: Scalar) -> Scalar:
+    """A column of keys whose name ends with ``_`` may contain NULL."""
+    return call("<=>" if key.column.endswith("_") else "=", value, key)
+
+
+def _lives(own: tuple[Source, ...], demanded: Predicate, outputs: tuple[Output, ...]) -> list[Lives]:
+    alternatives = _alternatives(demanded)
+    if len(alternatives) > MOST_ALTERNATIVES:
+        raise DerivationError(
+            f"the ORs below an aggregate multiply out to {len(alternatives)} alternatives, but at most "
+            f"{MOST_ALTERNATIVES} are allowed"
+        )
+    return [_life(own, items, outputs) for items in alternatives]
+
+
+def _life(own: tuple[Source, ...], items: tuple[Predicate, ...], outputs: tuple[Output, ...]) -> Lives:
+    bodies = [item for item in items if isinstance(item, (Exists, NotExists))]
+    rest = tuple(item for item in items if not isinstance(item, (Exists, NotExists)))
+    starts, ends = _bounds(own)
+    conditions: list[Scalar] = []
+    for item in rest:
+        match item:
+            case Plain(condition=test):
+                conditions.append(test)
+            case NowFrom(threshold=threshold):
+                starts.append(threshold)
+                conditions.append(call("is not null", threshold))
+            case NowBefore(threshold=threshold):
+                ends.append(threshold)
+                conditions.append(call("is not null", threshold))
+            case _:
+                raise DerivationError(f"no life for {type(item).__name__}")
+    start = greatest(tuple(dict.fromkeys(starts or [TIME_START])))
+    end = least(tuple(dict.fromkeys(ends)))
+    carried = _carried(own, outputs, bodies) if bodies else outputs
+    subqueries = tuple(
+        (
+            isinstance(item, Exists),
+            tuple(
+                _lives(
+                    (*own, *relational.sources(item.body)),
+                    relational.conjunction(*rest, relational.condition(item.body)),
+                    carried,
+                )
+            ),
+        )
+        for item in bodies
+    )
+    if not subqueries:
+        return Lives(own, tuple(conditions), start, end, outputs)
+    return Lives(own, tuple(conditions), start, end, carried, subqueries)
+
+
+def _carried(own: tuple[Source, ...], outputs: tuple[Output, ...], bodies: Sequence[Predicate]) -> tuple[Output, ...]:
+    """Return the outputs, and the columns that decide whether the subqueries have a row."""
+    mine = {ref for source in own for ref in relational.attributes(source)}
+    asked = {ref for body in bodies for ref in mentioned(body)} & mine
+    more = sorted(asked, key=lambda ref: (ref.scan, ref.column))
+    return (*outputs, *(Output(f"_x{number}", ref) for number, ref in enumerate(more, 1)))
+
+
+def _bounds(own: tuple[Source, ...]) -> tuple[list[Scalar], list[Scalar]]:
+    starts: list[Scalar] = []
+    ends: list[Scalar] = []
+    for source in own:
+        if isinstance(source, Scan) and source.alias != KEYS:
+            starts.append(source.start)
+            if source.table.end is not None:
+                ends.append(source.ref(source.table.end))
+    return starts, ends
+
+
+def least(instants: tuple[Scalar, ...]) -> Scalar | None:
+    """Return the earliest of the instants that are not NULL, or None if there are none."""
+    if not instants:
+        return None
+    return instants[0] if len(instants) == 1 else Call("least", instants, TIMESTAMP)
+
+
+def _alternatives(predicate: Predicate) -> list[tuple[Predicate, ...]]:
+    """Return conjunctions of which exactly one is true if ``predicate`` is true, and none otherwise."""
+    match predicate:
+        case And(items=items):
+            return [
+                tuple(item for part in parts for item in part)
+                for parts in _product([_alternatives(item) for item in items])
+            ]
+        case Or(items=items) if not _is_plain(predicate):
+            found: list[tuple[Predicate, ...]] = []
+            for position, item in enumerate(items):
+                before = relational.conjunction(*map(_negation, items[:position]))
+                found += _alternatives(relational.conjunction(item, before))
+            return found
+        case Or():
+            return [(Plain(_as_scalar(predicate)),)]
+        case _:
+            return [(predicate,)]
+
+
+def _product(parts: list[list[tuple[Predicate, ...]]]) -> Iterator[tuple[tuple[Predicate, ...], ...]]:
+    count = reduce(lambda a, b: a * len(b), parts, 1)
+    if count > MOST_ALTERNATIVES:
+        raise DerivationError(
+            f"the ORs below an aggregate multiply out to {count} alternatives, but at most {MOST_ALTERNATIVES} are "
+            "allowed"
+        )
+    rows: list[tuple[tuple[Predicate, ...], ...]] = [()]
+    for part in parts:
+        rows = [(*row, one) for row in rows for one in part]
+    return iter(rows)
+
+
+def _is_plain(predicate: Predicate) -> bool:
+    match predicate:
+        case Plain():
+            return True
+        case And(items=items) | Or(items=items):
+            return all(map(_is_plain, items))
+        case _:
+            return False
+
+
+def _as_scalar(predicate: Predicate) -> Scalar:
+    """Return a plain predicate as a scalar that is not true exactly if the predicate is not true."""
+    match predicate:
+        case Plain(condition=test):
+            return test
+        case And(items=()):
+            return Literal(True, BOOLEAN, fixed=True)
+        case Or(items=()):
+            return Literal(False, BOOLEAN, fixed=True)
+        case And(items=items):
+            return reduce(lambda a, b: call("and", a, b), map(_as_scalar, items))
+        case Or(items=items):
+            return reduce(lambda a, b: call("or", a, b), map(_as_scalar, items))
+        case _:
+            raise DerivationError(f"no scalar for {type(predicate).__name__}")
+
+
+def _negation(predicate: Predicate) -> Predicate:
+    """Return the predicate that is true exactly if ``predicate`` is not true."""
+    match predicate:
+        case And(items=items):
+            return relational.disjunction(*map(_negation, items))
+        case Or(items=items):
+            return relational.conjunction(*map(_negation, items))
+        case Plain(condition=test):
+            return Plain(call("not", call("coalesce", test, Literal(False, BOOLEAN, fixed=True))))
+        case NowFrom(threshold=threshold):
+            return relational.disjunction(NowBefore(threshold), Plain(call("is null", threshold)))
+        case NowBefore(threshold=threshold):
+            return relational.disjunction(NowFrom(threshold), Plain(call("is null", threshold)))
+        case Exists(body=body):
+            return NotExists(body)
+        case NotExists(body=body):
+            return Exists(body)

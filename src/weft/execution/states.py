@@ -1,0 +1,134 @@
+"""Compute the rows of states: aggregates and window functions over the window of a tick (``derivation.stateful``).
+
+A tick computes only the groups (or partitions) that it needs. These are the groups that change in the window, or the
+groups that a look-up names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from weft.algebra.access import Access, FullScan, Lookup
+from weft.algebra.relation import StateSchema
+from weft.derivation.stateful import states
+from weft.execution.driver_reader import LocalRows
+from weft.execution.guarded import COLLECTED, guarded, in_memory
+from weft.execution.reader import Reader
+from weft.execution.temp_views import Rows, TempViews
+from weft.execution.windows import slices_between
+from weft.planning.plan import Branch, columns_read
+from weft.planning.state_plan import Keys, keys_sql, state_rows, suffix, touched_keys, window_of
+from weft.sql.render_lives import key_columns
+from weft.storage.columns import stored_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass
+class StateReader:
+    """The states of a tick. Equal states are computed once.
+
+    With ``small_only``, raise NotSmall if an input is not in the driver's memory.
+    """
+
+    reader: Reader
+    small_only: bool = False
+    known: dict[tuple[str, str], Rows] = field(default_factory=dict)
+
+    def views(self, branches: Iterable[Branch], suffix: str = "") -> TempViews:
+        """Return the views of branches. Each name ends with ``suffix``."""
+        branches = tuple(branches)
+        read = (state for branch in branches for state in states(branch.event.relation))
+        return self._views(columns_read(branches), read, suffix)
+
+    def _views(self, columns: Mapping[str, set[str]], read: Iterable[StateSchema], suffix: str) -> TempViews:
+        return TempViews(self.reader, columns, self, {each.name: each for each in read}, self.small_only, suffix)
+
+    def read(self, state: StateSchema, same: Sequence[Access], vias: Mapping[str, Rows]) -> Rows:
+        """Return the rows of the state that the access paths ``same`` need, and possibly further rows.
+
+        ``vias`` has the relations whose columns a look-up compares, by view.
+        """
+        look_ups = [path for path in same if isinstance(path, Lookup)]
+        columns, names = {path.column for path in look_ups}, [name for name, _ in key_columns(state)]
+        if any(isinstance(path, FullScan) for path in same) or len(columns) > 1 or not columns <= set(names):
+            return self._once(state, "whole")
+        if not look_ups:
+            return self._once(state, "news")
+        parts = [(vias[path.via.view], path.via_column) for path in look_ups]
+        return self._looked_up(state, names.index(columns.pop()), parts)
+
+    def _once(self, state: StateSchema, what: str) -> Rows:
+        if (state.name, what) not in self.known:
+            rows = self._rows(state, None, None) if what == "whole" else self._news(state)
+            self.known[state.name, what] = rows
+        return self.known[state.name, what]
+
+    def _news(self, state: StateSchema) -> Rows:
+        """Return the groups that change in the window."""
+        tau, t = window_of(state)
+        if tau is None:
+            return self._rows(state, None, None)
+        branches, kinds = touched_keys(state), tuple(kind for _, kind in key_columns(state))
+        if not branches:
+            return _nothing(state)
+        views = self.views(branches, suffix(state))
+        paths = [path for branch in branches for path in branch.paths.values()]
+        views.register(paths, slices_between(branches, tau, t))
+        found = self._computed(keys_sql(branches, len(kinds)), small=views.small)
+        places = tuple(range(len(kinds)))
+        if not isinstance(found, pa.Table):
+            keys = Keys(places, kinds, (True,) * len(kinds))
+            return self._rows(state, keys, found.toDF(*keys.columns)) if kinds else self._rows(state, None, None)
+        if not found.num_rows:
+            return _nothing(state)
+        if not kinds:
+            return self._rows(state, None, None)
+        keys = Keys(places, kinds, tuple(bool(column.null_count) for column in found.columns))
+        return self._rows(state, keys, found.rename_columns(list(keys.columns)))
+
+    def _looked_up(self, state: StateSchema, place: int, parts: Sequence[tuple[Rows, str]]) -> Rows:
+        """Return the groups whose key at ``place`` occurs in a column of ``parts``."""
+        keys = Keys((place,), (key_columns(state)[place][1],), (False,))
+        local = [rows.column(name) for rows, name in parts if isinstance(rows, LocalRows)]
+        if len(local) == len(parts):
+            wanted = pa.chunked_array([chunk for column in local for chunk in column.chunks], local[0].type)
+            return self._rows(state, keys, pa.table({keys.columns[0]: wanted.unique().drop_null()}))
+        frames = [_frame(self.reader, rows).select(name).toDF(keys.columns[0]) for rows, name in parts]
+        united = frames[0]
+        for frame in frames[1:]:
+            united = united.union(frame)
+        return self._rows(state, keys, self.reader.keep(united.dropna().distinct()))
+
+    def _rows(self, state: StateSchema, keys: Keys | None, given: pa.Table | DataFrame | None) -> Rows:
+        if isinstance(given, pa.Table) and not given.num_rows:
+            return _nothing(state)
+        view = f"keys_{state.name}"
+        plan = state_rows(state, keys, view)
+        views = self._views(plan.columns, plan.reads, suffix(state))
+        if given is not None:
+            views.given[view] = LocalRows(None, given) if isinstance(given, pa.Table) else given
+        views.register(plan.paths.values(), {})
+        rows = self._computed(plan.sql, small=views.small)
+        return LocalRows(state, rows) if isinstance(rows, pa.Table) else rows
+
+    def _computed(self, text: str, *, small: bool) -> pa.Table | DataFrame:
+        spark = self.reader.spark
+        if small:
+            result = in_memory(spark, spark.sql(guarded(text, COLLECTED)))
+            if result is not None:
+                return result
+        return self.reader.keep(spark.sql(text))
+
+
+def _frame(reader: Reader, rows: Rows) -> DataFrame:
+    return rows.frame(reader.spark) if isinstance(rows, LocalRows) else rows
+
+
+def _nothing(state: StateSchema) -> LocalRows:
+    return LocalRows(state, stored_schema(state).empty_table())

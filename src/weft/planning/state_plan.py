@@ -1,0 +1,121 @@
+"""Compile a state: the SQL that finds the keys of its touched groups, and the SQL of its rows.
+
+The state must be bound to a window and to the constants of one query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from weft.algebra.access import Access
+from weft.algebra.relation import Scan, StateSchema
+from weft.algebra.scalar import ColumnRef, Literal, Scalar
+from weft.algebra.schema import TIMESTAMP, Column, DataType, TableSchema
+from weft.algebra.traverse import mentioned, scans
+from weft.derivation.access_paths import lives_paths
+from weft.derivation.incremental import changes
+from weft.derivation.lives import KEYS, Lives, lives
+from weft.planning.plan import Branch, bound, columns_of_scans, ready
+from weft.sql.render_lives import inputs, key_columns, state_sql
+
+_NO_KEY: Final = "none"
+"""The column of keys without a key: a relation with at most one row."""
+
+
+@dataclass(frozen=True)
+class StateRows:
+    """The SQL of a state's rows, the access paths of its input, and the columns that it reads, by table."""
+
+    sql: str
+    paths: Mapping[str, Access]
+    columns: Mapping[str, set[str]]
+    reads: tuple[StateSchema, ...]
+
+
+def window_of(state: StateSchema) -> tuple[int | None, int]:
+    """Return τ and t of a bound state in microseconds.  τ is None if the window has no start."""
+    tau, t, _ = (each.value if isinstance(each, Literal) else None for each in state.window)
+    assert isinstance(tau, int) and isinstance(t, int), "the state must be bound to a window"
+    return (None if tau <= -(2**62) else tau), t
+
+
+def touched_keys(state: StateSchema) -> tuple[Branch, ...]:
+    """Return the branches whose outputs are the keys of the groups that change in the window."""
+    inner, columns, count = inputs(state.operator)
+    known = dict(zip(("tau", "t", "t0"), state.window, strict=True))
+    branches = changes(inner, columns[:count])
+    return tuple(ready(bound(event, known), False, suffix=suffix(state)) for event in branches)
+
+
+def keys_sql(branches: Sequence[Branch], count: int) -> str:
+    """Return SQL for the distinct keys of the branches, in the columns k1, k2 …."""
+    names = [f"c{number} AS k{number}" for number in range(1, count + 1)] or [f"TRUE AS {_NO_KEY}"]
+    texts = [f"SELECT {', '.join(names)} FROM ({branch.sql}) AS b" for branch in branches]
+    return f"SELECT DISTINCT * FROM ({' UNION ALL '.join(texts)}) AS keys"
+
+
+def suffix(state: StateSchema) -> str:
+    """Return the suffix of the views that the state's input reads."""
+    return f"__of_{state.name}"
+
+
+def key_names(state: StateSchema) -> tuple[str, ...]:
+    """Return the names of the state's columns that are keys, or an empty text for a key that is not a column."""
+    return tuple(name for name, _ in key_columns(state))
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The keys to which the rows of a state are restricted: their numbers (from 0), types, and which may be NULL."""
+
+    places: tuple[int, ...]
+    types: tuple[DataType, ...]
+    nullable: tuple[bool, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns of the relation of keys."""
+        return tuple(
+            f"k{place + 1}{'_' if null else ''}" for place, null in zip(self.places, self.nullable, strict=True)
+        )
+
+
+def state_rows(state: StateSchema, keys: Keys | None, keys_view: str = "") -> StateRows:
+    """Return the SQL of the state's rows, restricted to keys in the view ``keys_view`` if ``keys`` is given."""
+    inner, columns, _ = inputs(state.operator)
+    restricted: tuple[Scan, Sequence[Scalar]] | None = None
+    if keys is not None and keys.places:
+        named = [Column(n, name, kind) for n, (name, kind) in enumerate(zip(keys.columns, keys.types, strict=True), 1)]
+        schema = TableSchema(-2, keys_view, (*named, Column(len(named) + 1, "_at", TIMESTAMP)), "_at", None, "state")
+        restricted = Scan(schema, KEYS), [columns[place].value for place in keys.places]
+    rows = lives(inner, columns, restricted)
+    paths = lives_paths(rows)
+    views = {alias: path.view + suffix(state) for alias, path in paths.items()}
+    return StateRows(state_sql(state, rows, views), paths, _columns(rows), _reads(rows))
+
+
+def _all(rows: Iterable[Lives]) -> Iterable[Lives]:
+    for life in rows:
+        yield life
+        for _, bodies in life.subqueries:
+            yield from _all(bodies)
+
+
+def _scans(rows: Iterable[Lives]) -> list[Scan]:
+    return [scan for life in _all(rows) for source in life.sources for scan in scans(source)]
+
+
+def _reads(rows: Sequence[Lives]) -> tuple[StateSchema, ...]:
+    return tuple(dict.fromkeys(scan.table for scan in _scans(rows) if isinstance(scan.table, StateSchema)))
+
+
+def _columns(rows: Sequence[Lives]) -> dict[str, set[str]]:
+    refs: set[ColumnRef] = set()
+    for life in _all(rows):
+        values = [*life.conditions, life.start, *(output.value for output in life.outputs)]
+        values += [] if life.end is None else [life.end]
+        refs |= {ref for value in values for ref in mentioned(value)}
+    refs |= {ref for life in _all(rows) for source in life.sources for ref in mentioned(source)}
+    return columns_of_scans(_scans(rows), refs)

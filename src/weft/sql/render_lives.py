@@ -1,0 +1,235 @@
+"""Render the rows of states, with their periods, as SQL (``derivation.stateful``, ``derivation.lives``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias
+
+from weft.algebra import relation as relational
+from weft.algebra.relation import (
+    Distinct,
+    Frame,
+    Grouped,
+    Output,
+    Plain,
+    SortKey,
+    StateSchema,
+    Union,
+    Windowed,
+    WindowFunction,
+)
+from weft.algebra.scalar import MICROSECOND, TIME_START, ColumnRef, Literal, Scalar, call, greatest, minus
+from weft.algebra.schema import TIMESTAMP, DataType
+from weft.algebra.traverse import substitute
+from weft.derivation.lives import Lives
+from weft.derivation.stateful import ENDS, STARTS
+from weft.errors import DerivationError
+from weft.period_sql.groups import Grouping, Measure
+from weft.period_sql.notation import SPARK, VALID_TIME, Dialect, listed
+from weft.period_sql.sweep import Sweep
+from weft.period_sql.windows import windowed
+from weft.sql import render
+
+Window: TypeAlias = tuple[Scalar, Scalar, Scalar]
+_BEGINNING: Final = -(2**62)
+_RANKS: Final = ("row_number", "rank", "dense_rank")
+
+
+def inputs(operator: relational.Relation) -> tuple[relational.Relation, tuple[Output, ...], int]:
+    """Return the relation whose lives an operator needs, the columns of these lives, and the number of its keys.
+
+    The first columns are the operator's keys: the groups, the partition, or all columns.
+    """
+    match operator:
+        case Grouped(input=inner, groups=groups):
+            values = [output.value for output in groups]
+            return inner, _columns(values, [part for each in arguments(operator) for part in each]), len(values)
+        case Windowed(input=inner, partition=partition, outputs=outputs):
+            rest = [*(output.value for output in outputs), *_window_values(operator)]
+            return inner, _columns(partition, rest), len(partition)
+        case Distinct(input=inner):
+            refs = relational.attributes(inner)
+            return inner, _columns(refs, ()), len(refs)
+        case Union():
+            refs = relational.attributes(operator)
+            return operator, _columns(refs, ()), len(refs)
+        case _:
+            raise DerivationError(f"{type(operator).__name__} has no state")
+
+
+def _columns(keys: Sequence[Scalar], rest: Sequence[Scalar]) -> tuple[Output, ...]:
+    named = [Output(f"c{number}", key) for number, key in enumerate(keys, 1)]
+    return (*named, *(Output(f"x{number}", value) for number, value in enumerate(rest, 1)))
+
+
+def arguments(grouped: Grouped) -> list[tuple[Scalar, ...]]:
+    """Return the scalars that each measure aggregates."""
+    return [tuple(part for part in (each.argument, each.by) if part is not None) for each in grouped.measures]
+
+
+def _window_values(operator: Windowed) -> list[Scalar]:
+    return [part for each in operator.functions for part in (*each.args, *(key.value for key in each.order))]
+
+
+def state_sql(state: StateSchema, rows: Sequence[Lives], views: Mapping[str, str], dialect: Dialect = SPARK) -> str:
+    """Return SQL for the columns of a state.
+
+    ``rows`` are the lives of the operator's input with the columns of ``inputs``.  ``views`` maps each range variable
+    to the view that it reads.
+    """
+    sweep = Sweep(VALID_TIME, dialect)
+    given, operator = lives_sql(rows, state.window, views, dialect), state.operator
+    width = len(relational.attributes(operator))
+    match operator:
+        case Grouped():
+            text = _grouped(operator, given, state.window, sweep)
+        case Windowed():
+            text = _windowed(operator, given, sweep)
+        case Distinct():
+            text = sweep.coalesced(given, width)
+        case _:
+            text = given
+    names = [column.name for column in state.columns]
+    values = [*VALID_TIME.columns(width), *VALID_TIME.period]
+    heads = listed(f"{value} AS {render.quoted(name)}" for value, name in zip(values, names, strict=True))
+    return f"SELECT {heads} FROM ({text}) AS rows_"
+
+
+def _grouped(operator: Grouped, given: str, window: Window, sweep: Sweep) -> str:
+    places = iter(f"x{number}" for number in range(1, 1 + sum(map(len, arguments(operator)))))
+    measures = []
+    for each, args in zip(operator.measures, arguments(operator), strict=True):
+        names = [next(places) for _ in args]
+        argument, kind = (names[0], args[0].type) if args else ("", None)
+        measures.append(Measure(each.function, render.spelled(each.output.type), argument, kind))  # type: ignore[arg-type]
+    span = None
+    if not operator.groups:
+        begins = window[2] if _unbounded(window) else greatest((window[2], minus(window[0], MICROSECOND)))
+        span = (render.scalar(begins), VALID_TIME.forever)
+    return Grouping(sweep, given, len(operator.groups), measures, span).measured()
+
+
+def _windowed(operator: Windowed, given: str, sweep: Sweep) -> str:
+    width, keys = len(operator.outputs), len(operator.partition)
+    partition = [f"p{number}" for number in range(1, keys + 1)]
+    values = len(_window_values(operator))
+    renamed = listed(
+        (f"x{number} AS c{number}" for number in range(1, width + 1)),
+        (f"c{number} AS p{number}" for number in range(1, keys + 1)),
+        (f"x{width + number} AS w{number}" for number in range(1, values + 1)),
+        VALID_TIME.period,
+    )
+    places = iter(f"r.w{number}" for number in range(1, values + 1))
+    functions = [
+        _function(each, [next(places) for _ in each.args], [next(places) for _ in each.order])
+        for each in operator.functions
+    ]
+    return windowed(sweep, f"SELECT {renamed} FROM ({given}) AS given", width, partition, functions)
+
+
+def _function(function: WindowFunction, args: Sequence[str], order: Sequence[str]) -> str:
+    """``{partition}`` stands for the keys of the partition."""
+    spelled = [
+        f"{place}{' DESC' if key.descending else ''} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
+        for place, key in zip(order, function.order, strict=True)
+    ]
+    by = f" ORDER BY {listed(spelled)}" if spelled else ""
+    given = [
+        render.scalar(value) if isinstance(value, Literal) else place
+        for place, value in zip(args, function.args, strict=True)
+    ]
+    frame = _frame(function.frame, function.order)
+    called = f"{function.function.upper()}({listed(given) or ('' if function.function in _RANKS else '*')})"
+    text = f"{called} OVER (PARTITION BY {{partition}}{by}{f' {frame}' if frame else ''})"
+    return f"CAST({text} AS {render.spelled(function.output.type)})"
+
+
+def _frame(frame: Frame | None, order: Sequence[SortKey]) -> str:
+    if frame is None:
+        return ""
+    timely = frame.unit == "range" and bool(order) and order[0].value.type == TIMESTAMP
+    bounds = [_bound(frame.start, "PRECEDING", timely), _bound(frame.end, "FOLLOWING", timely)]
+    return f"{frame.unit.upper()} BETWEEN {bounds[0]} AND {bounds[1]}"
+
+
+def _bound(offset: int | None, unbounded: str, timely: bool) -> str:
+    if offset is None:
+        return f"UNBOUNDED {unbounded}"
+    if offset == 0:
+        return "CURRENT ROW"
+    size = render.interval(abs(offset)) if timely else str(abs(offset))
+    return f"{size} {'PRECEDING' if offset < 0 else 'FOLLOWING'}"
+
+
+def lives_sql(rows: Sequence[Lives], window: Window, views: Mapping[str, str], dialect: Dialect) -> str:
+    """Return SQL for the outputs of lives, with periods within the window.
+
+    A life that begins before the window begins just before it, and a life that ends after the window has no end.
+    """
+    return "\nUNION ALL ".join(_life(each, window, views, dialect) for each in rows)
+
+
+def _life(life: Lives, window: Window, views: Mapping[str, str], dialect: Dialect) -> str:
+    own = _combinations(life, window, views)
+    if not life.subqueries:
+        return own
+    names = [output.name for output in life.outputs]
+    counters = [f"n{number}" for number in range(1, len(life.subqueries) + 1)]
+    none = [f"0 AS {each}" for each in counters]
+    parts = [f"SELECT {listed(names, VALID_TIME.period, '1 AS n', none)} FROM ({own}) AS own"]
+    for counter, (_, bodies) in zip(counters, life.subqueries, strict=True):
+        counts = [f"{int(each == counter)} AS {each}" for each in counters]
+        for body in bodies:
+            text = _life(body, window, views, dialect)
+            parts.append(f"SELECT {listed(names, VALID_TIME.period, '0 AS n', counts)} FROM ({text}) AS met")
+    given = "\nUNION ALL ".join(parts)
+    amounts = {name: name for name in ("n", *counters)}
+    totals = Sweep(VALID_TIME, dialect).totals(given, names, amounts, ["n", *counters])
+    alive = " AND ".join(
+        f"{counter} {'>' if wanted else '='} 0" for counter, (wanted, _) in zip(counters, life.subqueries, strict=True)
+    )
+    copies = dialect.numbers.format("1", "CAST(n AS BIGINT) + 1")
+    copied = f"SELECT {listed(names, VALID_TIME.period, f'{copies} AS copy')} FROM ({totals}) AS totals WHERE {alive}"
+    return f"SELECT {listed(names, VALID_TIME.period)} FROM ({copied}) AS copied"
+
+
+def _combinations(life: Lives, window: Window, views: Mapping[str, str]) -> str:
+    tau, t, _ = window
+    begins = substitute(life.start, {TIME_START: window[2]})
+    start, end = render.scalar(begins), "CAST(NULL AS TIMESTAMP)"
+    if not _unbounded(window):
+        start = render.scalar(greatest((begins, minus(tau, MICROSECOND))))
+    conditions = [*life.conditions, call("<", begins, t)]
+    if life.end is not None:
+        open_ended = call("is null", life.end)
+        conditions.append(call("or", open_ended, call("<", begins, life.end)))
+        if not _unbounded(window):
+            conditions.append(call("or", open_ended, call("<=", tau, life.end)))
+        end = f"CASE WHEN {render.scalar(call('<', life.end, t))} THEN {render.scalar(life.end)} END"
+    items = listed(
+        (f"{render.scalar(output.value)} AS {output.name}" for output in life.outputs),
+        f"{start} AS {VALID_TIME.start}",
+        f"{end} AS {VALID_TIME.end}",
+    )
+    condition = relational.conjunction(*map(Plain, conditions))
+    return render.select(items, relational.block(life.sources or (relational.UNIT,), condition), views)
+
+
+def _unbounded(window: Window) -> bool:
+    """Return whether the window has no start."""
+    return isinstance(window[0], Literal) and isinstance(window[0].value, int) and window[0].value <= _BEGINNING
+
+
+def key_columns(state: StateSchema) -> tuple[tuple[str, DataType], ...]:
+    """Return the name of the state's column and the type of each key of ``inputs``."""
+    operator = state.operator
+    if isinstance(operator, Windowed):
+        shown = {output.value: output.name for output in operator.outputs}
+        return tuple((shown.get(value, ""), value.type) for value in operator.partition)
+    refs: Sequence[ColumnRef] = relational.attributes(operator)
+    if isinstance(operator, Grouped):
+        refs = refs[: len(operator.groups)]
+    return tuple((ref.column, ref.type) for ref in refs)
+
+
+__all__ = ["ENDS", "STARTS", "inputs", "key_columns", "lives_sql", "state_sql"]

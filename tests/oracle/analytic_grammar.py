@@ -175,8 +175,8 @@ class AnalyticWriter(Writer):
 
     def group_by(self, keys: Sequence[str], values: Sequence[str], names: Sequence[str]) -> str:
         if self.chance(15) and all("." in key and " " not in key and "(" not in key for key in keys):
-            sets = [f"({', '.join(keys)})", f"({keys[0]})", f"({keys[-1]})", "()"]
-            some = ", ".join(dict.fromkeys(self.random.sample(sets, self.pick([2, 3]))))
+            whole, parts = f"({', '.join(keys)})", [f"({keys[0]})", f"({keys[-1]})", "()"]
+            some = ", ".join(dict.fromkeys([whole, *self.random.sample(parts, self.pick([1, 2]))]))
             return self.pick([f"ROLLUP({', '.join(keys)})", f"CUBE({', '.join(keys)})", f"GROUPING SETS ({some})"])
         shown = []
         for key in keys:

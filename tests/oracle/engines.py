@@ -96,6 +96,10 @@ class DuckDb:
                 )
             self.connection.execute(f"INSERT INTO {name} VALUES ({', '.join(values)})")
 
+    def table(self, name: str, text: str) -> None:
+        """Replaces a table by the rows of a query."""
+        self.connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {self.translated(text)}").fetchall()
+
     def run(self, text: str, **instants: int) -> list[Row]:
         for name, value in instants.items():
             text = re.sub(rf":{name}\b", f"TIMESTAMP '{EPOCH + timedelta(microseconds=value)}'", text)

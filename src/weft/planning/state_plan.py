@@ -17,6 +17,7 @@ from weft.algebra.traverse import mentioned, scans
 from weft.derivation.access_paths import lives_paths
 from weft.derivation.incremental import changes
 from weft.derivation.lives import KEYS, Lives, lives
+from weft.period_sql.notation import SPARK, Dialect
 from weft.planning.plan import Branch, bound, columns_of_scans, ready
 from weft.sql.render_lives import inputs, key_columns, state_sql
 
@@ -82,7 +83,7 @@ class Keys:
         )
 
 
-def state_rows(state: StateSchema, keys: Keys | None, keys_view: str = "") -> StateRows:
+def state_rows(state: StateSchema, keys: Keys | None, keys_view: str = "", dialect: Dialect = SPARK) -> StateRows:
     """Return the SQL of the state's rows, restricted to keys in the view ``keys_view`` if ``keys`` is given."""
     inner, columns, _ = inputs(state.operator)
     restricted: tuple[Scan, Sequence[Scalar]] | None = None
@@ -93,7 +94,7 @@ def state_rows(state: StateSchema, keys: Keys | None, keys_view: str = "") -> St
     rows = lives(inner, columns, restricted)
     paths = lives_paths(rows)
     views = {alias: path.view + suffix(state) for alias, path in paths.items()}
-    return StateRows(state_sql(state, rows, views), paths, _columns(rows), _reads(rows))
+    return StateRows(state_sql(state, rows, views, dialect), paths, _columns(rows), _reads(rows))
 
 
 def _all(rows: Iterable[Lives]) -> Iterable[Lives]:

@@ -27,8 +27,8 @@ from weft.period_sql.notation import DUCKDB
 from weft.planning.form import StoredForm, restored_plan, stored_form, stored_parameter
 from weft.planning.plan import Branch, Plan, parameter_table, plan
 from weft.planning.state_plan import Keys, keys_sql, state_rows, suffix, touched_keys, window_of
+from weft.planning.state_sql import key_columns
 from weft.sql import render
-from weft.sql.render_lives import key_columns
 from weft.storage.slices import Slice
 
 Delivered = dict[Row, int]
@@ -215,7 +215,7 @@ class StateTables:
             return self._nothing(name, state)
         known = {each.name: each for branch in branches for each in stateful.states(branch.event.relation)}
         paths = [path for branch in branches for path in branch.paths.values()]
-        views = definitions(paths, slices_between(branches, tau, t), self.extra, known, self, suffix(state))
+        views = definitions(paths, slices_between(paths, tau, t), self.extra, known, self, suffix(state))
         touched = f"touched_{state.name}"
         self.engine.table(touched, with_views(views, keys_sql(branches, len(kinds))))
         if not self.engine.run(f"SELECT 1 FROM {touched} LIMIT 1"):

@@ -244,7 +244,7 @@ def range_variables(node: Node) -> tuple[str, ...]:
     return tuple(dict.fromkeys(bound))
 
 
-def free_columns(node: Relation | Predicate) -> frozenset[ColumnRef]:
+def free_columns(node: Node) -> frozenset[ColumnRef]:
     """Return those columns in the node whose range variables are bound outside the node."""
     bound = set(range_variables(node))
     return frozenset(ref for ref in mentioned(node) if ref.scan not in bound)

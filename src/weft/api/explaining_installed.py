@@ -15,6 +15,7 @@ from weft.execution.groups import Member, Shape, shape_of, window_start
 from weft.execution.home import OpenHome
 from weft.execution.relations import Relation, relations
 from weft.execution.ticks import due
+from weft.execution.windows import NEVER
 from weft.instants import format_instant, format_interval
 from weft.planning.explain import Explanation, explain
 from weft.planning.plan import Plan
@@ -102,7 +103,7 @@ def _due(home: OpenHome, query: QueryRecord, shape: Shape, tables: Mapping[str, 
         return later
     if query.next_due is None:
         return "the next tick, which checks whether time has made answers appear"
-    if query.next_due >= due.NEVER:
+    if query.next_due >= NEVER:
         return f"{later}; time alone makes no more answers from the present rows"
     makes = "can make" if query.reads else "makes"
     return f"at {format_instant(query.next_due)}, when time alone {makes} an answer appear, or {later}"

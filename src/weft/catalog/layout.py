@@ -35,7 +35,7 @@ DESTRUCTION: Final = "destroying.json"
 """The file that marks the begun deletion of a home, in its folder."""
 OF_FOLDER: Final = (
     *(f"catalog.sqlite{suffix}" for suffix in ("", "-wal", "-shm")),
-    *("arrangements", "present", "holders", "logs", "serve", "runner", FILE),
+    *("arrangements", "states", "present", "holders", "logs", "serve", "runner", FILE),
     DESTRUCTION,
 )
 """What Weft makes in the folder of a home besides the data and the output of channels.
@@ -96,6 +96,11 @@ def runner_file(home: Path) -> Path:
 def holders_folder(home: Path) -> Path:
     """Return the folder for the lock files of processes.  Backups must exclude this folder."""
     return home / "holders"
+
+
+def states_folder(home: Path) -> Path:
+    """Return the folder of the running totals of groups."""
+    return home / "states"
 
 
 def arrangements_folder(home: Path) -> Path:

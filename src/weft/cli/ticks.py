@@ -159,7 +159,7 @@ def _failed(each: QueryOutcome) -> bool:
 
 
 def _next(each: QueryOutcome) -> int | None:
-    from weft.execution.ticks.due import NEVER
+    from weft.execution.windows import NEVER
 
     return None if each.next_due is None or each.next_due >= NEVER else each.next_due
 

@@ -15,8 +15,8 @@ from weft.api.weft import Weft
 from weft.catalog import layout
 from weft.demo.netnews import BEGIN, Article, articles, write_spool
 from weft.errors import Conflict
-from weft.execution.ticks.due import NEVER
 from weft.execution.ticks.tick_report import QueryOutcome
+from weft.execution.windows import NEVER
 from weft.instants import format_instant
 
 WEEKS: Final = 6

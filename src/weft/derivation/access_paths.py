@@ -19,6 +19,7 @@ from weft.algebra.access import Access, DeltaScan, FullScan, KeyScan, Lookup
 from weft.algebra.calendar import near
 from weft.algebra.event import Event
 from weft.algebra.scalar import Call, ColumnRef, Literal, Param, Scalar
+from weft.derivation.exact import Delta
 from weft.derivation.lives import KEYS, Lives
 
 
@@ -28,22 +29,32 @@ def access_paths(event: Event, *, null_safe: bool = False) -> dict[str, Access]:
     If ``null_safe`` is true, a look-up may use columns that the query compares by ``<=>``, and must match NULL with
     NULL.  The option ``--from now`` needs null-safe look-ups to check whether the same row existed before.
     """
+    instant = None if event.driver.kind == "greatest" else event.instant
+    return _driven(event.block, instant, null_safe)
+
+
+def delta_paths(delta: Delta) -> dict[str, Access]:
+    """Return the access path of each range variable of a delta."""
+    conditions = map(relational.Plain, delta.life.conditions)
+    around = relational.block(delta.life.sources, relational.conjunction(*conditions))
+    return _driven(around, delta.life.start, null_safe=False)
+
+
+def _driven(around: relational.Relation, instant: Scalar | None, null_safe: bool) -> dict[str, Access]:
     paths: dict[str, Access] = {}
-    driver = _news(event)
+    driver = None if instant is None else _news(around, instant)
     if driver is not None:
         paths[driver[0].alias] = driver[1]
-    _reach(event.block, paths, {}, null_safe)
+    _reach(around, paths, {}, null_safe)
     return paths
 
 
-def _news(event: Event) -> tuple[relational.Scan, DeltaScan] | None:
+def _news(around: relational.Relation, instant: Scalar) -> tuple[relational.Scan, DeltaScan] | None:
     """Return None unless the driver's instant is a (rounded) column plus constant intervals."""
-    if event.driver.kind == "greatest":
-        return None
-    parts, slack = near(event.instant)
+    parts, slack = near(instant)
     if not isinstance(parts.base, ColumnRef) or any(_own(interval) for interval, _ in parts.intervals):
         return None
-    for source in relational.sources(event.block):
+    for source in relational.sources(around):
         if isinstance(source, relational.Scan) and source.alias == parts.base.scan:
             return source, DeltaScan(source.table.name, parts.base.column, parts, slack)
     return None

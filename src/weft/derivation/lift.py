@@ -85,12 +85,13 @@ def bind_params(node: N, values: Mapping[str, Scalar]) -> N:
 
     def change(part: Node) -> Node:
         if isinstance(part, Scan) and isinstance(part.table, StateSchema):
-            return replace(part, table=_bound_state(part.table, values))
+            return replace(part, table=bound_state(part.table, values))
         return values.get(part.name, part) if isinstance(part, Param) else part
 
     return transform(node, change)
 
 
-def _bound_state(state: StateSchema, values: Mapping[str, Scalar]) -> StateSchema:
+def bound_state(state: StateSchema, values: Mapping[str, Scalar]) -> StateSchema:
+    """Replace the parameters of a state, and of the states below it, by their values."""
     tau, t, t0 = (bind_params(each, values) for each in state.window)
     return state_of(bind_params(state.operator, values), (tau, t, t0))

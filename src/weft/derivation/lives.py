@@ -46,16 +46,29 @@ KEYS: Final = "_k"
 class Lives:
     """The combinations of rows of ``sources`` for which ``conditions`` are true, with the period [``start``, ``end``).
 
-    ``end`` is NULL or None for a life that does not end.  ``subqueries`` contains, for each EXISTS (True) and NOT
-    EXISTS (False), the lives of the combinations together with a row of the subquery.
+    No instant of ``starts`` is NULL.  An instant of ``ends`` is NULL for a row that does not end.  ``subqueries``
+    contains, for each EXISTS (True) and NOT EXISTS (False), the lives of the combinations together with a row of the
+    subquery.
     """
 
     sources: tuple[Source, ...]
     conditions: tuple[Scalar, ...]
-    start: Scalar
-    end: Scalar | None
+    starts: tuple[Scalar, ...]
+    ends: tuple[Scalar, ...]
     outputs: tuple[Output, ...]
     subqueries: tuple[tuple[bool, tuple[Lives, ...]], ...] = ()
+
+    @property
+    def start(self) -> Scalar:
+        """The latest of ``starts``."""
+        return greatest(self.starts)
+
+    @property
+    def end(self) -> Scalar | None:
+        """The earliest of those ``ends`` that are not NULL, or None if there are none."""
+        if len(self.ends) < 2:
+            return next(iter(self.ends), None)
+        return Call("least", self.ends, TIMESTAMP)
 
 
 def lives(
@@ -111,8 +124,7 @@ def _life(own: tuple[Source, ...], items: tuple[Predicate, ...], outputs: tuple[
                 conditions.append(call("is not null", threshold))
             case _:
                 raise DerivationError(f"no life for {type(item).__name__}")
-    start = greatest(tuple(dict.fromkeys(starts or [TIME_START])))
-    end = least(tuple(dict.fromkeys(ends)))
+    bounds = tuple(dict.fromkeys(starts or [TIME_START])), tuple(dict.fromkeys(ends))
     carried = _carried(own, outputs, bodies) if bodies else outputs
     subqueries = tuple(
         (
@@ -128,8 +140,8 @@ def _life(own: tuple[Source, ...], items: tuple[Predicate, ...], outputs: tuple[
         for item in bodies
     )
     if not subqueries:
-        return Lives(own, tuple(conditions), start, end, outputs)
-    return Lives(own, tuple(conditions), start, end, carried, subqueries)
+        return Lives(own, tuple(conditions), *bounds, outputs)
+    return Lives(own, tuple(conditions), *bounds, carried, subqueries)
 
 
 def _carried(own: tuple[Source, ...], outputs: tuple[Output, ...], bodies: Sequence[Predicate]) -> tuple[Output, ...]:
@@ -149,13 +161,6 @@ def _bounds(own: tuple[Source, ...]) -> tuple[list[Scalar], list[Scalar]]:
             if source.table.end is not None:
                 ends.append(source.ref(source.table.end))
     return starts, ends
-
-
-def least(instants: tuple[Scalar, ...]) -> Scalar | None:
-    """Return the earliest of the instants that are not NULL, or None if there are none."""
-    if not instants:
-        return None
-    return instants[0] if len(instants) == 1 else Call("least", instants, TIMESTAMP)
 
 
 def _alternatives(predicate: Predicate) -> list[tuple[Predicate, ...]]:

@@ -14,20 +14,35 @@ Law: at every instant of its window, a state has the rows of its operator.
 from __future__ import annotations
 
 import hashlib
+import re
+from dataclasses import replace
 from typing import Final, cast
 
 from weft.algebra import relation as relational
 from weft.algebra.relation import Distinct, Grouped, Join, Query, Relation, Scan, Source, StateSchema, Windowed
 from weft.algebra.scalar import TICK_END, TICK_START, TIME_START, Scalar
 from weft.algebra.schema import TIMESTAMP, Column
-from weft.algebra.traverse import Node, children, free_columns, is_scalar, rebuild, scans, thresholds
+from weft.algebra.traverse import (
+    Node,
+    children,
+    free_columns,
+    is_scalar,
+    range_variables,
+    rebuild,
+    rename,
+    scans,
+    thresholds,
+)
 from weft.derivation.merge import block_count
 from weft.errors import DerivationError
 
 STARTS: Final = "_from"
 ENDS: Final = "_to"
-MOST_BLOCKS: Final = 16
-"""A join of unions with more blocks reads the unions as states."""
+MOST_BLOCKS: Final = 8
+"""A join or a union with more blocks reads the unions inside it as states.
+
+An outer join is a union.  Without this limit, each outer join would double the number of branches.
+"""
 
 
 def stateful(query: Query) -> Query:
@@ -51,6 +66,8 @@ def _outlined(node: Node, *, bag: bool) -> Node:
             return state_scan(rebuilt)
         case Distinct() if bag:
             return state_scan(rebuilt)
+        case relational.Union(inputs=inputs) if block_count(rebuilt) > MOST_BLOCKS and not _is_flat(rebuilt):
+            return replace(rebuilt, inputs=tuple(map(_materialized, inputs)))
         case Join(inputs=inputs) if block_count(rebuilt) > MOST_BLOCKS:
             return Join(tuple(_materialized(part) for part in inputs))
         case _:
@@ -60,10 +77,23 @@ def _outlined(node: Node, *, bag: bool) -> Node:
 _SUBQUERIES: Final = (relational.Exists, relational.NotExists)
 
 
+def _is_flat(union: relational.Union) -> bool:
+    """Return whether the union has only the blocks that its text has: no input joins or filters another union."""
+    inner = (part.input if isinstance(part, (relational.Project, Distinct)) else part for part in union.inputs)
+    return all((isinstance(part, relational.Union) and _is_flat(part)) or block_count(part) == 1 for part in inner)
+
+
 def _materialized(part: Relation) -> Relation:
-    return (
-        state_scan(part) if isinstance(part, (relational.Union, relational.Project)) and block_count(part) > 1 else part
-    )
+    """Replace the unions in a relation, but not those in its subqueries, by scans of their states."""
+    match part:
+        case relational.Union():
+            return part if free_columns(part) else state_scan(part)
+        case Join(inputs=inputs):
+            return Join(tuple(map(_materialized, inputs)))
+        case relational.Project(input=inner) | relational.Select(input=inner) | Distinct(input=inner):
+            return replace(part, input=_materialized(inner))
+        case _:
+            return part
 
 
 def state_scan(operator: Source) -> Scan:
@@ -77,6 +107,7 @@ def state_scan(operator: Source) -> Scan:
 
 def state_of(operator: Relation, window: tuple[Scalar, Scalar, Scalar]) -> StateSchema:
     """Return the schema of the operator's state in the window.  Equal operators in equal windows have equal names."""
+    operator = renamed(operator)
     refs = relational.attributes(operator)
     columns = [*((ref.column, ref.type) for ref in refs), (STARTS, TIMESTAMP), (ENDS, TIMESTAMP)]
     digest = hashlib.sha256(repr((operator, window)).encode()).hexdigest()[:12]
@@ -90,6 +121,22 @@ def state_of(operator: Relation, window: tuple[Scalar, Scalar, Scalar]) -> State
         operator,
         window,
     )
+
+
+def renamed(operator: Relation) -> Relation:
+    """Return the operator with range variables that do not depend on the query's text.
+
+    A scan has the name of its table, and other relations have the names ``d1``, ``d2`` ….  Equal operators of several
+    queries therefore have one state.
+    """
+    tables = {scan.alias: re.sub(r"\W", "_", scan.table.name) for scan in scans(operator)}
+    names: dict[str, str] = {}
+    taken: dict[str, int] = {}
+    for alias in range_variables(operator):
+        base = tables.get(alias, "d")
+        count = taken[base] = taken.get(base, 0) + 1
+        names[alias] = base if count == 1 and alias in tables else f"{base}{count}"
+    return rename(operator, names)
 
 
 def states(node: Node) -> tuple[StateSchema, ...]:

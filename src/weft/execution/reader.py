@@ -30,6 +30,7 @@ from weft.sql.render import quoted
 from weft.storage.data_files import check_data_file, unreadable_file
 from weft.storage.delta_log import DataFile, DeltaSnapshot, distrust
 from weft.storage.slices import Slice
+from weft.storage.state_store import StateStore
 from weft.storage.table import Table
 from weft.store import Store
 
@@ -138,6 +139,7 @@ class Reader:
     frames: dict[str, DataFrame] = field(default_factory=dict)
     bounds: ReadBounds = field(default_factory=lambda: driver_reader.BOUNDS)
     look_ups: LookUps | None = None
+    state_store: StateStore | None = None
 
     @cached_property
     def driver(self) -> DriverReader:

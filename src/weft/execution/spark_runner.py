@@ -25,6 +25,7 @@ from weft.runtime.session import disk_is_full, interrupted, plain_errors, root_c
 from weft.runtime.settings import small, use_cluster_cores
 from weft.runtime.turn import turn
 from weft.runtime.watchdog import limited
+from weft.storage.state_store import StateStore
 from weft.store import Store
 
 if TYPE_CHECKING:
@@ -144,13 +145,16 @@ class SparkRunner:
     data: Store
     limits: Limits
     look_ups: LookUps | None = None
+    state_store: StateStore | None = None
     _reader: Reader | None = field(default=None, init=False)
     _small: bool = field(default=False, init=False)
 
     def begin(self, tables: Mapping[str, Relation], *, small: bool) -> None:
         """Set the tables for the next computations. ``small`` selects Spark's settings for small plans."""
         if self._reader is None:
-            self._reader = Reader(self.session(), self.data, tables, look_ups=self.look_ups)
+            self._reader = Reader(
+                self.session(), self.data, tables, look_ups=self.look_ups, state_store=self.state_store
+            )
         else:
             self._reader = self._reader.advanced(tables)
         self._small = small

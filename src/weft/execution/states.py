@@ -16,14 +16,30 @@ from weft.algebra.access import Access, FullScan, Lookup
 from weft.algebra.relation import StateSchema
 from weft.derivation.stateful import states
 from weft.execution.driver_reader import LocalRows
+from weft.execution.groups import instant
 from weft.execution.guarded import COLLECTED, guarded, in_memory
 from weft.execution.reader import Reader
 from weft.execution.temp_views import Rows, TempViews
-from weft.execution.windows import slices_between
+from weft.execution.totals import Totals
+from weft.execution.windows import NEVER, slices_between
+from weft.period_sql.notation import SPARK
 from weft.planning.plan import Branch, columns_read
-from weft.planning.state_plan import Keys, keys_sql, state_rows, suffix, touched_keys, window_of
-from weft.sql.render_lives import key_columns
+from weft.planning.state_plan import (
+    Keys,
+    base_scans,
+    keys_sql,
+    since,
+    state_deltas,
+    state_rows,
+    suffix,
+    timeless,
+    touched_keys,
+    window_of,
+)
+from weft.planning.state_sql import continued_sql, key_columns
 from weft.storage.columns import stored_schema
+from weft.storage.delta_log import DataFile
+from weft.storage.state_store import StoredTotals
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -39,6 +55,7 @@ class StateReader:
     reader: Reader
     small_only: bool = False
     known: dict[tuple[str, str], Rows] = field(default_factory=dict)
+    totals: dict[str, Totals | None] = field(default_factory=dict)
 
     def views(self, branches: Iterable[Branch], suffix: str = "") -> TempViews:
         """Return the views of branches. Each name ends with ``suffix``."""
@@ -55,6 +72,8 @@ class StateReader:
         ``vias`` has the relations whose columns a look-up compares, by view.
         """
         look_ups = [path for path in same if isinstance(path, Lookup)]
+        if (totals := self._totals_of(state)) is not None:
+            return totals.read(same, vias)
         columns, names = {path.column for path in look_ups}, [name for name, _ in key_columns(state)]
         if any(isinstance(path, FullScan) for path in same) or len(columns) > 1 or not columns <= set(names):
             return self._once(state, "whole")
@@ -62,6 +81,57 @@ class StateReader:
             return self._once(state, "news")
         parts = [(vias[path.via.view], path.via_column) for path in look_ups]
         return self._looked_up(state, names.index(columns.pop()), parts)
+
+    def _totals_of(self, state: StateSchema) -> Totals | None:
+        """Return the state as running totals that continue the stored totals, or None if this is impossible."""
+        if state.name not in self.totals:
+            self.totals[state.name] = self._continued(state)
+        return self.totals[state.name]
+
+    def _continued(self, state: StateSchema) -> Totals | None:
+        store, (tau, t) = self.reader.state_store, window_of(state)
+        if store is None or state_deltas(state) is None:
+            return None
+        files: dict[str, tuple[str, tuple[DataFile, ...]]] = {}
+        for scan in base_scans(state):
+            files[scan.table.name] = scan.table.start, self.reader.files(scan.table.name)
+        if any(file.attached for _, listed in files.values() for file in listed):
+            return None
+        name = timeless(state).name
+        stored = None if tau is None else store.totals(name, tau, files)
+        totals = Totals(state, self.reader)
+        if stored is None:
+            self._begin(totals)
+        elif not self._continue(totals, stored):
+            return None
+        if t < NEVER and totals.changed is not None:
+            store.write(name, t, totals.changed, files)
+        return totals
+
+    def _begin(self, totals: Totals) -> None:
+        """Compute all groups from the tables."""
+        state = totals.state
+        plan = state_rows(state, None)
+        views = self._views(plan.columns, plan.reads, suffix(state))
+        views.register(plan.paths.values(), {})
+        text = continued_sql(state, f"(SELECT *, 1 AS sign FROM ({plan.lives}) AS given)", "", SPARK)
+        totals.all_groups(self._computed(text, small=views.small))
+
+    def _continue(self, totals: Totals, stored: StoredTotals) -> bool:
+        """Compute the groups that change from the stored totals. Return False if the changes are too many."""
+        state = since(totals.state, instant(stored.at))
+        plan = state_deltas(state)
+        assert plan is not None
+        views = self._views(plan.columns, plan.reads, suffix(state))
+        views.register(plan.paths, slices_between(plan.paths, stored.at, window_of(state)[1]))
+        if not plan.sql:
+            totals.changes(state, stored.rows, None)
+            return True
+        rows = self._computed(plan.sql, small=True) if views.small else None
+        if not isinstance(rows, pa.Table):
+            return False
+        totals.changes(state, stored.rows, rows)
+        return True
 
     def _once(self, state: StateSchema, what: str) -> Rows:
         if (state.name, what) not in self.known:
@@ -79,7 +149,7 @@ class StateReader:
             return _nothing(state)
         views = self.views(branches, suffix(state))
         paths = [path for branch in branches for path in branch.paths.values()]
-        views.register(paths, slices_between(branches, tau, t))
+        views.register(paths, slices_between(paths, tau, t))
         found = self._computed(keys_sql(branches, len(kinds)), small=views.small)
         places = tuple(range(len(kinds)))
         if not isinstance(found, pa.Table):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from weft.algebra.access import DeltaScan
+from weft.algebra.access import Access, DeltaScan
 from weft.algebra.scalar import ColumnRef, Literal, Scalar
 from weft.execution.groups import Group, Member
 from weft.planning.plan import PARAMETERS, Branch
@@ -16,7 +16,8 @@ from weft.storage.slices import Slice
 
 MOST_SLICES: Final = 16
 """Greatest number of ranges of one column. If there are more ranges, the ranges with the smallest gaps are merged."""
-_LATEST: Final = 253_402_300_799_000_000
+NEVER: Final = 253_402_300_799_000_000
+"""The end of the calendar in microseconds."""
 
 
 def slices_of(work: Iterable[tuple[Group, tuple[Branch, ...]]]) -> dict[str, tuple[Slice, ...]]:
@@ -30,10 +31,10 @@ def slices_of(work: Iterable[tuple[Group, tuple[Branch, ...]]]) -> dict[str, tup
     return _slices(ranges)
 
 
-def slices_between(branches: Iterable[Branch], tau: int | None, t: int) -> dict[str, tuple[Slice, ...]]:
-    """Map each table to the ranges of the rows that some branch without parameters reads in the window [tau, t)."""
+def slices_between(paths: Iterable[Access], tau: int | None, t: int) -> dict[str, tuple[Slice, ...]]:
+    """Map each table to the ranges of the rows that paths without parameters read in the window [tau, t)."""
     ranges: dict[tuple[str, str], set[tuple[int | None, int]]] = {}
-    for path in (path for branch in branches for path in branch.paths.values()):
+    for path in paths:
         if isinstance(path, DeltaScan):
             shift = path.shift.micros
             constant = all(isinstance(interval, Literal) for interval, _ in path.shift.intervals)
@@ -41,7 +42,7 @@ def slices_between(branches: Iterable[Branch], tau: int | None, t: int) -> dict[
                 assert isinstance(interval, Literal) and isinstance(interval.value, int)
                 shift += count * interval.value
             low, high = (None if tau is None else tau - shift - path.slack), t - shift + path.slack
-            own = (low, high) if constant else (None, _LATEST)
+            own = (low, high) if constant else (None, NEVER)
             ranges.setdefault((path.table, path.column), set()).add(own)
     return _slices(ranges)
 
@@ -69,7 +70,7 @@ def _range(path: DeltaScan, member: Member, t: int) -> tuple[int | None, int]:
     for interval, count in path.shift.intervals:
         value = _value(interval, member)
         if value is None:
-            return None, _LATEST
+            return None, NEVER
         shift += count * value
     return (None if member.tau is None else member.tau - shift - path.slack), t - shift + path.slack
 

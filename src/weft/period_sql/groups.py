@@ -97,6 +97,21 @@ class Measure:
         return extreme if self.of_nothing == "NULL" else f"COALESCE({extreme}, {self.of_nothing})"
 
 
+def amounts(measures: Sequence[Measure]) -> dict[str, str]:
+    """Return the names of the running totals of exact measures, with SQL for the amount of a row.
+
+    The totals are the number of rows, and the number and the sums of each argument.
+    """
+    parts = {"n": "1"}
+    for each in measures:
+        if each.argument:
+            parts[f"n_{each.argument}"] = f"CASE WHEN {each.argument} IS NULL THEN 0 ELSE 1 END"
+        if each.function != "count":
+            sums = (f"COALESCE({part}, 0)" for part in each.parts(each.argument))
+            parts |= dict(zip(each.sums, sums, strict=True))
+    return parts
+
+
 @dataclass(frozen=True)
 class Grouping:
     """Measures of the groups of ``rows``.
@@ -156,16 +171,23 @@ class Grouping:
         return [f"{value} AS {name}" for value, name in zip(values, names, strict=True)]
 
     def _running(self) -> str:
-        """The totals are the number of rows, and the number and the sums of each argument."""
-        amounts = {"n": "1"}
-        for each in self.measures:
-            if each.argument:
-                amounts[f"n_{each.argument}"] = f"CASE WHEN {each.argument} IS NULL THEN 0 ELSE 1 END"
-            if each.function != "count":
-                sums = (f"COALESCE({part}, 0)" for part in each.parts(each.argument))
-                amounts |= dict(zip(each.sums, sums, strict=True))
         values = [each.of_totals(self._cast) for each in self.measures]
-        return self.sweep.totals(self.rows, self._keys, amounts, self._named(values), self.span)
+        return self.sweep.totals(self.rows, self._keys, amounts(self.measures), self._named(values), self.span)
+
+    def continued(self, before: str) -> str:
+        """Return SQL for the groups, the measures, their periods and the running totals ``amounts``.
+
+        All measures are exact.  ``rows`` has the additional column ``sign``, which is -1 for a row that leaves the
+        group.  ``before`` is SQL for the groups, the totals and the periods that earlier rows have left.
+        """
+        totals = amounts(self.measures)
+        signed = [f"sign * {value} AS {name}" for name, value in totals.items()]
+        period = self.sweep.axis.period
+        both = f"SELECT {listed(self._keys, signed, period)} FROM ({self.rows}) AS given"
+        if before:
+            both += f" UNION ALL {before}"
+        values = self._named([each.of_totals(self._cast) for each in self.measures])
+        return self.sweep.totals(both, self._keys, {name: name for name in totals}, [*values, *totals], self.span)
 
 
 def _in_order(number: str) -> str:

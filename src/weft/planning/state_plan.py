@@ -6,20 +6,23 @@ The state must be bound to a window and to the constants of one query.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from weft.algebra.access import Access
-from weft.algebra.relation import Scan, StateSchema
-from weft.algebra.scalar import ColumnRef, Literal, Scalar
-from weft.algebra.schema import TIMESTAMP, Column, DataType, TableSchema
-from weft.algebra.traverse import mentioned, scans
-from weft.derivation.access_paths import lives_paths
+from weft.algebra.relation import Grouped, Measure, Scan, StateSchema
+from weft.algebra.scalar import TICK_END, TICK_START, TIME_START, ColumnRef, Literal, Scalar
+from weft.algebra.schema import INTEGRAL, TIMESTAMP, Column, DataType, TableSchema, sums_fit
+from weft.algebra.traverse import Node, mentioned, scans, transform
+from weft.derivation.access_paths import delta_paths, lives_paths
+from weft.derivation.exact import deltas
 from weft.derivation.incremental import changes
+from weft.derivation.lift import bound_state
 from weft.derivation.lives import KEYS, Lives, lives
+from weft.derivation.stateful import state_of
 from weft.period_sql.notation import SPARK, Dialect
 from weft.planning.plan import Branch, bound, columns_of_scans, ready
-from weft.sql.render_lives import inputs, key_columns, state_sql
+from weft.planning.state_sql import bound_life, deltas_sql, inputs, key_columns, lives_sql, state_sql
 
 _NO_KEY: Final = "none"
 """The column of keys without a key: a relation with at most one row."""
@@ -33,6 +36,7 @@ class StateRows:
     paths: Mapping[str, Access]
     columns: Mapping[str, set[str]]
     reads: tuple[StateSchema, ...]
+    lives: str
 
 
 def window_of(state: StateSchema) -> tuple[int | None, int]:
@@ -94,7 +98,86 @@ def state_rows(state: StateSchema, keys: Keys | None, keys_view: str = "", diale
     rows = lives(inner, columns, restricted)
     paths = lives_paths(rows)
     views = {alias: path.view + suffix(state) for alias, path in paths.items()}
-    return StateRows(state_sql(state, rows, views, dialect), paths, _columns(rows), _reads(rows))
+    given = lives_sql(rows, state.window, views, dialect)
+    return StateRows(state_sql(state, given, dialect), paths, _columns(rows), _reads(rows), given)
+
+
+@dataclass(frozen=True)
+class StateDeltas:
+    """The SQL of the exact deltas of a state's input, and how it is read."""
+
+    sql: str
+    paths: tuple[Access, ...]
+    columns: Mapping[str, set[str]]
+    reads: tuple[StateSchema, ...]
+
+
+def state_deltas(state: StateSchema) -> StateDeltas | None:
+    """Return the SQL of the exact deltas of the state's input in its window.
+
+    Return None if running totals do not determine the state: a measure is not exact, or the input has subqueries or
+    tables whose rows end.
+    """
+    operator = state.operator
+    if not isinstance(operator, Grouped) or not all(map(_adds_up, operator.measures)):
+        return None
+    if not all(scan.table.append_only and scan.table.source == "table" for scan in base_scans(state)):
+        return None
+    inner, columns, _ = inputs(operator)
+    rows = lives(inner, columns)
+    found = deltas(rows)
+    if found is None:
+        return None
+    lives_ = [bound_life(delta.life, state.window) for delta in found]
+    bound_ = [replace(delta, life=life) for delta, life in zip(found, lives_, strict=True)]
+    paths = [delta_paths(delta) for delta in bound_]
+    views = [{alias: path.view + suffix(state) for alias, path in each.items()} for each in paths]
+    text = deltas_sql(state, list(zip(bound_, views, strict=True)))
+    every = tuple(path for each in paths for path in each.values())
+    return StateDeltas(text, every, _columns(lives_), _reads(lives_))
+
+
+def _adds_up(measure: Measure) -> bool:
+    """Whether running totals give the measure with the same digits in both engines."""
+    kind = None if measure.argument is None else measure.argument.type
+    match measure.function:
+        case "count":
+            return not measure.distinct
+        case "sum":
+            return not measure.distinct and kind is not None and _is_exact(kind)
+        case "avg":
+            return not measure.distinct and kind is not None and kind.name in INTEGRAL
+        case _:
+            return False
+
+
+def _is_exact(kind: DataType) -> bool:
+    return kind.name in INTEGRAL or (kind.name == "DECIMAL" and sums_fit(kind))
+
+
+def base_scans(state: StateSchema) -> tuple[Scan, ...]:
+    """Return the scans of stored tables below a state."""
+    found: list[Scan] = []
+    for scan in scans(state.operator):
+        found += base_scans(scan.table) if isinstance(scan.table, StateSchema) else (scan,)
+    return tuple(found)
+
+
+def timeless(state: StateSchema) -> StateSchema:
+    """Return the state without its window.  Its name identifies the stored totals."""
+
+    def change(part: Node) -> Node:
+        if isinstance(part, Scan) and isinstance(part.table, StateSchema):
+            return replace(part, table=timeless(part.table))
+        return part
+
+    return state_of(transform(state.operator, change), (TICK_START, TICK_END, TIME_START))
+
+
+def since(state: StateSchema, tau: Scalar) -> StateSchema:
+    """Return the state, and the states below it, in the window from ``tau`` on."""
+    _, t, t0 = state.window
+    return bound_state(timeless(state), {"tau": tau, "t": t, "t0": t0})
 
 
 def _all(rows: Iterable[Lives]) -> Iterable[Lives]:

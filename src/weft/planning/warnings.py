@@ -7,11 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal as OneOf
 
-from weft.algebra.relation import NotExists, Plain, Relation, Scan, Source, ViewSchema, condition, conjuncts, sources
-from weft.algebra.scalar import call
-from weft.algebra.traverse import range_variables, scans
+from weft.algebra.relation import (
+    NotExists,
+    Output,
+    Plain,
+    Project,
+    Query,
+    Relation,
+    Scan,
+    Source,
+    Union,
+    ViewSchema,
+    condition,
+    conjuncts,
+    sources,
+)
+from weft.algebra.scalar import Cast, Literal, call
+from weft.algebra.schema import NULL
+from weft.algebra.traverse import range_variables, scans, walk
 from weft.derivation.access_paths import keyless
 from weft.derivation.incremental import BEFORE, incremental
 from weft.derivation.merge import blocks, merged_predicate
@@ -29,7 +44,7 @@ class Note:
     output.  If ``line`` is None, brief output omits the message.
     """
 
-    level: Literal["warning", "note"]
+    level: OneOf["warning", "note"]
     text: str
     line: str | None = None
 
@@ -63,7 +78,8 @@ def _imprecise(plan: Plan) -> list[Note]:
     events = [event for event in branches if not exclude_each_other(conjuncts(condition(event.block)))]
     if any(event.driver.kind == "now_from" and not event.driver.inside for event in events):
         return []
-    listed = []
+    listed: list[Note] = []
+    partners = _partners(plan.query)
     bodies = {
         _named(item.body): item.body
         for part in blocks(plan.query)
@@ -74,26 +90,51 @@ def _imprecise(plan: Plan) -> list[Note]:
         driver = event.driver
         if driver.kind != "arrival" or driver.inside or driver.scan is None:
             continue
-        blockers = [
-            scan.table.name
-            for item in conjuncts(condition(event.block))
-            if isinstance(item, NotExists)
-            for scan in scans(item.body)
-            if _may_come_later(scan, bodies.get(_named(item.body)), driver.scan, sources(event.block))
-        ]
-        if not blockers:
-            continue
-        table, alias = driver.scan.table.name, as_written(driver.scan.alias)
-        blocking = f"a later row of {' or '.join(dict.fromkeys(blockers))}"
-        age = f"{alias}.{driver.scan.table.start} < NOW() - INTERVAL 2 WEEKS"
-        text = (
-            f"Weft evaluates NOT EXISTS when a row of {named(driver.scan)} arrives. If {blocking} excludes the row, "
-            "Weft has already delivered it, and does not retract it. If such rows usually arrive later, as replies "
-            f"do, Weft delivers nearly every row. Require a minimum age, such as {age}"
-        )
-        line = f"{blocking} does not retract an answer of {named(driver.scan)}. To wait for such a row, add {age}"
-        listed.append(Note("warning" if table in blockers else "note", text, line))
+        absent = [item for item in conjuncts(condition(event.block)) if isinstance(item, NotExists)]
+        for optional in (False, True):
+            blockers = [
+                scan.table.name
+                for item in absent
+                if (_named(item.body) in partners) == optional
+                for scan in scans(item.body)
+                if _may_come_later(scan, bodies.get(_named(item.body)), driver.scan, sources(event.block))
+            ]
+            if blockers:
+                listed.append(_too_early(driver.scan, list(dict.fromkeys(blockers)), optional=optional))
     return list(dict.fromkeys(listed))
+
+
+def _too_early(judged: Scan, blockers: list[str], *, optional: bool) -> Note:
+    """``optional`` is True for the partners of an outer join."""
+    later, rows = " or ".join(blockers), named(judged)
+    age = f"{as_written(judged.alias)}.{judged.table.start} < NOW() - INTERVAL 2 WEEKS"
+    if optional:
+        text = (
+            f"Weft delivers a row of {rows} with NULLs as soon as it arrives without a partner. If a partner from "
+            f"{later} arrives later, Weft delivers the pair, too, and does not retract the row with NULLs. To wait for "
+            f"partners, require a minimum age, such as {age}"
+        )
+        line = f"a row of {rows} comes with NULLs before a later partner from {later}. To wait for partners, add {age}"
+        return Note("warning", text, line)
+    text = (
+        f"Weft evaluates NOT EXISTS when a row of {rows} arrives. If a later row of {later} excludes the row, "
+        "Weft has already delivered it, and does not retract it. If such rows usually arrive later, as replies "
+        f"do, Weft delivers nearly every row. Require a minimum age, such as {age}"
+    )
+    line = f"a later row of {later} does not retract an answer of {rows}. To wait for such a row, add {age}"
+    return Note("warning" if judged.table.name in blockers else "note", text, line)
+
+
+def _partners(query: Query) -> set[frozenset[str]]:
+    """Return the bodies of NOT EXISTS that select the rows without a partner in an outer join."""
+    parts = (part for union in walk(query) if isinstance(union, Union) for part in union.inputs)
+    padded = (part for part in parts if isinstance(part, Project) and any(map(_is_null, part.outputs)))
+    conditions = (item for part in padded for item in conjuncts(condition(part.input)))
+    return {_named(item.body) for item in conditions if isinstance(item, NotExists)}
+
+
+def _is_null(output: Output) -> bool:
+    return isinstance(output.value, Cast) and output.value.arg == Literal(None, NULL, fixed=True)
 
 
 def _named(body: Relation) -> frozenset[str]:

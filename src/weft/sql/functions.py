@@ -7,15 +7,16 @@ also refuses functions that call Java code (reflect) or turn a short row into a 
 Each entry gives the number of arguments and the type of the result.  ``lower_time`` and ``lower_calls`` translate the
 functions with a special syntax (``FORMS``).
 
-The aggregates of temporal views have these result types in every engine:
+The aggregates have these result types in every engine:
 
-    COUNT(*), COUNT(x)   BIGINT
-    SUM(x)               BIGINT for TINYINT to BIGINT (NULL on overflow), DECIMAL(min(p + 10, 38), s) for
-                         DECIMAL(p, s), DOUBLE for FLOAT and DOUBLE
-    AVG(x)               DOUBLE
-    MIN(x), MAX(x)       the type of x
+    COUNT                         BIGINT
+    SUM                           BIGINT for TINYINT to BIGINT (NULL on overflow), DECIMAL(min(p + 10, 38), s) for
+                                  DECIMAL(p, s), DOUBLE for FLOAT and DOUBLE
+    AVG, MEDIAN, STDDEV, VARIANCE DOUBLE
+    MIN, MAX, MIN_BY, MAX_BY      the type of the argument
+    ARRAY_AGG, COLLECT_SET        the JSON text of an ARRAY
 
-Aggregates ignore NULLs.  If all values are NULL, COUNT is 0 and the other aggregates are NULL.
+Aggregates ignore NULLs.  If all values are NULL, COUNT is 0, an array is empty, and the other aggregates are NULL.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
-from typing import Literal as OneOf
 
+from weft.algebra.relation import AggregateFunction
 from weft.algebra.schema import (
     BIGINT,
     BINARY,
@@ -366,34 +367,6 @@ _NESTED: Final = {
 """The functions of nested values.  These functions do not accept an untyped NULL."""
 FUNCTIONS: Final[dict[str, Function]] = {**_TEXT, **_NUMBERS, **_CHOICES, **_TIMES, **_NESTED}
 
-AGGREGATES: Final = frozenset(
-    [
-        "count",
-        "sum",
-        "avg",
-        "mean",
-        "min",
-        "max",
-        "any_value",
-        "first",
-        "last",
-        "collect_list",
-        "collect_set",
-        "stddev",
-        "variance",
-        "median",
-        "mode",
-        "percentile",
-        "approx_count_distinct",
-        "bool_and",
-        "bool_or",
-        "every",
-        "some",
-        "string_agg",
-        "listagg",
-        "array_agg",
-    ]
-)
 VOLATILE: Final = frozenset(
     [
         "rand",
@@ -420,33 +393,83 @@ EXPANDING: Final = frozenset(["space", "sequence"])
 REACHING_OUT: Final = frozenset(["reflect", "try_reflect", "java_method", "transform"])
 
 
-Aggregate = OneOf["count", "sum", "avg", "min", "max"]
-MEASURES: Final[dict[str, Aggregate]] = {"count": "count", "sum": "sum", "avg": "avg", "min": "min", "max": "max"}
-DISTINCT: Final = "distinct"
-"""The name of the internal call for the argument of COUNT(DISTINCT x).
-
-In standing queries, the call serves only to find an equivalent formula.
-"""
+MEASURES: Final[dict[str, AggregateFunction]] = {
+    "count": "count",
+    "count_if": "count",
+    "sum": "sum",
+    "avg": "avg",
+    "mean": "avg",
+    "min": "min",
+    "max": "max",
+    "median": "median",
+    "bool_and": "min",
+    "every": "min",
+    "bool_or": "max",
+    "any": "max",
+    "some": "max",
+    "min_by": "min_by",
+    "max_by": "max_by",
+    "stddev": "stddev_samp",
+    "std": "stddev_samp",
+    "stddev_samp": "stddev_samp",
+    "stddev_pop": "stddev_pop",
+    "variance": "var_samp",
+    "var_samp": "var_samp",
+    "var_pop": "var_pop",
+    "array_agg": "array_agg",
+    "collect_list": "array_agg",
+    "collect_set": "collect_set",
+}
+"""The aggregates that a query may call, and the aggregates of the algebra that compute them."""
+_NO_ORDER: Final = "its value depends on an order of rows that the query does not give"
+_ESTIMATE: Final = "an estimate differs with the order in which the rows are read"
+_OTHER: Final = "Weft does not support this aggregate"
+REFUSED_AGGREGATES: Final = {
+    **dict.fromkeys(
+        ("first", "first_value", "any_value"), (_NO_ORDER, "For the value of the earliest row write MIN_BY(x, ts).")
+    ),
+    **dict.fromkeys(("last", "last_value"), (_NO_ORDER, "For the value of the latest row write MAX_BY(x, ts).")),
+    **dict.fromkeys(
+        ("string_agg", "listagg", "group_concat"),
+        (_NO_ORDER, "Write ARRAY_JOIN(ARRAY_AGG(x), ','), in ascending order."),
+    ),
+    "mode": (_NO_ORDER, "Group by x with COUNT(*), and choose the greatest count."),
+    "approx_count_distinct": (_ESTIMATE, "Write COUNT(DISTINCT x)."),
+    **dict.fromkeys(("approx_percentile", "percentile_approx"), (_ESTIMATE, "Write MEDIAN(x).")),
+    "approx_top_k": (_ESTIMATE, "Group by x with COUNT(*), and choose the greatest counts."),
+    **dict.fromkeys(("percentile", "percentile_cont", "percentile_disc"), (_OTHER, "For the middle write MEDIAN(x).")),
+}
+"""Aggregates that Weft refuses, each with the reason and what to write instead."""
+MARKS: Final = frozenset(("grouping", "grouping_id"))
+"""The functions that tell which expressions of GROUP BY form the groups of a row."""
 WINDOW: Final = "moving_window"
 """The name of the function in GROUP BY that gives the length of the moving window."""
 
 
-def aggregate_type(function: Aggregate, argument: DataType | None) -> DataType:
+def aggregate_type(function: AggregateFunction, argument: DataType | None) -> DataType:
     """Return the result type of an aggregate.  ``argument`` is the type of the argument, or None for ``COUNT(*)``.
 
     Raise TypeError if the aggregate does not accept the type.
     """
     if function == "count":
         return BIGINT
-    if argument in (None, NULL, INTERVAL, MONTHS):
+    if argument in (None, NULL, INTERVAL, MONTHS) or argument.nested:
         raise TypeError(f"{argument or 'rows'}")
-    assert argument is not None
-    if function in ("min", "max"):
+    if function in ("min", "max", "min_by", "max_by"):
         return argument
+    if function in ("array_agg", "collect_set"):
+        return _array(argument)
     if not argument.numeric:
         raise TypeError(str(argument))
-    if function == "avg" or argument.name in ("FLOAT", "DOUBLE"):
+    if function != "sum" or argument.name in ("FLOAT", "DOUBLE"):
         return DOUBLE
     if argument.name in INTEGRAL:
         return BIGINT
     return DataType("DECIMAL", min((argument.precision or 10) + SUM_DIGITS, MOST_DIGITS), argument.scale or 0)
+
+
+def _array(element: DataType) -> DataType:
+    try:
+        return DataType.of_json(DataType("ARRAY", element=element))
+    except ValueError:
+        raise TypeError(str(element)) from None

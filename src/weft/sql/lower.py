@@ -25,12 +25,14 @@ from weft.algebra.schema import INTERVAL, MONTHS, NULL, DataType, TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.algebra.traverse import scalars, scans, thresholds, walk
 from weft.errors import Reasons, SqlError, of_each
-from weft.sql.aggregate_refusal import aggregates_refused, is_plain
+from weft.sql.decorrelate import with_outer_groups
+from weft.sql.excluded_parts import decided
 from weft.sql.functions import common
 from weft.sql.lower_calls import mentions_period
 from weft.sql.lower_from import bare_values, lower_from, lower_values, named, plain_name, stars
 from weft.sql.lower_group import is_grouped, lower_grouped
 from weft.sql.lower_nested import as_column, field_name
+from weft.sql.lower_outer import joined, narrowed
 from weft.sql.lower_predicate import lower_predicate
 from weft.sql.lower_scalar import lower_scalar
 from weft.sql.ordering import at_the_end, lower_order
@@ -92,7 +94,7 @@ def lower_query(
         if order is not None:
             lower_order(order, node, [output.name for output in outputs])
     reasons.check()
-    return relational.Query(relation, outputs)
+    return narrowed(relational.Query(relation, outputs), scope.context.names.unions)
 
 
 def _refused_otherwise(text: str, tables: Mapping[str, TableSchema], *, view: bool) -> str | None:
@@ -156,30 +158,14 @@ def _select(select: exp.Select, scope: Scope) -> tuple[relational.Relation, tupl
     if not select.args.get("from_"):
         reasons.check()
     with reasons.part():
-        if not is_grouped(select):
-            selected = inner, _outputs(select, scope)
-        elif not scope.context.view and is_plain(select):
-            reasons.add(aggregates_refused(select, None, scope.context, nested=scope.parent is not None))
-            selected = inner, _outputs(select, scope)
+        if is_grouped(select):
+            inner, outputs = lower_grouped(select, inner, scope, _output)
+            outputs = _without_duplicate_names(outputs, select)
         else:
-            selected = _grouped(select, inner, scope, readable=not reasons)
+            outputs = _outputs(select, scope)
     reasons.check()
-    return selected
-
-
-def _grouped(
-    select: exp.Select, inner: relational.Relation, scope: Scope, *, readable: bool
-) -> tuple[relational.Relation, tuple[relational.Output, ...]]:
-    """``readable`` is True if FROM and WHERE are valid."""
-    reasons = Reasons()
-    grouped: relational.Relation | None = None
-    outputs: tuple[relational.Output, ...] = ()
-    with reasons.part():
-        grouped, outputs = lower_grouped(select, inner, scope, _output)
-        outputs = _without_duplicate_names(outputs, select)
-    reasons.check()
-    assert grouped is not None
-    return grouped, outputs
+    named = tuple(relational.Output(output.name, joined(output.value, scope)) for output in outputs)
+    return joined(inner, scope), named
 
 
 def _from_and_where(select: exp.Select, scope: Scope) -> relational.Relation:
@@ -213,7 +199,11 @@ def _from_and_where(select: exp.Select, scope: Scope) -> relational.Relation:
             conditions.append(lower_predicate(where.this, True, scope))
     reasons.check()
     predicate = relational.conjunction(*conditions)
-    return relation if predicate == relational.TRUE else relational.Select(relation, predicate)
+    whole = relation if predicate == relational.TRUE else relational.Select(relation, predicate)
+    if scope.joined:
+        whole = decided(joined(whole, scope), scope)
+        scope.joined[whole] = whole
+    return whole
 
 
 def _with(node: exp.Expr, scope: Scope) -> None:
@@ -357,7 +347,8 @@ def _output(item: exp.Expr, scope: Scope, position: int) -> relational.Output:
             "a view returns the periods of its rows as valid_from and valid_to",
             "Use the period function in WHERE.",
         )
-    named = isinstance(value, ColumnRef) and not isinstance(item.unalias(), exp.Anonymous)
+    called = isinstance(item.unalias(), (exp.Anonymous, exp.Any, exp.Filter))
+    named = isinstance(value, ColumnRef) and not called
     name = item.alias if isinstance(item, exp.Alias) else value.column if named and isinstance(value, ColumnRef) else ""
     if name.startswith("_"):
         raise refuse(
@@ -370,7 +361,7 @@ def _output(item: exp.Expr, scope: Scope, position: int) -> relational.Output:
 
 
 def _subquery(node: exp.Expr, scope: Scope) -> tuple[relational.Relation, tuple[ColumnRef, ...]]:
-    relation = lower_rows(node, scope.inner(), "sub")
+    relation = with_outer_groups(lower_rows(node, scope.inner(), "sub"), scope.fresh, node)
     return relation, relational.attributes(relation)
 
 
@@ -381,7 +372,7 @@ def _body_only(node: exp.Expr, scope: Scope) -> relational.Relation:
         node = node.this
     inner = scope.inner()
     if not isinstance(node, exp.Select) or bare_values(node) is not None or is_grouped(node):
-        return lower_rows(node, inner, "sub")
+        return with_outer_groups(lower_rows(node, inner, "sub"), scope.fresh, node)
     reasons = Reasons()
     body: relational.Relation = relational.UNIT
     with reasons.part():
@@ -396,7 +387,7 @@ def _body_only(node: exp.Expr, scope: Scope) -> relational.Relation:
             ):
                 lower_scalar(item.unalias(), inner)
     reasons.check()
-    return body
+    return joined(body, inner)
 
 
 MOST_DRIVERS: Final = 64

@@ -18,12 +18,11 @@ from weft.errors import SqlError
 from weft.sql.advice import advice
 from weft.sql.conversion import converted, opened, typed
 from weft.sql.functions import (
-    AGGREGATES,
     EXPANDING,
     FUNCTIONS,
     LONGEST_PADDING,
-    MEASURES,
     REACHING_OUT,
+    REFUSED_AGGREGATES,
     VOLATILE,
     WINDOW,
     WINDOWS,
@@ -203,19 +202,11 @@ def _repeated(name: str, args: Sequence[Scalar]) -> int:
 
 def unknown_function(name: str, node: exp.Expr, scope: Scope) -> SqlError:
     """Return the error for an unsupported function, with the reason."""
-    shown, view = f"{name.upper()}()", scope.context.view
-    if view and name in MEASURES:
-        return refuse(
-            f"{shown} here", node, "an aggregate belongs in a select list or in HAVING, not within another aggregate"
-        )
-    if view and name == WINDOW:
-        return refuse(f"{shown} here", node, "the moving window belongs in GROUP BY")
-    if view and name in AGGREGATES:
-        return refuse(shown, node, f"views have the aggregates {', '.join(MEASURES).upper()}")
+    shown = f"{name.upper()}()"
     if name == WINDOW:
-        return refuse(shown, node, "standing queries do not support aggregates yet", for_views_only(scope))
-    if name in AGGREGATES:
-        return refuse(shown, node, "standing queries do not support aggregates yet", advice(name) or NOT_TODAY)
+        return refuse(f"{shown} here", node, "the moving window of a view belongs in GROUP BY")
+    if name in REFUSED_AGGREGATES:
+        return refuse(shown, node, *REFUSED_AGGREGATES[name])
     if name in WINDOWS:
         return refuse(shown, node, "window functions are not supported yet", advice(name))
     if name in VOLATILE:

@@ -14,11 +14,11 @@ from weft.algebra.schema import NULL, Column
 from weft.errors import Reasons, SqlError, of_each
 from weft.printable import counted
 from weft.sql.advice import advice
-from weft.sql.conversion import comparable
+from weft.sql.conversion import comparable, converted, typed
 from weft.sql.functions import common
-from weft.sql.left_join import with_anti_joins
 from weft.sql.lower_history import held, refuse_in_view
 from weft.sql.lower_nested import as_column
+from weft.sql.lower_outer import Shared, Side, outer_join
 from weft.sql.lower_predicate import lower_predicate
 from weft.sql.lower_scalar import lower_scalar
 from weft.sql.refusal import only, place, refuse
@@ -31,16 +31,15 @@ _INNER: Final = ("", "INNER", "CROSS")
 RESERVED: Final = ("_instant", "_first_at", "_ordinal", "_tick", "_query_id")
 """The names of the columns that Weft adds to rows."""
 _HALF: Final = ("SEMI", "ANTI")
+_OUTER: Final = ("LEFT", "RIGHT", "FULL")
 
 
 def lower_from(select: exp.Select, scope: Scope, rows: Rows) -> tuple[relational.Relation, list[relational.Predicate]]:
-    """Translate FROM into a relation and join conditions.  Add the range variables of FROM to ``scope``."""
+    """Translate FROM into a relation and join conditions.  Add the range variables of FROM to ``scope``.
+
+    As in Spark, each join takes everything before it as its left side.
+    """
     reasons = Reasons()
-    with reasons.part():
-        with_anti_joins(select)
-    unread = bool(reasons)
-    if unread:
-        scope.refused.add("*")
     relations: list[relational.Relation] = []
     conditions: list[relational.Predicate] = []
     with reasons.part():
@@ -48,31 +47,43 @@ def lower_from(select: exp.Select, scope: Scope, rows: Rows) -> tuple[relational
     for join in select.args.get("joins") or ():
         side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
         with reasons.part():
-            if not (unread and side == "LEFT"):
-                _refuse_other(join, side, kind)
+            _refuse_other(join, side, kind, scope)
         with reasons.part():
             if kind in _HALF:
                 conditions.append(_half_join(join, kind, scope, rows))
+            elif side:
+                union = _outer_join(join, side, relational.block(tuple(relations), _all(conditions)), scope, rows)
+                relations, conditions = [union], []
             else:
-                relations.append(_inner_join(join, conditions, scope, rows))
+                source, demanded, _ = _joined(join, "", scope, rows)
+                relations.append(source)
+                conditions += demanded
     reasons.check()
     return relations[0] if len(relations) == 1 else relational.Join(tuple(relations)), conditions
 
 
-def _refuse_other(join: exp.Join, side: str, kind: str) -> None:
-    taken = (kind in _INNER and not side) or (kind in _HALF and side in ("", "LEFT"))
-    if taken and not join.args.get("method"):
+def _all(conditions: Sequence[relational.Predicate]) -> relational.Predicate:
+    return relational.conjunction(*conditions)
+
+
+def _refuse_other(join: exp.Join, side: str, kind: str, scope: Scope) -> None:
+    method = str(join.args.get("method") or "").upper()
+    inner, half = kind in _INNER and not side, kind in _HALF and side in ("", "LEFT")
+    outer = kind in ("", "OUTER") and side in _OUTER and not scope.context.view
+    if (inner or outer or half) and (not method or (method == "NATURAL" and not half)):
         return
-    words = " ".join(w for w in (str(join.args.get("method") or ""), side, kind, "JOIN") if w).upper()
-    hint = advice(words) or "Write JOIN … ON or USING."
-    raise refuse(words, join, "only inner joins, LEFT SEMI and LEFT ANTI joins are supported", hint)
+    words = " ".join(w for w in (method, side, kind, "JOIN") if w)
+    reason = "views do not support outer joins" if scope.context.view and side in _OUTER else "Spark does not have it"
+    raise refuse(words, join, reason, advice(words) or "Write JOIN … ON or USING.")
 
 
-def _inner_join(
-    join: exp.Join, conditions: list[relational.Predicate], scope: Scope, rows: Rows
-) -> relational.Relation:
+def _joined(
+    join: exp.Join, side: str, scope: Scope, rows: Rows
+) -> tuple[relational.Source, list[relational.Predicate], list[Shared]]:
+    """Return the right side of a join, the join conditions, and the columns of USING."""
     only(join, "this", "on", "using", "kind", "side", "method")
     before = replace(scope, variables=dict(scope.variables), merged=dict(scope.merged))
+    conditions: list[relational.Predicate] = []
     reasons = Reasons()
     with reasons.part():
         source = _source(join.this, scope, rows)
@@ -81,14 +92,38 @@ def _inner_join(
             conditions.append(lower_predicate(join.args["on"], True, scope))
     reasons.check()
     (alias,) = set(scope.variables) - set(before.variables)
-    using = {}
-    for column in join.args.get("using") or ():
-        condition, left, owners = _using(column, before, scope.variable(source))
+    using, shared = {}, []
+    natural = _common_columns(before, scope.variables[alias]) if join.args.get("method") else ()
+    for column in join.args.get("using") or natural:
+        condition, left, right, owners = _using(column, before, scope.variables[alias])
         conditions.append(condition)
-        using[column.name.lower()] = Merged(left, owners | {alias})
+        ref = right if side == "RIGHT" else left
+        if side == "FULL":
+            type = common([left.type, right.type])
+            ref = ColumnRef(scope.fresh("using"), left.column, type)
+            shared.append(Shared(ref, typed(converted(left, type), type), typed(converted(right, type), type)))
+        using[column.name.lower()] = Merged(ref, owners | {alias})
     # As in Spark, the columns of a later USING precede those of an earlier USING.
     scope.merged = {**using, **{name: each for name, each in scope.merged.items() if name not in using}}
-    return source
+    return source, conditions, shared
+
+
+def _common_columns(before: Scope, right: Variable) -> list[exp.Column]:
+    """Return the columns that NATURAL JOIN compares."""
+    names = {name: None for variable in before.variables.values() for name in (ref.column for ref in variable.listed)}
+    listed = {ref.column.lower() for ref in right.listed}
+    return [exp.column(name) for name in names if name.lower() in listed]
+
+
+def _outer_join(join: exp.Join, side: str, left: relational.Relation, scope: Scope, rows: Rows) -> relational.Union:
+    own = dict(scope.variables)
+    known = [ref for variable in own.values() for ref in variable.columns]
+    known += [each.ref for each in scope.merged.values() if each.ref not in known]
+    source, conditions, shared = _joined(join, side, scope, rows)
+    (alias,) = set(scope.variables) - set(own)
+    scope.nullable |= {alias} if side == "LEFT" else set(own) if side == "RIGHT" else set(scope.variables)
+    sides = Side(left, tuple(known)), Side(source, scope.variables[alias].columns)
+    return outer_join(side, *sides, _all(conditions), scope, shared)
 
 
 def _half_join(join: exp.Join, kind: str, scope: Scope, rows: Rows) -> relational.Predicate:
@@ -109,8 +144,10 @@ def _half_join(join: exp.Join, kind: str, scope: Scope, rows: Rows) -> relationa
     return relational.Exists(body) if kind == "SEMI" else relational.NotExists(body)
 
 
-def _using(column: exp.Expr, before: Scope, right: Variable) -> tuple[relational.Predicate, ColumnRef, frozenset[str]]:
-    """For a column of USING, return the equality, the left column, and the aliases of all tables that share the
+def _using(
+    column: exp.Expr, before: Scope, right: Variable
+) -> tuple[relational.Predicate, ColumnRef, ColumnRef, frozenset[str]]:
+    """For a column of USING, return the equality, both columns, and the aliases of all tables that share the left
     column.
     """
     shared, own = before.owners(column.name, column), right.find(column.name)
@@ -118,7 +155,7 @@ def _using(column: exp.Expr, before: Scope, right: Variable) -> tuple[relational
         hint = "Write JOIN … ON a.x = b.y."
         raise SqlError(f"USING: both sides need a column {column.name!r}", where=place(column), hint=hint)
     left, owners = shared
-    return relational.Plain(Call("=", comparable(left, own, column), call("=").type)), left, owners
+    return relational.Plain(Call("=", comparable(left, own, column), call("=").type)), left, own, owners
 
 
 def _source(node: exp.Expr, scope: Scope, rows: Rows) -> relational.Source:

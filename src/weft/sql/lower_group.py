@@ -1,53 +1,57 @@
-"""Translate GROUP BY and HAVING of temporal views.
+"""Translate a SELECT with GROUP BY, HAVING or aggregates.
 
-    SELECT dept, COUNT(*) AS n FROM employees GROUP BY dept, MOVING_WINDOW(INTERVAL 7 DAYS) HAVING COUNT(*) > 1
+    SELECT dept, COUNT(*) AS n FROM employees GROUP BY dept HAVING COUNT(*) > 1
 
 The example becomes a projection of a selection of a ``Grouped``.  The ``Grouped`` has a column for each grouping
-expression and each aggregate.  With ``MOVING_WINDOW(length)``, each row remains in the aggregates for an additional
-``length``.
+expression and each aggregate.  With ``MOVING_WINDOW(length)`` in a view, each row remains in the aggregates for an
+additional ``length``.
+
+ROLLUP, CUBE and GROUPING SETS become a UNION ALL: a ``Grouped`` for each set, over a copy of FROM and WHERE, with NULL
+for the other grouping expressions.  As in Spark, the empty set has a group only while there are rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Final, TypeVar
 
 from sqlglot import exp
 
 from weft.algebra.relation import (
-    Exists,
+    Distinct,
     Grouped,
-    NotExists,
     Output,
     Predicate,
+    Project,
     Relation,
     Select,
+    Union,
 )
-from weft.algebra.scalar import ColumnRef, Literal, Scalar, columns, mentions_now
-from weft.algebra.schema import INTERVAL
-from weft.algebra.traverse import map_scalars, substitute, walk
+from weft.algebra.scalar import Cast, ColumnRef, Literal, PeriodOf, Scalar
+from weft.algebra.schema import INT, NULL
+from weft.algebra.traverse import free_columns, substitute, walk
 from weft.errors import Reasons, SqlError
-from weft.sql.functions import MEASURES, WINDOW
-from weft.sql.lower_calls import mentions_period
+from weft.sql.lower_aggregate import has_aggregate, is_aggregate
+from weft.sql.lower_group_by import lower_group_by
+from weft.sql.lower_outer import joined
 from weft.sql.lower_predicate import lower_predicate
-from weft.sql.lower_scalar import lower_scalar
 from weft.sql.refusal import only, place, refuse
+from weft.sql.rewriting import installed
 from weft.sql.scope import Grouping, Scope
 
+N = TypeVar("N", bound="Scalar | Predicate")
 Item = Callable[[exp.Expr, Scope, int], Output]
 """A function that translates an item of a select list.  The last argument is the position of the item."""
+_ANY_ROW: Final = Output("any_row", Literal(1, INT, fixed=True))
+"""A group of all rows, which exists only while there are rows."""
 
 
 def is_grouped(select: exp.Select) -> bool:
     """Return whether a SELECT has GROUP BY, HAVING, or an aggregate in its select list."""
     if select.args.get("group") is not None or select.args.get("having") is not None:
         return True
-    return any(_has_aggregate(item) for item in select.expressions)
-
-
-def _has_aggregate(node: exp.Expr) -> bool:
-    inside = node.walk(prune=lambda part: isinstance(part, (exp.Query, exp.Window)))
-    return any(isinstance(part, exp.Anonymous) and str(part.this).lower() in MEASURES for part in inside)
+    return any(map(has_aggregate, select.expressions))
 
 
 def lower_grouped(
@@ -57,119 +61,91 @@ def lower_grouped(
 
     ``relation`` is the relation of FROM and WHERE.
     """
+    having = select.args.get("having")
+    parts = (*select.expressions, *(() if having is None else (having,)))
+    if having is not None and select.args.get("group") is None and not any(map(has_aggregate, parts)):
+        raise _without_groups(select, having, nested=scope.parent is not None)
     grouping = Grouping(scope.fresh("grouped"))
     grouped_scope = replace(scope, grouping=grouping)
     reasons = Reasons()
     window: Scalar | None = None
     with reasons.part():
-        window = _groups(select, scope, grouping)
+        window = lower_group_by(select, scope, grouping)
     grouping.incomplete = bool(reasons)
     outputs: list[Output] = []
     for number, node in enumerate(select.expressions):
         with reasons.part():
             outputs.append(_grouped_item(node, grouped_scope, item, number))
-    having, demanded = select.args.get("having"), None
+    demanded: Predicate | None = None
     with reasons.part():
-        demanded = None if having is None else _having(having, grouped_scope, grouping)
+        demanded = None if having is None else _having(having, select, grouped_scope)
     reasons.check()
     if not grouping.columns():
         raise SqlError("GROUP BY names no column, and the query has no aggregate", where=place(select))
-    names = _names(grouping, outputs)
-    renamed = {ref: ColumnRef(ref.scan, names[ref.column], ref.type) for ref in grouping.columns()}
-    over: Relation = Grouped(
-        relation,
-        grouping.alias,
-        tuple(Output(renamed[ref].column, value) for value, ref in grouping.groups.items()),
-        tuple(replace(each, output=renamed[each.output]) for each in grouping.measures),
-        window,
-    )
+    named, renamed = _named(grouping, outputs)
+    over: Relation
+    if named.sets is not None:
+        over = _all_sets(relation, named, scope)
+    elif named.measures or scope.context.view:
+        over = _one_set(relation, named, window)
+    else:
+        over = Distinct(Project(relation, named.alias, _one_set(relation, named, None).groups))
     if demanded is not None:
         over = Select(over, substitute(demanded, renamed))
     return over, tuple(Output(output.name, substitute(output.value, renamed)) for output in outputs)
+
+
+def _without_groups(select: exp.Select, having: exp.Having, *, nested: bool) -> SqlError:
+    plain = select.copy()
+    plain.args.pop("having")
+    text = plain.where(having.this.copy()).sql("spark")
+    hint = f"Write {text}" if nested else f"Write {installed(text)}."
+    return refuse("HAVING", having, "nothing is aggregated", hint)
 
 
 def _grouped_item(node: exp.Expr, scope: Scope, item: Item, number: int) -> Output:
     if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
         raise refuse("* beside GROUP BY", node, "it includes columns that are not in GROUP BY", "List the columns.")
     output = item(node, scope, number)
+    return Output(output.name, _over_groups(output.value, scope, node))
+
+
+def _having(having: exp.Having, select: exp.Select, scope: Scope) -> Predicate:
+    only(having, "this")
+    _name_items(having, select, scope)
+    return _over_groups(lower_predicate(having.this, True, scope), scope, having)
+
+
+def _name_items(having: exp.Having, select: exp.Select, scope: Scope) -> None:
+    """Replace the names of items of the select list by these items.
+
+    As in Spark, the name of an item hides a column of FROM, unless the column is in GROUP BY.
+    """
     assert scope.grouping is not None
-    return Output(output.name, _of_groups(output.value, scope.grouping, node))
+    named = {each.alias.lower(): each.unalias() for each in select.expressions if isinstance(each, exp.Alias)}
+    outside = having.walk(prune=lambda part: isinstance(part, exp.Query) or is_aggregate(part))
+    for part in list(outside):
+        if isinstance(part, exp.Column) and not part.table and part.name.lower() in named:
+            owner = scope.owners(part.name, part)
+            if owner is None or owner[0] not in scope.grouping.groups:
+                part.replace(exp.paren(named[part.name.lower()].copy()))
 
 
-def _groups(select: exp.Select, scope: Scope, grouping: Grouping) -> Scalar | None:
-    """Add the items of GROUP BY to ``grouping``.  Return the length of the moving window, or None."""
-    group, window = select.args.get("group"), None
-    if group is None:
-        return None
-    only(group, "expressions")
-    reasons = Reasons()
-    for node in group.expressions:
-        with reasons.part():
-            if isinstance(node, exp.Anonymous) and str(node.this).lower() == WINDOW:
-                if window is not None:
-                    raise SqlError("GROUP BY has two moving windows", where=place(node))
-                window = _window(node, scope)
-            else:
-                grouping.group(_group(node, scope))
-    reasons.check()
-    return window
-
-
-def _group(node: exp.Expr, scope: Scope) -> Scalar:
-    value = lower_scalar(node, scope)
-    if isinstance(value, Literal):
-        raise refuse("GROUP BY of a constant", node, "it could mean a position in the select list", "Write the column.")
-    if mentions_now(value) or mentions_period(value):
-        raise refuse(
-            "GROUP BY of a value that depends on the time",
-            node,
-            "groups are formed by column values",
-            "Use NOW() in WHERE.",
-        )
-    return value
-
-
-def _window(node: exp.Anonymous, scope: Scope) -> Scalar:
-    length = lower_scalar(node.expressions[0], scope) if len(node.expressions) == 1 else None
-    if (
-        not isinstance(length, Literal)
-        or length.type != INTERVAL
-        or not isinstance(length.value, int)
-        or length.value < 0
-    ):
-        raise SqlError(
-            "MOVING_WINDOW takes one constant, non-negative INTERVAL of days or shorter units",
-            where=place(node),
-            hint="Write, for example, GROUP BY dept, MOVING_WINDOW(INTERVAL 7 DAYS).",
-        )
-    return length
-
-
-def _having(node: exp.Having, scope: Scope, grouping: Grouping) -> Predicate:
-    only(node, "this")
-    demanded = lower_predicate(node.this, True, scope)
-    if any(isinstance(part, (Exists, NotExists)) for part in walk(demanded)):
-        raise refuse(
-            "a subquery in HAVING",
-            node,
-            "HAVING is a condition on one group",
-            "Put the query with GROUP BY into a derived table, FROM (SELECT … GROUP BY …) AS d, and use the "
-            "subquery in the WHERE around it.",
-        )
-    return map_scalars(demanded, lambda value: _of_groups(value, grouping, node))
-
-
-def _of_groups(value: Scalar, grouping: Grouping, node: exp.Expr) -> Scalar:
-    """Rewrite a scalar to use the columns of the groups.
+def _over_groups(node: N, scope: Scope, place_of: exp.Expr) -> N:
+    """Rewrite a scalar or a predicate to use the columns of the groups.
 
     Raise SqlError for a column that can have several values in a group.
     """
-    grouped = substitute(value, grouping.groups)
-    loose = sorted(f"{ref.scan}.{ref.column}" for ref in columns(grouped) if ref.scan != grouping.alias)
-    if loose or mentions_period(grouped):
+    grouping = scope.grouping
+    assert grouping is not None
+    of_columns = {value: ref for value, ref in grouping.groups.items() if not isinstance(value, Literal)}
+    grouped = substitute(node, of_columns)
+    own = {ref.scan for variable in scope.variables.values() for ref in variable.columns}
+    loose = sorted(f"{ref.scan}.{ref.column}" for ref in free_columns(grouped) if ref.scan in own)
+    if loose or any(isinstance(part, PeriodOf) and part.scan in own for part in walk(grouped)):
         error = refuse(
             loose[0] if loose else "a period function beside GROUP BY",
-            node,
+            place_of,
             "it is neither in GROUP BY nor in an aggregate, and a group has many rows",
             "Add the expression to GROUP BY, or select its MIN or MAX.",
         )
@@ -178,17 +154,62 @@ def _of_groups(value: Scalar, grouping: Grouping, node: exp.Expr) -> Scalar:
     return grouped
 
 
-def _names(grouping: Grouping, outputs: list[Output]) -> dict[str, str]:
+def _named(grouping: Grouping, outputs: list[Output]) -> tuple[Grouping, dict[ColumnRef, ColumnRef]]:
+    """Name the columns of the groups after the items of the select list.
+
+    Return the grouping with the new names, and the new column of each old one.
+    """
     names: dict[str, str] = {}
     for output in outputs:
         if isinstance(output.value, ColumnRef):
             names.setdefault(output.value.column, output.name)
     taken = {output.name.lower() for output in outputs}
+    renamed: dict[ColumnRef, ColumnRef] = {}
     for ref in grouping.columns():
-        if ref.column not in names:
+        name = names.get(ref.column)
+        if name is None:
             name = ref.column
             while name.lower() in taken:
                 name += "_"
             taken.add(name.lower())
-            names[ref.column] = name
-    return names
+        renamed[ref] = replace(ref, column=name)
+    new = replace(
+        grouping,
+        groups={value: renamed[ref] for value, ref in grouping.groups.items()},
+        measures=[replace(each, output=renamed[each.output]) for each in grouping.measures],
+        marks={values: {type: renamed[ref] for type, ref in each.items()} for values, each in grouping.marks.items()},
+    )
+    return new, renamed
+
+
+def _one_set(relation: Relation, grouping: Grouping, window: Scalar | None) -> Grouped:
+    groups = tuple(Output(ref.column, value) for value, ref in grouping.groups.items())
+    return Grouped(relation, grouping.alias, groups, tuple(grouping.measures), window)
+
+
+def _all_sets(relation: Relation, grouping: Grouping, scope: Scope) -> Project | Union:
+    parts = []
+    for number, chosen in enumerate(grouping.sets or ()):
+        alias = scope.fresh(grouping.alias)
+        groups = tuple(Output(grouping.groups[value].column, value) for value in chosen) or (_ANY_ROW,)
+        measures = tuple(replace(each, output=replace(each.output, scan=alias)) for each in grouping.measures)
+        grouped = joined(Grouped(relation, alias, groups, measures), scope)
+        if number:
+            grouped = scope.copy_of(grouped, relation)
+        parts.append(Project(grouped, scope.fresh(grouping.alias), tuple(_columns(grouping, chosen, alias))))
+    if len(parts) == 1:
+        return replace(parts[0], alias=grouping.alias)
+    return Union(grouping.alias, tuple(parts))
+
+
+def _columns(grouping: Grouping, chosen: tuple[Scalar, ...], alias: str) -> Iterator[Output]:
+    """Yield the columns of one set: NULL for the other grouping expressions, and a constant for each mark."""
+    for value, ref in grouping.groups.items():
+        own = replace(ref, scan=alias) if value in chosen else Cast(Literal(None, NULL, fixed=True), ref.type)
+        yield Output(ref.column, own)
+    for measure in grouping.measures:
+        yield Output(measure.output.column, replace(measure.output, scan=alias))
+    for values, marks in grouping.marks.items():
+        bits = sum(2**place for place, value in enumerate(reversed(values)) if value not in chosen)
+        for type, ref in marks.items():
+            yield Output(ref.column, Literal(bits, type, fixed=True))

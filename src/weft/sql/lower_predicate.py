@@ -19,7 +19,6 @@ from sqlglot import exp
 from weft.algebra import relation as relational
 from weft.algebra.scalar import Scalar, call, mentions_now
 from weft.algebra.schema import STRING
-from weft.algebra.traverse import range_variables, rename
 from weft.errors import SqlError, of_each
 from weft.sql.conversion import comparable
 from weft.sql.lower_now import now_comparison
@@ -136,12 +135,7 @@ def _not_in(left: Scalar, right: Scalar, body: relational.Relation, scope: Scope
     parts += [relational.NotExists(relational.Select(body, relational.Plain(each))) for each in missing]
     if not never_null:
         parts.append(relational.disjunction(relational.Plain(call("is not null", left)), relational.NotExists(body)))
-    return relational.conjunction(parts[0], *(_with_fresh_aliases(part, scope) for part in parts[1:]))
-
-
-def _with_fresh_aliases(predicate: relational.Predicate, scope: Scope) -> relational.Predicate:
-    """Rename the range variables, because copies of one subquery must not share names."""
-    return rename(predicate, {alias: scope.fresh(alias) for alias in range_variables(predicate)})
+    return relational.conjunction(parts[0], *(scope.copy_of(part) for part in parts[1:]))
 
 
 def _never_null(body: relational.Relation) -> bool:

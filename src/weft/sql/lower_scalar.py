@@ -6,20 +6,20 @@ Weft refuses all expressions that this module does not translate.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Final
 
 from sqlglot import exp
 
-from weft.algebra.scalar import Call, Case, Literal, Now, Scalar, mentions_now
+from weft.algebra.scalar import Call, Case, Literal, Now, Scalar
 from weft.algebra.schema import BOOLEAN, INTERVAL, MONTHS, NULL, STRING, DataType
 from weft.errors import Reasons, SqlError, of_each
 from weft.sql import literals
 from weft.sql.conversion import cast, comparable, compared_as_text, converted, typed
-from weft.sql.functions import DISTINCT, FUNCTIONS, MEASURES, common, fits
+from weft.sql.functions import FUNCTIONS, common, fits
 from weft.sql.literals import interval, months
+from weft.sql.lower_aggregate import is_aggregate, lower_aggregate, misplaced
 from weft.sql.lower_arithmetic import combined
-from weft.sql.lower_calls import PERIOD_FUNCTIONS, apply, extracted, mentions_period, period_call, unknown_function
+from weft.sql.lower_calls import PERIOD_FUNCTIONS, apply, extracted, period_call, unknown_function
 from weft.sql.lower_nested import (
     NESTED_FORMS,
     field_of,
@@ -30,7 +30,7 @@ from weft.sql.lower_nested import (
 )
 from weft.sql.lower_time import FORMS, lower_time_form, today
 from weft.sql.refusal import only, place, refuse, spaced
-from weft.sql.scope import Grouping, Scope
+from weft.sql.scope import Scope
 
 NOW_NAMES: Final = frozenset(("now", "current_timestamp", "getdate", "localtimestamp"))
 COMPARISONS: Final[dict[type[exp.Expr], str]] = {
@@ -56,6 +56,8 @@ def lower_scalar(node: exp.Expr, scope: Scope) -> Scalar:
         return lower_comparison(node, scope)
     if type(node) in _ARITHMETIC:
         return _arithmetic(_ARITHMETIC[type(node)], node, scope)
+    if is_aggregate(node):
+        return _aggregate(node, scope)
     if isinstance(node, (exp.Any, exp.All)):
         raise refuse("ANY or ALL of a subquery", node, "only [NOT] EXISTS and [NOT] IN take a subquery")
     if isinstance(node, _SUBQUERIES):
@@ -303,8 +305,8 @@ def _function(node: exp.Anonymous, scope: Scope) -> Scalar:
         return Now()
     if name in PERIOD_FUNCTIONS:
         return period_call(name, node, scope)
-    if name in MEASURES and scope.grouping is not None:
-        return _measure(name, node, scope, scope.grouping)
+    if is_aggregate(node):
+        return _aggregate(node, scope)
     if name in FORMS:
         return lower_time_form(name, node, lambda part: lower_scalar(part, scope))
     if name in NESTED_FORMS:
@@ -314,32 +316,10 @@ def _function(node: exp.Anonymous, scope: Scope) -> Scalar:
     return apply(name, lower_each(node.expressions, scope), node)
 
 
-def _measure(name: str, node: exp.Anonymous, scope: Scope, grouping: Grouping) -> Scalar:
-    if len(node.expressions) != 1:
-        raise SqlError(f"{name.upper()} takes one argument, not {len(node.expressions)}", where=place(node))
-    (parameter,) = node.expressions
-    if (
-        isinstance(parameter, exp.Distinct)
-        and name == "count"
-        and not scope.context.view
-        and len(parameter.expressions) == 1
-    ):
-        argument = lower_scalar(parameter.expressions[0], replace(scope, grouping=None))
-        return grouping.measure("count", Call(DISTINCT, (argument,), argument.type))
-    if isinstance(parameter, exp.Distinct):
-        hint = "Aggregate over a derived table: FROM (SELECT DISTINCT …) AS d."
-        raise refuse(f"{name.upper()}(DISTINCT …)", node, "an aggregate uses all rows of FROM", hint)
-    if isinstance(parameter, exp.Star) and name == "count":
-        only(parameter)
-        return grouping.measure("count", None)
-    argument = lower_scalar(parameter, replace(scope, grouping=None))
-    if mentions_now(argument) or mentions_period(argument):
-        reason = "the value of the aggregate would change every microsecond"
-        raise refuse("NOW() or a period in an aggregate", node, reason)
-    try:
-        return grouping.measure(MEASURES[name], argument)
-    except TypeError as error:
-        raise SqlError(f"{name.upper()} is not defined for {error}", where=place(node)) from None
+def _aggregate(node: exp.Expr, scope: Scope) -> Scalar:
+    if scope.grouping is None:
+        raise misplaced(node)
+    return lower_aggregate(node, scope, scope.grouping, lower_scalar)
 
 
 _RULES: Final[dict[type[exp.Expr], Callable[..., Scalar]]] = {
@@ -373,6 +353,7 @@ _RULES: Final[dict[type[exp.Expr], Callable[..., Scalar]]] = {
     exp.Dot: lambda node, scope: lower_field(node, scope, lower_scalar),
     exp.Identifier: lambda node, scope: lower_element(node, scope),
     exp.Anonymous: _function,
+    exp.Filter: _aggregate,
 }
 
 _PARTS: Final[dict[type[exp.Expr], tuple[str, ...]]] = {

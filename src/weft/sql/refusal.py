@@ -35,7 +35,7 @@ _LATER: Final = {
     "version": ("time travel", "Weft evaluates the query at every instant"),
     "when": ("time travel", "Weft evaluates the query at every instant"),
     "symmetric": ("BETWEEN SYMMETRIC", "Spark does not have it"),
-    "join_mark": ("(+)", "outer joins are not supported"),
+    "join_mark": ("(+)", "Spark does not have it; write LEFT JOIN"),
     "on": ("DISTINCT ON", "which row of a group comes first changes as data arrives"),
     "except_": ("EXCEPT in a list", "a select list must name its columns"),
     "hints": ("a hint of a table", "Weft plans the query itself"),

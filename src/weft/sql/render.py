@@ -297,16 +297,22 @@ def rows(relation: relational.Relation, views: Views, depth: int = 1) -> str:
 
 def _grouped(relation: relational.Grouped, views: Views, depth: int) -> str:
     measures = (f"{measure_text(each)} AS {quoted(each.output.column)}" for each in relation.measures)
-    by = [scalar(output.value) for output in relation.groups]
+    by = [scalar(output.value) for output in relation.groups if not isinstance(output.value, Literal)]
     if relation.window is not None:
         by.append(f"MOVING_WINDOW({scalar(relation.window)})")
     text = select(", ".join((*map(item, relation.groups), *measures)), relation.input, views, depth)
-    return f"{text}\n{'  ' * depth}GROUP BY {', '.join(by)}" if by else text
+    indent = "\n" + "  " * depth
+    if by:
+        return f"{text}{indent}GROUP BY {', '.join(by)}"
+    return f"{text}{indent}HAVING COUNT(*) > 0" if relation.groups else text  # a number would be a place in the list
 
 
 def measure_text(measure: relational.Measure) -> str:
-    """Return the SQL of an aggregate, such as ``COUNT(*)`` or ``SUM(e.salary)``."""
-    return f"{measure.function.upper()}({'*' if measure.argument is None else scalar(measure.argument)})"
+    """Return the SQL of an aggregate, such as ``COUNT(*)`` or ``SUM(DISTINCT e.salary)``."""
+    if measure.argument is None:
+        return f"{measure.function.upper()}(*)"
+    parts = ", ".join(scalar(part) for part in (measure.argument, measure.by) if part is not None)
+    return f"{measure.function.upper()}({'DISTINCT ' if measure.distinct else ''}{parts})"
 
 
 def _united(operator: str, parts: tuple[relational.Relation, ...], views: Views, depth: int) -> str:

@@ -7,17 +7,18 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from sqlglot import exp
 
-from weft.algebra.relation import Measure, Relation, Scan, Source, attributes, sources
+from weft.algebra.relation import AggregateFunction, Measure, Relation, Scan, Source, attributes, sources
 from weft.algebra.scalar import ColumnRef, Element, Scalar
-from weft.algebra.schema import TableSchema
+from weft.algebra.schema import DataType, TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
+from weft.algebra.traverse import N, Node, range_variables, rename
 from weft.errors import SqlError, TooLarge
 from weft.sql.advice import TIMES, advice
-from weft.sql.functions import Aggregate, aggregate_type
+from weft.sql.functions import aggregate_type
 from weft.sql.refusal import place
 from weft.sql.rewriting import installed
 
@@ -66,6 +67,10 @@ class Names:
     """A generator of range variables that are unique in a query."""
 
     taken: set[str] = field(default_factory=set)
+    unions: set[str] = field(default_factory=set)
+    """The range variables of outer joins."""
+    copies: dict[str, str] = field(default_factory=dict)
+    """The original of each range variable in a copy of a side of an outer join."""
 
     def fresh(self, wanted: str) -> str:
         """Return ``wanted``, followed by a number if the name is in use.
@@ -165,6 +170,11 @@ class Grouping:
     alias: str
     groups: dict[Scalar, ColumnRef] = field(default_factory=dict)
     measures: list[Measure] = field(default_factory=list)
+    sets: list[tuple[Scalar, ...]] | None = None
+    """The grouping expressions of each set of ROLLUP, CUBE or GROUPING SETS, or None if GROUP BY has none of these."""
+    marks: dict[tuple[Scalar, ...], dict[DataType, ColumnRef]] = field(default_factory=dict)
+    """The columns that number the missing ones among some grouping expressions, by type: the first is the highest bit.
+    """
     incomplete: bool = False
     """Whether GROUP BY contains a refused item.  An apparently ungrouped column may then be the refused item."""
 
@@ -172,22 +182,32 @@ class Grouping:
         """Add a grouping expression."""
         self.groups.setdefault(value, ColumnRef(self.alias, f"group_{len(self.groups) + 1}", value.type))
 
-    def measure(self, function: Aggregate, argument: Scalar | None) -> ColumnRef:
+    def measure(
+        self, function: AggregateFunction, argument: Scalar | None, distinct: bool = False, by: Scalar | None = None
+    ) -> ColumnRef:
         """Return the column of an aggregate.  Equal aggregates have the same column.
 
         Raise TypeError if the aggregate does not accept the type of ``argument``.
         """
+        wanted = (function, argument, distinct, by)
         for known in self.measures:
-            if (known.function, known.argument) == (function, argument):
+            if (known.function, known.argument, known.distinct, known.by) == wanted:
                 return known.output
         type = aggregate_type(function, None if argument is None else argument.type)
         output = ColumnRef(self.alias, f"measure_{len(self.measures) + 1}", type)
-        self.measures.append(Measure(function, argument, output))
+        self.measures.append(Measure(function, argument, output, distinct, by))
         return output
 
+    def mark(self, values: tuple[Scalar, ...], type: DataType) -> ColumnRef:
+        """Return the column with a bit for each of some grouping expressions: 1 if it is missing in the set."""
+        known = self.marks.setdefault(values, {})
+        count = sum(map(len, self.marks.values()))
+        return known.setdefault(type, ColumnRef(self.alias, f"mark_{count + 1}", type))
+
     def columns(self) -> tuple[ColumnRef, ...]:
-        """Return all columns of the groups, first the grouping expressions."""
-        return (*self.groups.values(), *(each.output for each in self.measures))
+        """Return all columns: the grouping expressions, the aggregates, and the marks."""
+        marks = (mark for each in self.marks.values() for mark in each.values())
+        return (*self.groups.values(), *(each.output for each in self.measures), *marks)
 
 
 @dataclass
@@ -230,6 +250,10 @@ class Scope:
     """The groups if this part of the text allows aggregates, otherwise None."""
     side: str = ""
     """The suffix of the range variables on one side of EXCEPT or INTERSECT."""
+    joined: dict[Any, Any] = field(default_factory=dict)
+    """The column of the outer join for each column of its sides (``lower_outer``)."""
+    nullable: set[str] = field(default_factory=set)
+    """The aliases whose columns are all NULL in some rows of an outer join."""
     refused: set[str] = field(default_factory=set)
     """The aliases of refused items of FROM.  The columns of a refused item are unknown."""
 
@@ -243,6 +267,17 @@ class Scope:
         while self.side and wanted.lower() in names.taken:
             wanted = f"{wanted}_{self.side}"
         return names.fresh(wanted)
+
+    def copy_of(self, node: N, bound: Node | None = None) -> N:
+        """Return a copy of ``node`` with other range variables, because range variables are unique in a query.
+
+        If ``bound`` is given, only the range variables that ``bound`` binds are other ones.
+        """
+        names = {alias: self.fresh(as_written(alias)) for alias in range_variables(bound or node)}
+        known = self.context.names
+        known.copies.update({copy: alias for alias, copy in names.items()})
+        known.unions.update(copy for alias, copy in names.items() if alias in known.unions)
+        return rename(node, names)
 
     @contextmanager
     def source(self, node: exp.Expr) -> Iterator[None]:
@@ -389,8 +424,13 @@ class Scope:
         return next(((ref, aliases) for aliases, ref in owned.items()), None)
 
     def starts(self) -> frozenset[ColumnRef]:
-        """Return the visible columns that contain start times of rows.  A start time is never NULL."""
-        variables = (variable for scope in self._visible() for variable in scope.variables.values())
+        """Return the visible columns that contain start times of rows and are never NULL."""
+        variables = (
+            variable
+            for scope in self._visible()
+            for alias, variable in scope.variables.items()
+            if alias not in scope.nullable
+        )
         scans = (part for variable in variables for part in sources(variable.relation))
         return frozenset(scan.start for scan in scans if isinstance(scan, Scan))
 

@@ -47,11 +47,6 @@ _NO_PLACE: Final = exp.Null()
 """The place of an error in a stored view.  The text of a query does not contain the text of a view."""
 _COMPARISONS: Final = frozenset((*NEGATED, "<=>"))
 _TRY: Final = "`weft try` reads a view as of now."
-_GROUPS: Final = (
-    "Group in a view without NOW(), and compare with NOW() in the query over it: "
-    "SELECT dept FROM latest WHERE last < NOW() - INTERVAL 30 MINUTES, where the view latest is "
-    "SELECT dept, MAX(at) AS last FROM t GROUP BY dept."
-)
 _BEGINNING: Final = (
     "In a query over the table itself, compare NOW() with valid_from, the start of a row's present period."
 )
@@ -167,9 +162,7 @@ def _not_standing(definition: Query) -> Iterator[tuple[str, str | None]]:
     """Yield the constructs that standing queries do not support, each with a hint or None."""
     for part in walk(definition):
         match part:
-            case Grouped(window=None):
-                yield "standing queries do not support GROUP BY and aggregates", _GROUPS
-            case Grouped():
+            case Grouped(window=Literal()):
                 yield "standing queries do not support MOVING_WINDOW", None
             case Call(name=name) if name in PERIOD_FUNCTIONS:
                 yield f"standing queries do not support {name.upper()}()", _PERIOD_HINTS.get(name)

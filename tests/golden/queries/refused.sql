@@ -1,9 +1,6 @@
 -- an aggregate
 SELECT newsgroup, COUNT(*) AS n FROM msgs GROUP BY newsgroup
 
--- an outer join
-SELECT a.msgid FROM msgs AS a LEFT JOIN msgs AS b ON b.inreplyto = a.msgid
-
 -- LIMIT
 SELECT msgid FROM msgs LIMIT 10
 

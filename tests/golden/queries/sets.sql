@@ -85,3 +85,12 @@ SELECT name FROM users UNION VALUES ('nobody')
 
 -- a sum named like one of its columns
 SELECT a.age + a.age AS age FROM users AS a
+
+-- LEFT JOIN: each row with its replies, or with NULL
+SELECT m.msgid, r.sender FROM msgs AS m LEFT JOIN msgs AS r ON r.inreplyto = m.msgid AND NOT r.sender = m.sender
+
+-- LEFT JOIN of which WHERE leaves the rows without a partner
+SELECT m.msgid FROM msgs AS m LEFT JOIN msgs AS r ON r.inreplyto = m.msgid WHERE r.inreplyto IS NULL
+
+-- FULL JOIN with USING
+SELECT name, u.age, s.room FROM users AS u FULL JOIN staff AS s USING (name)

@@ -35,9 +35,9 @@ LISTED = {
         "SELECT nosuch FROM msgs UNION SELECT name FROM usrs",
         (("'nosuch'", 8), ("'usrs'", 48)),
     ),
-    "an aggregate and its GROUP BY are one reason": (
-        "SELECT sender, COUNT(*) AS n, rand() AS r FROM msgs GROUP BY sender HAVING COUNT(*) > nosuch",
-        (("RAND()", 31), ("GROUP BY", 62), ("'nosuch'", 87)),
+    "GROUP BY and HAVING": (
+        "SELECT sender, COUNT(*) AS n, rand() AS r FROM msgs GROUP BY uuid(), sender HAVING COUNT(*) > nosuch",
+        (("UUID()", 62), ("RAND()", 31), ("'nosuch'", 95)),
     ),
     "a derived table": (
         "SELECT d.a, d.b, uuid() AS u FROM (SELECT wrong FROM msgs) d WHERE d.c > 3",
@@ -68,9 +68,9 @@ LISTED = {
         "SELECT ts - date AS age, NULL AS nothing FROM msgs",
         (("type INTERVAL", None), ("type NULL", None)),
     ),
-    "LEFT JOIN and the select list": (
-        "SELECT a.msgid, a.nosuch FROM msgs a LEFT JOIN users b ON b.name = a.sender",
-        (("'a.nosuch'", 19), ("LEFT JOIN", 48)),
+    "ON of a LEFT JOIN and the select list": (
+        "SELECT a.msgid, a.nosuch FROM msgs a LEFT JOIN users b ON b.wrong = a.sender",
+        (("'a.nosuch'", 19), ("'b.wrong'", 61)),
     ),
 }
 

@@ -150,7 +150,7 @@ class _Reading:
                 first = self.source(_one_source(inputs[0]), alias or node.alias)
                 return reduce(TemporalUnion, (self.source(_one_source(part)) for part in inputs[1:]), first)
             case Windowed() | Unnest():
-                raise DerivationError("a temporal view has no window functions and no EXPLODE")
+                raise SqlError("a temporal view has no window functions and no EXPLODE")
             case Grouped():
                 return self.grouped(node, alias or node.alias)
 

@@ -7,18 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from weft.catalog.records import DuePlan
 from weft.execution.groups import Group, Member, Shape, computed_together
 from weft.execution.relations import Relation
+from weft.execution.windows import NEVER
 from weft.planning.plan import Plan
 
 if TYPE_CHECKING:
     from weft.execution.reader import Reader
-
-NEVER: Final = 253_402_300_799_000_000
-"""The end of the calendar in microseconds. The due instant ``NEVER`` means that time alone never adds a row."""
 
 
 def arrived(member: Member, shape: Shape, tables: Mapping[str, Relation]) -> bool:
@@ -92,9 +90,9 @@ def time_driven_groups(members: Sequence[Member], plans: Mapping[int, Plan]) -> 
 def next_due(reader: Reader, *groups: Group, small_only: bool = False) -> dict[int, int | None]:
     """Map each query ID to the next instant at which time alone adds a row to the query.
 
-    The instant is valid until a row arrives. The incremental query runs over the window [t, ∞), where t is the end of
-    the query's window. The number of rows is not limited. With ``small_only``, the instant is None (unknown) if the
-    driver's memory does not hold the input rows.
+    The instant ``NEVER`` means that time alone never adds a row. The instant is valid until a row arrives. The
+    incremental query runs over the window [t, ∞), where t is the end of the query's window. The number of rows is not
+    limited. With ``small_only``, the instant is None (unknown) if the driver's memory does not hold the input rows.
     """
     from weft.execution.new_answers import new_answers
     from weft.execution.temp_views import NotSmall

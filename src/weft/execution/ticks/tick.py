@@ -25,14 +25,15 @@ from weft.execution.spark_runner import SparkRunner, limits
 from weft.execution.synopsis.discarding import discard_taken_in
 from weft.execution.synopsis.standing import TickSynopses, written_after
 from weft.execution.synopsis.taking_in import SynopsisMember
-from weft.execution.ticks import due
 from weft.execution.ticks.strata import WindowStarts, member, strata
 from weft.execution.ticks.stratum import extend
 from weft.execution.ticks.tick_report import TickReport, TickRun, commit_tick
+from weft.execution.windows import NEVER
 from weft.failpoint import failpoint
 from weft.instants import MIN_INSTANT
 from weft.planning.synopsis_plan import is_synopsis
 from weft.storage.ledger import Added, added_by_query
+from weft.storage.state_store import StateStore
 from weft.storage.verify import require_undamaged
 from weft.writing.outputs import Outputs, answers_name
 from weft.writing.reserved import settle
@@ -148,7 +149,8 @@ def _run(
     reached = {key: query.tau for key, query in lower.items()} | taus
     outputs = Outputs(writer, tick.tick_id, again)
     look_ups = LookUps(layout.arrangements_folder(writer.path))
-    runner = None if ending else SparkRunner(session, writer.data, limits(writer), look_ups)
+    state_store = StateStore(layout.states_folder(writer.path))
+    runner = None if ending else SparkRunner(session, writer.data, limits(writer), look_ups, state_store)
     run = TickRun(writer, runner, at, tick, outputs, relations(writer, read), lower, reached)
     since = WindowStarts(writer, run.plans, run.lower, taus).since
     try:
@@ -242,7 +244,7 @@ def _run_synopses(run: TickRun, session: Callable[[], SparkSession], members: Se
     if run.runner is None and not going.begun:
         return
     added = going.extend([SynopsisMember(each, run.synopses[each.query.plan_id]) for each in members])
-    run.nexts |= {each.query.query_id: due.NEVER for each in members}
+    run.nexts |= {each.query.query_id: NEVER for each in members}
     _note(run, [each for each in members if each.query.query_id not in run.failed], added)
 
 

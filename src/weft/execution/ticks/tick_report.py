@@ -15,6 +15,7 @@ from weft.execution.phases import COUNTING, phase
 from weft.execution.relations import Relation, ResultsTable
 from weft.execution.spark_runner import SparkRunner
 from weft.execution.ticks import due
+from weft.execution.windows import NEVER
 from weft.failpoint import failpoint
 from weft.faults import log_defect
 from weft.instants import MIN_INSTANT, format_instant
@@ -179,7 +180,7 @@ def _outcome(run: TickRun, member: Member, reasons: dict[tuple[int, int | None, 
 def _next_due(run: TickRun, query: QueryRecord) -> int | None:
     """Return the next instant at which time alone adds a row to the query or to its inputs, or None if unknown."""
     shape = run.plans.get(query.plan_id) or run.synopses.get(query.plan_id)
-    own = due.NEVER if shape is not None and not shape.time_driven else run.nexts.get(query.query_id)
+    own = NEVER if shape is not None and not shape.time_driven else run.nexts.get(query.query_id)
     # A query outside this tick does not advance and therefore adds no row.
     below = [run.lower[key] for key in query.reads if key in run.ticked]
     return due.earliest_due([own, *(_next_due(run, each) for each in below)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 from weft.algebra import relation as relational
@@ -18,13 +19,24 @@ from weft.algebra.relation import (
     Windowed,
     WindowFunction,
 )
-from weft.algebra.scalar import MICROSECOND, TIME_START, ColumnRef, Literal, Scalar, call, greatest, minus
-from weft.algebra.schema import TIMESTAMP, DataType
+from weft.algebra.scalar import (
+    MICROSECOND,
+    TICK_END,
+    TICK_START,
+    TIME_START,
+    ColumnRef,
+    Literal,
+    Scalar,
+    call,
+    greatest,
+    minus,
+)
+from weft.algebra.schema import BIGINT, TIMESTAMP, DataType
 from weft.algebra.traverse import substitute
+from weft.derivation.exact import Delta
 from weft.derivation.lives import Lives
-from weft.derivation.stateful import ENDS, STARTS
 from weft.errors import DerivationError
-from weft.period_sql.groups import Grouping, Measure
+from weft.period_sql.groups import Grouping, Measure, amounts
 from weft.period_sql.notation import SPARK, VALID_TIME, Dialect, listed
 from weft.period_sql.sweep import Sweep
 from weft.period_sql.windows import windowed
@@ -71,14 +83,9 @@ def _window_values(operator: Windowed) -> list[Scalar]:
     return [part for each in operator.functions for part in (*each.args, *(key.value for key in each.order))]
 
 
-def state_sql(state: StateSchema, rows: Sequence[Lives], views: Mapping[str, str], dialect: Dialect = SPARK) -> str:
-    """Return SQL for the columns of a state.
-
-    ``rows`` are the lives of the operator's input with the columns of ``inputs``.  ``views`` maps each range variable
-    to the view that it reads.
-    """
-    sweep = Sweep(VALID_TIME, dialect)
-    given, operator = lives_sql(rows, state.window, views, dialect), state.operator
+def state_sql(state: StateSchema, given: str, dialect: Dialect = SPARK) -> str:
+    """Return SQL for the columns of a state.  ``given`` is SQL for the columns of ``inputs`` and periods."""
+    sweep, operator = Sweep(VALID_TIME, dialect), state.operator
     width = len(relational.attributes(operator))
     match operator:
         case Grouped():
@@ -96,17 +103,80 @@ def state_sql(state: StateSchema, rows: Sequence[Lives], views: Mapping[str, str
 
 
 def _grouped(operator: Grouped, given: str, window: Window, sweep: Sweep) -> str:
+    return _grouping(operator, given, window, sweep).measured()
+
+
+def measures_of(operator: Grouped) -> list[Measure]:
+    """Return the measures of an operator over the columns of ``inputs``."""
     places = iter(f"x{number}" for number in range(1, 1 + sum(map(len, arguments(operator)))))
     measures = []
     for each, args in zip(operator.measures, arguments(operator), strict=True):
         names = [next(places) for _ in args]
         argument, kind = (names[0], args[0].type) if args else ("", None)
         measures.append(Measure(each.function, render.spelled(each.output.type), argument, kind))  # type: ignore[arg-type]
+    return measures
+
+
+def _grouping(operator: Grouped, given: str, window: Window, sweep: Sweep) -> Grouping:
     span = None
     if not operator.groups:
         begins = window[2] if _unbounded(window) else greatest((window[2], minus(window[0], MICROSECOND)))
         span = (render.scalar(begins), VALID_TIME.forever)
-    return Grouping(sweep, given, len(operator.groups), measures, span).measured()
+    return Grouping(sweep, given, len(operator.groups), measures_of(operator), span)
+
+
+def deltas_sql(state: StateSchema, parts: Sequence[tuple[Delta, Mapping[str, str]]]) -> str:
+    """Return SQL for the columns of ``inputs``, the period and the ``sign`` of exact deltas.
+
+    Each part has its own map from range variables to views.
+    """
+    texts = []
+    for delta, views in parts:
+        text = _combinations(bound_life(delta.life, state.window), state.window, views)
+        texts.append(f"SELECT *, {delta.sign} AS sign FROM ({text}) AS given")
+    return "\nUNION ALL ".join(texts)
+
+
+def continued_sql(state: StateSchema, deltas: str, before: str, dialect: Dialect) -> str:
+    """Return SQL for the columns of a state and its running totals.
+
+    ``deltas`` is the name of a relation with the columns of ``deltas_sql``.  ``before`` is the name of a relation with
+    the groups and the totals just before the window, or an empty text.
+    """
+    operator, tau = state.operator, state.window[0]
+    assert isinstance(operator, Grouped)
+    sweep, width = Sweep(VALID_TIME, dialect), len(operator.groups)
+    names = list(amounts(measures_of(operator)))
+    start = f"CAST({render.scalar(minus(tau, MICROSECOND))} AS TIMESTAMP)" if before else ""
+    earlier = listed(VALID_TIME.columns(width), names, start, "CAST(NULL AS TIMESTAMP)")
+    grouping = _grouping(operator, f"SELECT * FROM {deltas}", state.window, sweep)
+    text = grouping.continued(f"SELECT {earlier} FROM {before}" if before else "")
+    values = [*VALID_TIME.columns(len(relational.attributes(operator))), *VALID_TIME.period]
+    heads = [f"{value} AS {render.quoted(column.name)}" for value, column in zip(values, state.columns, strict=True)]
+    return f"SELECT {listed(heads, (f'{name} AS _{name}' for name in names))} FROM ({text}) AS rows_"
+
+
+def totals_of(state: StateSchema) -> tuple[tuple[str, DataType], ...]:
+    """Return the names and types of the running totals of a state with exact measures."""
+    operator = state.operator
+    assert isinstance(operator, Grouped)
+    kinds = {each.argument: each.type for each in measures_of(operator) if each.type is not None}
+    named = []
+    for name in amounts(measures_of(operator)):
+        kind = kinds.get(name[2:])
+        scale = (kind.scale or 0) if kind is not None and kind.name == "DECIMAL" else 0
+        named.append((name, BIGINT if name.startswith("n") else DataType("DECIMAL", 38, scale)))
+    return tuple(named)
+
+
+def bound_life(life: Lives, window: Window) -> Lives:
+    """Replace τ, t and t0 in a life."""
+    known: dict[Scalar, Scalar] = dict(zip((TICK_START, TICK_END, TIME_START), window, strict=True))
+    return replace(
+        life,
+        conditions=tuple(substitute(each, known) for each in life.conditions),
+        starts=tuple(substitute(each, known) for each in life.starts),
+    )
 
 
 def _windowed(operator: Windowed, given: str, sweep: Sweep) -> str:
@@ -230,6 +300,3 @@ def key_columns(state: StateSchema) -> tuple[tuple[str, DataType], ...]:
     if isinstance(operator, Grouped):
         refs = refs[: len(operator.groups)]
     return tuple((ref.column, ref.type) for ref in refs)
-
-
-__all__ = ["ENDS", "STARTS", "inputs", "key_columns", "lives_sql", "state_sql"]

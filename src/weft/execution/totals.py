@@ -1,0 +1,140 @@
+"""Continue the running totals of groups from one tick to the next, without the rows of the tables.
+
+The totals at the end of the last tick, and the exact deltas since then, determine the groups at each later instant
+(``derivation.exact``). DuckDB adds the few deltas up in this process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.algebra.access import Access, DeltaScan, Lookup
+from weft.algebra.relation import StateSchema
+from weft.algebra.schema import TIMESTAMP
+from weft.execution.driver_reader import LocalRows
+from weft.execution.reader import Reader
+from weft.execution.temp_views import Rows
+from weft.period_sql.notation import DUCKDB, VALID_TIME
+from weft.planning.state_sql import continued_sql, inputs, key_columns, totals_of
+from weft.storage.columns import arrow_type, stored_schema
+from weft.storage.state_store import MOST_GROUPS, among, computed, replaced
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass
+class Totals:
+    """The groups of a state in its window.
+
+    ``changed`` has the totals of all groups at the end of the window, or None if they did not change. The other fields
+    are the result of ``all_groups`` or of ``changes``.
+    """
+
+    state: StateSchema
+    reader: Reader
+    changed: pa.Table | None = None
+    whole: Rows | None = None
+    base: pa.Table | None = None
+    deltas: pa.Table | None = None
+    continued: StateSchema | None = None
+    touched: LocalRows | None = field(default=None)
+
+    @property
+    def names(self) -> list[str]:
+        """The columns of the groups in the stored totals."""
+        return VALID_TIME.columns(len(key_columns(self.state)))
+
+    @property
+    def _schema(self) -> pa.Schema:
+        own = stored_schema(self.state)
+        totals = [pa.field(f"_{name}", arrow_type(kind)) for name, kind in totals_of(self.state)]
+        return pa.schema([*own, *totals])
+
+    @property
+    def stored(self) -> pa.Schema:
+        """The columns of the stored totals: the groups and the totals."""
+        keys = [
+            pa.field(name, arrow_type(kind))
+            for name, (_, kind) in zip(self.names, key_columns(self.state), strict=True)
+        ]
+        return pa.schema([*keys, *(pa.field(name, arrow_type(kind)) for name, kind in totals_of(self.state))])
+
+    def all_groups(self, rows: pa.Table | DataFrame) -> None:
+        """Set the rows of all groups in the window."""
+        own = stored_schema(self.state).names
+        if isinstance(rows, pa.Table):
+            rows = rows.cast(self._schema)
+            self.whole = LocalRows(self.state, rows.select(own))
+            self.changed = self._last(rows)
+            return
+        kept = self.reader.keep(rows)
+        last = kept.where("_to IS NULL").limit(MOST_GROUPS + 1).toArrow()
+        self.changed = self._last(last.cast(self._schema)) if last.num_rows <= MOST_GROUPS else None
+        self.whole = kept.select(own)
+
+    def changes(self, state: StateSchema, base: pa.Table, deltas: pa.Table | None) -> None:
+        """Set the totals just before the window of ``state``, and the deltas in this window."""
+        self.continued, self.base = state, base.cast(self.stored)
+        if deltas is None or not deltas.num_rows:
+            self.touched = LocalRows(self.state, stored_schema(self.state).empty_table())
+            return
+        self.deltas = deltas
+        rows = self._computed(among(self.base, deltas, self.names))
+        self.touched = LocalRows(self.state, rows.select(stored_schema(self.state).names))
+        self.changed = replaced(self.base, deltas, self._last(rows), self.names)
+
+    def read(self, same: Sequence[Access], vias: Mapping[str, Rows]) -> Rows:
+        """Return the rows that access paths need: the groups that change, the groups of keys, or all groups."""
+        if self.whole is not None:
+            return self.whole
+        assert self.base is not None and self.touched is not None
+        if all(isinstance(path, DeltaScan) for path in same):
+            return self.touched
+        wanted = self._wanted([path for path in same if isinstance(path, Lookup)], same, vias)
+        rows = self._computed(self.base if wanted is None else wanted)
+        return LocalRows(self.state, rows.select(stored_schema(self.state).names))
+
+    def _wanted(self, look_ups: Sequence[Lookup], same: Sequence[Access], vias: Mapping[str, Rows]) -> pa.Table | None:
+        """Return the totals of the groups that look-ups name and of those that change, or None for all groups."""
+        assert self.base is not None
+        shown = [name for name, _ in key_columns(self.state)]
+        columns = {path.column for path in look_ups}
+        local = [(vias[path.via.view], path.via_column) for path in look_ups]
+        if len(look_ups) < len(same) or len(columns) != 1 or not columns <= set(shown):
+            return None
+        chunks = [c for rows, name in local if isinstance(rows, LocalRows) for c in rows.column(name).chunks]
+        if not all(isinstance(rows, LocalRows) for rows, _ in local):
+            return None
+        column = self.base.column(self.names[shown.index(columns.pop())])
+        if pa.types.is_floating(column.type):
+            return None
+        met = pc.is_in(column, value_set=pa.chunked_array(chunks, column.type))
+        found = self.base.filter(met)
+        if self.deltas is None:
+            return found
+        changed = among(self.base.filter(pc.invert(met)), self.deltas, self.names)
+        return pa.concat_tables([found, changed])
+
+    def _computed(self, before: pa.Table) -> pa.Table:
+        assert self.continued is not None
+        text = continued_sql(self.continued, "deltas_", "before_", DUCKDB)
+        deltas = self.deltas if self.deltas is not None else self._no_deltas()
+        return computed(text, self._schema, deltas_=deltas, before_=before)
+
+    def _no_deltas(self) -> pa.Table:
+        _, columns, _ = inputs(self.state.operator)
+        fields = [pa.field(column.name, arrow_type(column.value.type)) for column in columns]
+        period = [pa.field(name, arrow_type(TIMESTAMP)) for name in VALID_TIME.period]
+        return pa.schema([*fields, *period, pa.field("sign", pa.int32())]).empty_table()
+
+    def _last(self, rows: pa.Table) -> pa.Table:
+        """Return the totals of the groups that exist at the end of the window."""
+        alive = rows.filter(pc.is_null(rows.column("_to")))
+        columns = [name for name, _ in key_columns(self.state)] + [f"_{name}" for name, _ in totals_of(self.state)]
+        return alive.select(columns).rename_columns(self.stored.names).cast(self.stored)

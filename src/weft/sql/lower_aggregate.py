@@ -1,0 +1,160 @@
+"""Translate calls of aggregates in the select list and in HAVING.
+
+COUNT(*) FILTER (WHERE c)     COUNT(CASE WHEN c THEN 1 END)
+SUM(x) FILTER (WHERE c)       SUM(CASE WHEN c THEN x END)
+COUNT_IF(c)                   COUNT(CASE WHEN c THEN 1 END)
+COUNT(x, y)                   COUNT(CASE WHEN x IS NOT NULL AND y IS NOT NULL THEN 1 END)
+COUNT(DISTINCT x, y)          COUNT(DISTINCT CASE WHEN x IS NOT NULL AND y IS NOT NULL THEN STRUCT(x, y) END)
+BOOL_AND(c), BOOL_OR(c)       MIN(c), MAX(c)
+ARRAY_AGG(DISTINCT x)         COLLECT_SET(x)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+from sqlglot import exp
+
+from weft.algebra.scalar import Call, Case, Literal, Scalar, mentions_now
+from weft.algebra.schema import BIGINT, BOOLEAN, INT, INTERVAL, MONTHS, NULL, TINYINT, DataType
+from weft.errors import SqlError, of_each
+from weft.sql.advice import advice
+from weft.sql.conversion import typed
+from weft.sql.functions import MARKS, MEASURES
+from weft.sql.lower_calls import mentions_period
+from weft.sql.refusal import only, place, refuse
+from weft.sql.scope import Grouping, Scope
+
+Lower: TypeAlias = "Callable[[exp.Expr, Scope], Scalar]"
+"""A function that translates a part of an expression."""
+_ONE: Final = Literal(1, INT, fixed=True)
+_OF_BOOLEANS: Final = ("bool_and", "bool_or", "every", "any", "some", "count_if")
+_OF_TWO: Final = ("min_by", "max_by")
+_SAME_IF_DISTINCT: Final = ("min", "max", "collect_set")
+_COMPARED: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Like, exp.ILike)
+
+
+def is_aggregate(node: exp.Expr) -> bool:
+    """Return whether a node calls an aggregate, GROUPING or GROUPING_ID.
+
+    The parser reads ANY(condition) like the ANY of a comparison.
+    """
+    if isinstance(node, exp.Any):
+        compared = isinstance(node.parent, _COMPARED) and node.arg_key == "expression"
+        return isinstance(node.this, exp.Paren) and not isinstance(node.this.unnest(), exp.Query) and not compared
+    return isinstance(node, exp.Anonymous) and str(node.this).lower() in MEASURES.keys() | MARKS
+
+
+def has_aggregate(node: exp.Expr) -> bool:
+    """Return whether an expression contains an aggregate outside subqueries and window functions."""
+    return any(map(is_aggregate, node.walk(prune=lambda part: isinstance(part, (exp.Query, exp.Window)))))
+
+
+def misplaced(node: exp.Expr) -> SqlError:
+    """Return the error for an aggregate outside a select list and HAVING, or within another aggregate."""
+    call = node.this if isinstance(node, exp.Filter) else node
+    shown = "ANY()" if isinstance(call, exp.Any) else f"{call.name.upper()}()"
+    reason = "an aggregate belongs in a select list or in HAVING, not within another aggregate"
+    return refuse(f"{shown} here", node, reason, advice("count"))
+
+
+def lower_aggregate(node: exp.Expr, scope: Scope, grouping: Grouping, lower: Lower) -> Scalar:
+    """Return the column of an aggregate, which may have a FILTER.  Raise SqlError if its arguments do not fit."""
+    condition: Scalar | None = None
+    if isinstance(node, exp.Filter):
+        only(node, "this", "expression")
+        if not is_aggregate(node.this):
+            raise refuse("FILTER (WHERE …)", node, "it belongs to an aggregate", "Use CASE or WHERE.")
+        condition = _condition("FILTER", node.expression.this, replace(scope, grouping=None), lower)
+        node = node.this
+    name, given, distinct = _called(node)
+    if name in MARKS:
+        return _mark(name, [lower(part, replace(scope, grouping=None)) for part in given], node, grouping)
+    if len(given) == 1 and isinstance(given[0], exp.Star) and name == "count" and not distinct:
+        only(given[0])
+        return grouping.measure("count", None if condition is None else _kept(condition, _ONE))
+    args = of_each(lambda part: lower(part, replace(scope, grouping=None)), given)
+    _fitting(name, args, node, distinct=distinct)
+    argument, by = _arguments(name, args, distinct=distinct)
+    for part in (*args, *(() if condition is None else (condition,))):
+        if mentions_now(part) or mentions_period(part):
+            reason = "the value of the aggregate would change every microsecond"
+            raise refuse("NOW() or a period in an aggregate", node, reason, "Write the comparison with NOW() in WHERE.")
+    if condition is not None:
+        argument, by = _kept(condition, argument or _ONE), None if by is None else _kept(condition, by)
+    function = "collect_set" if distinct and MEASURES[name] == "array_agg" else MEASURES[name]
+    try:
+        return grouping.measure(function, argument, distinct and function not in _SAME_IF_DISTINCT, by)
+    except TypeError as error:
+        raise SqlError(f"{name.upper()} is not defined for {error}", where=place(node)) from None
+
+
+def _called(node: exp.Expr) -> tuple[str, Sequence[exp.Expr], bool]:
+    """Return the name and the arguments of a call, and whether the call has DISTINCT."""
+    if isinstance(node, exp.Any):
+        return "any", [node.this.this], False
+    name, given = str(node.this).lower(), node.expressions
+    if len(given) == 1 and isinstance(given[0], exp.Distinct):
+        only(given[0], "expressions")
+        return name, given[0].expressions, True
+    if given and isinstance(given[0], exp.Order):
+        reason = "the array is in ascending order, whichever order the text names"
+        raise refuse(f"ORDER BY in {name.upper()}()", node, reason, f"Write {name.upper()}(x).")
+    return name, given, False
+
+
+def _fitting(name: str, args: Sequence[Scalar], node: exp.Expr, *, distinct: bool) -> None:
+    wanted = 2 if name in _OF_TWO else 1
+    if len(args) != wanted and (name != "count" or not args):
+        count = f"{wanted} argument{'s' * (wanted > 1)}"
+        raise SqlError(f"{name.upper()} takes {count}, not {len(args)}", where=place(node))
+    if distinct and name in (*_OF_TWO, *_OF_BOOLEANS):
+        raise refuse(f"{name.upper()}(DISTINCT …)", node, "equal rows do not change the result", "Remove DISTINCT.")
+    if name in _OF_BOOLEANS and args[0].type not in (BOOLEAN, NULL):
+        raise SqlError(f"{name.upper()} takes a condition, not {args[0].type}", where=place(node))
+    unordered = args[1:] if name in _OF_TWO else args if distinct else ()
+    for part in unordered:
+        if part.type in (NULL, INTERVAL, MONTHS) or part.type.nested:
+            raise SqlError(f"{name.upper()} cannot compare values of type {part.type}", where=place(node))
+
+
+def _arguments(name: str, args: Sequence[Scalar], *, distinct: bool) -> tuple[Scalar | None, Scalar | None]:
+    """Return the argument and the second argument of the algebra's aggregate."""
+    if name in _OF_TWO:
+        return args[0], args[1]
+    if name in _OF_BOOLEANS:
+        condition = typed(args[0], BOOLEAN)
+        return (_kept(condition, _ONE) if name == "count_if" else condition), None
+    if name != "count" or len(args) == 1:
+        constant = name == "count" and not distinct and isinstance(args[0], Literal) and args[0].value is not None
+        return (None if constant else args[0]), None
+    present = Call("and", tuple(Call("is not null", (part,), BOOLEAN) for part in args), BOOLEAN)
+    fields = tuple((f"f{number}", part.type) for number, part in enumerate(args, 1))
+    return _kept(present, Call("struct", tuple(args), DataType("STRUCT", fields=fields)) if distinct else _ONE), None
+
+
+def _kept(condition: Scalar, value: Scalar) -> Scalar:
+    return Case(((condition, value),), None, value.type)
+
+
+def _condition(name: str, node: exp.Expr, scope: Scope, lower: Lower) -> Scalar:
+    value = lower(node, scope)
+    if value.type not in (BOOLEAN, NULL):
+        raise SqlError(f"{name} takes a condition, not {value.type}", where=place(node))
+    return typed(value, BOOLEAN)
+
+
+def _mark(name: str, args: Sequence[Scalar], node: exp.Expr, grouping: Grouping) -> Scalar:
+    shown = f"{name.upper()}()"
+    if grouping.sets is None:
+        hint = "Write GROUP BY ROLLUP (a, b), CUBE (a, b) or GROUPING SETS ((a, b), (a))."
+        raise refuse(shown, node, "all rows have the same groups without ROLLUP, CUBE or GROUPING SETS", hint)
+    if name == "grouping" and len(args) != 1:
+        hint = "Write GROUPING_ID(a, b)."
+        raise SqlError(f"GROUPING takes 1 argument, not {len(args)}", where=place(node), hint=hint)
+    for part in args:
+        if part not in grouping.groups:
+            raise SqlError(f"{shown} takes expressions of GROUP BY", where=place(node))
+    return grouping.mark(tuple(args or grouping.groups), TINYINT if name == "grouping" else BIGINT)

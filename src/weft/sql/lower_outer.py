@@ -1,0 +1,126 @@
+"""Translate LEFT, RIGHT and FULL JOIN into a UNION ALL of the pairs and of the rows without a partner.
+
+    A LEFT JOIN B ON p    π A, B σ p (A ⋈ B)  ∪  π A, NULL (A ▷ p B)
+
+RIGHT JOIN adds the rows of B without a partner in A, and FULL JOIN adds both.  The rest of the SELECT refers to the
+columns of A and B.  ``joined`` replaces these columns by the columns of the union.  ``narrowed`` removes the columns
+that nothing refers to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from weft.algebra import relation as relational
+from weft.algebra.scalar import Cast, ColumnRef, Literal, Scalar
+from weft.algebra.schema import NULL
+from weft.algebra.traverse import N, mentioned, substitute, transform, walk
+from weft.sql.scope import Scope
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a join: its relation, and the columns that the text can name."""
+
+    relation: relational.Relation
+    columns: tuple[ColumnRef, ...]
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A column of USING, and the columns of both sides with which it is equal."""
+
+    ref: ColumnRef
+    left: Scalar
+    right: Scalar
+
+
+def outer_join(
+    kind: str, left: Side, right: Side, on: relational.Predicate, scope: Scope, shared: Sequence[Shared] = ()
+) -> relational.Union:
+    """Return the union for an outer join, and record the names of its columns in ``scope``.
+
+    ``kind`` is LEFT, RIGHT or FULL.
+    """
+    left = Side(joined(left.relation, scope), left.columns)
+    on = joined(on, scope)
+    alias = scope.fresh("joined")
+    scope.context.names.unions.add(alias)
+    named = _named((*left.columns, *right.columns, *(each.ref for each in shared)))
+    from_left: dict[ColumnRef, Scalar] = {}
+    from_left.update((ref, joined(ref, scope)) for ref in left.columns)
+    from_left.update((each.ref, joined(each.left, scope)) for each in shared)
+    from_right: dict[ColumnRef, Scalar] = dict(zip(right.columns, right.columns, strict=True))
+    pairs = relational.Select(relational.Join((left.relation, right.relation)), on)
+    parts = [_part(pairs, {**from_right, **from_left}, named, scope)]
+    if kind in ("LEFT", "FULL"):
+        parts.append(scope.copy_of(_part(_without_partner(left, right, on), from_left, named, scope)))
+    if kind in ("RIGHT", "FULL"):
+        from_right |= {each.ref: each.right for each in shared}
+        parts.append(scope.copy_of(_part(_without_partner(right, left, on), from_right, named, scope)))
+    union = relational.Union(alias, tuple(parts))
+    scope.joined.clear()
+    scope.joined.update({ref: ColumnRef(alias, name, ref.type) for ref, name in named.items()})
+    scope.joined[union] = union
+    return union
+
+
+def joined(node: N, scope: Scope) -> N:
+    """Replace the columns of outer joins by the columns of their unions."""
+    return substitute(node, scope.joined) if scope.joined else node
+
+
+def _without_partner(own: Side, other: Side, on: relational.Predicate) -> relational.Select:
+    return relational.Select(own.relation, relational.NotExists(relational.Select(other.relation, on)))
+
+
+def _part(
+    relation: relational.Relation, known: dict[ColumnRef, Scalar], named: dict[ColumnRef, str], scope: Scope
+) -> relational.Project:
+    outputs = tuple(relational.Output(name, known.get(ref) or missing(ref)) for ref, name in named.items())
+    return relational.Project(relation, scope.fresh("joined"), outputs)
+
+
+def missing(ref: ColumnRef) -> Scalar:
+    """Return the NULL that an outer join has in place of the column ``ref``."""
+    return Cast(Literal(None, NULL, fixed=True), ref.type)
+
+
+def _named(refs: Iterable[ColumnRef]) -> dict[ColumnRef, str]:
+    """Return a name for each column.  Names that begin with _ are reserved for Weft."""
+    names: dict[ColumnRef, str] = {}
+    taken: set[str] = set()
+    for ref in refs:
+        plain = ref.column.lstrip("_") or "column"
+        name, count = plain, 1
+        while name.lower() in taken:
+            count += 1
+            name = f"{plain}_{count}"
+        taken.add(name.lower())
+        names[ref] = name
+    return names
+
+
+def narrowed(query: relational.Query, unions: set[str]) -> relational.Query:
+    """Remove the columns of ``unions`` that no other part of the query names.  A union keeps at least one column."""
+    used = {(ref.scan, ref.column) for ref in mentioned(query)}
+    wide = {part.alias: part for part in walk(query) if isinstance(part, relational.Union) and part.alias in unions}
+    kept: dict[str, list[int]] = {}
+    for alias, union in wide.items():
+        columns = relational.attributes(union)
+        places = [place for place, ref in enumerate(columns) if (alias, ref.column) in used] or [0]
+        if len(places) < len(columns):
+            kept[alias] = places
+
+    def change(part: relational.Relation) -> relational.Relation:
+        if not isinstance(part, relational.Union) or part.alias not in kept:
+            return part
+        return relational.Union(part.alias, tuple(_only(each, kept[part.alias]) for each in part.inputs))
+
+    return narrowed(transform(query, change), unions) if kept else query
+
+
+def _only(part: relational.Relation, places: Sequence[int]) -> relational.Project:
+    assert isinstance(part, relational.Project)
+    return relational.Project(part.input, part.alias, tuple(part.outputs[place] for place in places))

@@ -1,0 +1,137 @@
+"""Store the running totals of groups on the local disk, so that a tick reads only what is new.
+
+The totals of a state at an instant W include all rows whose life begins or ends before W. They are derived from the
+tables, and a missing or outdated file costs only time: the tick computes the totals from the tables again. A file is
+outdated if a file of a table was removed, or if a file was added with a row that begins before W.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from weft.period_sql.notation import conjunction, same
+from weft.storage.columns import conformed
+from weft.storage.delta_log import DataFile
+from weft.storage.temporal_sql import temporal_sql
+
+MOST_GROUPS: Final = 2_000_000
+"""The totals of more groups are not stored, because a tick reads all of them into memory."""
+_KEPT: Final = 2
+"""The number of instants for which totals are stored. The tick before may have failed after it wrote its totals."""
+
+Files = Mapping[str, tuple[str, Sequence[DataFile]]]
+"""Maps the name of each table to its start column and its files."""
+
+
+@dataclass(frozen=True)
+class StoredTotals:
+    """The totals of all groups at the instant ``at`` (µs UTC)."""
+
+    at: int
+    rows: pa.Table
+
+
+@dataclass(frozen=True)
+class StateStore:
+    """The totals of a home's states, in a folder for each state."""
+
+    folder: Path
+
+    def totals(self, state: str, at_most: int, files: Files) -> StoredTotals | None:
+        """Return the latest totals at an instant up to ``at_most``, or None if there are none that are valid."""
+        for at in sorted(self._instants(state), reverse=True):
+            if at > at_most:
+                continue
+            rows = self._read(self.folder / state, at, files)
+            if rows is not None:
+                return StoredTotals(at, rows)
+        return None
+
+    def write(self, state: str, at: int, rows: pa.Table, files: Files) -> None:
+        """Store the totals of all groups at the instant ``at``. Errors of the disk are ignored."""
+        if rows.num_rows > MOST_GROUPS:
+            return
+        folder = self.folder / state
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            data = folder / f"{at}.parquet"
+            pq.write_table(rows, data, compression="zstd")
+            names = {table: sorted(file.name for file in listed_) for table, (_, listed_) in files.items()}
+            manifest = {"rows": rows.num_rows, "digest": _digest(data), "files": names}
+            draft = folder / f".{at}.json"
+            draft.write_text(json.dumps(manifest))
+            draft.replace(folder / f"{at}.json")
+            for old in sorted(self._instants(state))[:-_KEPT]:
+                (folder / f"{old}.json").unlink(missing_ok=True)
+                (folder / f"{old}.parquet").unlink(missing_ok=True)
+
+    def keep_only(self, states: frozenset[str]) -> None:
+        """Remove the folders of other states."""
+        for folder in self.folder.glob("*"):
+            if folder.name not in states:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _instants(self, state: str) -> list[int]:
+        return [int(path.stem) for path in (self.folder / state).glob("*.json") if path.stem.lstrip("-").isdigit()]
+
+    def _read(self, folder: Path, at: int, files: Files) -> pa.Table | None:
+        try:
+            manifest = json.loads((folder / f"{at}.json").read_bytes())
+            data = folder / f"{at}.parquet"
+            if not _is_valid(manifest["files"], at, files) or _digest(data) != manifest["digest"]:
+                return None
+            rows = pq.read_table(data)
+        except (OSError, ValueError, KeyError, pa.ArrowException):
+            return None
+        return rows if rows.num_rows == manifest["rows"] else None
+
+
+def _is_valid(names: Mapping[str, Sequence[str]], at: int, files: Files) -> bool:
+    if names.keys() != files.keys():
+        return False
+    for table, (start, current) in files.items():
+        known, there = set(names[table]), {file.name: file for file in current}
+        if not known <= there.keys():
+            return False
+        if any(there[name].least.get(start, at - 1) < at for name in there.keys() - known):
+            return False
+    return True
+
+
+def _digest(data: Path) -> str:
+    return hashlib.blake2b(data.read_bytes()).hexdigest()
+
+
+def among(rows: pa.Table, keys: pa.Table, names: Sequence[str]) -> pa.Table:
+    """Return the rows whose columns ``names`` are equal to those of a row of ``keys``. NULL equals NULL."""
+    if not names:
+        return rows
+    met = conjunction(same(names, "r", "k"))
+    return computed(f"SELECT r.* FROM rows_ AS r SEMI JOIN keys_ AS k ON {met}", rows.schema, rows_=rows, keys_=keys)
+
+
+def replaced(rows: pa.Table, keys: pa.Table, new: pa.Table, names: Sequence[str]) -> pa.Table:
+    """Return ``new`` and the rows whose columns ``names`` differ from those of all ``keys``. NULL equals NULL."""
+    if not names:
+        return new
+    met = conjunction(same(names, "r", "k"))
+    text = f"SELECT r.* FROM rows_ AS r ANTI JOIN keys_ AS k ON {met}"
+    return pa.concat_tables([computed(text, new.schema, rows_=rows, keys_=keys), new])
+
+
+def computed(text: str, schema: pa.Schema, **relations: pa.Table) -> pa.Table:
+    """Run SQL of Spark's dialect with DuckDB over Arrow tables, and return the rows with the columns of ``schema``."""
+    with temporal_sql(2) as sql:
+        for name, rows in relations.items():
+            sql.given(name, rows)
+        return conformed(sql.rows(text), schema)

@@ -92,6 +92,10 @@ def bind_params(node: N, values: Mapping[str, Scalar]) -> N:
 
 
 def bound_state(state: StateSchema, values: Mapping[str, Scalar]) -> StateSchema:
-    """Replace the parameters of a state, and of the states below it, by their values."""
+    """Replace the parameters of a state, and of the states below it, by their values.
+
+    If ``values`` has the instant ``since``, the window of the state begins at this instant instead of τ.
+    """
+    values = {**values, "tau": values["since"]} if "since" in values else values
     tau, t, t0 = (bind_params(each, values) for each in state.window)
     return state_of(bind_params(state.operator, values), (tau, t, t0))

@@ -19,18 +19,29 @@ from dataclasses import replace
 from typing import Final, cast
 
 from weft.algebra import relation as relational
-from weft.algebra.relation import Distinct, Grouped, Join, Query, Relation, Scan, Source, StateSchema, Windowed
-from weft.algebra.scalar import TICK_END, TICK_START, TIME_START, Scalar
+from weft.algebra.relation import Distinct, Grouped, Join, Output, Query, Relation, Scan, Source, StateSchema, Windowed
+from weft.algebra.scalar import (
+    TICK_END,
+    TICK_START,
+    TIME_START,
+    Call,
+    ColumnRef,
+    Literal,
+    Param,
+    Scalar,
+)
 from weft.algebra.schema import TIMESTAMP, Column
 from weft.algebra.traverse import (
     Node,
     children,
     free_columns,
     is_scalar,
+    params,
     range_variables,
     rebuild,
     rename,
     scans,
+    substitute,
     thresholds,
 )
 from weft.derivation.merge import block_count
@@ -63,7 +74,7 @@ def _outlined(node: Node, *, bag: bool) -> Node:
     rebuilt = rebuild(node, parts) if parts else node
     match rebuilt:
         case Grouped() | Windowed():
-            return state_scan(rebuilt)
+            return _shared(rebuilt)
         case Distinct() if bag:
             return state_scan(rebuilt)
         case relational.Union(inputs=inputs) if block_count(rebuilt) > MOST_BLOCKS and not _is_flat(rebuilt):
@@ -137,6 +148,52 @@ def renamed(operator: Relation) -> Relation:
         count = taken[base] = taken.get(base, 0) + 1
         names[alias] = base if count == 1 and alias in tables else f"{base}{count}"
     return rename(operator, names)
+
+
+def _shared(operator: Grouped | Windowed) -> Relation:
+    """Return a scan of a state that queries with other constants can share.
+
+    A condition ``x = constant`` below the operator becomes a condition on the state, and ``x`` becomes one of its keys.
+    A ``Grouped`` without groups keeps the condition, because its group exists without rows.
+    """
+    inner = operator.input
+    if not isinstance(inner, relational.Select) or (isinstance(operator, Grouped) and not operator.groups):
+        return state_scan(operator)
+    keys: list[Output] = []
+    above: list[relational.Predicate] = []
+    below: list[relational.Predicate] = []
+    for item in relational.conjuncts(inner.predicate):
+        key = _compared_with_constant(item)
+        if key is None:
+            below.append(item)
+            continue
+        keys.append(Output(f"_k{len(keys) + 1}", key))
+        ref = ColumnRef(operator.alias, keys[-1].name, key.type)
+        above.append(substitute(item, {key: ref}))
+    if not keys:
+        return state_scan(operator)
+    rest = relational.Select(inner.input, relational.conjunction(*below)) if below else inner.input
+    wider: Grouped | Windowed
+    if isinstance(operator, Grouped):
+        wider = replace(operator, input=rest, groups=(*operator.groups, *keys))
+    else:
+        partition = (*operator.partition, *(key.value for key in keys))
+        wider = replace(operator, input=rest, outputs=(*operator.outputs, *keys), partition=partition)
+    return relational.Select(state_scan(wider), relational.conjunction(*above))
+
+
+def _compared_with_constant(item: relational.Predicate) -> Scalar | None:
+    """Return the scalar that the condition compares with a parameter, or None for another condition."""
+    match item:
+        case relational.Plain(condition=Call(name="=", args=(Param(), key) | (key, Param()))):
+            return None if isinstance(key, (Param, Literal)) or params(key) else key
+        case _:
+            return None
+
+
+def has_own_constants(state: StateSchema) -> bool:
+    """Return whether the rows of the state depend on parameters of the query."""
+    return bool(params(state.operator)) or any(map(has_own_constants, states(state.operator)))
 
 
 def states(node: Node) -> tuple[StateSchema, ...]:

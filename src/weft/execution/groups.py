@@ -134,6 +134,8 @@ class Group:
                 window["tau"] = instant(member.tau)
             names = member.query.names or None
             return tuple(for_one(event, member.values, window, self.first, names) for event in events)
+        taus = [member.tau for member in self.members if member.tau is not None]
+        window["since"] = instant(min(taus)) if taus else window["tau"]
         table = parameter_table(self.plan_id, self.shape)
         return tuple(for_many(event, table, window, self.first) for event in events)
 
@@ -192,7 +194,5 @@ def grouped(members: Iterable[Member], plans: Mapping[int, Plan], t0: int | None
 
 
 def computed_together(members: Sequence[Member], plan: Plan) -> tuple[tuple[Member, ...], ...]:
-    """Divide queries of one plan into groups.  Each query with states is a group, because its states depend on its
-    constants.
-    """
-    return tuple((member,) for member in members) if plan.has_states else (tuple(members),)
+    """Divide queries of one plan into groups. A query is a group by itself if its states depend on its constants."""
+    return tuple((member,) for member in members) if plan.has_own_states else (tuple(members),)

@@ -28,7 +28,7 @@ from weft.derivation.localize import localize
 from weft.derivation.monotone import ClosedFormVerdict, closed_form_verdict, minimum_bounding
 from weft.derivation.normalize import normalize
 from weft.derivation.size import size
-from weft.derivation.stateful import depends_on_time, stateful, states
+from weft.derivation.stateful import depends_on_time, has_own_constants, stateful, states
 from weft.errors import Reasons, SqlError
 from weft.planning.names import numbered, numbered_columns, renumbered, without_clashes
 from weft.sql import render
@@ -91,10 +91,10 @@ class Plan:
         """The query with scans of states in place of its stateful operators, with parameters in place of constants."""
         return stateful(self.lifted)
 
-    @property
-    def has_states(self) -> bool:
-        """Whether the query has stateful operators."""
-        return bool(states(self.standing))
+    @cached_property
+    def has_own_states(self) -> bool:
+        """Whether a state of the query depends on the query's constants."""
+        return any(map(has_own_constants, states(self.standing)))
 
     @cached_property
     def branches(self) -> tuple[Event, ...]:

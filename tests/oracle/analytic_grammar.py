@@ -388,8 +388,8 @@ class AnalyticWriter(Writer):
     def rank(self, used: Chosen, partition: str) -> str:
         word = self.pick(RANKS)
         values = [value for value, _ in used]
-        order = self.ordered(values if word == "ROW_NUMBER" else self.random.sample(values, min(len(values), self.pick([1, 2]))))
-        return f"{word}() OVER ({partition}ORDER BY {order})"
+        few = self.random.sample(values, min(len(values), self.pick([1, 2])))
+        return f"{word}() OVER ({partition}ORDER BY {self.ordered(values if word == 'ROW_NUMBER' else few)})"
 
     def of_window(self, kind: Kind, used: Chosen, partition: str, *, always: bool) -> str:
         fitting = [value for value, own in used if own == kind]

@@ -92,7 +92,8 @@ def rows_of(
     number; with ``extra`` through views that hold more than they must."""
     branches = group.branches() if branches is None else branches
     news = slices_of([(group, tuple(branches))])
-    return united([through(branch, news, extra or "FALSE", states) for branch in branches], len(group.shape.query.outputs))
+    texts = [through(branch, news, extra or "FALSE", states) for branch in branches]
+    return united(texts, len(group.shape.query.outputs))
 
 
 def united(texts: Sequence[str], width: int) -> str:
@@ -123,7 +124,7 @@ def definitions(
 ) -> list[str]:
     """The views of access paths.  ``known`` are the states among their tables, whose rows ``states`` computes."""
     by_view: dict[str, list[Access]] = {}
-    for path in _ordered(paths):
+    for path in sorted(_ordered(paths), key=lambda path: path.step if isinstance(path, Lookup) else 0):
         by_view.setdefault(path.view, []).append(path)
     found: list[str] = []
     for view, same in by_view.items():

@@ -127,7 +127,8 @@ def union_of_starts(trial: Trial) -> None:
     standing, window = trial.standing, {"tau": instant(GRID), "t": instant(GRID + END), "t0": instant(START)}
     names = standing.form.names or None
     branches = [for_one(event, standing.values, window, True, names) for event in standing.shape.branches]
-    pairs = run(trial.engine, united([branch.sql for branch in trial.filled(branches)], len(standing.shape.query.outputs)))
+    texts = [branch.sql for branch in trial.filled(branches)]
+    pairs = run(trial.engine, united(texts, len(standing.shape.query.outputs)))
     trial.gave |= {number for _, _, number in pairs}
     sound(trial, pairs, 0, END)
     same("starts over all time", earliest(pairs), trial.reference.first())
@@ -221,7 +222,7 @@ def one_instant(trial: Trial) -> None:
 def many_queries(trial: Trial) -> None:
     """One plan for several queries (other constants, other τ) gives each what it gives alone, in the same tick."""
     standing, t = trial.standing, trial.random.randint(1, END)
-    if standing.shape.has_states:  # these run alone: states depend on the constants of a query
+    if standing.shape.has_own_states:  # these run alone: states depend on the constants of a query
         return
     members = [standing.member(7, 0)]
     for query_id in (8, 9):

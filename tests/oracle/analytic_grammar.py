@@ -3,7 +3,8 @@
 The plain spelling is for DuckDB alone. Both spellings say where NULLs sort, because the engines' defaults differ. The
 order of a window function or of LIMIT covers all columns that the query reads from a row, so that rows which the order
 does not tell apart are equal.  Left out, since the engines differ and the laws have nothing to say about it: those that
-``grammar`` leaves out, and COUNT(DISTINCT a, b), which DuckDB does not have.
+``grammar`` leaves out, COUNT(DISTINCT a, b), which DuckDB does not have, and COUNT_IF, which is NULL there without a
+value (the plain spelling counts a CASE).
 """
 
 from __future__ import annotations
@@ -258,7 +259,8 @@ class AnalyticWriter(Writer):
         if choice < 18:
             return self.filtered(f"{self.pick(['MIN', 'MAX'])}({self.column('integer') or self.integer(1)})")
         if choice < 20:
-            return f"COUNT_IF({self.comparison()})"
+            condition = self.comparison()
+            return differs(f"COUNT_IF({condition})", f"COUNT(CASE WHEN {condition} THEN 1 END)")
         if choice < 21:
             return self.extreme_by(self.column("integer") or "1")
         if choice < 22:

@@ -26,7 +26,7 @@ from weft.execution.windows import slices_between, slices_of
 from weft.period_sql.notation import DUCKDB
 from weft.planning.form import StoredForm, restored_plan, stored_form, stored_parameter
 from weft.planning.plan import Branch, Plan, parameter_table, plan
-from weft.planning.state_plan import Keys, keys_sql, state_rows, suffix, touched_keys, window_of
+from weft.planning.state_plan import Keys, asked, keys_sql, keys_view, state_rows, suffix, touched_keys, window_of
 from weft.planning.state_sql import key_columns
 from weft.sql import render
 from weft.storage.slices import Slice
@@ -187,16 +187,14 @@ class StateTables:
 
     def read(self, state: StateSchema, same: Sequence[Access], before: Sequence[str], suffix: str) -> str:
         """The table with the rows that the paths need; ``before`` defines the views of earlier paths."""
-        look_ups = [path for path in same if isinstance(path, Lookup)]
-        columns, names = {path.column for path in look_ups}, [name for name, _ in key_columns(state)]
-        if any(isinstance(path, FullScan) for path in same) or len(columns) > 1 or not columns <= set(names):
-            return self._once(state, "whole")
-        if not look_ups:
-            return self._once(state, "news")
-        place = names.index(columns.pop())
-        keys = Keys((place,), (key_columns(state)[place][1],), (False,))
-        vias = (f"SELECT {path.via_column} AS {keys.columns[0]} FROM {path.via.view}{suffix}" for path in look_ups)
-        text = f"SELECT DISTINCT * FROM ({' UNION ALL '.join(vias)}) AS vias WHERE {keys.columns[0]} IS NOT NULL"
+        groups = asked(state, same)
+        if not isinstance(groups, int):
+            return self._once(state, groups)
+        keys = Keys((groups,), (key_columns(state)[groups][1],), (False,))
+        (name,) = keys.columns
+        look_ups = (path for path in same if isinstance(path, Lookup))
+        vias = (f"SELECT {path.via_column} AS {name} FROM {path.via.view}{suffix}" for path in look_ups)
+        text = f"SELECT DISTINCT * FROM ({' UNION ALL '.join(vias)}) AS vias WHERE {name} IS NOT NULL"
         self.read_by["look-up"] += 1
         return self._rows(f"{state.name}_{len(self.made)}", state, keys, with_views(before, text))
 
@@ -235,10 +233,9 @@ class StateTables:
         return name
 
     def _rows(self, name: str, state: StateSchema, keys: Keys | None, given: str = "") -> str:
-        view = f"keys_{name}"
         if given:
-            self.engine.table(view, given)
-        plan_ = state_rows(state, keys, view, DUCKDB)
+            self.engine.table(keys_view(state), given)
+        plan_ = state_rows(state, keys, DUCKDB)
         known = {each.name: each for each in plan_.reads}
         views = definitions(plan_.paths.values(), {}, self.extra, known, self, suffix(state))
         self.engine.table(name, with_views(views, plan_.sql))

@@ -67,12 +67,12 @@ class Events:
     step: int
     together: int = 1
 
-    def sql(self, table: str, low: int = 0) -> str:
-        """Return DuckDB's query for the rows of a table, from the event numbered ``low`` on."""
+    def sql(self, table: str, low: int = 0, high: int | None = None) -> str:
+        """Return DuckDB's query for the rows of a table, for the events numbered from ``low`` to before ``high``."""
         hashes = {f"h{n}": f"(hash(i + {n} * 1000003) % 1000000007)::BIGINT" for n in range(1, 10)}
         at = _EVENT.format(begin=self.begin, together=self.together, step=self.step)
         text = _GENERATED[table].format(at=at, persons=_PERSONS, auctions=_AUCTIONS, begin_key=1100, **hashes)
-        return f"WITH events AS (SELECT i FROM range({low}, {self.count}) AS numbers(i)) {text.strip()}"
+        return f"WITH events AS (SELECT i FROM range({low}, {self.count if high is None else high}) AS numbers(i)) {text.strip()}"
 
     def instants(self) -> range:
         """Return the instants at which events happen, in microseconds UTC."""

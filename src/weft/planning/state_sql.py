@@ -266,7 +266,7 @@ def _life(life: Lives, window: Window, views: Mapping[str, str], dialect: Dialec
     )
     copies = dialect.numbers.format("1", "CAST(n AS BIGINT) + 1")
     copied = f"SELECT {listed(names, VALID_TIME.period, f'{copies} AS copy')} FROM ({totals}) AS totals WHERE {alive}"
-    return f"SELECT {listed(names, VALID_TIME.period)} FROM ({copied}) AS copied"
+    return f"SELECT {listed(names[: len(names) - life.carried], VALID_TIME.period)} FROM ({copied}) AS copied"
 
 
 def _combinations(life: Lives, window: Window, views: Mapping[str, str]) -> str:

@@ -41,9 +41,9 @@ def _whole(texts: Iterable[StateText]) -> Iterator[Note]:
         told[each.reads_whole] = None
         tables = " and ".join(each.reads_whole)
         text = (
-            f"each tick in which rows can change the {each.rows.removeprefix('the ')} reads all of {tables}, because no "
-            "key connects the changed rows to the other rows. With GROUP BY or PARTITION BY a column, a tick reads only "
-            "the groups or partitions that change"
+            f"each tick in which rows can change the {each.rows.removeprefix('the ')} reads all of {tables}, because "
+            "no key connects the changed rows to the other rows. With GROUP BY or PARTITION BY a column, a tick reads "
+            "only the groups or partitions that change"
         )
         line = f"each tick that evaluates the query reads all of {tables}"
         yield Note("warning", text, f"{line}: no column of GROUP BY or PARTITION BY selects rows")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Final, TypeAlias
 
 from weft.algebra import relation as relational
@@ -38,7 +39,7 @@ from weft.derivation.lives import Lives
 from weft.derivation.stateful import RANKS
 from weft.errors import DerivationError
 from weft.period_sql import windows
-from weft.period_sql.groups import Grouping, Measure, amounts
+from weft.period_sql.groups import Grouping, Measure, amounts, arguments, measure_of
 from weft.period_sql.notation import SPARK, VALID_TIME, Dialect, listed
 from weft.period_sql.sweep import Sweep
 from weft.sql import render
@@ -53,9 +54,9 @@ def inputs(operator: relational.Relation) -> tuple[relational.Relation, tuple[Ou
     The first columns are the operator's keys: the groups, the partition, or all columns.
     """
     match operator:
-        case Grouped(input=inner, groups=groups):
+        case Grouped(input=inner, groups=groups, measures=measures):
             values = [output.value for output in groups]
-            return inner, _columns(values, [part for each in arguments(operator) for part in each]), len(values)
+            return inner, _columns(values, [part for each in measures for part in arguments(each)]), len(values)
         case Windowed(input=inner, partition=partition, outputs=outputs):
             rest = [*(output.value for output in outputs), *_window_values(operator)]
             return inner, _columns(partition, rest), len(partition)
@@ -72,11 +73,6 @@ def inputs(operator: relational.Relation) -> tuple[relational.Relation, tuple[Ou
 def _columns(keys: Sequence[Scalar], rest: Sequence[Scalar]) -> tuple[Output, ...]:
     named = [Output(f"c{number}", key) for number, key in enumerate(keys, 1)]
     return (*named, *(Output(f"x{number}", value) for number, value in enumerate(rest, 1)))
-
-
-def arguments(grouped: Grouped) -> list[tuple[Scalar, ...]]:
-    """Return the scalars that each measure aggregates."""
-    return [tuple(part for part in (each.argument, each.by) if part is not None) for each in grouped.measures]
 
 
 def _window_values(operator: Windowed) -> list[Scalar]:
@@ -111,13 +107,8 @@ def _grouped(operator: Grouped, given: str, window: Window, sweep: Sweep) -> str
 
 def measures_of(operator: Grouped) -> list[Measure]:
     """Return the measures of an operator over the columns of ``inputs``."""
-    places = iter(f"x{number}" for number in range(1, 1 + sum(map(len, arguments(operator)))))
-    measures = []
-    for each, args in zip(operator.measures, arguments(operator), strict=True):
-        names = [next(places) for _ in args]
-        argument, kind = (names[0], args[0].type) if args else ("", None)
-        measures.append(Measure(each.function, render.spelled(each.output.type), argument, kind))  # type: ignore[arg-type]
-    return measures
+    places = (f"x{number}" for number in count(1))
+    return [measure_of(each, [next(places) for _ in arguments(each)]) for each in operator.measures]
 
 
 def _grouping(operator: Grouped, given: str, window: Window, sweep: Sweep) -> Grouping:

@@ -4,7 +4,7 @@ COUNT(*) FILTER (WHERE c)     COUNT(CASE WHEN c THEN 1 END)
 SUM(x) FILTER (WHERE c)       SUM(CASE WHEN c THEN x END)
 COUNT_IF(c)                   COUNT(CASE WHEN c THEN 1 END)
 COUNT(x, y)                   COUNT(CASE WHEN x IS NOT NULL AND y IS NOT NULL THEN 1 END)
-COUNT(DISTINCT x, y)          COUNT(DISTINCT CASE WHEN x IS NOT NULL AND y IS NOT NULL THEN STRUCT(x, y) END)
+COUNT(DISTINCT x, y)          COUNT(DISTINCT NAMED_STRUCT('f1', x, 'f2', y)), in which x and y are not NULL
 BOOL_AND(c), BOOL_OR(c)       MIN(c), MAX(c)
 ARRAY_AGG(DISTINCT x)         COLLECT_SET(x)
 """
@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 from sqlglot import exp
 
 from weft.algebra.scalar import Call, Case, Literal, Scalar, mentions_now
-from weft.algebra.schema import BIGINT, BOOLEAN, INT, INTERVAL, MONTHS, NULL, TINYINT, DataType
+from weft.algebra.schema import BIGINT, BOOLEAN, INT, INTERVAL, MONTHS, NULL, STRING, TINYINT, DataType, sums_fit
 from weft.errors import SqlError, of_each
 from weft.sql.advice import advice
 from weft.sql.conversion import typed
@@ -114,6 +114,9 @@ def _fitting(name: str, args: Sequence[Scalar], node: exp.Expr, *, distinct: boo
         raise refuse(f"{name.upper()}(DISTINCT …)", node, "equal rows do not change the result", "Remove DISTINCT.")
     if name in _OF_BOOLEANS and args[0].type not in (BOOLEAN, NULL):
         raise SqlError(f"{name.upper()} takes a condition, not {args[0].type}", where=place(node))
+    if distinct and name in ("sum", "avg", "mean") and args[0].type.name == "DECIMAL" and not sums_fit(args[0].type):
+        hint = "Convert the values to at most 28 digits: CAST(x AS DECIMAL(28, 2))."
+        raise refuse(f"{name.upper()}(DISTINCT …) of {args[0].type}", node, "its sum may have too many digits", hint)
     unordered = args[1:] if name in _OF_TWO else args if distinct else ()
     for part in unordered:
         if part.type in (NULL, INTERVAL, MONTHS) or part.type.nested:
@@ -131,8 +134,13 @@ def _arguments(name: str, args: Sequence[Scalar], *, distinct: bool) -> tuple[Sc
         constant = name == "count" and not distinct and isinstance(args[0], Literal) and args[0].value is not None
         return (None if constant else args[0]), None
     present = Call("and", tuple(Call("is not null", (part,), BOOLEAN) for part in args), BOOLEAN)
-    fields = tuple((f"f{number}", part.type) for number, part in enumerate(args, 1))
-    return _kept(present, Call("struct", tuple(args), DataType("STRUCT", fields=fields)) if distinct else _ONE), None
+    return _kept(present, _struct(args) if distinct else _ONE), None
+
+
+def _struct(values: Sequence[Scalar]) -> Call:
+    fields = tuple((f"f{number}", value.type) for number, value in enumerate(values, 1))
+    named = [(Literal(name, STRING, fixed=True), value) for (name, _), value in zip(fields, values, strict=True)]
+    return Call("named_struct", tuple(part for pair in named for part in pair), DataType("STRUCT", fields=fields))
 
 
 def _kept(condition: Scalar, value: Scalar) -> Scalar:

@@ -7,8 +7,8 @@ SELECT msgid FROM msgs LIMIT 10
 -- NOW() in the select list
 SELECT msgid, NOW() - ts AS age FROM msgs
 
--- months
-SELECT msgid FROM msgs WHERE NOW() > ts + INTERVAL 1 MONTH
+-- the month of NOW()
+SELECT msgid FROM msgs WHERE MONTH(NOW()) = 4
 
 -- rand()
 SELECT msgid FROM msgs WHERE rand() < 0.1

@@ -42,11 +42,11 @@ def _whole(texts: Iterable[StateText]) -> Iterator[Note]:
         tables = " and ".join(each.reads_whole)
         text = (
             f"each tick in which rows can change the {each.rows.removeprefix('the ')} reads all of {tables}, because "
-            "no key connects the changed rows to the other rows. With GROUP BY or PARTITION BY a column, a tick reads "
-            "only the groups or partitions that change"
+            "neither a key nor a range of instants selects the rows that it needs. With GROUP BY or PARTITION BY a "
+            "column, and with thresholds such as NOW() - INTERVAL 30 DAYS, a tick reads only what changes"
         )
         line = f"each tick that evaluates the query reads all of {tables}"
-        yield Note("warning", text, f"{line}: no column of GROUP BY or PARTITION BY selects rows")
+        yield Note("warning", text, f"{line}: no key of its groups and no range of instants selects rows")
 
 
 def _shown_values(plan: Plan) -> list[str]:

@@ -184,8 +184,9 @@ def make_tables(connection: Connection, metadata: MetaData, schema: str | None) 
 @cache
 def _definitions(metadata: MetaData) -> tuple[str, ...]:
     """Return the statements that create the tables in SQLite. They are compiled once in a process."""
-    tables = metadata.sorted_tables
-    created = (each for table in tables for each in (CreateTable(table), *map(CreateIndex, table.indexes)))
+    created: list[CreateTable | CreateIndex] = []
+    for table in metadata.sorted_tables:
+        created += [CreateTable(table), *map(CreateIndex, table.indexes)]
     return tuple(str(each.compile(dialect=SqliteDialect())) for each in created)
 
 

@@ -35,8 +35,8 @@ FIRST: Final = "weft.derivation.size.*"
 """The mutants that run first. After their run, mutmut has created all mutants and knows which tests reach which
 mutant.
 """
-AT_ONCE: Final = 200
-"""The number of mutants in one command."""
+AT_ONCE: Final = 1_000
+"""The number of mutants in one command. Each command first runs the tests of its mutants without a change."""
 LOG: Final = "mutmut.log"
 COPIED: Final = ("src", "tests", "docs", "pyproject.toml")
 KILLED: Final = frozenset({"killed", "timeout", "segfault"})

@@ -303,6 +303,46 @@ def test_a_table_is_made_once_and_grows(table: Store) -> None:
     assert configuration == {**PROPERTIES, **wanted}
 
 
+def test_all_that_a_commit_needs_is_forced_to_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    forced: list[str] = []
+    fsync = os.fsync
+
+    def noting(descriptor: int) -> None:
+        forced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noting)
+    table = store_of(tmp_path / "tables/1-t")
+    log = f"{table.path}/_delta_log"
+    Table(table).ensure(SCHEMA, {})
+    assert forced == [f"{log}/{0:020d}.json", *sorted(map(str, (tmp_path, tmp_path / "tables", table, log)))]
+    forced.clear()
+    Table(table).ensure(SCHEMA.append(pa.field("b", pa.int64())), {})
+    assert forced == [f"{log}/{1:020d}.json", str(tmp_path / "tables"), table.path, log]
+    forced.clear()
+    (file,) = append(table, 1, 1).files
+    assert forced == [file.location.path, f"{log}/{2:020d}.json", str(tmp_path / "tables"), table.path, log]
+    forced.clear()
+    assert Table(table).find(APP, 1) is not None  # its writer may have died before
+    assert file.location.path in forced and f"{log}/{2:020d}.json" in forced
+
+
+def test_a_commit_that_cannot_be_forced_to_the_disk_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = store_of(tmp_path / "t")
+    Table(table).ensure(SCHEMA, {})
+
+    def broken(descriptor: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", broken)
+        with pytest.raises(StorageError, match="parquet could not be flushed to the disk: Input/output error"):
+            append(table, 1, 1)
+    assert stored(table) == [1]
+
+
 def test_a_writer_that_died_before_its_first_commit_is_no_obstacle(tmp_path: Path) -> None:
     (tmp_path / "t" / "_delta_log").mkdir(parents=True)
     (tmp_path / "t" / "part-0.parquet").touch()

@@ -11,7 +11,7 @@ import pytest
 
 from s3_server import new_bucket
 from weft.errors import Refused, StorageError, StoreUnreachable
-from weft.store import LocalStore, S3Access, S3Store, Store, free_bytes, local_store, store_of
+from weft.store import LocalStore, S3Access, S3Store, Store, free_bytes, local_store, store_of, uri_of
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,16 @@ def test_a_path_and_its_uri_are_one_place(given: str) -> None:
     place = store_of(given)
     assert place == LocalStore("/srv/a home/x")
     assert (place.uri, place.spark, str(place)) == ("file:///srv/a%20home/x", "file:///srv/a home/x", "/srv/a home/x")
+
+
+def test_a_step_back_follows_links_and_this_host_may_be_named(tmp_path: Path) -> None:
+    (tmp_path / "far/away").mkdir(parents=True)
+    (tmp_path / "near").symlink_to(tmp_path / "far/away")
+    assert store_of(tmp_path / "near/../x") == store_of(tmp_path / "far/x")
+    assert store_of(tmp_path / "near") != store_of(tmp_path / "far/away")
+    assert store_of("file://localhost/srv/x") == LocalStore("/srv/x")
+    assert (store_of("s3://box/X").path, store_of("s3://box/").path) == ("box/X", "box")
+    assert (uri_of("s3:/box/a"), uri_of("gs://box/a"), uri_of(Path("a:b"))) == ("s3://box/a", "gs://box/a", None)
 
 
 def test_a_relative_path_is_below_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

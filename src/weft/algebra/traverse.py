@@ -126,17 +126,23 @@ def rebuild(node: N, parts: tuple[Node, ...]) -> N:
             result = replace(node, input=new_parts[0], outputs=named)
         case Distinct() | Exists() | NotExists() | Plain() | NowFrom() | NowBefore():
             result = type(node)(new_parts[0])
-        case Materialized():
-            result = replace(node, input=new_parts[0])
-        case Grouped():
-            result = _regrouped(node, new_parts)
-        case Windowed():
-            result = _rewindowed(node, new_parts)
-        case Unnest():
-            result = replace(node, value=new_parts[0])
+        case Materialized() | Grouped() | Windowed() | Unnest():
+            result = _rebuilt(node, new_parts)
         case _:
             result = with_children(cast("Scalar", node), new_parts)
     return cast("N", result)
+
+
+def _rebuilt(node: Materialized | Grouped | Windowed | Unnest, parts: tuple[Any, ...]) -> Relation:
+    match node:
+        case Materialized():
+            return replace(node, input=parts[0])
+        case Grouped():
+            return _regrouped(node, parts)
+        case Windowed():
+            return _rewindowed(node, parts)
+        case Unnest():
+            return replace(node, value=parts[0])
 
 
 def _regrouped(node: Grouped, parts: tuple[Any, ...]) -> Grouped:

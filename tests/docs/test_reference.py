@@ -145,10 +145,6 @@ def test_what_is_said_to_be_refused_is_refused(text: str) -> None:
 
 
 MISSING = {
-    "GROUP BY": "SELECT newsgroup, COUNT(*) AS n FROM msgs GROUP BY newsgroup",
-    "HAVING": "SELECT newsgroup FROM msgs GROUP BY newsgroup HAVING COUNT(*) > 5",
-    "COUNT": "SELECT COUNT(*) AS n FROM msgs",
-    "SUM": "SELECT SUM(age) AS n FROM users",
     "LIMIT": "SELECT msgid FROM msgs LIMIT 3",
     "OFFSET": "SELECT msgid FROM msgs OFFSET 3",
     "top k": "SELECT msgid FROM msgs ORDER BY ts DESC LIMIT 3",

@@ -6,6 +6,7 @@ Weft refuses all expressions that this module does not translate.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Final
 
 from sqlglot import exp
@@ -29,6 +30,8 @@ from weft.sql.lower_nested import (
     lower_nested_form,
 )
 from weft.sql.lower_time import FORMS, lower_time_form, today
+from weft.sql.lower_value import lower_value
+from weft.sql.lower_window import lower_window
 from weft.sql.refusal import only, place, refuse, spaced
 from weft.sql.scope import Scope
 
@@ -43,7 +46,6 @@ COMPARISONS: Final[dict[type[exp.Expr], str]] = {
     exp.NullSafeEQ: "<=>",
 }
 _ARITHMETIC: Final[dict[type[exp.Expr], str]] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
-_SUBQUERIES: Final = (exp.Subquery, exp.Select, exp.Exists, exp.Any, exp.All)
 
 
 def lower_scalar(node: exp.Expr, scope: Scope) -> Scalar:
@@ -58,12 +60,13 @@ def lower_scalar(node: exp.Expr, scope: Scope) -> Scalar:
         return _arithmetic(_ARITHMETIC[type(node)], node, scope)
     if is_aggregate(node):
         return _aggregate(node, scope)
-    if isinstance(node, (exp.Any, exp.All)):
-        raise refuse("ANY or ALL of a subquery", node, "only [NOT] EXISTS and [NOT] IN take a subquery")
-    if isinstance(node, _SUBQUERIES):
-        raise refuse("a subquery used as a value", node, "only [NOT] EXISTS and [NOT] IN take a subquery")
+    if isinstance(node, (exp.Subquery, exp.Select, exp.SetOperation)):
+        return lower_value(node, scope)
+    if isinstance(node, (exp.Any, exp.All, exp.Exists)):
+        shown = "EXISTS" if isinstance(node, exp.Exists) else "ANY or ALL of a subquery"
+        raise refuse(f"{shown} used as a value", node, "it must be a condition of WHERE, ON or HAVING")
     if isinstance(node, exp.Window):
-        raise refuse("a window function", node, "window functions are not supported yet")
+        return lower_window(node, scope, lower_scalar)
     if isinstance(node, exp.Concat):
         raise refuse(
             "a string directly after another string",
@@ -293,6 +296,12 @@ def _extract(node: exp.Extract, scope: Scope) -> Scalar:
     return extracted(node.this.name.upper(), lower_scalar(node.expression, scope), node)
 
 
+def _interval(node: exp.Interval, scope: Scope) -> Scalar:
+    """The number of months is fixed in a standing query, so it does not become a parameter of a plan."""
+    of_months = months(node)
+    return interval(node) if of_months is None else replace(of_months, fixed=not scope.context.view)
+
+
 def _now(node: exp.Expr, scope: Scope) -> Scalar:
     return Now()
 
@@ -307,6 +316,8 @@ def _function(node: exp.Anonymous, scope: Scope) -> Scalar:
         return period_call(name, node, scope)
     if is_aggregate(node):
         return _aggregate(node, scope)
+    if node in scope.time_windows:
+        return scope.time_windows[node]
     if name in FORMS:
         return lower_time_form(name, node, lambda part: lower_scalar(part, scope))
     if name in NESTED_FORMS:
@@ -327,7 +338,7 @@ _RULES: Final[dict[type[exp.Expr], Callable[..., Scalar]]] = {
     exp.Literal: _literal,
     exp.Null: lambda node, scope: Literal(None, NULL),
     exp.Boolean: lambda node, scope: Literal(bool(node.this), BOOLEAN, fixed=True),
-    exp.Interval: lambda node, scope: (months(node) if scope.context.view else None) or interval(node),
+    exp.Interval: _interval,
     exp.Paren: _paren,
     exp.Neg: _negative,
     exp.And: _logical("and"),

@@ -16,23 +16,20 @@ SELECT newsgroup FROM msgs HAVING newsgroup > 'a'
 -- an aggregate over later outer rows
 SELECT m.msgid FROM msgs m WHERE EXISTS (SELECT 1 FROM msgs r WHERE r.ts > m.ts HAVING COUNT(*) > 2)
 
--- LIMIT
-SELECT msgid FROM msgs LIMIT 10
+-- a window function in WHERE
+SELECT msgid FROM msgs WHERE ROW_NUMBER() OVER (ORDER BY ts) = 1
 
 -- NOW() in the select list
 SELECT msgid, NOW() - ts AS age FROM msgs
 
--- months
-SELECT msgid FROM msgs WHERE NOW() > ts + INTERVAL 1 MONTH
+-- the month of NOW()
+SELECT msgid FROM msgs WHERE MONTH(NOW()) = 4
 
 -- rand()
 SELECT msgid FROM msgs WHERE rand() < 0.1
 
 -- UNION ALL of other types
 SELECT msgid FROM msgs UNION ALL SELECT age FROM users
-
--- EXCEPT ALL
-SELECT msgid FROM msgs EXCEPT ALL SELECT name FROM users
 
 -- a file
 SELECT * FROM text.`/etc/passwd`

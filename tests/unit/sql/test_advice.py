@@ -51,35 +51,25 @@ TAKEN = {
 # (text, what is named, what to write)
 REFUSED = (
     ("SELECT FROM orders", "SELECT without columns", "SELECT *"),
-    ("SELECT TOP 10 * FROM orders", "TOP", "weft results"),
-    ("SELECT id FROM orders LIMIT 10", "LIMIT", "weft results"),
-    ("SELECT id FROM orders FETCH FIRST 5 ROWS ONLY", "LIMIT", "weft results"),
-    ("SELECT id FROM orders OFFSET 5", "OFFSET", "--after"),
+    ("SELECT TOP 10 * FROM orders", "TOP", "LIMIT 10"),
+    ("SELECT id FROM orders FETCH FIRST 5 ROWS ONLY", "FETCH", "LIMIT 5"),
     ("SELECT id FROM orders ORDER BY placed DESC", "ORDER BY placed", "SELECT id, placed FROM orders"),
     ("SELECT id FROM orders HAVING id > 3", "HAVING", "SELECT id FROM orders WHERE id > 3"),
     ("SELECT customer, LISTAGG(status, ',') FROM orders", "LISTAGG()", "ARRAY_AGG(x)"),
     ("SELECT customer, GROUP_CONCAT(status) FROM orders", "GROUP_CONCAT()", "ARRAY_AGG(x)"),
-    ("SELECT DISTINCT ON (customer) id FROM orders", "DISTINCT ON", "NOT EXISTS"),
-    ("SELECT ROW_NUMBER() OVER (ORDER BY placed) AS n FROM orders", "window function", "NOT EXISTS"),
-    ("SELECT MIN(total) OVER () AS m FROM orders", "window function", "not supported today"),
-    ("SELECT id FROM orders QUALIFY ROW_NUMBER() OVER (ORDER BY placed) = 1", "QUALIFY", "NOT EXISTS"),
+    ("SELECT DISTINCT ON (customer) id FROM orders", "DISTINCT ON", "QUALIFY"),
     ("SELECT id FROM orders PIVOT (SUM(total) FOR status IN ('a'))", "PIVOT", "not supported today"),
     ("SELECT id FROM orders JOIN payments USING (id)", "USING", "ON a.x = b.y"),
-    ("SELECT id FROM orders WHERE total > (SELECT AVG(total) FROM orders)", "subquery used as a value", "EXISTS"),
-    ("SELECT (SELECT MAX(paid) FROM payments) AS last FROM orders", "subquery used as a value", "EXISTS"),
-    ("SELECT id FROM orders WHERE total > ALL (SELECT amount FROM payments)", "ANY or ALL", "NOT EXISTS"),
-    ("SELECT id FROM orders WHERE total = ANY (SELECT amount FROM payments)", "ANY or ALL", "EXISTS"),
     ("SELECT id FROM orders WHERE (id, total) IN (SELECT order_id, amount FROM payments)", "IN with", "EXISTS"),
     ("SELECT id FROM orders, LATERAL (SELECT 1) x", "LATERAL", "ON"),
     ("SELECT id FROM orders WHERE placed < GETDATE() - 1", "TIMESTAMP - INT", "INTERVAL 1 DAY"),
     ("SELECT id FROM orders WHERE placed > NOW() - '1 day'::interval", "INTERVAL as a type", "INTERVAL '1 day'"),
-    ("SELECT id FROM orders WHERE placed > NOW() - INTERVAL '1 month'", "MONTH", "DATEADD(MONTH, 1, ts)"),
     (
-        "SELECT id FROM orders WHERE TIMESTAMPDIFF(MONTH, placed, NOW()) > 10",
+        "SELECT id FROM orders WHERE TIMESTAMPDIFF(MONTH, NOW(), placed) > 10",
         "MONTHS",
-        "NOW() >= DATEADD(MONTH, 11, ts)",
+        "NOW() <= DATEADD(MONTH, -11, ts)",
     ),
-    ("SELECT id FROM orders WHERE TIMESTAMPDIFF(YEAR, placed, NOW()) < 2", "YEARS", "NOW() < DATEADD(YEAR, 2, ts)"),
+    ("SELECT id FROM orders WHERE TIMESTAMPDIFF(YEAR, NOW(), placed) < 2", "YEARS", "NOW() > DATEADD(YEAR, -2, ts)"),
     ("SELECT id FROM orders WHERE MONTHS_BETWEEN(NOW(), placed) > 10", "NOW()", "NOW() > DATEADD(MONTH, 10, ts)"),
     ("SELECT id FROM orders WHERE placed < NOW() - '30 days'", "TIMESTAMP - STRING", "ts - INTERVAL 30 DAYS"),
     ("SELECT id FROM orders WHERE due < DATE('now', '-7 days')", "1 argument, not 2", "CURRENT_DATE - INTERVAL 7 DAYS"),
@@ -207,7 +197,7 @@ def test_an_anti_join_in_with_is_one_wherever_it_is_named() -> None:
 
 def test_what_is_advised_is_taken() -> None:
     """A function that a piece of advice names is one."""
-    others = {"if", "split", "cast", "try_cast", "exists", "extract", "concat", *NOW_NAMES}
+    others = {"row_number", "if", "split", "cast", "try_cast", "exists", "extract", "concat", *NOW_NAMES}
     for name, text in ADVICE.items():
         called = {each.lower() for each in re.findall(r"\b([A-Z_]{2,})\(", text)}
         assert called <= {*FUNCTIONS, *others, "decimal", "in"}, name
@@ -218,8 +208,8 @@ def test_what_is_advised_is_taken() -> None:
 @pytest.mark.parametrize(
     ("condition", "column"),
     [
-        ("placed > NOW() - INTERVAL 1 MONTH", 39),
-        ("NOW() > placed + INTERVAL 1 YEAR", 38),
+        ("placed > NOW() - INTERVAL '1 month 1 day'", 55),
+        ("NOW() > placed + INTERVAL '1 year 1 day'", 55),
         ("id > 3 + WEIRD(placed)", 39),
     ],
 )
@@ -232,7 +222,7 @@ def test_a_refused_interval_has_its_place(condition: str, column: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "written", ["TIMESTAMPDIFF(MONTH, placed, NOW()) > 10", "TIMESTAMPDIFF(YEAR, placed, NOW()) < 2"]
+    "written", ["TIMESTAMPDIFF(MONTH, NOW(), placed) > 10", "TIMESTAMPDIFF(YEAR, NOW(), placed) < 2"]
 )
 def test_what_is_advised_for_months_is_taken(written: str) -> None:
     with pytest.raises(SqlError) as refused:

@@ -105,24 +105,24 @@ def test_having_may_compare_now_and_ask_for_rows() -> None:
     [
         ("COUNT(*)", "COUNT(*)", "BIGINT"),
         ("COUNT(1)", "COUNT(*)", "BIGINT"),
-        ("COUNT(x, g)", "COUNT(CASE WHEN (t.x IS NOT NULL) AND (t.g IS NOT NULL) THEN 1 END)", "BIGINT"),
+        ("COUNT(x, g)", "COUNT_IF((t.x IS NOT NULL) AND (t.g IS NOT NULL))", "BIGINT"),
         ("COUNT(DISTINCT x)", "COUNT(DISTINCT t.x)", "BIGINT"),
-        ("COUNT_IF(f)", "COUNT(CASE WHEN t.f THEN 1 END)", "BIGINT"),
-        ("COUNT(*) FILTER (WHERE x > 1)", "COUNT(CASE WHEN t.x > 1 THEN 1 END)", "BIGINT"),
-        ("SUM(x) FILTER (WHERE f)", "SUM(CASE WHEN t.f THEN t.x END)", "BIGINT"),
+        ("COUNT_IF(f)", "COUNT_IF(t.f)", "BIGINT"),
+        ("COUNT(*) FILTER (WHERE x > 1)", "COUNT_IF(t.x > 1)", "BIGINT"),
+        ("SUM(x) FILTER (WHERE f)", "SUM(t.x) FILTER (WHERE t.f)", "BIGINT"),
         ("SUM(DISTINCT p)", "SUM(DISTINCT t.p)", "DECIMAL(20,2)"),
         ("SUM(d)", "SUM(t.d)", "DOUBLE"),
         ("MEAN(p)", "AVG(t.p)", "DOUBLE"),
         ("AVG(DISTINCT x)", "AVG(DISTINCT t.x)", "DOUBLE"),
         ("MIN(DISTINCT g)", "MIN(t.g)", "STRING"),
         ("MEDIAN(x)", "MEDIAN(t.x)", "DOUBLE"),
-        ("EVERY(f)", "MIN(t.f)", "BOOLEAN"),
-        ("ANY(x > 1)", "MAX(t.x > 1)", "BOOLEAN"),
-        ("SOME(f) FILTER (WHERE x > 1)", "MAX(CASE WHEN t.x > 1 THEN t.f END)", "BOOLEAN"),
+        ("EVERY(f)", "BOOL_AND(t.f)", "BOOLEAN"),
+        ("ANY(x > 1)", "BOOL_OR(t.x > 1)", "BOOLEAN"),
+        ("SOME(f) FILTER (WHERE x > 1)", "BOOL_OR(t.f) FILTER (WHERE t.x > 1)", "BOOLEAN"),
         ("MIN_BY(g, at)", "MIN_BY(t.g, t.at)", "STRING"),
         (
             "MAX_BY(p, x) FILTER (WHERE f)",
-            "MAX_BY(CASE WHEN t.f THEN t.p END, CASE WHEN t.f THEN t.x END)",
+            "MAX_BY(t.p, t.x) FILTER (WHERE t.f)",
             "DECIMAL(10,2)",
         ),
         ("STD(x)", "STDDEV_SAMP(t.x)", "DOUBLE"),
@@ -141,6 +141,7 @@ def test_aggregates_and_their_types(call: str, measure: str, type: str) -> None:
 def test_a_count_of_several_columns_counts_their_structs() -> None:
     (found,) = grouped("SELECT COUNT(DISTINCT x, g) AS n FROM t").measures
     assert found.distinct and isinstance(found.argument, Case)
+    assert measure_text(found).replace("`", "") == "COUNT(DISTINCT t.x, t.g)"
     assert str(found.argument.type) == "STRUCT<f1: INT, f2: STRING>"
 
 

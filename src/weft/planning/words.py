@@ -173,15 +173,12 @@ def calculated(operator: Relation) -> tuple[str, ...]:
 
 
 def _measure(measure: Measure, known: Mapping[ColumnRef, Scalar]) -> str:
-    args = tuple(part for part in (measure.argument, measure.by) if part is not None)
-    return _called(measure.function, args, known, "DISTINCT " if measure.distinct else "", "*")
+    return render.measure_text(measure, lambda part: scalar_words(substitute(part, known)))
 
 
-def _called(
-    function: str, args: Sequence[Scalar], known: Mapping[ColumnRef, Scalar], before: str = "", none: str = ""
-) -> str:
-    listed = ", ".join(scalar_words(substitute(arg, known)) for arg in args) or none
-    return f"{function.upper()}({before}{listed})"
+def _called(function: str, args: Sequence[Scalar], known: Mapping[ColumnRef, Scalar]) -> str:
+    listed = ", ".join(scalar_words(substitute(arg, known)) for arg in args)
+    return f"{function.upper()}({listed})"
 
 
 def _tables(operator: Relation) -> str:

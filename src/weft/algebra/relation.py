@@ -231,7 +231,8 @@ class Windowed:
     """The rows of ``input`` with window functions, with the range variable ``alias``.
 
     The columns are ``outputs``, which are computed from each row of the input, and a column for each function.  All
-    functions have the same ``partition``.  Rows are equal in a partition if NULL equals NULL.
+    functions have the same ``partition``.  Rows are equal in a partition if NULL equals NULL.  If ``most`` is given,
+    the only function is a rank, and the query needs only the rows with a rank up to ``most``.
     """
 
     input: Relation
@@ -239,6 +240,7 @@ class Windowed:
     outputs: tuple[Output, ...]
     partition: tuple[Scalar, ...]
     functions: tuple[WindowFunction, ...]
+    most: Scalar | None = None
 
 
 @hashed_once

@@ -93,7 +93,8 @@ def _parts(node: Grouped | Windowed | Unnest) -> tuple[Node, ...]:
             return (inner, *(output.value for output in groups), *(arg for arg in arguments if arg is not None))
         case Windowed(input=inner, outputs=outputs, partition=partition, functions=functions):
             ordered = (part for each in functions for part in (*each.args, *(key.value for key in each.order)))
-            return (inner, *(output.value for output in outputs), *partition, *ordered)
+            limit = () if node.most is None else (node.most,)
+            return (inner, *(output.value for output in outputs), *partition, *ordered, *limit)
         case Unnest(value=value):
             return (value,)
 
@@ -155,7 +156,8 @@ def _rewindowed(node: Windowed, parts: tuple[Any, ...]) -> Windowed:
         args = tuple(next(rest) for _ in each.args)
         order = tuple(replace(key, value=next(rest)) for key in each.order)
         functions.append(replace(each, args=args, order=order))
-    return replace(node, input=parts[0], outputs=outputs, partition=partition, functions=tuple(functions))
+    most = None if node.most is None else next(rest)
+    return replace(node, input=parts[0], outputs=outputs, partition=partition, functions=tuple(functions), most=most)
 
 
 def walk(node: Node) -> Iterator[Node]:

@@ -66,6 +66,7 @@ def stateful(query: Query) -> Query:
 
 def _outlined(node: Node, *, bag: bool) -> Node:
     """``bag`` means that the number of equal rows matters."""
+    node = _limited(node) if isinstance(node, relational.Select) else node
     inside = bag or isinstance(node, (Grouped, Windowed))
     parts = tuple(
         part if is_scalar(part) else _outlined(part, bag=inside and not isinstance(node, _SUBQUERIES))
@@ -85,6 +86,34 @@ def _outlined(node: Node, *, bag: bool) -> Node:
             return rebuilt
 
 
+def _limited(select: relational.Select) -> relational.Select:
+    """Tell window functions which ranks the condition needs, for a faster plan.  The condition itself remains."""
+    inner = select.input
+    project = inner if isinstance(inner, relational.Project) else None
+    windowed = inner if project is None else project.input
+    if not isinstance(windowed, Windowed) or len(windowed.functions) != 1:
+        return select
+    rank = windowed.functions[0]
+    if rank.function not in RANKS:
+        return select
+    names: dict[Scalar, Scalar] = {}
+    if project is not None:
+        names = dict(zip(relational.attributes(project), (output.value for output in project.outputs), strict=True))
+    for item in relational.conjuncts(select.predicate):
+        match item:
+            case (
+                relational.Plain(condition=Call(name="<=" | "<" | "=", args=(ref, (Literal() | Param()) as most)))
+                | relational.Plain(condition=Call(name=">=" | ">" | "=", args=((Literal() | Param()) as most, ref)))
+            ) if names.get(ref, ref) == rank.output:
+                limited = replace(windowed, most=most)
+                return replace(select, input=limited if project is None else replace(project, input=limited))
+            case _:
+                continue
+    return select
+
+
+RANKS: Final = ("row_number", "rank", "dense_rank")
+"""The window functions that number rows."""
 _SUBQUERIES: Final = (relational.Exists, relational.NotExists)
 
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from weft.algebra.access import Access, FullScan, Lookup
 from weft.algebra.relation import StateSchema
+from weft.algebra.scalar import Literal
 from weft.derivation.stateful import states
 from weft.execution.driver_reader import LocalRows
 from weft.execution.groups import instant
@@ -141,10 +142,11 @@ class StateReader:
 
     def _news(self, state: StateSchema) -> Rows:
         """Return the groups that change in the window."""
-        tau, t = window_of(state)
-        if tau is None:
-            return self._rows(state, None, None)
+        (tau, t), begins = window_of(state), state.window[2]
         branches, kinds = touched_keys(state), tuple(kind for _, kind in key_columns(state))
+        begun = isinstance(begins, Literal) and isinstance(begins.value, int) and tau is not None and tau > begins.value
+        if tau is None or not (kinds or begun):  # a group without keys begins at t0, also without rows
+            return self._rows(state, None, None)
         if not branches:
             return _nothing(state)
         views = self.views(branches, suffix(state))

@@ -22,7 +22,7 @@ from weft.derivation.lives import KEYS, Lives, lives
 from weft.derivation.stateful import state_of
 from weft.period_sql.notation import SPARK
 from weft.planning.plan import Branch, bound, columns_of_scans, ready
-from weft.planning.state_sql import bound_life, deltas_sql, inputs, key_columns, lives_sql, state_sql
+from weft.planning.state_sql import bound_life, deltas_sql, inputs, is_settled, key_columns, lives_sql, state_sql
 
 _NO_KEY: Final = "none"
 """The column of keys without a key: a relation with at most one row."""
@@ -99,7 +99,8 @@ def state_rows(state: StateSchema, keys: Keys | None, keys_view: str = "") -> St
     paths = lives_paths(rows)
     views = {alias: path.view + suffix(state) for alias, path in paths.items()}
     given = lives_sql(rows, state.window, views, SPARK)
-    return StateRows(state_sql(state, given), paths, _columns(rows), _reads(rows), given)
+    text = state_sql(state, given, settled=is_settled(state.operator, rows))
+    return StateRows(text, paths, _columns(rows), _reads(rows), given)
 
 
 @dataclass(frozen=True)

@@ -35,16 +35,16 @@ from weft.algebra.schema import BIGINT, TIMESTAMP, DataType
 from weft.algebra.traverse import substitute
 from weft.derivation.exact import Delta
 from weft.derivation.lives import Lives
+from weft.derivation.stateful import RANKS
 from weft.errors import DerivationError
+from weft.period_sql import windows
 from weft.period_sql.groups import Grouping, Measure, amounts
 from weft.period_sql.notation import SPARK, VALID_TIME, Dialect, listed
 from weft.period_sql.sweep import Sweep
-from weft.period_sql.windows import windowed
 from weft.sql import render
 
 Window: TypeAlias = tuple[Scalar, Scalar, Scalar]
 _BEGINNING: Final = -(2**62)
-_RANKS: Final = ("row_number", "rank", "dense_rank")
 
 
 def inputs(operator: relational.Relation) -> tuple[relational.Relation, tuple[Output, ...], int]:
@@ -83,15 +83,18 @@ def _window_values(operator: Windowed) -> list[Scalar]:
     return [part for each in operator.functions for part in (*each.args, *(key.value for key in each.order))]
 
 
-def state_sql(state: StateSchema, given: str, dialect: Dialect = SPARK) -> str:
-    """Return SQL for the columns of a state.  ``given`` is SQL for the columns of ``inputs`` and periods."""
+def state_sql(state: StateSchema, given: str, dialect: Dialect = SPARK, *, settled: bool = False) -> str:
+    """Return SQL for the columns of a state.  ``given`` is SQL for the columns of ``inputs`` and periods.
+
+    ``settled`` means that the window functions of a row never change (``is_settled``).
+    """
     sweep, operator = Sweep(VALID_TIME, dialect), state.operator
     width = len(relational.attributes(operator))
     match operator:
         case Grouped():
             text = _grouped(operator, given, state.window, sweep)
         case Windowed():
-            text = _windowed(operator, given, sweep)
+            text = _windowed(operator, given, sweep, settled=settled)
         case Distinct():
             text = sweep.coalesced(given, width)
         case _:
@@ -179,7 +182,33 @@ def bound_life(life: Lives, window: Window) -> Lives:
     )
 
 
-def _windowed(operator: Windowed, given: str, sweep: Sweep) -> str:
+def is_settled(operator: relational.Relation, rows: Sequence[Lives]) -> bool:
+    """Return whether the window functions of a row keep their values from its start on.
+
+    The rows must never end, their order must be that of their starts, and no function may look at later rows.
+    """
+    if not isinstance(operator, Windowed) or not all(map(_looks_back, operator.functions)):
+        return False
+    before = len(operator.outputs)
+    for function in operator.functions:
+        key = f"x{before + len(function.args) + 1}"
+        before += len(function.args) + len(function.order)
+        for life in rows:
+            value = next(output.value for output in life.outputs if output.name == key)
+            if life.ends or life.subqueries or life.starts != (value,):
+                return False
+    return True
+
+
+def _looks_back(function: WindowFunction) -> bool:
+    if not function.order or function.order[0].descending:
+        return False
+    if function.function in ("lag", *RANKS):
+        return True
+    return function.function != "lead" and function.frame is not None and function.frame.end == 0
+
+
+def _windowed(operator: Windowed, given: str, sweep: Sweep, *, settled: bool) -> str:
     width, keys = len(operator.outputs), len(operator.partition)
     partition = [f"p{number}" for number in range(1, keys + 1)]
     values = len(_window_values(operator))
@@ -194,7 +223,12 @@ def _windowed(operator: Windowed, given: str, sweep: Sweep) -> str:
         _function(each, [next(places) for _ in each.args], [next(places) for _ in each.order])
         for each in operator.functions
     ]
-    return windowed(sweep, f"SELECT {renamed} FROM ({given}) AS given", width, partition, functions)
+    rows = f"SELECT {renamed} FROM ({given}) AS given"
+    if settled:
+        return windows.settled(sweep.axis, rows, width, partition, functions)
+    if operator.most is not None:
+        return windows.topmost(sweep, rows, width, partition, functions[0], render.scalar(operator.most))
+    return windows.windowed(sweep, rows, width, partition, functions)
 
 
 def _function(function: WindowFunction, args: Sequence[str], order: Sequence[str]) -> str:
@@ -209,8 +243,8 @@ def _function(function: WindowFunction, args: Sequence[str], order: Sequence[str
         for place, value in zip(args, function.args, strict=True)
     ]
     frame = _frame(function.frame, function.order)
-    called = f"{function.function.upper()}({listed(given) or ('' if function.function in _RANKS else '*')})"
-    text = f"{called} OVER (PARTITION BY {{partition}}{by}{f' {frame}' if frame else ''})"
+    called = f"{function.function.upper()}({listed(given) or ('' if function.function in RANKS else '*')})"
+    text = f"{called} OVER (PARTITION BY {windows.PARTITION}{by}{f' {frame}' if frame else ''})"
     return f"CAST({text} AS {render.spelled(function.output.type)})"
 
 

@@ -1,0 +1,87 @@
+"""Window functions over periods give, at each instant, what they give over the rows of that instant."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import duckdb
+import pytest
+
+from weft.period_sql.notation import DUCKDB, SPARK, Axis
+from weft.period_sql.sweep import Sweep
+from weft.period_sql.windows import PARTITION, topmost, windowed
+
+INTEGERS = Axis("a", "b", "c", "1000")
+LAST = 20
+ORDER = f"OVER (PARTITION BY {PARTITION} ORDER BY r.w1 DESC NULLS LAST)"
+"""Keys are compared alone, so that rows with equal keys are peers."""
+TOTAL = f"OVER (PARTITION BY {PARTITION} ORDER BY r.w1 DESC NULLS LAST, r.c1)"
+Row = tuple[object, ...]
+
+
+def drawn(chance: random.Random) -> list[Row]:
+    """Rows of c1, p1, w1 and a period; c1 tells rows with the same key apart, and some rows occur twice."""
+    rows: list[Row] = []
+    for number in range(chance.randint(0, 14)):
+        start = chance.randint(0, LAST - 1)
+        end = chance.choice([None, chance.randint(start + 1, LAST)])
+        row = (number // 2, chance.choice([None, 1, 2]), chance.choice([None, 1, 1, 2, 3]), start, end)
+        rows += [row] * chance.choice([1, 1, 2])
+    return rows
+
+
+def given(rows: list[Row]) -> str:
+    """The rows as SQL."""
+    names = "c1, p1, w1, a, b"
+    if not rows:
+        return f"SELECT {', '.join(f'CAST(NULL AS INT) AS {name}' for name in names.split(', '))} WHERE FALSE"
+    shown = ", ".join(f"({', '.join('NULL' if value is None else str(value) for value in row)})" for row in rows)
+    return f"SELECT * FROM (VALUES {shown}) AS v({names})"
+
+
+def at(rows: list[Row], instant: int) -> list[Row]:
+    """The rows whose period contains the instant, without the period."""
+    return [row[:-2] for row in rows if row[-2] <= instant and (row[-1] is None or instant < row[-1])]  # type: ignore[operator]
+
+
+def wanted(rows: list[Row], instant: int, function: str, most: int | None) -> Counter[Row]:
+    """What DuckDB computes over the rows of one instant."""
+    alive = [(*row, 0, None) for row in at(rows, instant)]
+    text = f"SELECT c1, {function.replace(PARTITION, 'p1')} AS c2 FROM ({given(alive)}) AS r"
+    found = duckdb.execute(f"SELECT * FROM ({text}) AS s WHERE c2 <= {most or 1000} OR c2 IS NULL").fetchall()
+    return Counter(found)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_ranks_and_values_at_each_instant(seed: int) -> None:
+    """``windowed`` for any function, and ``topmost`` for ranks."""
+    chance = random.Random(seed)
+    rows, most = drawn(chance), chance.randint(1, 3)
+    ranks = [f"ROW_NUMBER() {TOTAL}", f"RANK() {ORDER}", f"DENSE_RANK() {ORDER}"]
+    sweep = Sweep(INTEGERS, DUCKDB)
+    for function in (*ranks, f"LAG(r.c1) {TOTAL}", f"SUM(r.w1) {ORDER}"):
+        found = duckdb.execute(windowed(sweep, given(rows), 1, ["p1"], [function])).fetchall()
+        for instant in range(LAST + 1):
+            assert Counter(at(found, instant)) == wanted(rows, instant, function, None), function
+    for function in ranks:
+        found = duckdb.execute(topmost(sweep, given(rows), 1, ["p1"], function, str(most))).fetchall()
+        for instant in range(LAST + 1):
+            assert Counter(at(found, instant)) == wanted(rows, instant, function, most), function
+
+
+def test_periods_are_maximal() -> None:
+    """A row whose rank does not change has one period, although other rows come and go."""
+    rows: list[Row] = [(1, 1, 9, 0, None), (2, 1, 5, 2, 4), (3, 1, 4, 3, None)]
+    for text in (
+        windowed(Sweep(INTEGERS, DUCKDB), given(rows), 1, ["p1"], [f"RANK() {ORDER}"]),
+        topmost(Sweep(INTEGERS, DUCKDB), given(rows), 1, ["p1"], f"RANK() {ORDER}", "1"),
+    ):
+        assert (1, 1, 0, None) in duckdb.execute(text).fetchall()
+
+
+def test_spark_gets_its_own_functions() -> None:
+    """The text for Spark names no function of DuckDB."""
+    text = topmost(Sweep(INTEGERS, SPARK), "SELECT 1", 1, [], f"RANK() {ORDER}", "1")
+    assert "UNNEST" not in text
+    assert " DIV " in text

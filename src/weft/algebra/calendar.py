@@ -81,6 +81,21 @@ def elapsed(unit: str, instant: Scalar) -> Scalar:
     return Call("-", (instant, truncated(unit, instant)), INTERVAL)
 
 
+def last_multiple(size: int, phase: int, instant: Scalar) -> Scalar:
+    """Return an expression for the last instant up to ``instant`` that is ``phase`` after a multiple of ``size``.
+
+    Both lengths are in microseconds.  Multiples count from 1970-01-01 UTC.
+    """
+    unit = next((unit for unit, length in FIXED.items() if length == size and unit != "WEEK"), None)
+    if unit is not None and phase == 0:
+        return truncated(unit, instant)
+    micros: Scalar = Call("unix_micros", (dated(instant),), BIGINT)
+    length = Literal(size, BIGINT, fixed=True)
+    since = Call("-", (micros, Literal(phase, BIGINT, fixed=True)), BIGINT) if phase else micros
+    rest = Call("%", (Call("+", (Call("%", (since, length), BIGINT), length), BIGINT), length), BIGINT)
+    return Call("timestamp_micros", (Call("-", (micros, rest), BIGINT),), TIMESTAMP)
+
+
 def reached(unit: str, instant: Scalar) -> Scalar:
     """Return an expression for the first start of a ``unit`` that is not before ``instant``."""
     return instant if _is_beginning(unit, instant) else following(unit, minus(instant, MICROSECOND))
@@ -144,6 +159,8 @@ def within_calendar(value: Scalar, depth: int = 0) -> bool:
             return all(within_calendar(arg, depth) for arg in args)
         case Call(name="date_trunc" | "from_utc_timestamp" | "to_utc_timestamp", args=args):
             return all(within_calendar(arg, depth) for arg in args)
+        case Call(name="timestamp_micros", args=(Call(args=(Call(name="unix_micros", args=(instant,)), _)),)):
+            return within_calendar(instant, depth)  # a multiple of a length
         case Case(branches=branches, default=default):
             values = [value for _, value in branches]
             return all(within_calendar(each, depth) for each in (values if default is None else [*values, default]))
@@ -186,6 +203,12 @@ def _near_part(base: Scalar) -> tuple[Shifted, int] | None:
         case Call(name="from_utc_timestamp" | "to_utc_timestamp", args=(inner, _)):
             below, slack = near(inner)
             return below, slack + DAY
+        case Call(
+            name="timestamp_micros",
+            args=(Call(args=(Call(name="unix_micros", args=(inner,)), Call(args=(_, Literal(value=int(size)))))),),
+        ):  # a multiple of a length
+            below, slack = near(inner)
+            return below, slack + size
         case Case(branches=branches, default=default):
             values = [value for _, value in branches]
             return _near_all(values if default is None else [*values, default])
@@ -207,14 +230,12 @@ def _near_all(instants: Sequence[Scalar]) -> tuple[Shifted, int] | None:
 
 
 def _without_elapsed(moved: Shifted) -> tuple[Shifted, int]:
-    """Leave out the intervals of ``elapsed``, which are shorter than a unit, and remainders of divisions."""
+    """Leave out the intervals of ``elapsed``, which are shorter than a unit."""
     kept, slack = [], 0
     for interval, count in moved.intervals:
         match interval:
             case Call(name="-", args=(_, Call(name="date_trunc", args=(Literal(value=str(unit)), _)))):
                 slack += abs(count) * _longest(unit)
-            case Call(name="*", args=(Literal(value=int(micros)), Call(name="%", args=(_, Literal(value=int(most)))))):
-                slack += abs(count * micros * most)
             case _:
                 kept.append((interval, count))
     return replace(moved, intervals=tuple(kept)), slack

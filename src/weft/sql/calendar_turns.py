@@ -30,19 +30,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from weft.algebra.calendar import DAY, FIXED, IN_MONTHS, dated, elapsed, following, reached, truncated
+from weft.algebra.calendar import DAY, IN_MONTHS, dated, elapsed, following, last_multiple, reached, truncated
 from weft.algebra.relation import Predicate, conjunction, disjunction
 from weft.algebra.scalar import MICROSECOND, Call, Case, Cast, Literal, Scalar, call, minus, plus
-from weft.algebra.schema import BIGINT, DATE, INT, INTEGRAL, INTERVAL, MONTHS, STRING, TIMESTAMP
+from weft.algebra.schema import DATE, INT, INTEGRAL, INTERVAL, MONTHS, STRING, TIMESTAMP
 from weft.instants import from_datetime
 from weft.sql.conversion import converted
-from weft.sql.zones import Change, changes
+from weft.sql.zones import changes
 
 Solved = Callable[[Scalar, str, Scalar], Predicate]
 """A function that solves a comparison for NOW.  The operator is < or >=."""
 _DAY: Final = Literal(DAY, INTERVAL, fixed=True)
 _YEARS: Final = (1, 9999)
-_HOURLY: Final = Change(FIXED["HOUR"], 0)
 
 
 @dataclass(frozen=True)
@@ -147,21 +146,11 @@ def zone_turns(c: Scalar, zone: str) -> Turns | None:
         size = Literal(each.size, INTERVAL, fixed=True)
         later = plus(first, size)
         again = call("=", Call("from_utc_timestamp", (later, at), TIMESTAMP), c)
-        skipped.append((call("=", shown, plus(c, size)), _change(first, each)))
+        skipped.append((call("=", shown, plus(c, size)), last_multiple(each.size, each.phase, first)))
         repeated.append((again, later))
-        left.append((again, _change(later, each)))
+        left.append((again, last_multiple(each.size, each.phase, later)))
     last = Case((*repeated, *skipped), first, TIMESTAMP)
     return Turns(last, ((first, Case(tuple(left), first, TIMESTAMP)),))
-
-
-def _change(instant: Scalar, change: Change) -> Scalar:
-    """Return the last instant up to ``instant`` at which the zone can change its offset by ``change``."""
-    if change == _HOURLY:
-        return truncated("HOUR", instant)
-    size, phase = (Literal(each, BIGINT, fixed=True) for each in (change.size, change.phase))
-    micros = Call("-", (Call("unix_micros", (instant,), BIGINT), phase), BIGINT)
-    rest = Call("%", (Call("+", (Call("%", (micros, size), BIGINT), size), BIGINT), size), BIGINT)
-    return Call("-", (instant, Call("*", (MICROSECOND, rest), INTERVAL)), TIMESTAMP)
 
 
 def counted_months(unit: str, start: Scalar, least: int) -> Scalar:

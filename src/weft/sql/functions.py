@@ -330,6 +330,7 @@ _TIMES: Final = {
     "months_between": Function(2, 2, fixed(DOUBLE), ("TIME",)),
     **dict.fromkeys(("from_utc_timestamp", "to_utc_timestamp"), Function(2, 2, fixed(TIMESTAMP), ("TIME", "STRING"))),
     "convert_timezone": Function(2, 3, fixed(TIMESTAMP)),
+    "window_time": Function(1, 1, fixed(TIMESTAMP)),
     "date": Function(1, 1, fixed(DATE), ("WRITTEN",)),
     "last_day": Function(1, 1, fixed(DATE), ("TIME",)),
     "datediff": Function(2, 3, fixed(INT), ("TIME",)),

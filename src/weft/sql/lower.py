@@ -40,6 +40,7 @@ from weft.sql.parse import parse
 from weft.sql.refusal import only, place, refuse
 from weft.sql.rewriting import NOT_TODAY, as_number
 from weft.sql.scope import CommonTable, Context, Names, Scope
+from weft.sql.time_windows import with_time_window
 
 _ANSWER: Final = "answer"
 
@@ -157,6 +158,8 @@ def _select(select: exp.Select, scope: Scope) -> tuple[relational.Relation, tupl
         inner = _from_and_where(select, scope)
     if not select.args.get("from_"):
         reasons.check()
+    with reasons.part():
+        inner = with_time_window(select, inner, scope)
     with reasons.part():
         if is_grouped(select):
             inner, outputs = lower_grouped(select, inner, scope, _output)
@@ -357,7 +360,8 @@ def _output(item: exp.Expr, scope: Scope, position: int) -> relational.Output:
             "names that begin with _ are reserved for Weft",
             "Rename the column with AS.",
         )
-    return relational.Output(name or field_name(value) or f"col{position + 1}", as_column(value))
+    field = item.name if isinstance(item, exp.Dot) and not item.name.startswith("_") else field_name(value)
+    return relational.Output(name or field or f"col{position + 1}", as_column(value))
 
 
 def _subquery(node: exp.Expr, scope: Scope) -> tuple[relational.Relation, tuple[ColumnRef, ...]]:

@@ -314,6 +314,8 @@ def _function(node: exp.Anonymous, scope: Scope) -> Scalar:
         return period_call(name, node, scope)
     if is_aggregate(node):
         return _aggregate(node, scope)
+    if node in scope.time_windows:
+        return scope.time_windows[node]
     if name in FORMS:
         return lower_time_form(name, node, lambda part: lower_scalar(part, scope))
     if name in NESTED_FORMS:

@@ -20,7 +20,7 @@ from typing import Final, TypeAlias
 from sqlglot import exp
 
 from weft.algebra.calendar import FIXED, IN_MONTHS, dated, truncated
-from weft.algebra.scalar import Call, Cast, Literal, Now, Scalar
+from weft.algebra.scalar import MICROSECOND, Call, Cast, Literal, Now, Scalar, minus
 from weft.algebra.schema import BIGINT, DATE, INTEGRAL, INTERVAL, MONTHS, STRING, TIMESTAMP
 from weft.errors import SqlError
 from weft.sql import literals
@@ -210,6 +210,16 @@ def _converted(name: str, time: Scalar, zone: str = UTC) -> Scalar:
     return time if zone == UTC else Call(name, (dated(time), Literal(zone, STRING, fixed=True)), TIMESTAMP)
 
 
+def _window_time(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
+    """Translate WINDOW_TIME(window), the last instant of a window."""
+    match lower(node.expressions[0]):
+        case Call(name="named_struct", args=(_, _, _, end)):
+            return minus(end, MICROSECOND)
+        case other:
+            message = f"WINDOW_TIME takes a window, not {other.type}"
+            raise SqlError(message, where=place(node), hint="Write WINDOW_TIME(WINDOW(ts, '10 minutes')).")
+
+
 def _time(name: str, argument: exp.Expr, lower: Lower) -> Scalar:
     value = lower(argument)
     if not fits(value.type, "TIME"):
@@ -229,6 +239,7 @@ FORMS: Final[dict[str, Callable[[str, exp.Anonymous, Lower], Scalar]]] = {
     **dict.fromkeys(("add_months", "months_between"), _months),
     **dict.fromkeys(("from_utc_timestamp", "to_utc_timestamp"), _in_zone),
     "convert_timezone": _between_zones,
+    "window_time": _window_time,
 }
 """A mapping from functions with units, formats or other special arguments to the translations of calls."""
 

@@ -64,6 +64,8 @@ ITEM: Final = "item of"
 
 The result is NULL if the element or the key does not exist.
 """
+STRUCT: Final = "named_struct"
+"""The function that returns a STRUCT.  The arguments are a name and a value for each field."""
 OF_ELEMENTS: Final = ("exists", "forall")
 """The functions with three arguments: an ARRAY, its ``Element``, and a condition on the element."""
 _OF_PARTS: Final = (PART_OF, FIELD, ITEM, *OF_ELEMENTS)

@@ -223,6 +223,10 @@ class CommonTable:
     refused: bool = False
 
 
+TIME_WINDOW: Final = "window"
+"""The function that returns the window of time of a row (``time_windows``)."""
+
+
 @dataclass
 class Scope:
     """The range variables of one SELECT, and the enclosing scope."""
@@ -254,6 +258,8 @@ class Scope:
     """The column of the outer join for each column of its sides (``lower_outer``)."""
     nullable: set[str] = field(default_factory=set)
     """The aliases whose columns are all NULL in some rows of an outer join."""
+    time_windows: dict[exp.Expr, Scalar] = field(default_factory=dict)
+    """The value of the call of WINDOW."""
     refused: set[str] = field(default_factory=set)
     """The aliases of refused items of FROM.  The columns of a refused item are unknown."""
 

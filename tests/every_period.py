@@ -6,6 +6,7 @@ Nothing here knows SQL.  Instants are small integers; what holds at ``FAR`` hold
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
 from collections import Counter, defaultdict
@@ -36,6 +37,8 @@ class Row:
     exact: Decimal | None
     start: int
     end: int | None
+    text: str | None = None
+    flag: bool | None = None
 
     @property
     def instants(self) -> range:
@@ -48,13 +51,15 @@ PERIODS = st.integers(0, LAST - 1).flatmap(
     lambda start: st.tuples(st.just(start), st.one_of(st.none(), st.integers(start + 1, LAST)))
 )
 ROWS = st.builds(
-    lambda key, count, whole, real, exact, period: Row(key, count, whole, real, exact, *period),
+    lambda key, count, whole, real, exact, period, text, flag: Row(key, count, whole, real, exact, *period, text, flag),
     KEYS,
     st.integers(1, 3),
     st.sampled_from([None, 0, -7, 5, 2**62]),
     st.sampled_from([None, 0.5, 1.0, 1e16, -1e16]),
     st.sampled_from([None, Decimal("0.01"), Decimal("-2.50"), Decimal(5) * 10**35, -Decimal(5) * 10**35]),
     PERIODS,
+    st.sampled_from([None, "", "a", 'b"\\\n\x1fé']),
+    st.sampled_from([None, True, False]),
 )
 RELATIONS = st.lists(ROWS, max_size=9)
 
@@ -155,20 +160,73 @@ def fitting(total: Decimal) -> Decimal | None:
     return total if total.copy_abs() < TOO_LARGE else None
 
 
-def measured(rows: list[Row]) -> dict[str, Any]:
-    """Every measure of a group's rows, by function and column."""
-    found: dict[str, Any] = {"count": len(rows)}
-    for column in ("whole", "real", "exact"):
-        values = [value for row in rows if (value := getattr(row, column)) is not None]
-        found[f"count {column}"] = len(values)
-        found[f"min {column}"], found[f"max {column}"] = (min(values), max(values)) if values else (None, None)
-        found[f"median {column}"] = statistics.median(map(float, values)) if values else None
-        with localcontext(prec=60):
-            total = added(values) if column == "real" else sum(values, Decimal(0) if column == "exact" else 0)
-        found[f"avg {column}"] = float(total) / len(values) if values else None
-        fits = fitting(total) if column == "exact" else None if column == "whole" and total >= 2**63 else total
-        found[f"sum {column}"] = fits if values else None
-    return found
+def squares(numbers: list[float]) -> float:
+    """The sum of the squared differences to the mean, by Welford's steps in ascending order."""
+    mean = total = 0.0
+    for count, number in enumerate(sorted(numbers), 1):
+        before, mean = mean, mean + (number - mean) / count
+        total += (number - before) * (number - mean)
+    return total
+
+
+def spread(function: str, numbers: list[float]) -> float | None:
+    freedom = len(numbers) - function.endswith("samp")
+    if freedom <= 0:
+        return None
+    variance = squares(numbers) / freedom
+    return math.sqrt(variance) if function.startswith("stddev") else variance
+
+
+def chosen(rows: list[Row], value: str, by: str, best: Callable[..., Any]) -> Any:
+    """The least value among the rows with the least or greatest ``by``."""
+    known = [row for row in rows if getattr(row, by) is not None]
+    if not known:
+        return None
+    wanted = best(getattr(row, by) for row in known)
+    values = [getattr(row, value) for row in known if getattr(row, by) == wanted]
+    return min((each for each in values if each is not None), default=None)
+
+
+def as_json(values: Iterable[Any]) -> str:
+    texts = (
+        f"{value:.2f}"
+        if isinstance(value, Decimal)
+        else json.dumps(value, ensure_ascii=False).replace("\\u001f", "\\u001F")
+        for value in sorted(values)
+    )
+    return f"[{','.join(texts)}]"
+
+
+def measured(rows: list[Row], name: str) -> Any:
+    """A measure of a group's rows, such as "count", "sum whole", "count distinct text" and "max_by text whole"."""
+    function, *columns = name.split()
+    if not columns:
+        return len(rows)
+    if function in ("min_by", "max_by"):
+        return chosen(rows, *columns, min if function == "min_by" else max)
+    column = columns[-1]
+    values = [value for row in rows if (value := getattr(row, column)) is not None]
+    if columns[0] == "distinct" or function == "collect_set":
+        values = list(set(values))
+    match function:
+        case "count":
+            return len(values)
+        case "array_agg" | "collect_set":
+            return as_json(values)
+        case "sum" | "avg" if values:
+            with localcontext(prec=60):
+                total = added(values) if column == "real" else sum(values, Decimal(0) if column == "exact" else 0)
+            if function == "avg":
+                return float(total) / len(values)
+            return fitting(total) if column == "exact" else None if column == "whole" and total >= 2**63 else total
+        case "min" | "max" if values:
+            return min(values) if function == "min" else max(values)
+        case "median" if values:
+            return statistics.median(map(float, values))
+        case "sum" | "avg" | "min" | "max" | "median":
+            return None
+        case _:
+            return spread(function, [float(value) for value in values])
 
 
 def aggregates(rows: Sequence[Row], wanted: Sequence[str], ends: int | None, width: int) -> AtInstants:
@@ -178,6 +236,5 @@ def aggregates(rows: Sequence[Row], wanted: Sequence[str], ends: int | None, wid
     for instant in range(FAR + 1 if ends is None else ends):
         groups = there[instant] if width else {(): there[instant][()]}
         for key, each in groups.items():
-            measures = measured(each)
-            found[instant][(*key, *(measures[name] for name in wanted))] += 1
+            found[instant][(*key, *(measured(each, name) for name in wanted))] += 1
     return found

@@ -9,6 +9,7 @@ from weft.algebra.relation import (
     And,
     Distinct,
     Exists,
+    Grouped,
     Join,
     NotExists,
     NowBefore,
@@ -66,6 +67,10 @@ def _relation(relation: Relation, depth: int) -> Iterator[str]:
             yield f"{indent}Union of {', '.join(map(render.scalar, attributes(relation)))}"
             for part in inputs:
                 yield from _relation(part, depth + 1)
+        case Grouped(input=inner, alias=alias, groups=groups, measures=measures):
+            aggregates = (f"{render.measure_text(each)} AS {each.output.column}" for each in measures)
+            yield f"{indent}Grouped {alias} by {', '.join(map(item, groups)) or 'nothing'}: {', '.join(aggregates)}"
+            yield from _relation(inner, depth + 1)
         case Select(input=inner, predicate=predicate):
             yield f"{indent}Select"
             yield from _predicate(predicate, depth + 1)

@@ -135,11 +135,13 @@ class Drawn:
         choices = (
             ("count", None, BIGINT), ("count", column, BIGINT), ("sum", column, BIGINT), ("avg", column, DOUBLE),
             ("min", column, INT), ("max", column, INT), ("sum", floating, DOUBLE),
+            ("count", column, BIGINT, True), ("sum", column, BIGINT, True), ("median", column, DOUBLE),
+            ("max_by", column, INT, False, attributes(inner)[-1]),
         )  # fmt: skip
         chosen = self.chance.sample(choices, self.chance.choice((1, 1, 2)))
         measures = tuple(
-            Measure(name, arg, ColumnRef(alias, f"m{n}", type))  # type: ignore[arg-type]
-            for n, (name, arg, type) in enumerate(chosen)
+            Measure(name, arg, ColumnRef(alias, f"m{n}", type), *rest)  # type: ignore[arg-type]
+            for n, (name, arg, type, *rest) in enumerate(chosen)
         )
         return Aggregation(inner, alias, groups, measures)
 

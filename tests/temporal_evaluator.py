@@ -7,6 +7,7 @@ Instants are small nonnegative integers. A timestamp contains NOW if it contains
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Mapping
 from itertools import product
 from typing import Any
@@ -21,6 +22,7 @@ from weft.algebra.temporal import (
     Extension,
     Fragment,
     Inserted,
+    Measure,
     Projection,
     Selection,
     Semijoin,
@@ -170,20 +172,28 @@ class Database:
                     here = env(row, at)
                     groups.setdefault(tuple(self.scalar(out.value, here) for out in relation.groups), []).append(here)
             for group, members in groups.items():
-                values = (self._measured(each.function, each.argument, members) for each in relation.measures)
+                values = (self._measured(each, members) for each in relation.measures)
                 made.setdefault((*group, *values), set()).add(t)
         return tidy(made)
 
-    def _measured(self, function: str, argument: Scalar | None, members: list[Env]) -> Any:
-        values = [1 if argument is None else self.scalar(argument, env) for env in members]
-        values = [value for value in values if value is not None]
-        match function:
+    def _measured(self, measure: Measure, members: list[Env]) -> Any:
+        rows = [(1 if measure.argument is None else self.scalar(measure.argument, env), env) for env in members]
+        if measure.by is not None:
+            known = [(by, value) for value, env in rows if (by := self.scalar(measure.by, env)) is not None]
+            best = max((by for by, _ in known), default=None)
+            return min((value for by, value in known if by == best and value is not None), default=None)
+        values = [value for value, _ in rows if value is not None]
+        if measure.distinct:
+            values = list(set(values))
+        match measure.function:
             case "count":
                 return len(values)
             case "sum":
                 return sum(values) if values else None
             case "avg":
                 return sum(values) / len(values) if values else None
+            case "median":
+                return statistics.median(values) if values else None
             case "min":
                 return min(values, default=None)
             case _:

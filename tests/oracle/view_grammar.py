@@ -51,6 +51,12 @@ DRAWN: Final[Mapping[str, tuple[Any, ...]]] = {
     "DOUBLE": (0.5, 1.5, -2.0, None),
 }
 NUMBERS: Final = ("INT", "BIGINT")
+FUNCTIONS: Final = (
+    *("COUNT", "COUNT", "COUNT", "MIN", "MAX", "SUM", "SUM", "AVG", "MIN", "MAX", "MEDIAN", "MIN_BY", "MAX_BY"),
+    *("STDDEV_SAMP", "STDDEV_POP", "VAR_SAMP", "VAR_POP", "ARRAY_AGG", "COLLECT_SET"),
+)
+OF_NUMBERS: Final = ("SUM", "AVG", "MEDIAN", "STDDEV_SAMP", "STDDEV_POP", "VAR_SAMP", "VAR_POP")
+MAY_BE_DISTINCT: Final = ("COUNT", *OF_NUMBERS)
 ORDERED: Final = ("=", "=", "<>", "<", "<=", ">", ">=")
 
 Named = dict[str, str]
@@ -115,17 +121,31 @@ class Drawing:
         keys = [(value, f"g{place}", type) for place, (value, type) in enumerate(chosen)]
         measures, types = [], {name: type for _, name, type in keys}
         for place in range(self.chance.choice([1, 1, 2])):
-            value, type = self.chance.choice(columns)
-            function = self.chance.choice(["COUNT", "COUNT", "MIN", "MAX", "SUM", "AVG"])
-            if function in ("SUM", "AVG") and type not in (*NUMBERS, "DOUBLE"):
-                function = "COUNT"
-            argument = None if function == "COUNT" and self.chance.random() < 0.6 else value
-            measures.append(Measured(function, argument, f"m{place}"))
-            whole = function == "COUNT" or (function == "SUM" and type in NUMBERS)
-            types[f"m{place}"] = "BIGINT" if whole else "DOUBLE" if function == "AVG" else type
+            measure, type = self.measured(columns, f"m{place}")
+            measures.append(measure)
+            types[f"m{place}"] = type
         window = self.chance.choice([None, None, 0, 1, 2, 4])
         more = self.chance.choice([None, None, None, 0, 1])
         return Grouped(over, tuple((value, name) for value, name, _ in keys), tuple(measures), window, more), types
+
+    def measured(self, columns: list[tuple[Column, str]], name: str) -> tuple[Measured, str]:
+        """An aggregate and the type of its result."""
+        value, type = self.chance.choice(columns)
+        function = self.chance.choice(FUNCTIONS)
+        if function in OF_NUMBERS and type not in (*NUMBERS, "DOUBLE"):
+            function = "COUNT"
+        if function in ("ARRAY_AGG", "COLLECT_SET") and type in ("DOUBLE", "TIMESTAMP"):
+            function = "COUNT"
+        argument = None if function == "COUNT" and self.chance.random() < 0.5 else value
+        distinct = argument is not None and function in MAY_BE_DISTINCT and self.chance.random() < 0.3
+        by = self.chance.choice(columns)[0] if function in ("MIN_BY", "MAX_BY") else None
+        if function == "COUNT" or (function == "SUM" and type in NUMBERS):
+            type = "BIGINT"
+        elif function in ("ARRAY_AGG", "COLLECT_SET"):
+            type = "STRING"
+        elif function in OF_NUMBERS:
+            type = "DOUBLE"
+        return Measured(function, argument, name, distinct, by), type
 
     def over(self, depth: int, around: Mapping[str, Named]) -> tuple[dict[str, Named], From]:
         """FROM and WHERE."""

@@ -9,6 +9,8 @@ Conditions are SQL's: True, False, or None for unknown.
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -353,21 +355,67 @@ class Measured:
     function: str
     argument: Value | None
     name: str
+    distinct: bool = False
+    by: Value | None = None
 
     def text(self) -> str:
-        return f"{self.function}({'*' if self.argument is None else self.argument.text()}) AS {self.name}"
+        parts = ", ".join(part.text() for part in (self.argument, self.by) if part is not None) or "*"
+        return f"{self.function}({'DISTINCT ' if self.distinct else ''}{parts}) AS {self.name}"
 
     def of(self, state: State, rows: Sequence[Around]) -> Any:
         if self.argument is None:
             return len(rows)
+        if self.by is not None:
+            return self.chosen(state, rows)
         given = [value for row in rows if (value := self.argument.value(state, row)) is not None]
+        if self.distinct or self.function == "COLLECT_SET":
+            given = list(set(given))
+        given.sort()
         if self.function == "COUNT":
             return len(given)
-        if not given:
-            return None
-        return {"SUM": sum, "MIN": min, "MAX": max, "AVG": lambda all_: float(sum(all_)) / len(all_)}[self.function](
-            given
-        )
+        if self.function in ("ARRAY_AGG", "COLLECT_SET"):
+            return json_array(given)
+        return MEASURES[self.function](given) if given else None
+
+    def chosen(self, state: State, rows: Sequence[Around]) -> Any:
+        """The least value among the rows with the least or the greatest ``by``."""
+        assert self.argument is not None and self.by is not None
+        pairs = [(self.by.value(state, row), self.argument.value(state, row)) for row in rows]
+        known = [(by, value) for by, value in pairs if by is not None]
+        best = (min if self.function == "MIN_BY" else max)((by for by, _ in known), default=None)
+        return min((value for by, value in known if by == best and value is not None), default=None)
+
+
+def variance(given: Sequence[Any], freedom: int) -> float | None:
+    """The variance by Welford's steps in the order of the values, which fixes each rounding."""
+    mean = squares = 0.0
+    for count, number in enumerate(map(float, given), 1):
+        before, mean = mean, mean + (number - mean) / count
+        squares += (number - before) * (number - mean)
+    return squares / freedom if freedom > 0 else None
+
+
+def root(number: float | None) -> float | None:
+    return None if number is None else math.sqrt(number)
+
+
+def json_array(given: Sequence[Any]) -> str:
+    shown = (f'"{value}"' if isinstance(value, str) else str(value) for value in given)
+    return f"[{','.join(shown)}]"
+
+
+MEASURES: Final[Mapping[str, Callable[[Sequence[Any]], Any]]] = {
+    "SUM": sum,
+    "MIN": min,
+    "MAX": max,
+    "AVG": lambda given: float(sum(given)) / len(given),
+    "MEDIAN": lambda given: float(statistics.median(map(float, given))),
+    "VAR_POP": lambda given: variance(given, len(given)),
+    "VAR_SAMP": lambda given: variance(given, len(given) - 1),
+    "STDDEV_POP": lambda given: root(variance(given, len(given))),
+    "STDDEV_SAMP": lambda given: root(variance(given, len(given) - 1)),
+}
+"""The meaning of aggregates over values in ascending order, of which there is at least one."""
 
 
 @dataclass(frozen=True)

@@ -365,10 +365,14 @@ class StateSchema(TableSchema):
     ``operator`` is a ``Grouped``, ``Windowed``, ``Distinct`` or ``Union`` whose inputs contain no stateful operator.
     Stateful operators below it are scans of other states.  ``window`` contains τ, t and t0.  A row that begins before τ
     begins at τ - 1 µs, and a row that does not end before t has no end.
+
+    ``names`` are the operator's range variables in the query's text, in the order of ``traverse.range_variables``.
+    States that differ only in ``names`` are equal.
     """
 
     operator: Relation = UNIT
     window: tuple[Scalar, Scalar, Scalar] = (TICK_START, TICK_END, TIME_START)
+    names: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
 
 def needs_definition(table: TableSchema) -> bool:

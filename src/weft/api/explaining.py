@@ -13,10 +13,10 @@ from weft.catalog.address import CatalogAddress
 from weft.errors import Refused, SynopsisError
 from weft.planning.explain import Explanation, asked_once, explain
 from weft.planning.how_many import TableExtent, how_many
+from weft.planning.note import Note
 from weft.planning.plan import plan, standing_plan
 from weft.planning.synopsis_plan import Language, SynopsisPlan, sql_synopsis
 from weft.planning.synopsis_words import SynopsisExplanation, explain_synopsis
-from weft.planning.warnings import Note
 from weft.sql.ordering import order_of
 
 if TYPE_CHECKING:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from weft.api.explaining import Known
     from weft.planning.explain import BranchText, Explanation
+    from weft.planning.state_text import StateText
+    from weft.planning.view_text import ViewText
 
 
 QueryArgument = Annotated[
@@ -202,6 +204,13 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
     def branch(each: BranchText) -> dict[str, Any]:
         return {"driver": each.driver, "table": each.table, "why": each.why, "sql": each.sql}
 
+    def view(each: ViewText) -> dict[str, str]:
+        return {"name": each.name, "sql": each.sql}
+
+    def state(each: StateText) -> dict[str, Any]:
+        steps = [view(step) for step in each.steps]
+        return {"name": each.name, "views": each.views, "rows": each.rows, "how": each.how, "steps": steps}
+
     return {
         "query": explanation.query,
         "columns": [{"name": name, "type": type_.declared} for name, type_ in explanation.columns],
@@ -214,7 +223,9 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
         "q_m_closed": explanation.closed,
         "q_m_reason": explanation.closed_reason,
         "q_i": [branch(each) for each in explanation.later],
-        "views": [{"name": view.name, "sql": view.sql} for view in explanation.views],
+        "views": [view(each) for each in explanation.views],
+        "states": [state(each) for each in explanation.states],
+        "q_m_states": [state(each) for each in explanation.first_states],
         "rows_without_new_data": explanation.time_driven,
         "rows_may_leave": not explanation.lasting,
         "notes": [{"level": note.level, "text": note.text} for note in explanation.notes],
@@ -242,9 +253,9 @@ def as_text(explanation: Explanation) -> list[str]:
             f"Q^M, the first delivery, run once over the present rows ({form}:",
             f"{explanation.closed_reason})",
         ]
-        lines += _branches(explanation.first)
+        lines += [*_states(explanation.first_states), *_branches(explanation.first)]
     lines += ["", "Q^I, each tick: answers that begin in the window [:tau, :t)"]
-    lines += _branches(explanation.later)
+    lines += [*_states(explanation.states), *_branches(explanation.later)]
     lines += ["", "The names in a tick (each read once, shared by all branches)"]
     for view in explanation.views:
         lines += [f"  {view.name}:", *("  " + line for line in _indented(view.sql))]
@@ -258,6 +269,16 @@ def _branches(branches: Sequence[BranchText]) -> list[str]:
     lines = []
     for number, each in enumerate(branches, 1):
         lines += [f"  {number}. {each.why}", *("   " + line for line in _indented(each.sql))]
+    return lines
+
+
+def _states(states: Sequence[StateText]) -> list[str]:
+    """The states come before the branches that read them."""
+    lines = []
+    for each in states:
+        lines += [f"  {' and '.join(each.views)}: {each.rows}", f"    ({each.how})"]
+        for step in each.steps:
+            lines += [f"    {step.name}:", *("    " + line for line in _indented(step.sql))]
     return lines
 
 

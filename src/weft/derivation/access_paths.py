@@ -164,6 +164,21 @@ def lives_paths(rows: Iterable[Lives]) -> dict[str, Access]:
     return paths
 
 
+def in_reading_order(paths: Iterable[Access]) -> list[list[Access]]:
+    """Group access paths for one reading per group.  Include the paths that supply keys to look-ups."""
+    groups: dict[tuple[int, str], dict[Access, None]] = {}
+    for path in paths:
+        step: Access = path
+        while True:
+            # Group whole tables and new rows by view, and look-ups by step and table.
+            key = (step.step, step.table) if isinstance(step, Lookup) else (0, step.view)
+            groups.setdefault(key, {})[step] = None
+            if not isinstance(step, Lookup):
+                break
+            step = step.via
+    return [list(groups[key]) for key in sorted(groups, key=lambda each: each[0])]
+
+
 def keys_of(event: Event, alias: str) -> tuple[tuple[ColumnRef, ColumnRef], ...]:
     """Return pairs (column of ``alias``, equal column of another source of the branch)."""
     ties = _equalities(relational.condition(event.block), {})

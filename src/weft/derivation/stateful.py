@@ -49,6 +49,8 @@ from weft.errors import DerivationError
 
 STARTS: Final = "_from"
 ENDS: Final = "_to"
+SHARED: Final = "_k"
+"""The beginning of the names of the keys by which queries with other constants share a state."""
 MOST_BLOCKS: Final = 8
 """A join or a union with more blocks reads the unions inside it as states.
 
@@ -145,8 +147,12 @@ def state_scan(operator: Source) -> Scan:
     return Scan(state_of(operator, (TICK_START, TICK_END, TIME_START)), relational.attributes(operator)[0].scan)
 
 
-def state_of(operator: Relation, window: tuple[Scalar, Scalar, Scalar]) -> StateSchema:
-    """Return the schema of the operator's state in the window.  Equal operators in equal windows have equal names."""
+def state_of(operator: Relation, window: tuple[Scalar, Scalar, Scalar], names: tuple[str, ...] = ()) -> StateSchema:
+    """Return the schema of the operator's state in the window.  Equal operators in equal windows have equal names.
+
+    ``names`` are the range variables in the query's text, unless the operator has them.
+    """
+    names = names or range_variables(operator)
     operator = renamed(operator)
     refs = relational.attributes(operator)
     columns = [*((ref.column, ref.type) for ref in refs), (STARTS, TIMESTAMP), (ENDS, TIMESTAMP)]
@@ -160,7 +166,13 @@ def state_of(operator: Relation, window: tuple[Scalar, Scalar, Scalar]) -> State
         "state",
         operator,
         window,
+        names,
     )
+
+
+def written(state: StateSchema) -> Relation:
+    """Return the operator with the range variables of the query's text."""
+    return rename(state.operator, dict(zip(range_variables(state.operator), state.names, strict=True)))
 
 
 def renamed(operator: Relation) -> Relation:
@@ -196,7 +208,7 @@ def _shared(operator: Grouped | Windowed) -> Relation:
         if key is None:
             below.append(item)
             continue
-        keys.append(Output(f"_k{len(keys) + 1}", key))
+        keys.append(Output(f"{SHARED}{len(keys) + 1}", key))
         ref = ColumnRef(operator.alias, keys[-1].name, key.type)
         above.append(substitute(item, {key: ref}))
     if not keys:

@@ -1,22 +1,23 @@
 """Render aggregates of groups over time (Yang and Widom 1998, section 5.1).
 
-Counts and exact sums are running totals over the bounds of the rows' periods.  MIN, MAX, MEDIAN and sums of FLOAT and
-DOUBLE are computed anew for each fragment between two bounds.
+Counts and exact sums are running totals over the bounds of the rows' periods.  The other aggregates are computed anew
+for each fragment between two bounds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
-from typing import Literal as OneOf
+from typing import Final
 
+from weft.algebra import relation as relational
+from weft.algebra.relation import AggregateFunction
+from weft.algebra.scalar import Scalar
 from weft.algebra.schema import INTEGRAL, DataType
-from weft.period_sql.notation import listed
+from weft.period_sql.notation import Dialect, listed
 from weft.period_sql.sweep import Span, Sweep
 from weft.period_sql.wide_sums import high_part, is_wide, low_part, quotient, total
 
-Function: TypeAlias = OneOf["count", "sum", "avg", "min", "max", "median"]
 _OF_BIGINTS: Final = "DECIMAL(20,0)"
 """The type for sums of BIGINTs, because a sum may exceed a BIGINT."""
 
@@ -26,21 +27,33 @@ class Measure:
     """An aggregate function of a column of the rows, or the number of rows if ``argument`` is empty.
 
     ``type`` is the type of the argument, and ``output`` is the SQL name of the result's type.  ``of_nothing`` is SQL
-    for the value over no argument or only NULLs.  A count is then 0.
+    for the value over no argument or only NULLs.  A count is then 0, and an array is empty.  With ``distinct``, equal
+    arguments count once.  ``by`` is the column that MIN_BY and MAX_BY compare.
     """
 
-    function: Function
+    function: AggregateFunction
     output: str
     argument: str = ""
     type: DataType | None = None
     of_nothing: str = "NULL"
+    distinct: bool = False
+    by: str = ""
 
     @property
     def exact(self) -> bool:
         """Whether subtracting the value of a row updates the measure exactly."""
-        if self.function == "count":
-            return True
-        return self.function in ("sum", "avg") and self._type.name not in ("FLOAT", "DOUBLE")
+        if self.distinct or self.function not in ("count", "sum", "avg"):
+            return False
+        return self.function == "count" or self._exact_sums
+
+    @property
+    def _exact_sums(self) -> bool:
+        return self._type.name not in ("FLOAT", "DOUBLE")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the rows that the measure reads."""
+        return tuple(column for column in (self.argument, self.by) if column)
 
     @property
     def _type(self) -> DataType:
@@ -53,7 +66,7 @@ class Measure:
         if is_wide(kind):
             return low_part(argument, kind), high_part(argument, kind)
         exact = _OF_BIGINTS if kind.name == "BIGINT" else "BIGINT" if kind.name in INTEGRAL else str(kind)
-        return (f"CAST({argument} AS {exact if self.exact else 'DOUBLE'})",)
+        return (f"CAST({argument} AS {exact if self._exact_sums else 'DOUBLE'})",)
 
     def _value(self, sums: Sequence[str], count: str, cast: str) -> str:
         """Return SQL for the measure from the sums of ``parts`` and the number of arguments.
@@ -82,19 +95,44 @@ class Measure:
         sums = [] if self.function == "count" else self.sums
         return self._value(sums, f"n_{self.argument}" if self.argument else "n", cast)
 
-    def of_rows(self, start: str, cast: str) -> str:
+    def of_rows(self, start: str, cast: str, dialect: Dialect) -> str:
         """Return SQL for the measure from rows with the alias ``r``.  The column ``start`` is not NULL in any row."""
-        column = f"r.{self.argument or start}"
-        if self.function == "count":
-            return self._value((), f"COUNT({column})", cast)
-        if self.function in ("min", "max"):
-            extreme = f"{self.function.upper()}({column})"
-        elif self.function == "median":
-            extreme = f"CAST(MEDIAN(CAST({column} AS DOUBLE)) AS {self.output})"
-        else:
-            sums = [f"SUM({part})" if self.exact else _in_order(part) for part in self.parts(column)]
-            return self._value(sums, f"COUNT({column})", cast)
-        return extreme if self.of_nothing == "NULL" else f"COALESCE({extreme}, {self.of_nothing})"
+        column, distinct = f"r.{self.argument or start}", "DISTINCT " if self.distinct else ""
+        ordered, number = dialect.ordered, f"CAST({column} AS DOUBLE)"
+        match self.function:
+            case "count":
+                return self._value((), f"COUNT({distinct}{column})", cast)
+            case "sum" | "avg":
+                return self._value(self._sums_of_rows(column, dialect), f"COUNT({distinct}{column})", cast)
+            case "min" | "max":
+                value = f"{self.function.upper()}({column})"
+            case "median":
+                value = ordered.middle(number, distinct=self.distinct)
+            case "min_by" | "max_by":
+                value = ordered.chosen(column, f"r.{self.by}", greatest=self.function == "max_by")
+            case "array_agg" | "collect_set":
+                return ordered.text(column, self._type, distinct=self.distinct or self.function == "collect_set")
+            case _:
+                value = ordered.spread(self.function, number, distinct=self.distinct)
+        return value if self.of_nothing == "NULL" else f"COALESCE({value}, {self.of_nothing})"
+
+    def _sums_of_rows(self, column: str, dialect: Dialect) -> list[str]:
+        if not self._exact_sums:
+            return [dialect.ordered.total(part, distinct=self.distinct) for part in self.parts(column)]
+        return [f"SUM({'DISTINCT ' if self.distinct else ''}{part})" for part in self.parts(column)]
+
+
+def arguments(measure: relational.Measure) -> tuple[Scalar, ...]:
+    """Return the scalars that a measure reads, in the order in which ``measure_of`` expects their columns."""
+    return tuple(part for part in (measure.argument, measure.by) if part is not None)
+
+
+def measure_of(measure: relational.Measure, columns: Sequence[str]) -> Measure:
+    """Return a measure of the algebra over rows.  ``columns`` are the columns of the rows with its ``arguments``."""
+    argument, by = (*columns, "", "")[:2]
+    type = None if measure.argument is None else measure.argument.type
+    output = str(measure.output.type)
+    return Measure(measure.function, output, argument, type, distinct=measure.distinct, by=by)
 
 
 def amounts(measures: Sequence[Measure]) -> dict[str, str]:
@@ -137,7 +175,7 @@ class Grouping:
         if all(measure.exact for measure in self.measures) and not self.points:
             return self._running()
         axis = self.sweep.axis
-        measures = self._named([each.of_rows(axis.start, self._cast) for each in self.measures])
+        measures = self._named([each.of_rows(axis.start, self._cast, self.sweep.dialect) for each in self.measures])
         if not self.points:
             return self.sweep.fragments(self.rows, self._keys, measures, self.span)
         if self.span:
@@ -148,7 +186,7 @@ class Grouping:
     def _at_points(self, measures: Sequence[str]) -> str:
         """At the end of a point its rows are NULL, so that the measures are of nothing until the next point."""
         axis = self.sweep.axis
-        columns = dict.fromkeys((axis.start, *(each.argument for each in self.measures if each.argument)))
+        columns = dict.fromkeys((axis.start, *(column for each in self.measures for column in each.columns)))
         begun = [f"CASE WHEN side = 0 THEN {column} END AS {column}" for column in columns]
         rows = self.sweep.bounds(self.rows, (), begun, self.span, "NULL")
         heads = listed(measures, "instant", "LEAD(instant) OVER (ORDER BY instant) AS next")
@@ -188,11 +226,3 @@ class Grouping:
             both += f" UNION ALL {before}"
         values = self._named([each.of_totals(self._cast) for each in self.measures])
         return self.sweep.totals(both, self._keys, {name: name for name in totals}, [*values, *totals], self.span)
-
-
-def _in_order(number: str) -> str:
-    """Sum DOUBLEs in ascending order, so that the same numbers always have the same sum.
-
-    Weft looks up tuples by value, so the value must not depend on the order of arrival.
-    """
-    return f"AGGREGATE(ARRAY_SORT(COLLECT_LIST({number})), CAST(0 AS DOUBLE), (a, b) -> a + b)"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from weft.algebra.temporal import VALID_FROM, VALID_TO
+from weft.period_sql.ordered import DuckdbOrdered, Ordered, SparkOrdered
 
 
 def listed(*parts: str | Iterable[str]) -> str:
@@ -118,6 +119,7 @@ class Dialect:
     - ``matches``: the function that searches for a pattern.
     - ``groups``: whether an empty group of a match differs from a group that did not participate in the match.
     - ``infinite``: whether a DOUBLE divided by 0 is infinite.
+    - ``ordered``: the aggregates that read the values of a group in ascending order.
     """
 
     asof: bool
@@ -130,6 +132,7 @@ class Dialect:
     matches: str
     groups: bool
     infinite: bool
+    ordered: Ordered
 
     def over(self, keys: Sequence[str], order: str, frame: str = "") -> str:
         """Return the window of running totals that are 0 from the last row of each key on.
@@ -151,6 +154,7 @@ DUCKDB: Final = Dialect(
     matches="REGEXP_MATCHES",
     groups=True,
     infinite=True,
+    ordered=DuckdbOrdered(),
 )
 SPARK: Final = Dialect(
     asof=False,
@@ -163,4 +167,5 @@ SPARK: Final = Dialect(
     matches="REGEXP_LIKE",
     groups=False,
     infinite=False,
+    ordered=SparkOrdered(),
 )

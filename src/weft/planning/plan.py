@@ -92,6 +92,14 @@ class Plan:
         return stateful(self.lifted)
 
     @cached_property
+    def evaluated(self) -> Query:
+        """The query with its constants, and with scans of states in place of its stateful operators.
+
+        A state keeps the conditions that ``standing`` moves out of it, so that other queries can share it.
+        """
+        return stateful(self.query)
+
+    @cached_property
     def has_own_states(self) -> bool:
         """Whether a state of the query depends on the query's constants."""
         return any(map(has_own_constants, states(self.standing)))
@@ -295,7 +303,9 @@ def with_constants(event: Event, values: Sequence[Literal]) -> Event:
 
 def bound(event: Event, known: Mapping[str, Scalar]) -> Event:
     """Replace the parameters of an event, and of the states that it reads, by ``known``."""
-    driver = replace(event.driver, instant=bind_params(event.driver.instant, known))
+    scan = event.driver.scan
+    instant = bind_params(event.driver.instant, known)
+    driver = replace(event.driver, instant=instant, scan=None if scan is None else bind_params(scan, known))
     return Event(driver, bind_params(event.relation, known))
 
 

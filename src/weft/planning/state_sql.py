@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Final, TypeAlias
 
 from weft.algebra import relation as relational
 from weft.algebra.relation import (
     Distinct,
-    Frame,
     Grouped,
     Output,
     Plain,
-    SortKey,
     StateSchema,
     Union,
     Windowed,
@@ -31,14 +30,14 @@ from weft.algebra.scalar import (
     greatest,
     minus,
 )
-from weft.algebra.schema import BIGINT, TIMESTAMP, DataType
+from weft.algebra.schema import BIGINT, DataType
 from weft.algebra.traverse import substitute
 from weft.derivation.exact import Delta
 from weft.derivation.lives import Lives
 from weft.derivation.stateful import RANKS
 from weft.errors import DerivationError
 from weft.period_sql import windows
-from weft.period_sql.groups import Grouping, Measure, amounts
+from weft.period_sql.groups import Grouping, Measure, amounts, arguments, measure_of
 from weft.period_sql.notation import SPARK, VALID_TIME, Dialect, listed
 from weft.period_sql.sweep import Sweep
 from weft.sql import render
@@ -53,9 +52,9 @@ def inputs(operator: relational.Relation) -> tuple[relational.Relation, tuple[Ou
     The first columns are the operator's keys: the groups, the partition, or all columns.
     """
     match operator:
-        case Grouped(input=inner, groups=groups):
+        case Grouped(input=inner, groups=groups, measures=measures):
             values = [output.value for output in groups]
-            return inner, _columns(values, [part for each in arguments(operator) for part in each]), len(values)
+            return inner, _columns(values, [part for each in measures for part in arguments(each)]), len(values)
         case Windowed(input=inner, partition=partition, outputs=outputs):
             rest = [*(output.value for output in outputs), *_window_values(operator)]
             return inner, _columns(partition, rest), len(partition)
@@ -72,11 +71,6 @@ def inputs(operator: relational.Relation) -> tuple[relational.Relation, tuple[Ou
 def _columns(keys: Sequence[Scalar], rest: Sequence[Scalar]) -> tuple[Output, ...]:
     named = [Output(f"c{number}", key) for number, key in enumerate(keys, 1)]
     return (*named, *(Output(f"x{number}", value) for number, value in enumerate(rest, 1)))
-
-
-def arguments(grouped: Grouped) -> list[tuple[Scalar, ...]]:
-    """Return the scalars that each measure aggregates."""
-    return [tuple(part for part in (each.argument, each.by) if part is not None) for each in grouped.measures]
 
 
 def _window_values(operator: Windowed) -> list[Scalar]:
@@ -111,13 +105,8 @@ def _grouped(operator: Grouped, given: str, window: Window, sweep: Sweep) -> str
 
 def measures_of(operator: Grouped) -> list[Measure]:
     """Return the measures of an operator over the columns of ``inputs``."""
-    places = iter(f"x{number}" for number in range(1, 1 + sum(map(len, arguments(operator)))))
-    measures = []
-    for each, args in zip(operator.measures, arguments(operator), strict=True):
-        names = [next(places) for _ in args]
-        argument, kind = (names[0], args[0].type) if args else ("", None)
-        measures.append(Measure(each.function, render.spelled(each.output.type), argument, kind))  # type: ignore[arg-type]
-    return measures
+    places = (f"x{number}" for number in count(1))
+    return [measure_of(each, [next(places) for _ in arguments(each)]) for each in operator.measures]
 
 
 def _grouping(operator: Grouped, given: str, window: Window, sweep: Sweep) -> Grouping:
@@ -242,27 +231,10 @@ def _function(function: WindowFunction, args: Sequence[str], order: Sequence[str
         render.scalar(value) if isinstance(value, Literal) else place
         for place, value in zip(args, function.args, strict=True)
     ]
-    frame = _frame(function.frame, function.order)
+    frame = "" if function.frame is None else render.frame_text(function)
     called = f"{function.function.upper()}({listed(given) or ('' if function.function in RANKS else '*')})"
     text = f"{called} OVER (PARTITION BY {windows.PARTITION}{by}{f' {frame}' if frame else ''})"
     return f"CAST({text} AS {render.spelled(function.output.type)})"
-
-
-def _frame(frame: Frame | None, order: Sequence[SortKey]) -> str:
-    if frame is None:
-        return ""
-    timely = frame.unit == "range" and bool(order) and order[0].value.type == TIMESTAMP
-    bounds = [_bound(frame.start, "PRECEDING", timely), _bound(frame.end, "FOLLOWING", timely)]
-    return f"{frame.unit.upper()} BETWEEN {bounds[0]} AND {bounds[1]}"
-
-
-def _bound(offset: int | None, unbounded: str, timely: bool) -> str:
-    if offset is None:
-        return f"UNBOUNDED {unbounded}"
-    if offset == 0:
-        return "CURRENT ROW"
-    size = render.interval(abs(offset)) if timely else str(abs(offset))
-    return f"{size} {'PRECEDING' if offset < 0 else 'FOLLOWING'}"
 
 
 def lives_sql(rows: Sequence[Lives], window: Window, views: Mapping[str, str], dialect: Dialect) -> str:
@@ -294,7 +266,7 @@ def _life(life: Lives, window: Window, views: Mapping[str, str], dialect: Dialec
     )
     copies = dialect.numbers.format("1", "CAST(n AS BIGINT) + 1")
     copied = f"SELECT {listed(names, VALID_TIME.period, f'{copies} AS copy')} FROM ({totals}) AS totals WHERE {alive}"
-    return f"SELECT {listed(names, VALID_TIME.period)} FROM ({copied}) AS copied"
+    return f"SELECT {listed(names[: len(names) - life.carried], VALID_TIME.period)} FROM ({copied}) AS copied"
 
 
 def _combinations(life: Lives, window: Window, views: Mapping[str, str]) -> str:

@@ -24,6 +24,7 @@ from weft.algebra.temporal import (
     TemporalJoin,
     each,
 )
+from weft.period_sql.groups import arguments
 from weft.sql.duckdb_case_mapping import LOWER, UPPER
 from weft.sql.functions import as_decimal
 
@@ -33,10 +34,12 @@ MACROS: Final = {
     "UNIX_DATE(x)": "date_diff('day', DATE '1970-01-01', x)",
     "STARTSWITH(a, b)": "starts_with(a, b)",
     "ENDSWITH(a, b)": "ends_with(a, b)",
-    "COLLECT_LIST(x)": "list(x)",
     # The functions of DuckDB skip a row if x is NULL. A struct with a NULL is not skipped.
+    "NAMED_STRUCT(k, a, l, b)": (
+        "struct_pack(f1 := a, f2 := b), (k, a, l, b, m, c) AS struct_pack(f1 := a, f2 := b, f3 := c), "
+        "(k, a, l, b, m, c, n, d) AS struct_pack(f1 := a, f2 := b, f3 := c, f4 := d)"
+    ),
     "MAX_BY(x, y)": "arg_max(struct_pack(at := x), y).at",
-    "AGGREGATE(numbers, zero, added)": "list_sum(numbers)",
     "TRY_ADD(a, b)": "TRY(a + b)",
     "TRY_SUBTRACT(a, b)": "TRY(a - b)",
     "TRY_MULTIPLY(a, b)": "TRY(a * b)",
@@ -49,9 +52,7 @@ MACROS: Final = {
     "LTRIM(x)": "system.main.ltrim(x, ' ')",
     "RTRIM(x)": "system.main.rtrim(x, ' ')",
 }
-"""DuckDB macros for Spark functions that have other names in DuckDB.  AGGREGATE occurs only for sums of nonempty lists,
-which may contain NULLs.
-"""
+"""DuckDB macros for Spark functions that have other names in DuckDB."""
 ALIKE: Final = frozenset(
     (
         *("=", "<>", "<", "<=", ">", ">=", "<=>", "is not distinct from", "and", "or", "not", "in"),
@@ -67,6 +68,9 @@ IN_PART: Final = frozenset(
     (*("concat", "substring", "substr", "left", "right"), *("mod", "abs", "floor", "ceil", "ceiling", "round"))
 )
 """The functions that give the same result in both engines only for some types or for constants."""
+_ARRAYS: Final = ("array_agg", "collect_set")
+_MOST_FIELDS: Final = 4
+"""The maximal number of columns in a COUNT(DISTINCT …) for which ``MACROS`` has a macro."""
 _LIKE: Final = " LIKE "
 _TEXT_OF: Final = (*INTEGRAL, "BOOLEAN", "DATE", "TIMESTAMP")
 _PLAIN_SCALE: Final = 6
@@ -122,7 +126,9 @@ def _scalars(relation: Temporal) -> Iterator[Scalar]:
             yield since
         case Aggregation(groups=groups, measures=measures):
             yield from (output.value for output in groups)
-            yield from (each.argument for each in measures if each.argument is not None)
+            yield from (part for each in measures for part in arguments(each))
+            arrays = (each for each in measures if each.function in _ARRAYS and each.argument is not None)
+            yield from (Call(each.function, arguments(each), each.output.type) for each in arrays)
         case _:
             return
 
@@ -148,6 +154,8 @@ def _alike(scalar: Scalar) -> bool:
             return all(arg.type == STRING for arg in args)
         case Call(name="substring" | "substr" | "left" | "right" as name, args=(text, *places)):
             return text.type == STRING and _from_the_left(places, first=int(name.startswith("s")))
+        case Call(name="array_agg" | "collect_set" | "named_struct") as call:
+            return _same_structure(call)
         case Cast(arg=Literal(value=None), type=type):
             return type.name not in ("BINARY", "ARRAY")
         case Cast(arg=arg, type=type) if arg.type == STRING:
@@ -169,6 +177,12 @@ def _same_product(factors: list[DataType], product: DataType) -> bool:
         (p1, _), (p2, _) = map(as_decimal, factors)
         return p1 + p2 < _MOST_DIGITS
     return product.name in INTEGRAL or (product == DOUBLE and all(each.name in _EXACT_IN_DOUBLE for each in factors))
+
+
+def _same_structure(call: Call) -> bool:
+    if call.name == "named_struct":
+        return len(call.args) <= 2 * _MOST_FIELDS
+    return call.args[0].type == STRING or _same_cast(call.args[0].type, STRING)
 
 
 def _same_number(call: Call) -> bool:

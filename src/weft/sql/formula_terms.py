@@ -20,10 +20,11 @@ from weft.algebra.formula import (
     Variable,
     free_variables,
 )
+from weft.algebra.relation import AggregateFunction as Function
 from weft.algebra.scalar import Literal
 from weft.algebra.schema import DOUBLE, STRING
 from weft.errors import ExecutionError
-from weft.period_sql.groups import Function, Grouping, Measure
+from weft.period_sql.groups import Grouping, Measure
 from weft.period_sql.notation import POINTS, Dialect, conjunction, listed
 from weft.period_sql.steps import PERIOD, Extent, Steps
 from weft.period_sql.sweep import Sweep

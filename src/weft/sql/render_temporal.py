@@ -29,9 +29,9 @@ from weft.algebra.scalar import (
     with_children,
 )
 from weft.algebra.scalar import children as parts_of
-from weft.algebra.schema import BOOLEAN, TIMESTAMP, DataType
+from weft.algebra.schema import BOOLEAN, TIMESTAMP
 from weft.errors import DerivationError
-from weft.period_sql.groups import Grouping, Measure
+from weft.period_sql.groups import Grouping, arguments, measure_of
 from weft.period_sql.notation import DUCKDB, VALID_TIME, Dialect, listed
 from weft.period_sql.period_functions import Until, judged, pairs
 from weft.period_sql.sweep import Sweep
@@ -265,16 +265,12 @@ class Chain:
     def aggregated(self, relation: temporal.Aggregation) -> str:
         """Return the SQL of Π, which computes the measures of groups."""
         names = _named(temporal.attributes(relation.input), "a")
-        arguments = dict.fromkeys(each.argument for each in relation.measures if each.argument is not None)
-        places: dict[Scalar | None, tuple[str, DataType | None]] = {None: ("", None)}
-        places |= {argument: (f"x{number}", argument.type) for number, argument in enumerate(arguments, 1)}
+        every = dict.fromkeys(argument for each in relation.measures for argument in arguments(each))
+        places = {argument: f"x{number}" for number, argument in enumerate(every, 1)}
         heads = [f"{self.text(group.value, names)} AS c{number}" for number, group in enumerate(relation.groups, 1)]
-        heads += [f"{self.text(argument, names)} AS {places[argument][0]}" for argument in arguments]
+        heads += [f"{self.text(argument, names)} AS {place}" for argument, place in places.items()]
         rows = f"SELECT {listed(heads, VALID_TIME.period)} FROM {self.step(relation.input)} AS a"
-        measures = [
-            Measure(each.function, render.spelled(each.output.type), *places[each.argument])
-            for each in relation.measures
-        ]
+        measures = [measure_of(each, [places[part] for part in arguments(each)]) for each in relation.measures]
         span = None if relation.groups else (render.timestamp(self.asked.since), VALID_TIME.forever)
         return Grouping(self.sweep, rows, len(relation.groups), measures, span).measured()
 

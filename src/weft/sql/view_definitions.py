@@ -27,7 +27,9 @@ from weft.algebra.relation import (
     Plain,
     Project,
     Query,
+    Relation,
     Scan,
+    Union,
     ViewSchema,
     needs_definition,
 )
@@ -141,8 +143,25 @@ class _Writing:
                 # The number of months is fixed, so it does not become a parameter of a plan.
                 months = Literal(count if sign == "+" else -count, MONTHS, fixed=True)
                 return replace(node, name="+", args=(time, months))
+            case Grouped(input=inner):
+                return replace(node, input=_as_sets(inner))
             case _:
                 return node
+
+
+def _as_sets(relation: Relation) -> Relation:
+    """Every relation of a view is a set, and an aggregate depends on the number of equal rows."""
+
+    def change(node: Any) -> Any:
+        match node:
+            case Project() | Union():
+                return Distinct(node)
+            case Distinct(input=Distinct() as inner):
+                return inner
+            case _:
+                return node
+
+    return transform(relation, change)
 
 
 def _typed(output: Output, table: TableSchema) -> Scalar:

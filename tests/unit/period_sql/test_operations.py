@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 import pyarrow as pa
 import pytest
@@ -35,11 +35,15 @@ from every_period import (
     prolonged,
 )
 from oracle.spark_engine import spark_engine
+from weft.algebra import relation as relational
+from weft.algebra.relation import AggregateFunction
+from weft.algebra.scalar import ColumnRef
 from weft.algebra.schema import DataType
 from weft.errors import ExecutionError
-from weft.period_sql.groups import Function, Grouping, Measure
+from weft.period_sql.groups import Grouping, Measure, measure_of
 from weft.period_sql.notation import DUCKDB, POINTS, SPARK, VALID_TIME, Axis, Dialect, listed
 from weft.period_sql.sweep import Sweep
+from weft.sql.functions import aggregate_type
 from weft.storage.temporal_sql import temporal_sql
 
 if TYPE_CHECKING:
@@ -52,12 +56,25 @@ DIALECTS: Final = {
     "DuckDB without materialized parts": replace(DUCKDB, materialized=False),
     "DuckDB with Spark's windows": replace(DUCKDB, in_sequence=False, materialized=False),
 }
-COLUMNS: Final = {"whole": DataType("BIGINT"), "real": DataType("DOUBLE"), "exact": DataType("DECIMAL", 38, 2)}
+COLUMNS: Final = {
+    "whole": DataType("BIGINT"),
+    "real": DataType("DOUBLE"),
+    "exact": DataType("DECIMAL", 38, 2),
+    "text": DataType("STRING"),
+    "flag": DataType("BOOLEAN"),
+}
 EXACT: Final = ("count", "count whole", "sum whole", "avg whole", "sum exact", "count real")
 ANEW: Final = ("count", "min whole", "max real", "median whole", "sum real", "avg real", "sum whole", "min exact")
+OTHERS: Final = (
+    *("count distinct whole", "count distinct text", "sum distinct whole", "avg distinct whole", "sum distinct real"),
+    *("min_by text whole", "max_by text whole", "min_by flag text", "max_by whole real", "min flag", "max flag"),
+    *("stddev_samp real", "stddev_pop whole", "var_samp exact", "var_pop distinct real", "median distinct whole"),
+    *("array_agg text", "collect_set text", "array_agg whole", "collect_set flag", "collect_set exact"),
+)
 RULES: Final = (
     *("coalesced", "extended", "subtracted", "subtracted counts", "added up", "greatest"),
     *("running totals of groups", "running totals of everything", "groups anew", "everything anew"),
+    *("other measures of groups", "other measures of everything"),
     *("groups of single instants", "everything at single instants"),
 )
 
@@ -99,23 +116,36 @@ def stored(rows: Sequence[Row], axis: Axis, width: int) -> pa.Table:
 
 
 KEY_TYPES: Final = (pa.string(), pa.float64())
-NUMBER_TYPES: Final = {"whole": pa.int64(), "real": pa.float64(), "exact": pa.decimal128(38, 2)}
+NUMBER_TYPES: Final = {
+    "whole": pa.int64(),
+    "real": pa.float64(),
+    "exact": pa.decimal128(38, 2),
+    "text": pa.string(),
+    "flag": pa.bool_(),
+}
 
 
 def measures(names: Sequence[str]) -> list[Measure]:
+    """The measures of ``every_period.measured``, built as those of a query are."""
     found = []
     for name in names:
-        function, _, column = name.partition(" ")
-        type = COLUMNS.get(column)
-        real = function in ("avg", "median") or (column == "real" and function != "count")
-        output = "BIGINT" if function == "count" else "DOUBLE" if real else str(type)
-        found.append(Measure(_function(function), output, column, type))
+        function, *columns = name.split()
+        distinct = columns[:1] == ["distinct"]
+        columns = columns[int(distinct) :]
+        args = [ColumnRef("r", column, COLUMNS[column]) for column in columns]
+        type = aggregate_type(_function(function), args[0].type if args else None)
+        if name == "sum exact":
+            type = COLUMNS["exact"]
+        asked = relational.Measure(
+            _function(function), args[0] if args else None, ColumnRef("g", "m", type), distinct, *args[1:]
+        )
+        found.append(measure_of(asked, columns))
     return found
 
 
-def _function(name: str) -> Function:
-    functions: tuple[Function, ...] = ("count", "sum", "avg", "min", "max", "median")
-    return functions[functions.index(name)]  # type: ignore[arg-type]
+def _function(name: str) -> AggregateFunction:
+    assert name in get_args(AggregateFunction)
+    return name  # type: ignore[return-value]
 
 
 @dataclass
@@ -185,14 +215,15 @@ class Trial:
         width = self.case.width
         span = None if width else (self.instant(0), self.axis.forever or str(LAST))
         which = "groups" if width else "everything"
-        for name, wanted in ((f"running totals of {which}", EXACT), (f"{which} anew", ANEW)):
+        others = f"other measures of {which}"
+        for name, wanted in ((f"running totals of {which}", EXACT), (f"{which} anew", ANEW), (others, OTHERS)):
             yield self.grouped(name, "raw", rows, wanted, span)
         if self.open_end:
             return
         single = [replace(row, end=row.start + 1) for row in rows]
         self.register("single", stored(single, self.axis, width))
         name = "groups of single instants" if width else "everything at single instants"
-        yield self.grouped(name, "single", single, ANEW, span, points=True)
+        yield self.grouped(name, "single", single, (*ANEW, *OTHERS), span, points=True)
 
     def grouped(
         self,

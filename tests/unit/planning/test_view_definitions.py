@@ -5,14 +5,17 @@ from __future__ import annotations
 import pytest
 
 from temporal_values import tracked
-from weft.algebra.relation import ViewSchema
+from weft.algebra.relation import Distinct, Grouped, Project, Scan, ViewSchema, sources
 from weft.algebra.schema import TIMESTAMP, Column, TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
+from weft.algebra.traverse import walk
 from weft.errors import SqlError
 from weft.planning.explain import explain
 from weft.planning.form import signature
 from weft.planning.plan import plan, standing_plan
 from weft.planning.view_plan import bound_view
+from weft.sql.lower import bind
+from weft.sql.view_definitions import with_definitions
 
 TABLES: dict[str, TableSchema] = {
     "s": tracked(1, "s", id="INT", dept="STRING", at="TIMESTAMP", due="TIMESTAMP", day="DATE", x="INT"),
@@ -50,6 +53,7 @@ VIEWS = {
     "long": "SELECT id FROM s WHERE PERIOD_LENGTH(s) > INTERVAL 9 DAYS AND MONTH(day) = MONTH(NOW())",
     "quiet": "SELECT dept FROM s GROUP BY dept HAVING MAX(at) < NOW() - INTERVAL 30 MINUTES",
     "over_quiet": "SELECT dept FROM quiet",
+    "over_ended": "SELECT id FROM ended",
     "week": "SELECT dept, COUNT(*) AS n FROM s GROUP BY dept, MOVING_WINDOW(INTERVAL 7 DAYS)",
     "both": "SELECT id FROM s WHERE NOW() - at > NOW() - due",
 }
@@ -137,11 +141,7 @@ def test_what_is_asked_once_reads_the_kept_periods(tables: dict[str, TableSchema
 REFUSED = {
     "ended": ("the view ended: standing queries do not support PERIOD_END()", "whose period has not ended"),
     "long": ("PERIOD_LENGTH(); in MONTH(s.`day`) = MONTH(NOW()): MONTH of NOW()", "valid_from"),
-    "quiet": ("the view quiet: standing queries do not support GROUP BY", "Group in a view without NOW()"),
-    "over_quiet": (
-        "the view quiet, read by over_quiet: standing queries do not support GROUP",
-        "SELECT dept FROM latest",
-    ),
+    "over_ended": ("the view ended, read by over_ended: standing queries do not support PERIOD_END()", "not ended"),
     "week": ("the view week: standing queries do not support MOVING_WINDOW", "`weft try` reads"),
     "both": ("NOW() on both sides of a comparison", "`weft try` reads"),
 }
@@ -165,9 +165,25 @@ def test_each_reason_is_told_once_of_the_view_that_has_it() -> None:
 
 def test_all_reasons_are_told_at_once(tables: dict[str, TableSchema]) -> None:
     with pytest.raises(SqlError) as refused:
-        standing_plan("SELECT e.id FROM ended e, over_quiet q, plain p", tables)
+        standing_plan("SELECT w.n FROM week w, over_ended e, plain p", tables)
     told = refused.value.message
-    assert "the views ended: " in told and "; quiet, read by over_quiet: " in told and "plain" not in told
+    assert "the views week: " in told and "; ended, read by over_ended: " in told and "plain" not in told
+
+
+def test_groups_are_evaluated_at_every_instant(tables: dict[str, TableSchema]) -> None:
+    found = standing_plan("SELECT dept FROM over_quiet", tables)
+    assert [view.name for view in found.definitions] == ["over_quiet", "quiet"] and found.time_driven
+
+
+def test_the_groups_of_a_view_count_each_row_once(tables: dict[str, TableSchema]) -> None:
+    text = (
+        "SELECT d.dept, COUNT(*) AS n FROM (SELECT dept, x FROM s) AS d JOIN s ON s.dept = d.dept "
+        "GROUP BY d.dept HAVING MAX(s.at) < NOW()"
+    )
+    query, _ = with_definitions(bind("SELECT n FROM twice", with_view(TABLES, "twice", text)))
+    (grouped,) = (part for part in walk(query) if isinstance(part, Grouped))
+    derived, scan = sources(grouped.input)
+    assert isinstance(derived, Distinct) and isinstance(derived.input, Project) and isinstance(scan, Scan)
 
 
 def test_the_periods_of_such_a_view_are_no_columns(tables: dict[str, TableSchema]) -> None:

@@ -7,6 +7,7 @@
 | AVG of exact numbers | SUM(x), COUNT(x); AVG is their quotient | | |
 | MIN, MAX | | the smaller, the greater | recomputed |
 | SUM, AVG of FLOAT, DOUBLE, or DECIMAL of more than 28 digits | | recomputed | recomputed |
+| all others, and every aggregate with DISTINCT | | recomputed | recomputed |
 
 Addition and subtraction of floating-point numbers are inexact, so incremental sums would drift away.  A recomputation
 adds the numbers in a fixed order, so its result is always the same (``period_sql/groups.py``).  DECIMALs of more than
@@ -25,6 +26,8 @@ from weft.algebra.temporal import Aggregation, Measure, Projection, Temporal, in
 
 _EXTRA = "_kept_"
 _ZERO = Literal(0, BIGINT, fixed=True)
+_ANY = ColumnRef("", "", BIGINT)
+"""The output of measures that are compared without their outputs."""
 
 
 def maintainable_form(relation: Temporal) -> Temporal:
@@ -45,15 +48,11 @@ def exact(type: DataType) -> bool:
 
 def incremental(measure: Measure, *, deleting: bool) -> bool:
     """Return whether f is defined for a measure, or whether g is defined if ``deleting`` is true."""
-    match measure.function:
-        case "count":
-            return True
-        case "sum":
-            return measure.argument is not None and exact(measure.argument.type)
-        case "min" | "max":
-            return not deleting
-        case "avg":
-            return False
+    if measure.function in ("min", "max"):
+        return not deleting
+    if measure.distinct or measure.function not in ("count", "sum"):
+        return False
+    return measure.function == "count" or (measure.argument is not None and exact(measure.argument.type))
 
 
 def row_count(node: Aggregation) -> ColumnRef:
@@ -63,32 +62,30 @@ def row_count(node: Aggregation) -> ColumnRef:
 
 def _with_extra_measures(node: Aggregation) -> Temporal:
     inner = replace(node, alias=f"{node.alias}_kept")
-    measures: dict[tuple[str, Scalar | None], Measure] = {}
+    measures: dict[Measure, Measure] = {}
 
-    def column(function: str, argument: Scalar | None, type: DataType, name: str) -> ColumnRef:
-        measure = measures.get((function, argument))
-        if measure is None:
-            made = Measure(function, argument, ColumnRef(inner.alias, name, type))  # type: ignore[arg-type]
-            measure = measures[function, argument] = made
-        return measure.output
+    def column(measure: Measure, type: DataType, name: str) -> ColumnRef:
+        key = replace(measure, output=_ANY)
+        made = measures.setdefault(key, replace(measure, output=ColumnRef(inner.alias, name, type)))
+        return made.output
 
     for each in node.measures:
         if not _quotient(each) and not _wide(each):
-            column(each.function, each.argument, each.output.type, each.output.column)
-    column("count", None, BIGINT, _EXTRA + "rows")
+            column(each, each.output.type, each.output.column)
+    column(Measure("count", None, _ANY), BIGINT, _EXTRA + "rows")
     values: dict[ColumnRef, Scalar] = {}
     for position, each in enumerate(node.measures):
         argument = each.argument
-        if argument is not None and each.function in ("sum", "avg") and exact(argument.type):
-            count = column("count", argument, BIGINT, f"{_EXTRA}values_{position}")
-            total = column("sum", argument, _sum_type(argument.type), f"{_EXTRA}sum_{position}")
+        if argument is not None and _summed(each) and exact(argument.type):
+            count = column(Measure("count", argument, _ANY), BIGINT, f"{_EXTRA}values_{position}")
+            total = column(Measure("sum", argument, _ANY), _sum_type(argument.type), f"{_EXTRA}sum_{position}")
             if _quotient(each):
                 values[each.output] = _average(total, count, each.output.type)
                 continue
             if _wide(each):
                 values[each.output] = _fitting(total)
                 continue
-        values[each.output] = column(each.function, argument, each.output.type, each.output.column)
+        values[each.output] = column(each, each.output.type, each.output.column)
     if {replace(each.output, scan=node.alias) for each in measures.values()} == {each.output for each in node.measures}:
         return node
     groups = tuple(Output(out.name, ColumnRef(inner.alias, out.name, out.value.type)) for out in node.groups)
@@ -96,14 +93,23 @@ def _with_extra_measures(node: Aggregation) -> Temporal:
     return Projection(replace(inner, measures=tuple(measures.values())), node.alias, (*groups, *asked))
 
 
+def _summed(measure: Measure) -> bool:
+    return measure.function in ("sum", "avg") and not measure.distinct
+
+
 def _quotient(measure: Measure) -> bool:
-    return measure.function == "avg" and measure.argument is not None and exact(measure.argument.type)
+    return (
+        measure.function == "avg"
+        and not measure.distinct
+        and measure.argument is not None
+        and exact(measure.argument.type)
+    )
 
 
 def _wide(measure: Measure) -> bool:
     """Return whether a sum needs a wider type, because it may overflow its own type and later fit again."""
     of_bigint = measure.argument is not None and measure.argument.type == BIGINT
-    return measure.function == "sum" and of_bigint and measure.output.type == BIGINT
+    return measure.function == "sum" and not measure.distinct and of_bigint and measure.output.type == BIGINT
 
 
 def _sum_type(type: DataType) -> DataType:
@@ -139,7 +145,8 @@ def combined(node: Aggregation, measure: Measure, old: str, change: str, *, dele
         case "count":
             return Call(sign, (two, one), two.type)
         case "sum":
-            counted = next(m.output for m in node.measures if (m.function, m.argument) == ("count", measure.argument))
+            wanted = Measure("count", measure.argument, _ANY)
+            counted = next(m.output for m in node.measures if replace(m, output=_ANY) == wanted)
             left = Call(sign, (_of(counted, old), _of(counted, change)), counted.type)
             zero = Cast(_ZERO, two.type)
             parts = (Call("coalesce", (two, zero), two.type), Call("coalesce", (one, zero), two.type))

@@ -161,6 +161,7 @@ class _Reading:
             replace(
                 each,
                 argument=None if each.argument is None else held.named(each.argument),
+                by=None if each.by is None else held.named(each.by),
                 output=replace(each.output, scan=alias),
             )
             for each in node.measures

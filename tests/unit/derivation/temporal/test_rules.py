@@ -68,6 +68,8 @@ AGGREGATES: Final = {
     "sums of all": counted(R, grouped=False, functions=SUMS),
     "least": counted(R, grouped=True, functions=("min", "max")),
     "least of all": counted(R, grouped=False, functions=("min",)),
+    "medians": counted(R, grouped=True, functions=("median", "count")),
+    "medians of all": counted(R, grouped=False, functions=("median",)),
 }
 WINDOWS: Final = {name: replace(node, input=replace(LONGER, input=R)) for name, node in AGGREGATES.items()}
 

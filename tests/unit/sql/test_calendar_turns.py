@@ -25,6 +25,7 @@ from weft.algebra.schema import DATE, INT, TIMESTAMP
 from weft.algebra.traverse import thresholds, walk
 from weft.derivation.access_paths import access_paths
 from weft.errors import SqlError
+from weft.planning.explain import explain
 from weft.planning.plan import plan
 from weft.sql.lower import bind
 from weft.sql.zones import changes
@@ -245,6 +246,19 @@ def test_each_branch_of_a_threshold_reads_a_slice_of_the_table() -> None:
     found = plan("SELECT c FROM t WHERE NOW() - INTERVAL 1 MONTH >= c", TABLES)
     paths = [access_paths(event)["t"] for event in found.branches]
     assert len(paths) == 6 and all(isinstance(path, DeltaScan) for path in paths)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("TIMESTAMPDIFF(MONTH, c, NOW()) >= 2", "NOW reaches an instant of the calendar about 61 days after t.c"),
+        ("FROM_UTC_TIMESTAMP(NOW(), 'Europe/Berlin') > c", "NOW reaches an instant of the calendar near t.c"),
+        ("ADD_MONTHS(NOW(), 12) >= c", "NOW reaches an instant of the calendar about 364 days before t.c"),
+        ("c + INTERVAL 1 YEAR <= NOW()", "NOW reaches t.c + INTERVAL '12' MONTH"),
+    ],
+)
+def test_explain_says_where_an_instant_of_the_calendar_is(text: str, words: str) -> None:
+    assert words in "\n".join(explain(plan(f"SELECT c FROM t WHERE {text}", TABLES)).brief)
 
 
 def test_how_clocks_change() -> None:

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from evaluated import DAY, judged, months_later, shown, value
 from netnews import table
+from temporal_values import tracked
 from weft.algebra.access import DeltaScan
 from weft.algebra.calendar import near
 from weft.algebra.relation import NowBefore, NowFrom, Predicate, condition
@@ -259,6 +260,14 @@ def test_each_branch_of_a_threshold_reads_a_slice_of_the_table() -> None:
 )
 def test_explain_says_where_an_instant_of_the_calendar_is(text: str, words: str) -> None:
     assert words in "\n".join(explain(plan(f"SELECT c FROM t WHERE {text}", TABLES)).brief)
+
+
+def test_the_past_between_two_instants_of_the_calendar() -> None:
+    tables = {"s": tracked(1, "s", id="INT")}
+    ordered = plan("SELECT id FROM s FOR SYSTEM_TIME FROM (NOW() - INTERVAL 2 MONTHS) TO NOW()", tables)
+    assert len([part for part in walk(ordered.query) if isinstance(part, NowFrom)]) == 5 and "1970" not in ordered.text
+    with pytest.raises(SqlError, match="their order depends on NOW"):
+        plan("SELECT id FROM s FOR SYSTEM_TIME FROM (NOW() - INTERVAL 1 MONTH) TO (NOW() - INTERVAL 30 DAYS)", tables)
 
 
 def test_how_clocks_change() -> None:

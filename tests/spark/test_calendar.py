@@ -98,6 +98,27 @@ def test_windows_of_time_are_those_of_spark(spark: SparkSession, tmp_path: Path)
     weft.close()
 
 
+def test_aggregates_that_compare_with_now(spark: SparkSession, tmp_path: Path) -> None:
+    weft = replay_home(tmp_path / "home")
+    times = {"a": (0, 10, 20, 200), "b": (15, 100)}
+    rows = [(k, micros(START) + minute * 60_000_000) for k, minutes in times.items() for minute in minutes]
+    load(weft, spark, "clicks", rows, [("k", STRING), ("ts", TIMESTAMP)])
+    recent = "c.ts > NOW() - INTERVAL 1 HOUR"
+    weft.install("counts", f"SELECT c.k, COUNT_IF({recent}) AS n, COUNT(*) AS m FROM clicks c GROUP BY c.k")
+    weft.install("none", f"SELECT c.k FROM clicks c GROUP BY c.k HAVING COUNT(*) FILTER (WHERE {recent}) = 0")
+    for minute in (5, 12, 75, 130, 500):
+        weft.tick(now=micros(START) + minute * 60_000_000)
+    wanted: dict[tuple[str, int, int], int] = {}
+    for k, minutes in times.items():
+        for now in sorted({*minutes, *(minute + 60 for minute in minutes)}):
+            counts = sum(now - 60 < minute <= now for minute in minutes), sum(minute <= now for minute in minutes)
+            wanted.setdefault((k, *counts), micros(START) + now * 60_000_000)
+    assert first_instants(weft, "counts") == wanted
+    none = {k: min(at for (key, n, _), at in wanted.items() if key == k and n == 0) for k in times}
+    assert first_instants(weft, "none") == {(k,): at for k, at in none.items()}
+    weft.close()
+
+
 WINDOWS = (
     "WINDOW(ts, '10 minutes')",
     "WINDOW(ts, '10 minutes', '4 minutes', '1 minute')",

@@ -40,9 +40,9 @@ OUTSIDE = {
         None,
     ),
     "NOW in an aggregate": (
-        "SELECT COUNT_IF(ts > NOW() - INTERVAL 1 DAY) FROM msgs",
-        "NOW() or a period in an aggregate",
-        "WHERE",
+        "SELECT MAX(NOW()) AS n FROM msgs",
+        "NOW() in an aggregate",
+        "CASE, FILTER or WHERE",
         None,
     ),
     "a column outside GROUP BY": ("SELECT sender, subject FROM msgs GROUP BY sender", "subject", "MIN or MAX", None),

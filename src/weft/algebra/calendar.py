@@ -96,6 +96,19 @@ def last_multiple(size: int, phase: int, instant: Scalar) -> Scalar:
     return Call("timestamp_micros", (Call("-", (micros, rest), BIGINT),), TIMESTAMP)
 
 
+def multiple_of(value: Scalar) -> tuple[Scalar, int] | None:
+    """Return the instant and the size of ``last_multiple`` without a phase, or None for another expression."""
+    match value:
+        case Call(
+            name="timestamp_micros",
+            args=(Call(name="-", args=(Call(name="unix_micros", args=(instant,)), Call(name="%", args=(_, size)))),),
+        ) if isinstance(size, Literal) and isinstance(size.value, int):
+            time = instant.branches[0][1] if isinstance(instant, Case) else instant  # as ``dated`` writes it
+            return (time, size.value) if last_multiple(size.value, 0, time) == value else None
+        case _:
+            return None
+
+
 def reached(unit: str, instant: Scalar) -> Scalar:
     """Return an expression for the first start of a ``unit`` that is not before ``instant``."""
     return instant if _is_beginning(unit, instant) else following(unit, minus(instant, MICROSECOND))

@@ -121,8 +121,9 @@ def _spelled(schema: pa.Schema, name: str) -> str:
 class Reading:
     """How to read one relation. ``by`` is the reader, and ``how`` describes the method.
 
-    ``rows`` is None in two cases. If ``by`` is "Spark", Spark reads the rows. If ``by`` is "arrangement", the
-    arrangement is outdated and must be extended before the look-up.
+    ``rows`` is None in three cases. If ``by`` is "Spark", Spark reads the rows. If ``by`` is "arrangement", the
+    arrangement is outdated and must be extended before the look-up. If ``by`` is "driver", the tick computes the rows
+    (``ticks.state_forecast``).
     """
 
     by: Literal["driver", "arrangement", "Spark"]
@@ -374,8 +375,7 @@ def _looked_up(
     for path in same:
         via = by_view[path.via.view]
         if via.rows is None:
-            if via.by == "Spark":
-                return Reading("Spark", f"the keys come from {path.via.view}, which Spark reads")
-            return Reading(via.by, f"the keys come from {path.via.view}, whose arrangement is behind")
+            why = {"Spark": "which Spark reads", "arrangement": "whose arrangement is behind"}
+            return Reading(via.by, f"the keys come from {path.via.view}, {why.get(via.by, 'which the tick computes')}")
         keys.setdefault(path.column, []).append(via.rows.column(path.via_column))
     return driver.lookup(same[0].table, keys, names)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from weft.algebra.event import Event
 from weft.algebra.relation import TRUE, StateSchema, condition, conjunction, conjuncts
-from weft.algebra.traverse import Node, substitute
+from weft.algebra.traverse import Node, scans, substitute
 from weft.derivation.incremental import changes
 from weft.derivation.merge import mergeable_blocks
 from weft.derivation.stateful import states, written
@@ -29,9 +29,13 @@ def all_states(node: Node) -> tuple[StateSchema, ...]:
 
 
 def causes(state: StateSchema) -> list[Event]:
-    """Return the events that change groups or partitions of the state, in the names of the query's text."""
+    """Return the events that change groups or partitions of the state, in the names of the query's text.
+
+    No row of a table is there when time begins, so constant rows change nothing in a join with a table.
+    """
     inner, columns, count = inputs(written(state))
-    return possible(changes(inner, columns[:count]))
+    events = possible(changes(inner, columns[:count]))
+    return [event for event in events if event.driver.kind != "beginning" or not any(scans(event.block))]
 
 
 def base_events(events: Iterable[Event], read: Iterable[StateSchema]) -> Iterator[Event]:

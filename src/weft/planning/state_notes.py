@@ -8,14 +8,14 @@ from typing import Final
 from weft.algebra.relation import Grouped, Query, Scan, StateSchema, Windowed, attributes, condition, sources
 from weft.algebra.scalar import Call, ColumnRef, Literal, Scalar
 from weft.algebra.schema import TIMESTAMP
-from weft.algebra.traverse import mentioned, scans, substitute
+from weft.algebra.traverse import mentioned, scans, substitute, thresholds
 from weft.derivation.merge import blocks
 from weft.derivation.stateful import written
 from weft.planning.note import Note
 from weft.planning.plan import Plan
 from weft.planning.state_causes import all_states
 from weft.planning.state_text import StateText
-from weft.planning.words import condition_words, meanings, scalar_words
+from weft.planning.words import condition_words, meanings, scalar_words, window_words
 
 _LONGEST: Final = 140
 
@@ -41,12 +41,12 @@ def _whole(texts: Iterable[StateText]) -> Iterator[Note]:
         told[each.reads_whole] = None
         tables = " and ".join(each.reads_whole)
         text = (
-            f"each tick in which rows can change the {each.rows.removeprefix('the ')} reads all of {tables}, because no "
-            "key connects the changed rows to the other rows. With GROUP BY or PARTITION BY a column, a tick reads only "
-            "the groups or partitions that change"
+            f"each tick in which rows can change the {each.rows.removeprefix('the ')} reads all of {tables}, because "
+            "neither a key nor a range of instants selects the rows that it needs. With GROUP BY or PARTITION BY a "
+            "column, and with thresholds such as NOW() - INTERVAL 30 DAYS, a tick reads only what changes"
         )
         line = f"each tick that evaluates the query reads all of {tables}"
-        yield Note("warning", text, f"{line}: no column of GROUP BY or PARTITION BY selects rows")
+        yield Note("warning", text, f"{line}: no key of its groups and no range of instants selects rows")
 
 
 def _shown_values(plan: Plan) -> list[str]:
@@ -85,7 +85,7 @@ def _values(plan: Plan, values: Sequence[str]) -> Note:
 def _once(plan: Plan, values: Sequence[str]) -> str | None:
     """Return the query without the aggregates in the select list, or None if the query has several SELECTs."""
     state, part = _only_state(plan)
-    if state is None or part is None or not isinstance(state.operator, Grouped):
+    if state is None or part is None or not isinstance(state.operator, Grouped) or any(thresholds(part.input)):
         return None
     known = meanings(plan.evaluated)
     others = [output.value for output in part.outputs if not _is_measured(output.value, state, part)]
@@ -117,15 +117,17 @@ def _only_state(plan: Plan) -> tuple[StateSchema | None, Query | None]:
 
 def _final(plan: Plan) -> str | None:
     """Return the condition for the end of a window of time, if a group is an instant that is computed from a column."""
-    state, _ = _only_state(plan)
+    state, part = _only_state(plan)
     operator = None if state is None else written(state)
-    if not isinstance(operator, Grouped):
+    if not isinstance(operator, Grouped) or part is None or any(thresholds(part.input)):
         return None
     for output in operator.groups:
         if output.value.type == TIMESTAMP and not isinstance(output.value, ColumnRef):
-            start = scalar_words(substitute(output.value, meanings(operator.input)))
+            begun = substitute(output.value, meanings(operator.input))
+            if (window := window_words(begun)) is not None:
+                return f"HAVING {window}.end <= NOW()"
             unit = _unit(output.value)
-            return f"HAVING NOW() >= {start} + INTERVAL 1 {unit}" if unit else None
+            return f"HAVING NOW() >= {scalar_words(begun)} + INTERVAL 1 {unit}" if unit else None
     return None
 
 

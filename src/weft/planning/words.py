@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, Final
 from typing import Literal as OneOf
 
+from weft.algebra.calendar import multiple_of
 from weft.algebra.event import Event
 from weft.algebra.relation import (
     And,
@@ -147,6 +148,7 @@ def _over(operator: Relation) -> str:
     head, keys = "GROUP BY", list[Scalar]()
     if isinstance(operator, Grouped):
         keys = [output.value for output in operator.groups if not output.name.startswith(SHARED)]
+        keys = [key for key in keys if not isinstance(key, Literal)]
     elif isinstance(operator, Windowed):
         shared = sum(output.name.startswith(SHARED) for output in operator.outputs)
         head, keys = "PARTITION BY", list(operator.partition[: len(operator.partition) - shared])
@@ -375,8 +377,20 @@ def _without_reading(part: Any) -> Any:
             return ref
         case Element(name=name):
             return replace(part, name=f"x{name.rpartition('_')[2]}")
+        case Call(name="timestamp_micros") if (window := window_words(part)) is not None:
+            return ColumnRef(SAID, f"{window}.start", part.type)
+        case Call(name="-", args=(ColumnRef(scan="", column=text), Call(name="*", args=(Literal(), ColumnRef())))):
+            return ColumnRef(SAID, text.replace(", '", ", …, '"), part.type)  # a window with a slide
         case _:
             return part
+
+
+def window_words(start: Scalar) -> str | None:
+    """Return the call of WINDOW with this start, or None for another expression."""
+    found = multiple_of(start)
+    if found is None:
+        return None
+    return f"WINDOW({scalar_words(found[0])}, '{length(found[1], weeks=False)}')"
 
 
 def _plainly(match: re.Match[str]) -> str:

@@ -42,3 +42,13 @@ WHERE NOT EXISTS (SELECT 1 FROM msgs AS m WHERE m.sender = u.name GROUP BY m.sen
 
 -- people in each room, in a table whose rows end
 SELECT room, COUNT(*) AS n FROM staff GROUP BY room
+
+-- the final numbers of hopping windows
+SELECT window.start AS begun, newsgroup, COUNT(*) AS n FROM msgs
+GROUP BY WINDOW(ts, '10 minutes', '5 minutes'), newsgroup HAVING window.end <= NOW()
+
+-- messages of each ten minutes
+SELECT window.start AS begun, COUNT(*) AS n FROM msgs GROUP BY WINDOW(ts, '10 minutes')
+
+-- numbers of each group and of all groups: ROLLUP
+SELECT newsgroup, COUNT(*) AS n FROM msgs GROUP BY ROLLUP(newsgroup)

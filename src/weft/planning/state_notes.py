@@ -124,8 +124,8 @@ def _final(plan: Plan) -> str | None:
     for output in operator.groups:
         if output.value.type == TIMESTAMP and not isinstance(output.value, ColumnRef):
             begun = substitute(output.value, meanings(operator.input))
-            if (window := window_words(begun)) is not None:
-                return f"HAVING {window}.end <= NOW()"
+            if window_words(begun) is not None:
+                return "HAVING window.end <= NOW()"
             unit = _unit(output.value)
             return f"HAVING NOW() >= {scalar_words(begun)} + INTERVAL 1 {unit}" if unit else None
     return None

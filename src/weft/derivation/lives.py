@@ -52,7 +52,7 @@ class Lives:
 
     No instant of ``starts`` is NULL.  An instant of ``ends`` is NULL for a row that does not end.  ``subqueries``
     contains, for each EXISTS (True) and NOT EXISTS (False), the lives of the combinations together with a row of the
-    subquery.
+    subquery.  The last ``carried`` outputs only decide whether the subqueries have a row.
     """
 
     sources: tuple[Source, ...]
@@ -61,6 +61,7 @@ class Lives:
     ends: tuple[Scalar, ...]
     outputs: tuple[Output, ...]
     subqueries: tuple[tuple[bool, tuple[Lives, ...]], ...] = ()
+    carried: int = 0
 
     @property
     def start(self) -> Scalar:
@@ -145,7 +146,7 @@ def _life(own: tuple[Source, ...], items: tuple[Predicate, ...], outputs: tuple[
     )
     if not subqueries:
         return Lives(own, tuple(conditions), *bounds, outputs)
-    return Lives(own, tuple(conditions), *bounds, carried, subqueries)
+    return Lives(own, tuple(conditions), *bounds, carried, subqueries, len(carried) - len(outputs))
 
 
 def _carried(own: tuple[Source, ...], outputs: tuple[Output, ...], bodies: Sequence[Predicate]) -> tuple[Output, ...]:
@@ -153,7 +154,7 @@ def _carried(own: tuple[Source, ...], outputs: tuple[Output, ...], bodies: Seque
     mine = {ref for source in own for ref in relational.attributes(source)}
     asked = {ref for body in bodies for ref in mentioned(body)} & mine
     more = sorted(asked, key=lambda ref: (ref.scan, ref.column))
-    return (*outputs, *(Output(f"_x{number}", ref) for number, ref in enumerate(more, 1)))
+    return (*outputs, *(Output(f"_x{number}", ref) for number, ref in enumerate(more, len(outputs) + 1)))
 
 
 def _bounds(own: tuple[Source, ...]) -> tuple[list[Scalar], list[Scalar]]:
@@ -176,6 +177,7 @@ def _alternatives(predicate: Predicate, never_null: frozenset[ColumnRef]) -> lis
                 for parts in _product([_alternatives(item, never_null) for item in items])
             ]
         case Or(items=items) if not _is_plain(predicate):
+            items = tuple(sorted(items, key=lambda item: not _is_plain(item)))  # their negations are plain, too
             found: list[tuple[Predicate, ...]] = []
             for position, item in enumerate(items):
                 before = relational.conjunction(*(_negation(each, never_null) for each in items[:position]))

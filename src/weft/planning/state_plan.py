@@ -21,7 +21,7 @@ from weft.derivation.incremental import changes
 from weft.derivation.lift import bound_state
 from weft.derivation.lives import KEYS, Lives, lives
 from weft.derivation.stateful import state_of
-from weft.period_sql.notation import SPARK
+from weft.period_sql.notation import SPARK, Dialect
 from weft.planning.plan import Branch, bound, columns_of_scans, ready
 from weft.planning.state_sql import bound_life, deltas_sql, inputs, is_settled, key_columns, lives_sql, state_sql
 
@@ -105,7 +105,7 @@ class Keys:
         )
 
 
-def state_rows(state: StateSchema, keys: Keys | None) -> StateRows:
+def state_rows(state: StateSchema, keys: Keys | None, dialect: Dialect = SPARK) -> StateRows:
     """Return the SQL of the state's rows, restricted to the keys in ``keys_view`` if ``keys`` is given."""
     inner, columns, _ = inputs(state.operator)
     restricted: tuple[Scan, Sequence[Scalar]] | None = None
@@ -117,8 +117,8 @@ def state_rows(state: StateSchema, keys: Keys | None) -> StateRows:
     rows = lives(inner, columns, restricted)
     paths = lives_paths(rows)
     views = {alias: path.view + suffix(state) for alias, path in paths.items()}
-    given = lives_sql(rows, state.window, views, SPARK)
-    text = state_sql(state, given, settled=is_settled(state.operator, rows))
+    given = lives_sql(rows, state.window, views, dialect)
+    text = state_sql(state, given, dialect, settled=is_settled(state.operator, rows))
     return StateRows(text, paths, _columns(rows), _reads(rows), given)
 
 

@@ -10,11 +10,9 @@ from typing import Final, TypeAlias
 from weft.algebra import relation as relational
 from weft.algebra.relation import (
     Distinct,
-    Frame,
     Grouped,
     Output,
     Plain,
-    SortKey,
     StateSchema,
     Union,
     Windowed,
@@ -32,7 +30,7 @@ from weft.algebra.scalar import (
     greatest,
     minus,
 )
-from weft.algebra.schema import BIGINT, TIMESTAMP, DataType
+from weft.algebra.schema import BIGINT, DataType
 from weft.algebra.traverse import substitute
 from weft.derivation.exact import Delta
 from weft.derivation.lives import Lives
@@ -233,27 +231,10 @@ def _function(function: WindowFunction, args: Sequence[str], order: Sequence[str
         render.scalar(value) if isinstance(value, Literal) else place
         for place, value in zip(args, function.args, strict=True)
     ]
-    frame = _frame(function.frame, function.order)
+    frame = "" if function.frame is None else render.frame_text(function)
     called = f"{function.function.upper()}({listed(given) or ('' if function.function in RANKS else '*')})"
     text = f"{called} OVER (PARTITION BY {windows.PARTITION}{by}{f' {frame}' if frame else ''})"
     return f"CAST({text} AS {render.spelled(function.output.type)})"
-
-
-def _frame(frame: Frame | None, order: Sequence[SortKey]) -> str:
-    if frame is None:
-        return ""
-    timely = frame.unit == "range" and bool(order) and order[0].value.type == TIMESTAMP
-    bounds = [_bound(frame.start, "PRECEDING", timely), _bound(frame.end, "FOLLOWING", timely)]
-    return f"{frame.unit.upper()} BETWEEN {bounds[0]} AND {bounds[1]}"
-
-
-def _bound(offset: int | None, unbounded: str, timely: bool) -> str:
-    if offset is None:
-        return f"UNBOUNDED {unbounded}"
-    if offset == 0:
-        return "CURRENT ROW"
-    size = render.interval(abs(offset)) if timely else str(abs(offset))
-    return f"{size} {'PRECEDING' if offset < 0 else 'FOLLOWING'}"
 
 
 def lives_sql(rows: Sequence[Lives], window: Window, views: Mapping[str, str], dialect: Dialect) -> str:
@@ -285,7 +266,7 @@ def _life(life: Lives, window: Window, views: Mapping[str, str], dialect: Dialec
     )
     copies = dialect.numbers.format("1", "CAST(n AS BIGINT) + 1")
     copied = f"SELECT {listed(names, VALID_TIME.period, f'{copies} AS copy')} FROM ({totals}) AS totals WHERE {alive}"
-    return f"SELECT {listed(names, VALID_TIME.period)} FROM ({copied}) AS copied"
+    return f"SELECT {listed(names[: len(names) - life.carried], VALID_TIME.period)} FROM ({copied}) AS copied"
 
 
 def _combinations(life: Lives, window: Window, views: Mapping[str, str]) -> str:

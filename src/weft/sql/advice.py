@@ -37,19 +37,15 @@ _STEPS: Final = (
     "Write each step as a join: t AS a JOIN t AS b ON b.parent = a.id. An unlimited number of steps is not "
     "supported today."
 )
-_FIRST: Final = "Require that no other row comes before the row: NOT EXISTS (SELECT 1 FROM … o WHERE o.ts < t.ts)."
+_OVER: Final = "Write f(x) OVER (PARTITION BY customer ORDER BY ts)."
 _NEWEST: Final = (
-    "For the newest row of a group, require that no row is newer: "
-    "NOT EXISTS (SELECT 1 FROM orders n WHERE n.customer = o.customer AND n.ts > o.ts)."
+    "For the newest row of each group write SELECT … QUALIFY ROW_NUMBER() OVER (PARTITION BY customer ORDER BY ts "
+    "DESC) = 1."
 )
 _PARTNERLESS: Final = (
     "For the rows with a match, write JOIN … ON. For the rows without a match, write LEFT ANTI JOIN … ON, or "
     "NOT EXISTS (SELECT 1 FROM b WHERE b.k = a.k). For both, combine the two queries with UNION, and write "
     "CAST(NULL AS STRING) in the second query for each column of b."
-)
-_ONE_ROW: Final = (
-    "Write EXISTS: x > (SELECT y …) becomes EXISTS (SELECT 1 FROM … WHERE x > y). For the greatest value, "
-    "require with NOT EXISTS that no greater value exists."
 )
 _LEAVE_OUT: Final = "Remove it."
 
@@ -106,8 +102,8 @@ ADVICE: Final[dict[str, str]] = {
                     "Load one row for each value into a table, and join with that table."),
     **dict.fromkeys(("group_concat", "string_agg", "listagg", "array_agg", "collect_list", "collect_set"),
                     "Select the rows themselves; each row is then an answer."),
-    **dict.fromkeys(("row_number", "rank", "dense_rank", "first_value", "last_value"), _NEWEST),
-    **dict.fromkeys(("lag", "lead"), _FIRST),
+    **dict.fromkeys(("row_number", "rank", "dense_rank", "first_value", "last_value", "nth_value", "lag", "lead"),
+                    _OVER),
     **dict.fromkeys(("count", "sum", "avg", "mean", "min", "max"), _COUNTED),
     **dict.fromkeys(("rand", "random", "uuid", "newid", "gen_random_uuid", "generate_uuid"), _OWN_KEY),
     "date_add": "Write t + INTERVAL 1 DAY.",
@@ -120,24 +116,18 @@ ADVICE: Final[dict[str, str]] = {
         "30 MINUTES)."
     ),
     "isnull": "Write COALESCE(value, other), or ISNULL(value) to test for NULL.",
-    "LIMIT": "Remove LIMIT: Weft delivers every answer once, and `weft results NAME --limit N` shows the first N.",
-    "TOP": "Remove TOP: Weft delivers every answer once, and `weft results NAME --limit N` shows the first N.",
-    "OFFSET": "Remove OFFSET: `weft results NAME --after N` shows the answers after the N-th.",
+    "TOP": "Write ORDER BY … LIMIT 10 at the end of the query.",
     "ORDER BY": (
         "Remove this ORDER BY. ORDER BY at the end of a standing query sorts what `weft try` and `weft results` "
         "show."
     ),
     "WITH RECURSIVE": _STEPS,
-    "a window function": _NEWEST,
-    "QUALIFY": _NEWEST,
     "DISTINCT ON": _NEWEST,
     "FILTER (WHERE …)": "Write one query per condition, with the condition in WHERE.",
     "PIVOT": "This is not supported today. Select the rows themselves; each row is then an answer.",
     **dict.fromkeys(("LEFT JOIN", "LEFT OUTER JOIN", "RIGHT JOIN", "RIGHT OUTER JOIN", "FULL JOIN", "FULL OUTER JOIN",
                      "NATURAL LEFT JOIN", "NATURAL RIGHT JOIN", "NATURAL FULL JOIN"), _PARTNERLESS),
     "OUTER JOIN": "Write LEFT, RIGHT or FULL JOIN.",
-    "a subquery used as a value": _ONE_ROW,
-    "ANY or ALL of a subquery": "Write EXISTS or NOT EXISTS with the comparison inside; write IN for = ANY.",
     "IN with several columns": "Write EXISTS (SELECT 1 FROM b WHERE b.x = a.x AND b.y = a.y).",
     "LATERAL": "Write JOIN … ON.",
     "LATERAL VIEW": _ELEMENTS,

@@ -1,4 +1,4 @@
-"""Remove the references of a grouped subquery to outer rows.
+"""Remove the references of a subquery with aggregates or window functions to outer rows.
 
     (SELECT COUNT(*) FROM replies r WHERE r.ref = m.id AND r.spam = 0)
     is a column of   (SELECT r.ref, COUNT(*) FROM replies r WHERE r.spam = 0 GROUP BY r.ref)   where ref = m.id
@@ -6,11 +6,13 @@
 The condition ``r.ref = m.id`` selects the rows of one group, so the aggregates of every group serve all outer rows.  An
 outer row without a partner has no group.  A subquery with GROUP BY then has no row.  A subquery without GROUP BY has
 one row, the aggregates of no rows, so its caller adds an outer join.
+
+Window functions and LIMIT are computed for each partition with equal inner values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
@@ -28,6 +30,8 @@ from weft.algebra.relation import (
     Select,
     Union,
     Values,
+    Windowed,
+    attributes,
     block,
     condition,
     conjunction,
@@ -53,10 +57,42 @@ def decorrelated(grouped: Grouped, node: exp.Expr) -> tuple[Grouped, Predicate]:
 
     ``node`` is the place of an error.  Raise SqlError if ``grouped`` refers to outer rows in another way.
     """
-    outer = free_columns(grouped)
     groups = {each.value: ColumnRef(grouped.alias, each.name, each.value.type) for each in grouped.groups}
+    own = len(groups)
+    inner, demanded = _without_outer(grouped, grouped.input, groups, node)
+    added = tuple(Output(column.column, value) for value, column in list(groups.items())[own:])
+    return _closed(replace(grouped, input=inner, groups=(*grouped.groups, *added)), node), demanded
+
+
+def _in_partitions(windowed: Windowed, node: exp.Expr) -> Select:
+    """Return ``windowed`` without references to outer rows, as ``decorrelated`` does: equalities become partitions."""
+    columns = {each.value: ColumnRef(windowed.alias, each.name, each.value.type) for each in windowed.outputs}
+    own = len(columns)
+    compared: list[Scalar] = []
+    inner, demanded = _without_outer(windowed, windowed.input, columns, node, compared)
+    added = tuple(Output(column.column, value) for value, column in list(columns.items())[own:])
+    partition = tuple(dict.fromkeys((*windowed.partition, *compared)))
+    changed = replace(windowed, input=inner, outputs=(*windowed.outputs, *added), partition=partition)
+    return Select(_closed(changed, node), demanded)
+
+
+def _without_outer(
+    operator: Grouped | Windowed,
+    relation: Relation,
+    columns: dict[Scalar, ColumnRef],
+    node: exp.Expr,
+    compared: list[Scalar] | None = None,
+) -> tuple[Relation, Predicate]:
+    """Return the input of an operator and the condition above the operator.
+
+    ``columns`` maps scalars over the input to columns of the operator.  The function adds the scalars that the
+    condition compares to ``columns`` and to ``compared``.
+    """
+    outer = free_columns(operator)
+    if not outer:
+        return relation, conjunction()
     kept, moved = list[Predicate](), list[Predicate]()
-    for item in conjuncts(condition(grouped.input)):
+    for item in conjuncts(condition(relation)):
         used = free_columns(item)
         if not used & outer:
             kept.append(item)
@@ -64,16 +100,21 @@ def decorrelated(grouped: Grouped, node: exp.Expr) -> tuple[Grouped, Predicate]:
             moved.append(item)
         else:
             comparison, inner = _comparison(item, outer, node)
-            column = groups.setdefault(inner, _column(grouped, groups, inner))
-            moved.append(Plain(replace(comparison, args=(column, comparison.args[1]))))
-    result = replace(
-        grouped,
-        input=block(sources(grouped.input), conjunction(*kept)) if outer else grouped.input,
-        groups=tuple(Output(column.column, value) for value, column in groups.items()),
-    )
-    if left := free_columns(result):
+            if inner not in columns:
+                columns[inner] = _column(operator, columns, inner)
+            if compared is not None:
+                compared.append(inner)
+            moved.append(Plain(replace(comparison, args=(columns[inner], comparison.args[1]))))
+    return block(sources(relation), conjunction(*kept)), conjunction(*moved)
+
+
+Operator = TypeVar("Operator", Grouped, Windowed)
+
+
+def _closed(operator: Operator, node: exp.Expr) -> Operator:
+    if left := free_columns(operator):
         raise _refused(left, node)
-    return result, conjunction(*moved)
+    return operator
 
 
 def with_outer_groups(relation: R, fresh: Callable[[str], str], node: exp.Expr) -> R:
@@ -85,6 +126,8 @@ def with_outer_groups(relation: R, fresh: Callable[[str], str], node: exp.Expr) 
     """
 
     def change(part: Any) -> Any:
+        if isinstance(part, Windowed) and free_columns(part):
+            return _in_partitions(part, node)
         if not isinstance(part, Grouped) or not free_columns(part):
             return part
         if not part.groups:
@@ -114,12 +157,13 @@ def _one_row(grouped: Grouped, fresh: Callable[[str], str], node: exp.Expr) -> U
     empty = tuple(Output(each.output.column, of_nothing(each)) for each in grouped.measures)
     parts = (
         Project(group, fresh(grouped.alias), values),
-        Project(Select(_one(fresh(grouped.alias)), NotExists(missing)), fresh(grouped.alias), empty),
+        Project(Select(one_row(fresh(grouped.alias)), NotExists(missing)), fresh(grouped.alias), empty),
     )
     return Union(grouped.alias, parts)
 
 
-def _one(alias: str) -> Values:
+def one_row(alias: str) -> Values:
+    """Return a relation with one row."""
     return Values(alias, (Column(1, "one", INT),), ((Literal(1, INT, fixed=True),),))
 
 
@@ -133,10 +177,10 @@ def _comparison(item: Predicate, outer: frozenset[ColumnRef], node: exp.Expr) ->
     raise _refused(free_columns(item) & outer, node)
 
 
-def _column(grouped: Grouped, groups: dict[Scalar, ColumnRef], value: Scalar) -> ColumnRef:
-    taken = {column.column.lower() for column in (*groups.values(), *(each.output for each in grouped.measures))}
+def _column(operator: Grouped | Windowed, known: Mapping[Scalar, ColumnRef], value: Scalar) -> ColumnRef:
+    taken = {column.column.lower() for column in (*known.values(), *attributes(operator))}
     name = next(name for number in range(1, len(taken) + 2) if (name := f"key_{number}") not in taken)
-    return ColumnRef(grouped.alias, name, value.type)
+    return ColumnRef(operator.alias, name, value.type)
 
 
 def _refused(outer: Iterable[ColumnRef], node: exp.Expr) -> SqlError:
@@ -144,6 +188,7 @@ def _refused(outer: Iterable[ColumnRef], node: exp.Expr) -> SqlError:
     return refuse(
         f"{shown} in an aggregated subquery",
         node,
-        "a subquery with aggregates may compare outer columns only by = in its WHERE, within AND",
+        "a subquery with aggregates, window functions or LIMIT may compare outer columns only by = in its WHERE, "
+        "within AND",
         "Compare a column of the subquery with the outer column: WHERE r.ref = m.id.",
     )

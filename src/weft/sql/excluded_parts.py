@@ -1,15 +1,18 @@
-"""Remove the parts of an outer join that WHERE excludes.
+"""Remove the parts of an outer join, and of a subquery that stands for a value, that WHERE excludes.
 
     SELECT a.id FROM a LEFT JOIN b ON b.k = a.id WHERE b.k IS NULL     only the rows without a partner remain
     SELECT a.id FROM a LEFT JOIN b ON b.k = a.id WHERE b.score > 5     only the pairs remain
 
 In a pair, a column that ON compares is never NULL.  In a row without a partner, a comparison of the partner's columns
-is never true.  If a single part of the union remains, it replaces the union, and the query reads fewer tables.
+is never true.  In a comparison such as ``(SELECT COUNT(*) …) > 5``, only rows with a group remain.  If a single part of
+the union remains, it replaces the union, and the query reads fewer tables.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
+from operator import eq, ge, gt, le, lt, ne
 from typing import Final
 
 from weft.algebra import relation as relational
@@ -20,6 +23,7 @@ from weft.sql.scope import Scope
 _COMPARISONS: Final = ("=", "<>", "<", "<=", ">", ">=", "like", "ilike", "startswith", "endswith", "contains")
 _STRICT: Final = (*_COMPARISONS, "+", "-", "*", "/", "%", "not", "concat", "lower", "upper")
 """The functions that return NULL if an argument is NULL."""
+_OF_NUMBERS: Final = {"=": eq, "<>": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 
 
 def decided(relation: relational.Relation, scope: Scope) -> relational.Relation:
@@ -97,8 +101,21 @@ def _not_true(test: Scalar, present: set[ColumnRef]) -> bool:
             return any(_not_true(each, present) for each in args)
         case Call(name="or", args=args):
             return all(_not_true(each, present) for each in args)
+        case Call(name=name, args=(left, right)) if name in _OF_NUMBERS:
+            one, other = _number(left), _number(right)
+            return _null(test) if one is None or other is None else not _OF_NUMBERS[name](one, other)
         case _:
             return _null(test)
+
+
+def _number(value: Scalar) -> int | Decimal | None:
+    match value:
+        case Cast(arg=arg, type=type) if type.numeric and type.name not in ("FLOAT", "DOUBLE"):
+            return _number(arg)
+        case Literal(value=int() | Decimal() as number, type=type) if type.numeric:
+            return number
+        case _:
+            return None
 
 
 def _null(value: Scalar) -> bool:

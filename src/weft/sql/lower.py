@@ -31,16 +31,19 @@ from weft.sql.functions import common
 from weft.sql.lower_calls import mentions_period
 from weft.sql.lower_from import bare_values, lower_from, lower_values, named, plain_name, stars
 from weft.sql.lower_group import is_grouped, lower_grouped
+from weft.sql.lower_limit import Limit, limit_of, rows_within, with_limit
 from weft.sql.lower_nested import as_column, field_name
 from weft.sql.lower_outer import joined, narrowed
 from weft.sql.lower_predicate import lower_predicate
 from weft.sql.lower_scalar import lower_scalar
+from weft.sql.lower_value import with_values
 from weft.sql.ordering import at_the_end, lower_order
 from weft.sql.parse import parse
 from weft.sql.refusal import only, place, refuse
 from weft.sql.rewriting import NOT_TODAY, as_number
-from weft.sql.scope import CommonTable, Context, Names, Scope
+from weft.sql.scope import CommonTable, Context, Names, Scope, Windows
 from weft.sql.time_windows import with_time_window
+from weft.sql.windowed import windowed, with_copies_numbered
 
 _ANSWER: Final = "answer"
 
@@ -92,7 +95,7 @@ def lower_query(
     with reasons.part():
         of_each(lambda output: _answerable(output, node, view=view), outputs)
     with reasons.part():
-        if order is not None:
+        if order is not None and limit_of(node, scope) is None:
             lower_order(order, node, [output.name for output in outputs])
     reasons.check()
     return narrowed(relational.Query(relation, outputs), scope.context.names.unions)
@@ -124,17 +127,20 @@ def lower_rows(node: exp.Expr, scope: Scope, alias: str, columns: Sequence[str] 
     """
     match node:
         case exp.Subquery():
-            only(node, "this", "alias", "with_")
+            only(node, "this", "alias", "with_", *at_the_end(node, scope))
             _with(node, scope)
-            return lower_rows(node.this, scope.inner(), alias, columns)
+            inside = lower_rows(node.this, scope.inner(), alias, columns)
+            return rows_within(limit_of(node, scope), inside, node, alias, scope)
         case exp.Select() if (values := bare_values(node)) is not None:
             return lower_values(values, scope, alias, columns)
         case exp.Select():
             inner, outputs = _select(node, scope)
             project = relational.Project(inner, scope.fresh(alias), _named(outputs, columns, node))
-            return relational.Distinct(project) if node.args.get("distinct") is not None else project
+            once = node.args.get("distinct") is not None and limit_of(node, scope) is None
+            return relational.Distinct(project) if once else project
         case exp.SetOperation():
-            return _set_operation(node, scope, alias, columns)
+            rows = _set_operation(node, scope, alias, columns)
+            return rows_within(limit_of(node, scope), rows, node, alias, scope)
         case exp.Values():
             return lower_values(node, scope, alias, columns)
         case _:
@@ -158,17 +164,35 @@ def _select(select: exp.Select, scope: Scope) -> tuple[relational.Relation, tupl
         inner = _from_and_where(select, scope)
     if not select.args.get("from_"):
         reasons.check()
+    scope.values = []
     with reasons.part():
         inner = with_time_window(select, inner, scope)
+    limit: Limit | None = None
+    with reasons.part():
+        limit = limit_of(select, scope)
+    hidden = () if limit is None else limit.hidden(select)
+    scope.windows = windows = None if scope.context.view else _windows(select, scope)
+    outputs: tuple[relational.Output, ...] = ()
     with reasons.part():
         if is_grouped(select):
-            inner, outputs = lower_grouped(select, inner, scope, _output)
-            outputs = _without_duplicate_names(outputs, select)
+            inner, outputs = lower_grouped(select, inner, scope, _output, hidden)
         else:
-            outputs = _outputs(select, scope)
+            outputs = _outputs(select, scope, hidden)
     reasons.check()
-    named = tuple(relational.Output(output.name, joined(output.value, scope)) for output in outputs)
-    return joined(inner, scope), named
+    relation, count = joined(with_values(inner, scope), scope), len(outputs) - len(hidden)
+    _without_duplicate_names(outputs[:count], select)
+    outputs = tuple(relational.Output(output.name, joined(output.value, scope)) for output in outputs)
+    if windows is not None:
+        windows.change(lambda each: joined(each, scope))
+        relation, outputs = windowed(relation, outputs, windows, scope)
+    if limit is None:
+        return relation, outputs
+    return with_limit(limit, relation, outputs[:count], outputs[count:], select, scope)
+
+
+def _windows(select: exp.Select, scope: Scope) -> Windows:
+    definitions = {each.name.lower(): each for each in select.args.get("windows") or ()}
+    return Windows(scope.context.names.made_up(), definitions)
 
 
 def _from_and_where(select: exp.Select, scope: Scope) -> relational.Relation:
@@ -177,7 +201,7 @@ def _from_and_where(select: exp.Select, scope: Scope) -> relational.Relation:
         _with(select, scope)
     with reasons.part():
         parts = ("expressions", "from_", "joins", "where", "distinct", "with_", "group", "having")
-        only(select, *parts, *at_the_end(scope))
+        only(select, *parts, *at_the_end(select, scope))
     distinct = select.args.get("distinct")
     with reasons.part():
         if distinct is not None:
@@ -194,6 +218,7 @@ def _from_and_where(select: exp.Select, scope: Scope) -> relational.Relation:
         reasons.check()
     relation: relational.Relation = relational.UNIT
     conditions: list[relational.Predicate] = []
+    scope.values = []
     with reasons.part():
         relation, conditions = lower_from(select, scope, lower_rows)
     where = select.args.get("where")
@@ -202,8 +227,9 @@ def _from_and_where(select: exp.Select, scope: Scope) -> relational.Relation:
             conditions.append(lower_predicate(where.this, True, scope))
     reasons.check()
     predicate = relational.conjunction(*conditions)
+    relation = with_values(relation, scope)
     whole = relation if predicate == relational.TRUE else relational.Select(relation, predicate)
-    if scope.joined:
+    if scope.context.names.unions:
         whole = decided(joined(whole, scope), scope)
         scope.joined[whole] = whole
     return whole
@@ -237,18 +263,12 @@ def _set_operation(node: exp.SetOperation, scope: Scope, alias: str, columns: Se
     all_rows = node.args.get("distinct") is False
     reasons = Reasons()
     with reasons.part():
-        only(node, "this", "expression", "distinct", "with_", *at_the_end(scope))
+        only(node, "this", "expression", "distinct", "with_", *at_the_end(node, scope))
     with reasons.part():
         _with(node, scope)
-    if all_rows and not isinstance(node, exp.Union):
-        reasons.add(
-            refuse(
-                f"{node.key.upper()} ALL",
-                node,
-                "it keeps duplicates, which is not supported yet",
-                f"Write {node.key.upper()}, which returns each row once.",
-            )
-        )
+    if all_rows and not isinstance(node, exp.Union) and scope.context.view:
+        reason, hint = "views do not support it", f"Write {node.key.upper()}, which returns each row once."
+        reasons.add(refuse(f"{node.key.upper()} ALL", node, reason, hint))
     with reasons.part():
         left = lower_rows(node.this, scope.inner(), alias, columns)
     with reasons.part():
@@ -261,13 +281,18 @@ def _set_operation(node: exp.SetOperation, scope: Scope, alias: str, columns: Se
     if isinstance(node, exp.Union):
         union = relational.Union(scope.fresh(alias), (first, second))
         return union if all_rows else relational.Distinct(union)
+    width = len(relational.attributes(first))
+    if all_rows:
+        first, second = with_copies_numbered(first, scope), with_copies_numbered(second, scope)
     pairs = zip(relational.attributes(second), relational.attributes(first), strict=True)
     same = relational.Select(second, relational.conjunction(*(relational.Plain(call("<=>", *pair)) for pair in pairs)))
     matching = relational.Select(
         first, relational.Exists(same) if isinstance(node, exp.Intersect) else relational.NotExists(same)
     )
-    outputs = tuple(relational.Output(ref.column, ref) for ref in relational.attributes(first))
-    return relational.Distinct(relational.Project(matching, scope.fresh(alias), outputs))
+    shown = relational.attributes(first)[:width]
+    outputs = tuple(relational.Output(ref.column, ref) for ref in shown)
+    project = relational.Project(matching, scope.fresh(alias), outputs)
+    return project if all_rows else relational.Distinct(project)
 
 
 def _alike(
@@ -304,7 +329,8 @@ def _typed(relation: relational.Source, types: Sequence[DataType], scope: Scope)
     return relational.Project(relation, scope.fresh(refs[0].scan), outputs)
 
 
-def _outputs(select: exp.Select, scope: Scope) -> tuple[relational.Output, ...]:
+def _outputs(select: exp.Select, scope: Scope, hidden: Sequence[exp.Expr]) -> tuple[relational.Output, ...]:
+    """Return the select list, followed by the scalars of ``hidden``.  Translate QUALIFY, too."""
     if not select.expressions:
         raise refuse("SELECT without columns", select, "it selects nothing", "Write SELECT * FROM …")
     outputs: list[relational.Output] = []
@@ -312,13 +338,27 @@ def _outputs(select: exp.Select, scope: Scope) -> tuple[relational.Output, ...]:
     for item in select.expressions:
         with reasons.part():
             outputs += stars(item, scope) or [_output(item, scope, len(outputs))]
+    with reasons.part():
+        outputs += of_each(lambda item: _output(item, scope, 0), hidden)
+    with reasons.part():
+        if scope.windows is not None and (qualify := select.args.get("qualify")) is not None:
+            scope.windows.demanded = _qualify(qualify, select, scope)
     reasons.check()
-    return _without_duplicate_names(tuple(outputs), select)
+    return tuple(outputs)
 
 
-def _without_duplicate_names(
-    outputs: tuple[relational.Output, ...], select: exp.Select
-) -> tuple[relational.Output, ...]:
+def _qualify(qualify: exp.Qualify, select: exp.Select, scope: Scope) -> relational.Predicate:
+    """As in HAVING, the name of an item of the select list stands for the item, unless FROM has such a column."""
+    only(qualify, "this")
+    items = {each.alias.lower(): each.unalias() for each in select.expressions if isinstance(each, exp.Alias)}
+    for part in list(qualify.walk(prune=lambda each: isinstance(each, exp.Query))):
+        named = isinstance(part, exp.Column) and not part.table and part.name.lower() in items
+        if named and scope.owners(part.name, part) is None:
+            part.replace(exp.paren(items[part.name.lower()].copy()))
+    return lower_predicate(qualify.this, True, scope)
+
+
+def _without_duplicate_names(outputs: Sequence[relational.Output], select: exp.Select) -> None:
     names: set[str] = set()
     for output in outputs:
         if output.name.lower() in names:
@@ -328,7 +368,6 @@ def _without_duplicate_names(
                 hint="Rename one of the two columns with AS.",
             )
         names.add(output.name.lower())
-    return outputs
 
 
 def _output(item: exp.Expr, scope: Scope, position: int) -> relational.Output:
@@ -375,7 +414,9 @@ def _body_only(node: exp.Expr, scope: Scope) -> relational.Relation:
         only(node, "this")
         node = node.this
     inner = scope.inner()
-    if not isinstance(node, exp.Select) or bare_values(node) is not None or is_grouped(node):
+    _without_limit(node)
+    rows_first = any(node.args.get(key) for key in ("qualify", "limit", "offset"))
+    if not isinstance(node, exp.Select) or bare_values(node) is not None or is_grouped(node) or rows_first:
         return with_outer_groups(lower_rows(node, inner, "sub"), scope.fresh, node)
     reasons = Reasons()
     body: relational.Relation = relational.UNIT
@@ -392,6 +433,15 @@ def _body_only(node: exp.Expr, scope: Scope) -> relational.Relation:
                 lower_scalar(item.unalias(), inner)
     reasons.check()
     return joined(body, inner)
+
+
+def _without_limit(query: exp.Expr) -> None:
+    """Remove LIMIT and ORDER BY from the subquery of EXISTS if they leave a row wherever there is one."""
+    limit = query.args.get("limit")
+    constant = isinstance(limit, exp.Limit) and isinstance(limit.expression, exp.Literal) and limit.expression.name
+    if constant and constant.isdigit() and int(constant) > 0 and query.args.get("offset") is None:
+        query.set("limit", None)
+        query.set("order", None)
 
 
 MOST_DRIVERS: Final = 64

@@ -17,12 +17,13 @@ from typing import Final, TypeAlias
 
 from sqlglot import exp
 
+from weft.algebra.relation import AggregateFunction
 from weft.algebra.scalar import Call, Case, Literal, Scalar, mentions_now
 from weft.algebra.schema import BIGINT, BOOLEAN, INT, INTERVAL, MONTHS, NULL, STRING, TINYINT, DataType, sums_fit
 from weft.errors import SqlError, of_each
 from weft.sql.advice import advice
 from weft.sql.conversion import typed
-from weft.sql.functions import MARKS, MEASURES
+from weft.sql.functions import MARKS, MEASURES, aggregate_type
 from weft.sql.lower_calls import mentions_period
 from weft.sql.refusal import only, place, refuse
 from weft.sql.scope import Grouping, Scope
@@ -37,10 +38,22 @@ _COMPARED: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Like,
 
 
 def is_aggregate(node: exp.Expr) -> bool:
-    """Return whether a node calls an aggregate, GROUPING or GROUPING_ID.
+    """Return whether a node calls an aggregate, GROUPING or GROUPING_ID, without OVER.
 
     The parser reads ANY(condition) like the ANY of a comparison.
     """
+    called = node
+    while isinstance(called.parent, (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)) and called.arg_key == "this":
+        called = called.parent
+    if isinstance(called.parent, exp.Window) and called.arg_key == "this":
+        return False
+    return is_measure(node)
+
+
+def is_measure(node: exp.Expr) -> bool:
+    """Return whether a node calls an aggregate, GROUPING or GROUPING_ID, with or without OVER."""
+    if isinstance(node, exp.Filter):
+        return is_measure(node.this)
     if isinstance(node, exp.Any):
         compared = isinstance(node.parent, _COMPARED) and node.arg_key == "expression"
         return isinstance(node.this, exp.Paren) and not isinstance(node.this.unnest(), exp.Query) and not compared
@@ -48,8 +61,11 @@ def is_aggregate(node: exp.Expr) -> bool:
 
 
 def has_aggregate(node: exp.Expr) -> bool:
-    """Return whether an expression contains an aggregate outside subqueries and window functions."""
-    return any(map(is_aggregate, node.walk(prune=lambda part: isinstance(part, (exp.Query, exp.Window)))))
+    """Return whether an expression contains an aggregate outside subqueries.
+
+    A function with OVER is no aggregate, but its arguments may contain aggregates.
+    """
+    return any(map(is_aggregate, node.walk(prune=lambda part: isinstance(part, exp.Query))))
 
 
 def misplaced(node: exp.Expr) -> SqlError:
@@ -62,20 +78,35 @@ def misplaced(node: exp.Expr) -> SqlError:
 
 def lower_aggregate(node: exp.Expr, scope: Scope, grouping: Grouping, lower: Lower) -> Scalar:
     """Return the column of an aggregate, which may have a FILTER.  Raise SqlError if its arguments do not fit."""
+    inside = replace(scope, grouping=None, windows=None, values=None)
+    call = node.this if isinstance(node, exp.Filter) else node
+    if is_aggregate(call) and _called(call)[0] in MARKS:
+        name, given, _ = _called(call)
+        return _mark(name, [lower(part, inside) for part in given], call, grouping)
+    return grouping.measure(*read_aggregate(node, inside, lower))
+
+
+def read_aggregate(
+    node: exp.Expr, scope: Scope, lower: Lower
+) -> tuple[AggregateFunction, Scalar | None, bool, Scalar | None]:
+    """Return the function, the argument, whether it is DISTINCT, and the second argument of an aggregate.
+
+    Raise SqlError if the arguments do not fit.
+    """
     condition: Scalar | None = None
     if isinstance(node, exp.Filter):
         only(node, "this", "expression")
-        if not is_aggregate(node.this):
+        if not is_measure(node.this):
             raise refuse("FILTER (WHERE …)", node, "it belongs to an aggregate", "Use CASE or WHERE.")
-        condition = _condition("FILTER", node.expression.this, replace(scope, grouping=None), lower)
+        condition = _condition("FILTER", node.expression.this, scope, lower)
         node = node.this
     name, given, distinct = _called(node)
     if name in MARKS:
-        return _mark(name, [lower(part, replace(scope, grouping=None)) for part in given], node, grouping)
+        raise refuse(f"{name.upper()}()", node, "it stands alone, without FILTER or OVER")
     if len(given) == 1 and isinstance(given[0], exp.Star) and name == "count" and not distinct:
         only(given[0])
-        return grouping.measure("count", None if condition is None else _kept(condition, _ONE))
-    args = of_each(lambda part: lower(part, replace(scope, grouping=None)), given)
+        return "count", None if condition is None else _kept(condition, _ONE), False, None
+    args = of_each(lambda part: lower(part, scope), given)
     _fitting(name, args, node, distinct=distinct)
     argument, by = _arguments(name, args, distinct=distinct)
     for part in (*args, *(() if condition is None else (condition,))):
@@ -86,9 +117,10 @@ def lower_aggregate(node: exp.Expr, scope: Scope, grouping: Grouping, lower: Low
         argument, by = _kept(condition, argument or _ONE), None if by is None else _kept(condition, by)
     function = "collect_set" if distinct and MEASURES[name] == "array_agg" else MEASURES[name]
     try:
-        return grouping.measure(function, argument, distinct and function not in _SAME_IF_DISTINCT, by)
+        aggregate_type(function, None if argument is None else argument.type)
     except TypeError as error:
         raise SqlError(f"{name.upper()} is not defined for {error}", where=place(node)) from None
+    return function, argument, distinct and function not in _SAME_IF_DISTINCT, by
 
 
 def _called(node: exp.Expr) -> tuple[str, Sequence[exp.Expr], bool]:

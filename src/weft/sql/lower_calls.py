@@ -214,7 +214,7 @@ def unknown_function(name: str, node: exp.Expr, scope: Scope) -> SqlError:
     if name in REFUSED_AGGREGATES:
         return refuse(shown, node, *REFUSED_AGGREGATES[name])
     if name in WINDOWS:
-        return refuse(shown, node, "window functions are not supported yet", advice(name))
+        return refuse(shown, node, "it needs OVER", advice(name))
     if name in VOLATILE:
         return refuse(
             shown,

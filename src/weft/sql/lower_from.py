@@ -52,7 +52,9 @@ def lower_from(select: exp.Select, scope: Scope, rows: Rows) -> tuple[relational
             if kind in _HALF:
                 conditions.append(_half_join(join, kind, scope, rows))
             elif side:
-                union = _outer_join(join, side, relational.block(tuple(relations), _all(conditions)), scope, rows)
+                left = relational.block((*relations, *(scope.values or ())), _all(conditions))
+                scope.values = []
+                union = _outer_join(join, side, left, scope, rows)
                 relations, conditions = [union], []
             else:
                 source, demanded, _ = _joined(join, "", scope, rows)
@@ -89,7 +91,8 @@ def _joined(
         source = _source(join.this, scope, rows)
     with reasons.part():
         if join.args.get("on") is not None:
-            conditions.append(lower_predicate(join.args["on"], True, scope))
+            around = replace(scope, values=None) if side else scope
+            conditions.append(lower_predicate(join.args["on"], True, around))
     reasons.check()
     (alias,) = set(scope.variables) - set(before.variables)
     using, shared = {}, []
@@ -129,7 +132,7 @@ def _outer_join(join: exp.Join, side: str, left: relational.Relation, scope: Sco
 def _half_join(join: exp.Join, kind: str, scope: Scope, rows: Rows) -> relational.Predicate:
     """Translate LEFT SEMI JOIN to EXISTS, and LEFT ANTI JOIN to NOT EXISTS."""
     only(join, "this", "on", "using", "kind", "side", "method")
-    beside = replace(scope, variables=dict(scope.variables), merged=dict(scope.merged))
+    beside = replace(scope, variables=dict(scope.variables), merged=dict(scope.merged), values=None)
     reasons = Reasons()
     with reasons.part():
         source = _source(join.this, beside, rows)

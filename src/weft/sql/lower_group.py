@@ -12,7 +12,7 @@ for the other grouping expressions.  As in Spark, the empty set has a group only
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
 
@@ -31,11 +31,12 @@ from weft.algebra.relation import (
 from weft.algebra.scalar import Cast, ColumnRef, Literal, PeriodOf, Scalar
 from weft.algebra.schema import INT, NULL
 from weft.algebra.traverse import free_columns, substitute, walk
-from weft.errors import Reasons, SqlError
+from weft.errors import Reasons, SqlError, of_each
 from weft.sql.lower_aggregate import has_aggregate, is_aggregate
 from weft.sql.lower_group_by import lower_group_by
 from weft.sql.lower_outer import joined
 from weft.sql.lower_predicate import lower_predicate
+from weft.sql.lower_value import with_values
 from weft.sql.refusal import only, place, refuse
 from weft.sql.rewriting import installed
 from weft.sql.scope import Grouping, Scope
@@ -51,18 +52,21 @@ def is_grouped(select: exp.Select) -> bool:
     """Return whether a SELECT has GROUP BY, HAVING, or an aggregate in its select list."""
     if select.args.get("group") is not None or select.args.get("having") is not None:
         return True
-    return any(map(has_aggregate, select.expressions))
+    parts = [*select.expressions, select.args.get("qualify")]
+    if select.args.get("limit") is not None:
+        parts.append(select.args.get("order"))
+    return any(part is not None and has_aggregate(part) for part in parts)
 
 
 def lower_grouped(
-    select: exp.Select, relation: Relation, scope: Scope, item: Item
+    select: exp.Select, relation: Relation, scope: Scope, item: Item, hidden: Sequence[exp.Expr] = ()
 ) -> tuple[Relation, tuple[Output, ...]]:
-    """Return the input and the select list of a SELECT with GROUP BY.
+    """Return the input and the select list of a SELECT with GROUP BY, followed by the scalars of ``hidden``.
 
-    ``relation`` is the relation of FROM and WHERE.
+    ``relation`` is the relation of FROM and WHERE.  The function also translates QUALIFY.
     """
-    having = select.args.get("having")
-    parts = (*select.expressions, *(() if having is None else (having,)))
+    having, qualify = select.args.get("having"), select.args.get("qualify")
+    parts = (*select.expressions, *(each for each in (having, qualify) if each is not None), *hidden)
     if having is not None and select.args.get("group") is None and not any(map(has_aggregate, parts)):
         raise _without_groups(select, having, nested=scope.parent is not None)
     grouping = Grouping(scope.fresh("grouped"))
@@ -70,7 +74,7 @@ def lower_grouped(
     reasons = Reasons()
     window: Scalar | None = None
     with reasons.part():
-        window = lower_group_by(select, scope, grouping)
+        window = lower_group_by(select, replace(scope, windows=None, values=None), grouping)
     grouping.incomplete = bool(reasons)
     outputs: list[Output] = []
     for number, node in enumerate(select.expressions):
@@ -79,20 +83,33 @@ def lower_grouped(
     demanded: Predicate | None = None
     with reasons.part():
         demanded = None if having is None else _having(having, select, grouped_scope)
+    sorted_by: list[Output] = []
+    with reasons.part():
+        sorted_by = of_each(lambda node: _grouped_item(node, grouped_scope, item, 0), hidden)
+    with reasons.part():
+        if scope.windows is not None and qualify is not None:
+            scope.windows.demanded = _having(qualify, select, grouped_scope)
     reasons.check()
     if not grouping.columns():
         raise SqlError("GROUP BY names no column, and the query has no aggregate", where=place(select))
     named, renamed = _named(grouping, outputs)
-    over: Relation
-    if named.sets is not None:
-        over = _all_sets(relation, named, scope)
-    elif named.measures or scope.context.view:
-        over = _one_set(relation, named, window)
-    else:
-        over = Distinct(Project(relation, named.alias, _one_set(relation, named, None).groups))
+    if scope.windows is not None:
+        scope.windows.change(lambda each: substitute(_over_groups(each, grouped_scope, select), renamed))
+    over = _all_groups(relation, named, window, scope)
+    if scope.values:
+        scope.values = [substitute(_over_groups(each, grouped_scope, select), renamed) for each in scope.values]
+        over = with_values(over, scope)
     if demanded is not None:
         over = Select(over, substitute(demanded, renamed))
-    return over, tuple(Output(output.name, substitute(output.value, renamed)) for output in outputs)
+    return over, tuple(Output(each.name, substitute(each.value, renamed)) for each in (*outputs, *sorted_by))
+
+
+def _all_groups(relation: Relation, grouping: Grouping, window: Scalar | None, scope: Scope) -> Relation:
+    if grouping.sets is not None:
+        return _all_sets(relation, grouping, scope)
+    if grouping.measures or scope.context.view:
+        return _one_set(relation, grouping, window)
+    return Distinct(Project(relation, grouping.alias, _one_set(relation, grouping, None).groups))
 
 
 def _without_groups(select: exp.Select, having: exp.Having, *, nested: bool) -> SqlError:
@@ -110,13 +127,13 @@ def _grouped_item(node: exp.Expr, scope: Scope, item: Item, number: int) -> Outp
     return Output(output.name, _over_groups(output.value, scope, node))
 
 
-def _having(having: exp.Having, select: exp.Select, scope: Scope) -> Predicate:
+def _having(having: exp.Having | exp.Qualify, select: exp.Select, scope: Scope) -> Predicate:
     only(having, "this")
     _name_items(having, select, scope)
     return _over_groups(lower_predicate(having.this, True, scope), scope, having)
 
 
-def _name_items(having: exp.Having, select: exp.Select, scope: Scope) -> None:
+def _name_items(having: exp.Having | exp.Qualify, select: exp.Select, scope: Scope) -> None:
     """Replace the names of items of the select list by these items.
 
     As in Spark, the name of an item hides a column of FROM, unless the column is in GROUP BY.

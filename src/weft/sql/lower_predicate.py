@@ -18,7 +18,8 @@ from weft.algebra import relation as relational
 from weft.algebra.scalar import Scalar, call, mentions_now
 from weft.errors import SqlError, of_each
 from weft.sql.conversion import comparable
-from weft.sql.lower_scalar import lower_boolean, lower_scalar, only_known_parts
+from weft.sql.lower_scalar import COMPARISONS, lower_boolean, lower_scalar, only_known_parts
+from weft.sql.lower_value import lower_quantified
 from weft.sql.now_conditions import now_condition
 from weft.sql.refusal import only, place, refuse
 from weft.sql.scope import Scope
@@ -46,6 +47,9 @@ def lower_predicate(node: exp.Expr, positive: bool, scope: Scope) -> relational.
             return _in_subquery(node, positive, scope)
         case exp.NullSafeNEQ():
             return lower_predicate(exp.NullSafeEQ(this=node.this, expression=node.expression), not positive, scope)
+        case _ if type(node) in COMPARISONS and isinstance(node.expression, (exp.Any, exp.All)):
+            value = lower_scalar(node.this, scope)
+            return lower_quantified(COMPARISONS[type(node)], value, node.expression, positive, scope)
         case _:
             condition_ = lower_boolean(node, scope)
             if mentions_now(condition_) and not scope.context.view:

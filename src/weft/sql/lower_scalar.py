@@ -30,6 +30,8 @@ from weft.sql.lower_nested import (
     lower_nested_form,
 )
 from weft.sql.lower_time import FORMS, lower_time_form, today
+from weft.sql.lower_value import lower_value
+from weft.sql.lower_window import lower_window
 from weft.sql.refusal import only, place, refuse, spaced
 from weft.sql.scope import Scope
 
@@ -44,7 +46,6 @@ COMPARISONS: Final[dict[type[exp.Expr], str]] = {
     exp.NullSafeEQ: "<=>",
 }
 _ARITHMETIC: Final[dict[type[exp.Expr], str]] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
-_SUBQUERIES: Final = (exp.Subquery, exp.Select, exp.Exists, exp.Any, exp.All)
 
 
 def lower_scalar(node: exp.Expr, scope: Scope) -> Scalar:
@@ -59,12 +60,13 @@ def lower_scalar(node: exp.Expr, scope: Scope) -> Scalar:
         return _arithmetic(_ARITHMETIC[type(node)], node, scope)
     if is_aggregate(node):
         return _aggregate(node, scope)
-    if isinstance(node, (exp.Any, exp.All)):
-        raise refuse("ANY or ALL of a subquery", node, "only [NOT] EXISTS and [NOT] IN take a subquery")
-    if isinstance(node, _SUBQUERIES):
-        raise refuse("a subquery used as a value", node, "only [NOT] EXISTS and [NOT] IN take a subquery")
+    if isinstance(node, (exp.Subquery, exp.Select, exp.SetOperation)):
+        return lower_value(node, scope)
+    if isinstance(node, (exp.Any, exp.All, exp.Exists)):
+        shown = "EXISTS" if isinstance(node, exp.Exists) else "ANY or ALL of a subquery"
+        raise refuse(f"{shown} used as a value", node, "it must be a condition of WHERE, ON or HAVING")
     if isinstance(node, exp.Window):
-        raise refuse("a window function", node, "window functions are not supported yet")
+        return lower_window(node, scope, lower_scalar)
     if isinstance(node, exp.Concat):
         raise refuse(
             "a string directly after another string",

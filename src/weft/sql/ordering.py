@@ -37,9 +37,16 @@ def order_of(text: str, names: Sequence[str]) -> tuple[Key, ...]:
         return ()
 
 
-def at_the_end(scope: Scope) -> tuple[str, ...]:
-    """Return the names of the clauses that are allowed only at the end of a standing query."""
-    return () if scope.parent is not None or scope.context.view else ("order",)
+def at_the_end(node: exp.Expr, scope: Scope) -> tuple[str, ...]:
+    """Return the names of the clauses that are allowed at the end of the query ``node``.
+
+    A subquery has ORDER BY only beside LIMIT or OFFSET.
+    """
+    if scope.context.view:
+        return ()
+    clauses = ("limit", "offset") if not isinstance(node, exp.Select) else ("limit", "offset", "qualify", "windows")
+    ordered = scope.parent is None or node.args.get("limit") is not None or node.args.get("offset") is not None
+    return ("order", *clauses) if ordered else clauses
 
 
 def lower_order(order: exp.Order, node: exp.Expr, names: Sequence[str]) -> tuple[Key, ...]:
@@ -51,7 +58,7 @@ def lower_order(order: exp.Order, node: exp.Expr, names: Sequence[str]) -> tuple
 def _key(ordered: exp.Expr, node: exp.Expr, names: Sequence[str]) -> Key:
     only(ordered, "this", "desc", "nulls_first")
     value = ordered.this.unnest()
-    column = _column(value, node, names)
+    column = column_of(value, node, names)
     if column is None:
         shown = value.sql("spark")
         reason = "ORDER BY takes columns of the answer, by name or number"
@@ -59,7 +66,8 @@ def _key(ordered: exp.Expr, node: exp.Expr, names: Sequence[str]) -> Key:
     return Key(column, bool(ordered.args.get("desc")), bool(ordered.args.get("nulls_first")))
 
 
-def _column(value: exp.Expr, node: exp.Expr, names: Sequence[str]) -> int | None:
+def column_of(value: exp.Expr, node: exp.Expr, names: Sequence[str]) -> int | None:
+    """Return the place of a column of the answer that ORDER BY names, by name or number, or None."""
     folded = [name.lower() for name in names]
     if isinstance(value, exp.Literal) and not value.is_string and re.fullmatch(r"\d{1,9}", value.name):
         if not 1 <= int(value.name) <= len(names):

@@ -9,14 +9,13 @@ from sqlglot import exp
 
 from weft.errors import Reasons, SqlError
 from weft.sql.advice import advice
-from weft.sql.rewriting import instead_of
 
 _LATER: Final = {
     "order": ("ORDER BY", "it belongs at the end of a standing query; subqueries and views are unordered sets"),
-    "limit": ("LIMIT", "which rows come first changes as data arrives"),
-    "offset": ("OFFSET", "which rows are skipped changes as data arrives"),
-    "qualify": ("QUALIFY", "window functions are not supported yet"),
-    "windows": ("WINDOW", "window functions are not supported yet"),
+    "limit": ("LIMIT", "views do not support it"),
+    "offset": ("OFFSET", "views do not support it"),
+    "qualify": ("QUALIFY", "views do not support window functions"),
+    "windows": ("WINDOW", "views do not support window functions"),
     "with_": ("WITH", "it is allowed only before a query or a subquery"),
     "recursive": ("WITH RECURSIVE", "a query that calls itself may never end"),
     "by_name": ("BY NAME", "columns are matched by position; write them in the same order on both sides"),
@@ -86,7 +85,7 @@ def spaced(node: exp.Expr) -> str:
 
 def refuse(construct: str, node: exp.Expr, reason: str, hint: str | None = None) -> SqlError:
     """Return the error for a construct outside the language."""
-    hint = hint or instead_of(node) or advice(construct)
+    hint = hint or advice(construct)
     return SqlError(f"{construct} is not allowed: {reason}", where=place(node), hint=hint)
 
 

@@ -293,6 +293,11 @@ def rows(relation: relational.Relation, views: Views, depth: int = 1) -> str:
             return select("DISTINCT *", inner, views, depth)
         case relational.Grouped():
             return _grouped(relation, views, depth)
+        case relational.Windowed(input=inner, outputs=outputs):
+            heads = (*map(item, outputs), *(_window_item(each, relation) for each in relation.functions))
+            return select(", ".join(heads), inner, views, depth)
+        case relational.Unnest():
+            raise DerivationError("an array is read only beside other tables")
         case relational.Scan() | relational.Join() | relational.Select():
             return select(", ".join(scalar(ref) for ref in relational.attributes(relation)), relation, views, depth)
 
@@ -315,6 +320,43 @@ def measure_text(measure: relational.Measure) -> str:
         return f"{measure.function.upper()}(*)"
     parts = ", ".join(scalar(part) for part in (measure.argument, measure.by) if part is not None)
     return f"{measure.function.upper()}({'DISTINCT ' if measure.distinct else ''}{parts})"
+
+
+def _window_item(function: relational.WindowFunction, windowed: relational.Windowed) -> str:
+    counted = function.function == "count" and not function.args
+    called = f"{function.function.upper()}({'*' if counted else ', '.join(map(scalar, function.args))})"
+    over = []
+    if windowed.partition:
+        over.append(f"PARTITION BY {', '.join(map(scalar, windowed.partition))}")
+    if function.order:
+        over.append(f"ORDER BY {', '.join(map(_sorted, function.order))}")
+    if function.frame is not None:
+        over.append(frame_text(function))
+    return f"{called} OVER ({' '.join(over)}) AS {quoted(function.output.column)}"
+
+
+def _sorted(key: relational.SortKey) -> str:
+    direction = " DESC" if key.descending else ""
+    usual = key.nulls_first != key.descending
+    return f"{scalar(key.value)}{direction}{'' if usual else ' NULLS FIRST' if key.nulls_first else ' NULLS LAST'}"
+
+
+def frame_text(function: relational.WindowFunction) -> str:
+    """Return the SQL of a function's frame, such as ``ROWS BETWEEN 2 PRECEDING AND CURRENT ROW``."""
+    frame = function.frame
+    assert frame is not None
+    timely = frame.unit == "range" and bool(function.order) and function.order[0].value.type == TIMESTAMP
+    bounds = (_bound(frame.start, "PRECEDING", timely), _bound(frame.end, "FOLLOWING", timely))
+    return f"{frame.unit.upper()} BETWEEN {bounds[0]} AND {bounds[1]}"
+
+
+def _bound(offset: int | None, unbounded: str, timely: bool) -> str:
+    if offset is None:
+        return f"UNBOUNDED {unbounded}"
+    if offset == 0:
+        return "CURRENT ROW"
+    size = interval(abs(offset)) if timely else str(abs(offset))
+    return f"{size} {'PRECEDING' if offset < 0 else 'FOLLOWING'}"
 
 
 def _united(operator: str, parts: tuple[relational.Relation, ...], views: Views, depth: int) -> str:
@@ -341,9 +383,17 @@ def _source(source: relational.Source, views: Views, depth: int) -> str:
             if source.whole and alias not in views:
                 return f"{view} FOR SYSTEM_TIME ALL AS {quoted(alias)}"
             return view if view == quoted(alias) else f"{view} AS {quoted(alias)}"
+        case relational.Unnest():
+            return _unnested(source)
         case _:
             alias = relational.attributes(source)[0].scan
             return f"({rows(source, views, depth + 1)}) AS {quoted(alias)}"
+
+
+def _unnested(source: relational.Unnest) -> str:
+    function = ("POSEXPLODE" if source.positions else "EXPLODE") + ("_OUTER" if source.outer else "")
+    names = ", ".join(quoted(column.name) for column in source.columns)
+    return f"LATERAL {function}({scalar(source.value)}) AS {quoted(source.alias)}({names})"
 
 
 def branch_sql(event: Event, views: Mapping[str, str], leading: tuple[relational.Output, ...] = ()) -> str:

@@ -6,12 +6,23 @@ import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from sqlglot import exp
 
-from weft.algebra.relation import AggregateFunction, Measure, Relation, Scan, Source, attributes, sources
+from weft.algebra.relation import (
+    TRUE,
+    AggregateFunction,
+    Measure,
+    Predicate,
+    Relation,
+    Scan,
+    Source,
+    WindowFunction,
+    attributes,
+    sources,
+)
 from weft.algebra.scalar import ColumnRef, Element, Scalar
 from weft.algebra.schema import DataType, TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
@@ -69,8 +80,15 @@ class Names:
     taken: set[str] = field(default_factory=set)
     unions: set[str] = field(default_factory=set)
     """The range variables of outer joins."""
+    hidden: int = 0
+    """The number of made-up range variables that stand for columns until their relation is known."""
     copies: dict[str, str] = field(default_factory=dict)
     """The original of each range variable in a copy of a side of an outer join."""
+
+    def made_up(self) -> str:
+        """Return a range variable that no relation has."""
+        self.hidden += 1
+        return f"_columns_{self.hidden}"
 
     def fresh(self, wanted: str) -> str:
         """Return ``wanted``, followed by a number if the name is in use.
@@ -211,6 +229,39 @@ class Grouping:
 
 
 @dataclass
+class Windows:
+    """The window functions of a SELECT, as columns of the range variable ``alias``.
+
+    Each function has its partition.  A function may name the columns of earlier functions.
+    """
+
+    alias: str
+    definitions: Mapping[str, exp.Window] = field(default_factory=dict)
+    """The named windows of the clause WINDOW, by name in lower case."""
+    functions: list[tuple[tuple[Scalar, ...], WindowFunction]] = field(default_factory=list)
+    demanded: Predicate = TRUE
+    """The condition of QUALIFY."""
+
+    def column(self, partition: tuple[Scalar, ...], function: WindowFunction) -> ColumnRef:
+        """Return the column of a function.  Equal functions have the same column."""
+        for known in self.functions:
+            if known == (partition, replace(function, output=known[1].output)):
+                return known[1].output
+        output = replace(function.output, scan=self.alias, column=f"{function.function}_{len(self.functions) + 1}")
+        self.functions.append((partition, replace(function, output=output)))
+        return output
+
+    def change(self, rewrite: Callable[[Any], Any]) -> None:
+        """Apply ``rewrite`` to every scalar of the functions and to the condition of QUALIFY."""
+        changed = []
+        for partition, each in self.functions:
+            args = tuple(map(rewrite, each.args))
+            order = tuple(replace(key, value=rewrite(key.value)) for key in each.order)
+            changed.append((tuple(map(rewrite, partition)), replace(each, args=args, order=order)))
+        self.functions, self.demanded = changed, rewrite(self.demanded)
+
+
+@dataclass
 class CommonTable:
     """A common table expression: its query, its scope, and its column names if the text contains them.
 
@@ -252,6 +303,10 @@ class Scope:
     """
     grouping: Grouping | None = None
     """The groups if this part of the text allows aggregates, otherwise None."""
+    windows: Windows | None = None
+    """The window functions if this part of the text allows them, otherwise None."""
+    values: list[Source] | None = None
+    """The subqueries that stand for values, as sources beside FROM, or None where none may stand."""
     side: str = ""
     """The suffix of the range variables on one side of EXCEPT or INTERSECT."""
     joined: dict[Any, Any] = field(default_factory=dict)

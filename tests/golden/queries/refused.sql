@@ -1,8 +1,5 @@
--- an aggregate
-SELECT newsgroup, COUNT(*) AS n FROM msgs GROUP BY newsgroup
-
--- LIMIT
-SELECT msgid FROM msgs LIMIT 10
+-- a window function in WHERE
+SELECT msgid FROM msgs WHERE ROW_NUMBER() OVER (ORDER BY ts) = 1
 
 -- NOW() in the select list
 SELECT msgid, NOW() - ts AS age FROM msgs
@@ -15,9 +12,6 @@ SELECT msgid FROM msgs WHERE rand() < 0.1
 
 -- UNION ALL of other types
 SELECT msgid FROM msgs UNION ALL SELECT age FROM users
-
--- EXCEPT ALL
-SELECT msgid FROM msgs EXCEPT ALL SELECT name FROM users
 
 -- a file
 SELECT * FROM text.`/etc/passwd`

@@ -59,12 +59,6 @@ WRITTEN: Final = "written"
 # What is asked, and where its hints lead: WRITTEN, NOT_TODAY, or the text that one writes by them.
 ASKED: Final = {
     # support tickets
-    "SELECT id FROM tickets ORDER BY priority LIMIT 5": WRITTEN,
-    "SELECT id, priority FROM tickets ORDER BY priority DESC LIMIT 1": WRITTEN,
-    "SELECT id FROM tickets WHERE (SELECT COUNT(*) FROM replies WHERE ticket = id) = 0": WRITTEN,
-    "SELECT t.id FROM tickets t WHERE (SELECT COUNT(*) FROM replies r WHERE r.ticket = t.id) = 0": WRITTEN,
-    "SELECT t.id FROM tickets t WHERE 0 < (SELECT COUNT(*) FROM replies r WHERE r.ticket = t.id)": WRITTEN,
-    "SELECT t.id FROM tickets t WHERE (SELECT COUNT(*) FROM replies r WHERE r.ticket = t.id) > 7": NOT_TODAY,
     "SELECT t.id, r.ts - t.ts AS waited FROM tickets t JOIN replies r ON r.ticket = t.id": (
         "SELECT t.id, TIMESTAMPDIFF(SECOND, t.ts, r.ts) AS waited FROM tickets t JOIN replies r ON r.ticket = t.id"
     ),
@@ -73,34 +67,20 @@ ASKED: Final = {
     ),
     "SELECT id, NOW() - ts AS age FROM tickets": "SELECT id, ts FROM tickets",
     # orders and logistics
-    "SELECT id FROM orders WHERE total > (SELECT AVG(total) FROM orders)": NOT_TODAY,
-    "SELECT id FROM orders WHERE total >= (SELECT MAX(total) FROM orders)": WRITTEN,
-    "SELECT o.id FROM orders o WHERE o.total = (SELECT MAX(p.total) FROM orders p WHERE p.id = o.id)": WRITTEN,
-    "SELECT id FROM orders WHERE total < ALL (SELECT weight FROM shipments)": WRITTEN,
-    "SELECT o.id, LAG(o.total) OVER (PARTITION BY o.customer ORDER BY o.placed) AS before FROM orders o": WRITTEN,
-    "SELECT * FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY placed DESC) AS n FROM orders) d "
-    "WHERE n = 1": WRITTEN,
     "SELECT id FROM orders WHERE due - placed > 3": "SELECT id FROM orders WHERE due - placed > INTERVAL 3 DAYS",
     "SELECT id, (due - placed) / 2 AS half FROM orders": (
         "SELECT id, TIMESTAMPDIFF(SECOND, placed, due) / 2 AS half FROM orders"
     ),
     "WITH RECURSIVE r AS (SELECT id FROM orders UNION ALL SELECT r.id FROM r) SELECT id FROM r": NOT_TODAY,
     # payments and fraud
-    "SELECT card, SUM(cents) OVER (PARTITION BY card ORDER BY ts) AS total FROM payments": NOT_TODAY,
-    "SELECT id, LEAD(cents) OVER (PARTITION BY card ORDER BY ts) AS later FROM payments": WRITTEN,
-    "SELECT id, NTILE(4) OVER (ORDER BY cents) AS quarter FROM payments": NOT_TODAY,
     "SELECT id, ROUND(cents, 2000000000) AS r FROM payments": "SELECT id, ROUND(cents, 2) AS r FROM payments",
     # servers and monitoring
-    "SELECT host, value FROM samples QUALIFY ROW_NUMBER() OVER (PARTITION BY host ORDER BY ts DESC) = 1": WRITTEN,
-    "SELECT host FROM samples WHERE value > (SELECT value FROM samples WHERE metric = 'limit')": WRITTEN,
     "SELECT host FROM samples WHERE value > COUNT(value)": "SELECT host FROM samples WHERE value > 3.0",
-    "SELECT host FROM samples LIMIT 10 OFFSET 20": "SELECT host FROM samples",
     "SELECT host FROM samples HAVING value > 3": WRITTEN,
     # people and directories
     "SELECT name FROM employees e WHERE PERIOD_LENGTH(e) > INTERVAL 30 DAYS": WRITTEN,
     "SELECT dept, COUNT(*) AS n FROM employees GROUP BY dept, MOVING_WINDOW(INTERVAL 7 DAYS)": WRITTEN,
     "SELECT name FROM employees WHERE valid_to < NOW()": WRITTEN,
-    "SELECT name FROM employees WHERE salary > (SELECT MAX(salary) FROM employees WHERE dept = 'a')": WRITTEN,
     "SELECT e.name, (SELECT r.room FROM rooms r WHERE r.name = e.name) AS room FROM employees e": (
         "SELECT e.name, r.room FROM employees e JOIN rooms r ON r.name = e.name"
     ),
@@ -111,10 +91,6 @@ ASKED: Final = {
     "SELECT msgid FROM msgs m WHERE PERIOD_END(m) < NOW()": NOT_TODAY,
     "SELECT msgid, LISTAGG(who, ',') FROM likes GROUP BY msgid": (
         "SELECT msgid, ARRAY_JOIN(ARRAY_AGG(who), ',') AS who FROM likes GROUP BY msgid"
-    ),
-    "SELECT m.msgid FROM msgs m WHERE 3 < (SELECT COUNT(*) FROM likes l WHERE l.msgid = m.msgid)": NOT_TODAY,
-    "SELECT msgid FROM msgs EXCEPT ALL SELECT msgid FROM likes": (
-        "SELECT msgid FROM msgs EXCEPT SELECT msgid FROM likes"
     ),
     "SELECT DISTINCT ON (newsgroup) msgid FROM msgs": (
         "SELECT m.msgid FROM msgs m "

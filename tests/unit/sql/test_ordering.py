@@ -38,7 +38,6 @@ REFUSED = {
     "SELECT msgid FROM msgs ORDER BY UPPER(msgid)": ("ORDER BY UPPER(msgid)", "with AS"),
     "SELECT a.msgid FROM msgs a JOIN msgs b ON a.msgid = b.inreplyto ORDER BY b.msgid": ("b.msgid", "with AS"),
     "SELECT msgid FROM (SELECT msgid FROM msgs ORDER BY msgid) m": ("ORDER BY", "at the end"),
-    "SELECT msgid FROM msgs ORDER BY msgid LIMIT 3": ("LIMIT", "SELECT msgid FROM msgs ORDER BY msgid"),
 }
 
 

@@ -24,8 +24,8 @@ LISTED = {
         (("'nosuch'", 14), ("'other'", 31)),
     ),
     "clauses": (
-        "SELECT msgid FROM msgs TABLESAMPLE (10 PERCENT) LIMIT 3",
-        (("TABLESAMPLE", None), ("LIMIT", 55)),
+        "SELECT msgid FROM msgs TABLESAMPLE (10 PERCENT) FOR UPDATE",
+        (("TABLESAMPLE", None), ("FOR UPDATE", None)),
     ),
     "columns of an unknown table follow from it": (
         "SELECT a.x, b.y, sender, q FROM msgs a JOIN nosuch b ON b.k = a.wrong",
@@ -96,11 +96,11 @@ def test_all_reasons_are_listed(name: str) -> None:
 
 def test_the_text_of_the_error_has_all_of_them_with_their_hints() -> None:
     with pytest.raises(SqlError) as caught:
-        plan("SELECT nosuch FROM msgs LIMIT 3", TABLES)
+        plan("SELECT nosuch FROM msgs FOR UPDATE", TABLES)
     told = str(caught.value)
     assert told.startswith("2 reasons:\n1. there is no column 'nosuch' (line 1, column 8)\n  The columns are")
-    assert "\n2. LIMIT is not allowed" in told
-    assert "weft results NAME --limit 3" in told
+    assert "\n2. FOR UPDATE is not allowed" in told
+    assert "Remove it." in told
 
 
 def test_one_reason_is_the_error_itself() -> None:
@@ -114,7 +114,7 @@ def test_views_and_synopses_list_theirs() -> None:
         bound_view("SELECT nosuch, COUNT(*) AS n FROM msgs GROUP BY nosuch, PERIOD_START(x)", TABLES)
     assert any("append-only" in message for message, _ in reasons(caught.value))
     with pytest.raises(SqlError) as caught:
-        sql_synopsis("SELECT a.nosuch FROM msgs a JOIN msgs b ON b.other = a.msgid LIMIT 1", TABLES)
+        sql_synopsis("SELECT a.nosuch FROM msgs a JOIN msgs b ON b.other = a.msgid FOR UPDATE", TABLES)
     assert len(caught.value.reasons) == 3
 
 

@@ -33,6 +33,7 @@ from weft.algebra.relation import (
     StateSchema,
     Union,
     Windowed,
+    WindowFunction,
     attributes,
     condition,
     conjuncts,
@@ -168,13 +169,17 @@ def calculated(operator: Relation) -> tuple[str, ...]:
     if isinstance(operator, Grouped):
         texts = [_measure(each, known) for each in operator.measures]
     elif isinstance(operator, Windowed):
-        texts = [_called(each.function, each.args, known) for each in operator.functions]
+        texts = [_windowed(each, known) for each in operator.functions]
     return tuple(dict.fromkeys(texts))
 
 
 def _measure(measure: Measure, known: Mapping[ColumnRef, Scalar]) -> str:
     args = tuple(part for part in (measure.argument, measure.by) if part is not None)
     return _called(measure.function, args, known, "DISTINCT " if measure.distinct else "", "*")
+
+
+def _windowed(function: WindowFunction, known: Mapping[ColumnRef, Scalar]) -> str:
+    return _called(function.function, function.args, known, none="*" if function.function == "count" else "")
 
 
 def _called(
@@ -236,7 +241,7 @@ def _columns(state: StateSchema) -> list[str]:
             return [*keys, *(_measure(each, known) for each in measures)]
         case Windowed(outputs=outputs, functions=functions):
             own = [scalar_words(substitute(output.value, known)) for output in outputs]
-            return [*own, *(_called(each.function, each.args, known) for each in functions)]
+            return [*own, *(_windowed(each, known) for each in functions)]
         case Distinct(input=inner):
             return [scalar_words(substitute(ref, known)) for ref in attributes(inner)]
         case _:

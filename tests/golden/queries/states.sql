@@ -52,3 +52,22 @@ SELECT window.start AS begun, COUNT(*) AS n FROM msgs GROUP BY WINDOW(ts, '10 mi
 
 -- numbers of each group and of all groups: ROLLUP
 SELECT newsgroup, COUNT(*) AS n FROM msgs GROUP BY ROLLUP(newsgroup)
+
+-- the three newest messages of each group: top-k
+SELECT msgid, newsgroup FROM (SELECT msgid, newsgroup, ROW_NUMBER() OVER (PARTITION BY newsgroup ORDER BY ts DESC) AS r
+FROM msgs) AS x WHERE r <= 3
+
+-- the ten newest messages: LIMIT
+SELECT msgid FROM msgs ORDER BY ts DESC LIMIT 10
+
+-- the three busiest groups of the last week
+SELECT newsgroup, COUNT(*) AS n FROM msgs WHERE ts > NOW() - INTERVAL 7 DAYS GROUP BY newsgroup ORDER BY n DESC LIMIT 3
+
+-- the message before, of the same sender: LAG
+SELECT msgid, LAG(msgid) OVER (PARTITION BY sender ORDER BY ts) AS earlier FROM msgs
+
+-- the number of replies to each message: a subquery that is a value
+SELECT m.msgid, (SELECT COUNT(*) FROM msgs AS r WHERE r.inreplyto = m.msgid) AS n FROM msgs AS m
+
+-- copies of rows: EXCEPT ALL
+SELECT msgid FROM msgs EXCEPT ALL SELECT inreplyto FROM msgs

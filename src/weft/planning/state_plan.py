@@ -135,8 +135,8 @@ class StateDeltas:
 def state_deltas(state: StateSchema) -> StateDeltas | None:
     """Return the SQL of the exact deltas of the state's input in its window.
 
-    Return None if running totals do not determine the state: a measure is not exact, or the input has subqueries or
-    tables whose rows end.
+    Return None if running totals do not determine the state: a measure is not exact, the input has subqueries or tables
+    whose rows end, or a row leaves a MIN or a MAX.
     """
     operator = state.operator
     if not isinstance(operator, Grouped) or not all(map(_adds_up, operator.measures)):
@@ -146,7 +146,7 @@ def state_deltas(state: StateSchema) -> StateDeltas | None:
     inner, columns, _ = inputs(operator)
     rows = lives(inner, columns)
     found = deltas(rows)
-    if found is None:
+    if found is None or (any(map(_is_extreme, operator.measures)) and not is_settled(operator, rows)):
         return None
     lives_ = [bound_life(delta.life, state.window) for delta in found]
     bound_ = [replace(delta, life=life) for delta, life in zip(found, lives_, strict=True)]
@@ -167,8 +167,14 @@ def _adds_up(measure: Measure) -> bool:
             return not measure.distinct and kind is not None and _is_exact(kind)
         case "avg":
             return not measure.distinct and kind is not None and kind.name in INTEGRAL
+        case "min" | "max":
+            return kind is not None and kind.shape is None
         case _:
             return False
+
+
+def _is_extreme(measure: Measure) -> bool:
+    return measure.function in ("min", "max")
 
 
 def _is_exact(kind: DataType) -> bool:

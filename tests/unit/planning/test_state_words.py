@@ -10,7 +10,7 @@ from netnews import TABLES
 from weft.algebra.relation import Grouped
 from weft.algebra.traverse import range_variables
 from weft.derivation.stateful import states, written
-from weft.planning.explain import Explanation, explain
+from weft.planning.explain import Explanation, asked_once, explain
 from weft.planning.form import signature
 from weft.planning.how_many import TableExtent, how_many
 from weft.planning.plan import Plan, plan, planned
@@ -131,6 +131,17 @@ def test_every_view_of_a_step_is_defined_before_it(text: str) -> None:
 def test_a_condition_on_months_inside_an_aggregate_is_explained() -> None:
     found = told(DAY.replace("1 DAY", "1 MONTH"))
     assert found.time_driven and found.states and any("MONTH" in each for each in found.summary.time)
+
+
+def test_what_is_asked_once_has_the_states_at_the_instant() -> None:
+    found = asked_once(plan(COUNTS, TABLES))
+    (state,) = found.states
+    assert state.how == "all groups, from the tables" and state.views == (state.name,)
+    assert f"FROM {state.name} AS" in found.selects[0] and "grouped._from <= :t\n" in found.selects[0]
+    assert "MICROSECOND" not in found.selects[0] and "msgs.ts < (:t + INTERVAL '1' MICROSECOND)" in state.steps[-1].sql
+    assert asked_once(plan("SELECT msgid FROM msgs WHERE date > NOW()", TABLES)).selects == (
+        "SELECT msgs.msgid AS c1, :t AS _first_at\n  FROM msgs\n  WHERE msgs.ts <= :t\n    AND :t < msgs.`date`",
+    )
 
 
 def test_a_plan_from_the_catalog_has_the_names_of_its_query() -> None:

@@ -11,15 +11,15 @@ SELECT newsgroup, COUNT(*) AS n FROM msgs AS m WHERE ts > NOW() - INTERVAL 1 DAY
 SELECT m.msgid, r.n FROM msgs AS m JOIN (SELECT inreplyto, COUNT(*) AS n FROM msgs GROUP BY inreplyto) AS r
 ON r.inreplyto = m.msgid WHERE r.n > 5
 
--- the latest reply to each message: an aggregate that is computed again
-SELECT m.msgid, r.latest FROM msgs AS m JOIN (SELECT inreplyto, MAX(date) AS latest FROM msgs GROUP BY inreplyto) AS r
+-- who replies to each message: an aggregate that is computed again for each group
+SELECT m.msgid, r.n FROM msgs AS m JOIN (SELECT inreplyto, COUNT(DISTINCT sender) AS n FROM msgs GROUP BY inreplyto) AS r
 ON r.inreplyto = m.msgid
 
 -- the number of messages
 SELECT COUNT(*) AS n FROM msgs
 
--- the newest date: an aggregate without groups
-SELECT MAX(date) AS newest FROM msgs
+-- the number of senders: an aggregate without groups
+SELECT COUNT(DISTINCT sender) AS senders FROM msgs
 
 -- messages of each hour, and its final number
 SELECT DATE_TRUNC('hour', ts) AS hour, COUNT(*) AS n FROM msgs GROUP BY DATE_TRUNC('hour', ts)

@@ -103,7 +103,7 @@ def test_a_tick_that_reads_a_whole_table_for_an_aggregate_is_warned_of() -> None
 
 
 def test_states_inside_states_come_first() -> None:
-    text = "SELECT MAX(n) AS most FROM (SELECT newsgroup, COUNT(DISTINCT sender) AS n FROM msgs GROUP BY newsgroup) AS g"
+    text = "SELECT MAX(n) AS most FROM (SELECT newsgroup, COUNT(DISTINCT sender) AS n FROM msgs GROUP BY newsgroup) g"
     found = told(text)
     assert [each.rows for each in found.states] == [
         "groups of msgs (GROUP BY msgs.newsgroup)",

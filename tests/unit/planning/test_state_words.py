@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -36,6 +37,17 @@ def test_a_state_has_the_names_of_the_text_and_equal_states_have_one_name() -> N
     assert state == again and state.name == again.name and state.names != again.names
     assert range_variables(written(state))[1:] == ("m",) and range_variables(written(again))[1:] == ("posts",)
     assert isinstance(state.operator, Grouped) and signature(one) == signature(other)
+
+
+def test_the_range_variables_of_a_state_differ_whatever_the_tables_are_called() -> None:
+    tables = {name: replace(TABLES["msgs"], id=number, name=name) for number, name in enumerate(("m", "M2", "d1"), 1)}
+    text = (
+        "SELECT COUNT(*) AS n FROM m AS a JOIN m AS b ON b.inreplyto = a.msgid JOIN M2 AS c ON c.msgid = b.msgid "
+        "JOIN d1 AS d ON d.msgid = c.msgid JOIN (SELECT DISTINCT sender FROM m) AS e ON e.sender = d.sender"
+    )
+    (state,) = states(plan(text, tables).standing)
+    names = [name.lower() for name in range_variables(state.operator)]
+    assert len(set(names)) == len(names) == len(state.names) >= 5
 
 
 def test_an_input_is_described_with_its_conditions_though_queries_share_the_state() -> None:

@@ -33,6 +33,7 @@ from weft.algebra.relation import (
     StateSchema,
     Union,
     Windowed,
+    WindowFunction,
     attributes,
     condition,
     conjuncts,
@@ -170,7 +171,7 @@ def calculated(operator: Relation) -> tuple[str, ...]:
     if isinstance(operator, Grouped):
         texts = [_measure(each, known) for each in operator.measures]
     elif isinstance(operator, Windowed):
-        texts = [_called(each.function, each.args, known) for each in operator.functions]
+        texts = [_windowed(each, known) for each in operator.functions]
     return tuple(dict.fromkeys(texts))
 
 
@@ -178,8 +179,12 @@ def _measure(measure: Measure, known: Mapping[ColumnRef, Scalar]) -> str:
     return render.measure_text(measure, lambda part: scalar_words(substitute(part, known)))
 
 
-def _called(function: str, args: Sequence[Scalar], known: Mapping[ColumnRef, Scalar]) -> str:
-    listed = ", ".join(scalar_words(substitute(arg, known)) for arg in args)
+def _windowed(function: WindowFunction, known: Mapping[ColumnRef, Scalar]) -> str:
+    return _called(function.function, function.args, known, "*" if function.function == "count" else "")
+
+
+def _called(function: str, args: Sequence[Scalar], known: Mapping[ColumnRef, Scalar], none: str = "") -> str:
+    listed = ", ".join(scalar_words(substitute(arg, known)) for arg in args) or none
     return f"{function.upper()}({listed})"
 
 
@@ -235,7 +240,7 @@ def _columns(state: StateSchema) -> list[str]:
             return [*keys, *(_measure(each, known) for each in measures)]
         case Windowed(outputs=outputs, functions=functions):
             own = [scalar_words(substitute(output.value, known)) for output in outputs]
-            return [*own, *(_called(each.function, each.args, known) for each in functions)]
+            return [*own, *(_windowed(each, known) for each in functions)]
         case Distinct(input=inner):
             return [scalar_words(substitute(ref, known)) for ref in attributes(inner)]
         case _:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -120,6 +121,11 @@ def test_a_file_of_another_size_is_damage(store: Store) -> None:
     for read in (lambda: read_data_files([wrong], SCHEMA), lambda: dataset_of([wrong], SCHEMA)):
         with pytest.raises(StorageError, match=r"data file (cannot be read: the object )?has [0-9]+ bytes"):
             read()
+    if isinstance(store, LocalStore):  # an object is never written in part
+        Path(new.location.path).write_bytes(bytes(new.size))
+        with pytest.raises(StorageError, match="^a file of a table is truncated or overwritten") as raised:
+            check_data_file(data_file(new))
+        assert raised.value.where == str(new.location) and raised.value.hint
     new.location.remove()
     with pytest.raises(FilesRemoved):  # there is no table that names it
         check_data_file(data_file(new))

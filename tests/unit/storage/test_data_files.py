@@ -123,7 +123,7 @@ def test_a_file_of_another_size_is_damage(store: Store) -> None:
             read()
     if isinstance(store, LocalStore):  # an object is never written in part
         Path(new.location.path).write_bytes(bytes(new.size))
-        with pytest.raises(StorageError, match="^a file of a table is truncated or overwritten") as raised:
+        with pytest.raises(StorageError, match=r"^a file of a table is truncated or overwritten") as raised:
             check_data_file(data_file(new))
         assert raised.value.where == str(new.location) and raised.value.hint
     new.location.remove()

@@ -163,8 +163,9 @@ def test_a_tick_runs_what_explain_prints(
 
 STATES = {
     "counts": "SELECT newsgroup, COUNT(*) AS n FROM msgs GROUP BY newsgroup HAVING COUNT(*) > 1",
-    "maxima": "SELECT newsgroup, MAX(date) AS latest FROM msgs WHERE ts > NOW() - INTERVAL 30 DAYS GROUP BY newsgroup",
-    "joined": "SELECT m.msgid, r.latest FROM msgs m JOIN (SELECT inreplyto, MAX(date) AS latest FROM msgs "
+    "senders": "SELECT newsgroup, COUNT(DISTINCT sender) AS n FROM msgs WHERE ts > NOW() - INTERVAL 30 DAYS "
+    "GROUP BY newsgroup",
+    "joined": "SELECT m.msgid, r.n FROM msgs m JOIN (SELECT inreplyto, COUNT(DISTINCT sender) AS n FROM msgs "
     "GROUP BY inreplyto) r ON r.inreplyto = m.msgid",
 }
 

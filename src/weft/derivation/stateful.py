@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import replace
+from itertools import count
 from typing import Final, cast
 
 from weft.algebra import relation as relational
@@ -78,6 +79,8 @@ def _outlined(node: Node, *, bag: bool) -> Node:
     match rebuilt:
         case Grouped() | Windowed():
             return _shared(rebuilt)
+        case relational.Materialized(input=inner, alias=alias):
+            return replace(state_scan(inner), alias=alias)
         case Distinct() if bag:
             return state_scan(rebuilt)
         case relational.Union(inputs=inputs) if block_count(rebuilt) > MOST_BLOCKS and not _is_flat(rebuilt):
@@ -183,11 +186,12 @@ def renamed(operator: Relation) -> Relation:
     """
     tables = {scan.alias: re.sub(r"\W", "_", scan.table.name) for scan in scans(operator)}
     names: dict[str, str] = {}
-    taken: dict[str, int] = {}
+    taken: set[str] = set()
     for alias in range_variables(operator):
         base = tables.get(alias, "d")
-        count = taken[base] = taken.get(base, 0) + 1
-        names[alias] = base if count == 1 and alias in tables else f"{base}{count}"
+        wanted = (base if n == 1 and alias in tables else f"{base}{n}" for n in count(1))
+        names[alias] = next(name for name in wanted if name.lower() not in taken)
+        taken.add(names[alias].lower())
     return rename(operator, names)
 
 

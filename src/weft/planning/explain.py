@@ -124,9 +124,22 @@ def explain(plan: Plan) -> Explanation:
     )
 
 
-def asked_once(plan: Plan) -> tuple[str, ...]:
-    """Return the SELECTs that ``weft try`` runs.  The union of the SELECTs is the answer at the instant ``:t``."""
-    return tuple(branch.sql for branch in at_instant(plan.with_numbered_columns.query, TICK_END))
+@dataclass(frozen=True)
+class AskedOnce:
+    """What ``weft try`` runs: the normalized query, the SELECTs, and the states that they read.
+
+    The union of the SELECTs is the answer at the instant ``:t``.
+    """
+
+    query: str
+    selects: tuple[str, ...]
+    states: tuple[StateText, ...]
+
+
+def asked_once(plan: Plan) -> AskedOnce:
+    """Return what ``weft try`` runs."""
+    found = at_instant(plan.with_numbered_columns.query, TICK_END)
+    return AskedOnce(plan.text, tuple(branch.sql for branch in found), state_texts(found, stored=False))
 
 
 def branches(plan: Plan, events: Sequence[Event], *, whole: bool) -> tuple[Branch, ...]:

@@ -293,7 +293,8 @@ def for_many(event: Event, table: TableSchema, window: Mapping[str, Scalar], who
 def at_instant(query: Query, s: Scalar) -> tuple[Branch, ...]:
     """Return the branches that ``weft try`` runs.  The union of the branches is the answer at the instant ``s``."""
     now: dict[str, Scalar] = {"tau": s, "t": plus(s, MICROSECOND), "t0": s}
-    return tuple(ready(bound(event, now), whole=True) for event in snapshot(stateful(query), s))
+    events = snapshot(bind_params(stateful(query), now), s)
+    return tuple(ready(bound(event, {"t0": s}), whole=True) for event in events)
 
 
 def with_constants(event: Event, values: Sequence[Literal]) -> Event:

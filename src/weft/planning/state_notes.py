@@ -50,18 +50,24 @@ def _whole(texts: Iterable[StateText]) -> Iterator[Note]:
 
 
 def _shown_values(plan: Plan) -> list[str]:
-    """Return the texts of the aggregates in the select list."""
+    """Return the texts of the aggregates and window functions in the select list."""
     parts = blocks(plan.evaluated)
     shown = {ref for part in parts for output in part.outputs for ref in mentioned(output.value)}
     found: dict[str, None] = {}
     for scan in scans(plan.evaluated):
-        if isinstance(scan.table, StateSchema) and isinstance(scan.table.operator, Grouped):
-            measured = attributes(scan)[len(scan.table.operator.groups) : -2]
-            operator = written(scan.table)
-            assert isinstance(operator, Grouped)
+        if isinstance(scan.table, StateSchema) and (measured := _measured(scan, scan.table)):
             known = meanings(Query(scan, ()))
             found |= {scalar_words(known[ref]): None for ref in measured if ref in shown}
     return list(found)
+
+
+def _measured(scan: Scan, state: StateSchema) -> tuple[ColumnRef, ...]:
+    """Return the columns of aggregates or window functions."""
+    match state.operator:
+        case Grouped(groups=before) | Windowed(outputs=before):
+            return attributes(scan)[len(before) : -2]
+        case _:
+            return ()
 
 
 def _values(plan: Plan, values: Sequence[str]) -> Note:
@@ -100,9 +106,8 @@ def _once(plan: Plan, values: Sequence[str]) -> str | None:
 
 def _is_measured(value: Scalar, state: StateSchema, part: Query) -> bool:
     (scan,) = sources(part.input)
-    assert isinstance(state.operator, Grouped) and isinstance(scan, Scan)
-    measured = attributes(scan)[len(state.operator.groups) : -2]
-    return bool(mentioned(value) & set(measured))
+    assert isinstance(scan, Scan)
+    return bool(mentioned(value) & set(_measured(scan, state)))
 
 
 def _only_state(plan: Plan) -> tuple[StateSchema | None, Query | None]:
@@ -124,8 +129,8 @@ def _final(plan: Plan) -> str | None:
     for output in operator.groups:
         if output.value.type == TIMESTAMP and not isinstance(output.value, ColumnRef):
             begun = substitute(output.value, meanings(operator.input))
-            if (window := window_words(begun)) is not None:
-                return f"HAVING {window}.end <= NOW()"
+            if window_words(begun) is not None:
+                return "HAVING window.end <= NOW()"
             unit = _unit(output.value)
             return f"HAVING NOW() >= {scalar_words(begun)} + INTERVAL 1 {unit}" if unit else None
     return None
@@ -139,9 +144,10 @@ def _unit(value: Scalar) -> str | None:
 
 
 def _numbers(state: StateSchema) -> bool:
-    """Return whether a function of the state needs a total order."""
+    """Return whether a function of the state needs a total order of different rows."""
     operator = state.operator
     return isinstance(operator, Windowed) and any(
-        each.order and (each.function in ("row_number", "lag", "lead") or (each.frame and each.frame.unit == "rows"))
+        any(key.value not in operator.partition for key in each.order)
+        and (each.function in ("row_number", "lag", "lead") or (each.frame is not None and each.frame.unit == "rows"))
         for each in operator.functions
     )

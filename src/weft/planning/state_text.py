@@ -52,20 +52,25 @@ class StateText:
     reads_whole: tuple[str, ...]
 
 
-def state_texts(branches: Sequence[Branch], *, whole: bool = False) -> tuple[StateText, ...]:
+def state_texts(branches: Sequence[Branch], *, whole: bool = False, stored: bool = True) -> tuple[StateText, ...]:
     """Return the states that branches read, each after the states that it reads.
 
-    ``whole`` means that the window has no start.
+    ``whole`` means that the window has no start.  With ``stored``, running totals are stored from tick to tick.
     """
-    texts = _Texts(whole)
+    texts = _Texts(whole, stored)
     read = (state for branch in branches for state in states(branch.event.relation))
     texts.add(read, [path for branch in branches for path in branch.paths.values()])
     return tuple(texts.found.values())
 
 
+def _look_ups(paths: Iterable[Access]) -> list[Lookup]:
+    return [path for path in paths if isinstance(path, Lookup)]
+
+
 @dataclass
 class _Texts:
     whole: bool
+    stored: bool
     found: dict[tuple[str, str], StateText] = field(default_factory=dict)
     reads_whole: dict[str, None] = field(default_factory=dict)
 
@@ -75,8 +80,9 @@ class _Texts:
             if (state := by_name.get(same[0].table)) is None:
                 continue
             groups = "whole" if self.whole else asked(state, same)
-            deltas, self.reads_whole = state_deltas(state), {}
-            key = (state.name, "totals" if deltas is not None else str(groups))
+            deltas, self.reads_whole = state_deltas(state) if self.stored else None, {}
+            vias = ",".join(path.via.view for path in _look_ups(same))
+            key = (state.name, "totals" if deltas is not None else f"{groups}{vias if isinstance(groups, int) else ''}")
             views = tuple(dict.fromkeys(path.view for path in same))
             if (known := self.found.get(key)) is not None:
                 self.found[key] = replace(known, views=tuple(dict.fromkeys((*known.views, *views))))
@@ -88,9 +94,7 @@ class _Texts:
             elif groups == "news":
                 how, steps = "the groups that change in the window", self._news(state)
             else:
-                how, steps = f"the groups of the keys {same[0].table}", ()
-                assert isinstance(groups, int)
-                how, steps = self._looked_up(state, groups, [path for path in same if isinstance(path, Lookup)])
+                how, steps = self._looked_up(state, groups, _look_ups(same))
             self.found[key] = StateText(state.name, views, state_words(state), how, steps, tuple(self.reads_whole))
 
     def _totals(self, state: StateSchema, deltas: StateDeltas) -> tuple[str, tuple[ViewText, ...]]:
@@ -104,7 +108,8 @@ class _Texts:
         views = self._views(deltas.reads, deltas.paths, deltas.columns, state)
         text = continued_sql(state, _DELTAS, _STORED, DUCKDB)
         how = (
-            f"running totals: {_STORED} has the groups and totals that the last tick stored; DuckDB runs the last step"
+            f"running totals: {_STORED} has the groups and totals that the last tick stored, and DuckDB runs the last "
+            "step; without stored totals, all groups come from the tables"
         )
         return how, (*views, ViewText(_DELTAS, laid_out(deltas.sql)), ViewText(state.name, laid_out(text)))
 

@@ -297,6 +297,8 @@ def rows(relation: relational.Relation, views: Views, depth: int = 1) -> str:
         case relational.Windowed(input=inner, outputs=outputs):
             heads = (*map(item, outputs), *(_window_item(each, relation) for each in relation.functions))
             return select(", ".join(heads), inner, views, depth)
+        case relational.Materialized(input=inner):
+            return rows(inner, views, depth)
         case relational.Unnest():
             raise DerivationError("an array is read only beside other tables")
         case relational.Scan() | relational.Join() | relational.Select():

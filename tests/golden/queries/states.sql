@@ -11,15 +11,15 @@ SELECT newsgroup, COUNT(*) AS n FROM msgs AS m WHERE ts > NOW() - INTERVAL 1 DAY
 SELECT m.msgid, r.n FROM msgs AS m JOIN (SELECT inreplyto, COUNT(*) AS n FROM msgs GROUP BY inreplyto) AS r
 ON r.inreplyto = m.msgid WHERE r.n > 5
 
--- the latest reply to each message: an aggregate that is computed again
-SELECT m.msgid, r.latest FROM msgs AS m JOIN (SELECT inreplyto, MAX(date) AS latest FROM msgs GROUP BY inreplyto) AS r
+-- who replies to each message: an aggregate that is computed again for each group
+SELECT m.msgid, r.n FROM msgs AS m JOIN (SELECT inreplyto, COUNT(DISTINCT sender) AS n FROM msgs GROUP BY inreplyto) AS r
 ON r.inreplyto = m.msgid
 
 -- the number of messages
 SELECT COUNT(*) AS n FROM msgs
 
--- the newest date: an aggregate without groups
-SELECT MAX(date) AS newest FROM msgs
+-- the number of senders: an aggregate without groups
+SELECT COUNT(DISTINCT sender) AS senders FROM msgs
 
 -- messages of each hour, and its final number
 SELECT DATE_TRUNC('hour', ts) AS hour, COUNT(*) AS n FROM msgs GROUP BY DATE_TRUNC('hour', ts)
@@ -52,3 +52,22 @@ SELECT window.start AS begun, COUNT(*) AS n FROM msgs GROUP BY WINDOW(ts, '10 mi
 
 -- numbers of each group and of all groups: ROLLUP
 SELECT newsgroup, COUNT(*) AS n FROM msgs GROUP BY ROLLUP(newsgroup)
+
+-- the three newest messages of each group: top-k
+SELECT msgid, newsgroup FROM (SELECT msgid, newsgroup, ROW_NUMBER() OVER (PARTITION BY newsgroup ORDER BY ts DESC) AS r
+FROM msgs) AS x WHERE r <= 3
+
+-- the ten newest messages: LIMIT
+SELECT msgid FROM msgs ORDER BY ts DESC LIMIT 10
+
+-- the three busiest groups of the last week
+SELECT newsgroup, COUNT(*) AS n FROM msgs WHERE ts > NOW() - INTERVAL 7 DAYS GROUP BY newsgroup ORDER BY n DESC LIMIT 3
+
+-- the message before, of the same sender: LAG
+SELECT msgid, LAG(msgid) OVER (PARTITION BY sender ORDER BY ts) AS earlier FROM msgs
+
+-- the number of replies to each message: a subquery that is a value
+SELECT m.msgid, (SELECT COUNT(*) FROM msgs AS r WHERE r.inreplyto = m.msgid) AS n FROM msgs AS m
+
+-- copies of rows: EXCEPT ALL
+SELECT msgid FROM msgs EXCEPT ALL SELECT inreplyto FROM msgs

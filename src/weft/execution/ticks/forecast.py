@@ -6,11 +6,12 @@ The tick's own code makes all decisions, but nothing is written. The description
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from weft.algebra.access import Access, DeltaScan, KeyScan, Lookup
 from weft.algebra.relation import StateSchema
+from weft.algebra.traverse import range_variables
 from weft.catalog import CatalogParts, layout
 from weft.catalog.records import QueryRecord
 from weft.derivation.stateful import states
@@ -164,7 +165,8 @@ def _relations(
 
 def _words(path: Access, schemas: Mapping[str, StateSchema]) -> str:
     if path.table in schemas:
-        return state_words(schemas[path.table])
+        state = schemas[path.table]
+        return state_words(replace(state, names=range_variables(state.operator)))
     if isinstance(path, KeyScan):
         return "keys of groups"
     if isinstance(path, Lookup):

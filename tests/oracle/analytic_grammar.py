@@ -3,13 +3,14 @@
 The plain spelling is for DuckDB alone. Both spellings say where NULLs sort, because the engines' defaults differ. The
 order of a window function or of LIMIT covers all columns that the query reads from a row, so that rows which the order
 does not tell apart are equal.  Left out, since the engines differ and the laws have nothing to say about it: those that
-``grammar`` leaves out, COUNT(DISTINCT a, b), which DuckDB does not have, and COUNT_IF, which is NULL there without a
-value (the plain spelling counts a CASE).
+``grammar`` leaves out, COUNT(DISTINCT a, b), which DuckDB does not have, COUNT_IF, which is NULL there without a value
+(the plain spelling counts a CASE), and the empty grouping set, which has a row there without rows.
 """
 
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -143,14 +144,14 @@ class AnalyticWriter(Writer):
         if not self.depth and not self.combined and self.chance(25):
             shown.append(f"{self.aggregate_of_top()} AS extra")
         text = f"SELECT {', '.join(shown)} {from_where(tables, half_joins, parts)}"
-        if every:
-            text += " GROUP BY ALL"
-        elif keys:
-            text += f" GROUP BY {self.group_by([key for key, _ in keys], values, names)}"
-        if self.chance(35):
-            text += f" HAVING {self.having(keys, values, names)}"
+        by = "ALL" if every else self.group_by([key for key, _ in keys], values, names) if keys else ""
+        text += f" GROUP BY {by}" if by else ""
+        having = self.having(keys) if self.chance(35) else ""
         self.scopes.pop()
-        return text
+        if not re.match("ROLLUP|CUBE|GROUPING", by):
+            return f"{text} HAVING {having}" if having else text
+        plain = f" HAVING COUNT(*) > 0{f' AND ({having})' if having else ''}"  # the empty set has no group without rows
+        return text + differs(f" HAVING {having}" if having else "", plain)
 
     def keys(self) -> Chosen:
         found: Chosen = []
@@ -189,7 +190,7 @@ class AnalyticWriter(Writer):
                 shown.append(key)
         return ", ".join(shown)
 
-    def having(self, keys: Chosen, values: Sequence[str], names: Sequence[str]) -> str:
+    def having(self, keys: Chosen) -> str:
         choice = self.random.randrange(20)
         if choice < 8:
             found = f"{self.aggregate('integer')} {self.pick(ORDERED)} {self.random.randrange(4)}"

@@ -75,6 +75,8 @@ def _outlined(node: Node, *, bag: bool) -> Node:
         part if is_scalar(part) else _outlined(part, bag=inside and not isinstance(node, _SUBQUERIES))
         for part in children(node)
     )
+    if isinstance(node, relational.Union):
+        parts = tuple(map(_without_periods, parts))
     rebuilt = rebuild(node, parts) if parts else node
     match rebuilt:
         case Grouped() | Windowed():
@@ -89,6 +91,14 @@ def _outlined(node: Node, *, bag: bool) -> Node:
             return Join(tuple(_materialized(part) for part in inputs))
         case _:
             return rebuilt
+
+
+def _without_periods(part: Node) -> Node:
+    """Hide the periods of a state: the inputs of a union match by position."""
+    if not isinstance(part, Scan) or not isinstance(part.table, StateSchema):
+        return part
+    shown = (Output(ref.column, ref) for ref in relational.attributes(part) if ref.column not in (STARTS, ENDS))
+    return relational.Project(part, f"{part.alias}_rows", tuple(shown))
 
 
 def _limited(select: relational.Select) -> relational.Select:

@@ -33,7 +33,7 @@ from weft.planning.state_causes import possible
 from weft.planning.state_notes import state_notes
 from weft.planning.state_text import StateText
 from weft.planning.time_order import exclude_each_other
-from weft.planning.words import named, outer_join_pairs, state_words
+from weft.planning.words import is_padded, named, state_words
 from weft.sql.scope import as_written
 
 
@@ -120,8 +120,8 @@ def _too_early(judged: Scan, blockers: list[str], *, optional: bool) -> Note:
 
 def _partners(query: Query) -> set[frozenset[str]]:
     """Return the bodies of NOT EXISTS that select the rows without a partner in an outer join."""
-    unions = (union for union in walk(query) if isinstance(union, Union) and outer_join_pairs(union) is not None)
-    padded = (part for union in unions for part in union.inputs[1:] if isinstance(part, Project))
+    parts = (part for union in walk(query) if isinstance(union, Union) for part in union.inputs)
+    padded = (part for part in parts if isinstance(part, Project) and is_padded(part))
     conditions = (item for part in padded for item in conjuncts(condition(part.input)))
     return {_named(item.body) for item in conditions if isinstance(item, NotExists)}
 

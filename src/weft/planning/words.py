@@ -68,7 +68,6 @@ _SPELLED: Final = re.compile(
 The pattern also matches strings, which remain unchanged.
 """
 
-NOTHING: Final = Literal(None, NULL, fixed=True)
 SAID: Final = ""
 """A column with this range variable stands for an expression.  Its name is the text of the expression."""
 JUST_AFTER: Final = "just after "
@@ -221,14 +220,31 @@ def meanings(node: Node) -> dict[ColumnRef, Scalar]:
 
 
 def outer_join_pairs(union: Union) -> Project | None:
-    """Return the pairs of an outer join, or None if the union is not an outer join.  Its other rows have NULLs."""
+    """Return the pairs of an outer join, or None if the union is not an outer join.
+
+    The other rows have the same columns of copies of one side, and NULLs for the columns of the other side.
+    """
     pairs, *others = union.inputs
-    padded = all(isinstance(part, Project) and any(map(_is_null, part.outputs)) for part in others)
-    return pairs if isinstance(pairs, Project) and padded else None
+    if not isinstance(pairs, Project):
+        return None
+    for part in others:
+        copied = isinstance(part, Project) and (is_padded(part) or all(map(_is_copy, pairs.outputs, part.outputs)))
+        if not copied:
+            return None
+    return pairs
 
 
-def _is_null(output: Output) -> bool:
-    return isinstance(output.value, Cast) and output.value.arg == NOTHING
+def is_padded(part: Project) -> bool:
+    """Return whether the rows have the NULLs that an outer join has in place of columns."""
+    nothing = Literal(None, NULL, fixed=True)
+    return any(isinstance(output.value, Cast) and output.value.arg == nothing for output in part.outputs)
+
+
+def _is_copy(output: Output, copy: Output) -> bool:
+    one, other = output.value, copy.value
+    if not isinstance(one, ColumnRef) or not isinstance(other, ColumnRef):
+        return False
+    return one.column == other.column and as_written(one.scan) == as_written(other.scan)
 
 
 def _columns(state: StateSchema) -> list[str]:

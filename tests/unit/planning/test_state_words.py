@@ -59,6 +59,14 @@ def test_an_input_is_described_with_its_conditions_though_queries_share_the_stat
     )
 
 
+@pytest.mark.parametrize("join", ["LEFT", "FULL"])
+def test_columns_of_an_outer_join_have_the_names_of_its_sides(join: str) -> None:
+    text = f"SELECT MAX(m.sender) AS s, COUNT(*) AS n FROM msgs m {join} JOIN users u ON u.name = m.sender"
+    assert summary(plan(text, TABLES)).when == (
+        "MAX(m.sender) or COUNT(*) over msgs (as m) and users (as u) takes a new value",
+    )
+
+
 def test_thresholds_inside_a_state_make_answers_appear_by_time_alone() -> None:
     found = summary(plan(DAY, TABLES))
     assert found.arriving and found.time == ("1 day after msgs.ts has passed",)

@@ -357,11 +357,7 @@ class AnalyticWriter(Writer):
 
     def limit(self, names: Sequence[str]) -> str:
         offset = f" OFFSET {self.pick([1, 1, 2])}" if self.chance(30) else ""
-        if self.chance(60):
-            return f"ORDER BY {self.ordered(names)} LIMIT {self.pick([1, 2, 2, 3])}{offset}"
-        some = self.random.sample(list(names), self.random.randrange(len(names)) + 1)
-        rest = "".join(f", {name} NULLS FIRST" for name in names if name not in some)
-        return f"ORDER BY {self.ordered(some)}{differs('', rest)} LIMIT {self.pick([1, 2, 2, 3])}{offset}"
+        return f"ORDER BY {self.ordered(names)} LIMIT {self.pick([1, 2, 2, 3])}{offset}"
 
     def read(self) -> Chosen:
         """Some columns of FROM."""

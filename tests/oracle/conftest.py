@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from oracle import view_courses
+from oracle import analytic_counts, view_courses
 from oracle.fired import RULES, shown
 
 TRIED = 2
@@ -15,12 +15,16 @@ TOTAL: Counter[str] = Counter()
 COURSES: Counter[str] = Counter()
 """What ``test_view_courses`` counted."""
 
+ANALYTIC: Counter[str] = Counter()
+"""What ``test_analytic`` counted."""
+
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """A shard's counts come with its report, from another process, too."""
     if report.when == "call":
         TOTAL.update(dict(report.user_properties).get("oracle", {}))
         COURSES.update(dict(report.user_properties).get("courses", {}))
+        ANALYTIC.update(dict(report.user_properties).get("analytic", {}))
 
 
 def silent() -> list[str]:
@@ -28,6 +32,8 @@ def silent() -> list[str]:
     found = [rule for rule in RULES if not TOTAL[rule]] if TOTAL["shards"] >= TRIED else []
     if COURSES["shards"] >= view_courses.TRIED:
         found += [each for each in (*view_courses.EQUATIONS, *view_courses.WORDS) if not COURSES[each]]
+    if ANALYTIC["shards"] >= analytic_counts.FIRST:
+        found += [each for each in analytic_counts.NAMED if not ANALYTIC[each]]
     return found
 
 
@@ -44,5 +50,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if COURSES:
         terminalreporter.section("views kept along courses: what was tried, how often")
         terminalreporter.write_line("\n".join(f"{count:>9,}  {name}" for name, count in sorted(COURSES.items())))
+    if ANALYTIC:
+        terminalreporter.section("aggregates and window functions: what was tried, how often")
+        terminalreporter.write_line("\n".join(f"{count:>9,}  {name}" for name, count in sorted(ANALYTIC.items())))
     if silent():
         terminalreporter.write_line(f"FAILED: no text made these fire: {', '.join(silent())}", red=True)

@@ -206,10 +206,11 @@ class StateTables:
         return self.made[state.name, what]
 
     def _news(self, name: str, state: StateSchema) -> str:
-        tau, t = window_of(state)
-        if tau is None:
-            return self._once(state, "whole")
+        (tau, t), begins = window_of(state), state.window[2]
         branches, kinds = touched_keys(state), tuple(kind for _, kind in key_columns(state))
+        begun = isinstance(begins, Literal) and isinstance(begins.value, int) and tau is not None and tau > begins.value
+        if tau is None or not (kinds or begun):  # a group without keys begins at t0, also without rows
+            return self._once(state, "whole")
         if not branches:
             return self._nothing(name, state)
         known = {each.name: each for branch in branches for each in stateful.states(branch.event.relation)}

@@ -7,7 +7,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING
 
-from evaluated import DAY, micros, months_later, shown
+from evaluated import DAY, micros, months_later, shown, truncated
 from replayed import first_instants, load, replay_home
 from weft.algebra.schema import INT, STRING, TIMESTAMP
 from weft.instants import parse_instant
@@ -37,7 +37,7 @@ WANTED: dict[str, Callable[[dt.datetime, dt.datetime], bool]] = {
         lambda now, c: months_later(now, -1) < c and now > c + 20 * DAY
     ),
     "e.c + INTERVAL 1 MONTH <= NOW()": lambda now, c: now >= months_later(c, 1),
-    "ADD_MONTHS(NOW(), -1) > e.c": lambda now, c: months_later(now.replace(hour=0, minute=0, second=0), -1) > c,
+    "ADD_MONTHS(NOW(), -1) > e.c": lambda now, c: months_later(truncated("DAY", now), -1) > c,
     f"FROM_UTC_TIMESTAMP(NOW(), '{ZONE}') >= e.c": lambda now, c: shown(now, ZONE) >= c,
     f"FROM_UTC_TIMESTAMP(NOW(), '{ZONE}') < e.c AND NOW() > e.c - INTERVAL 90 MINUTES": (
         lambda now, c: shown(now, ZONE) < c and now > c - dt.timedelta(minutes=90)
@@ -54,9 +54,9 @@ TICKS = ("2023-03-28 18:00:00", "2023-03-29", "2023-03-31 12:00:00.000001", "202
 
 
 def expected(holds: Callable[[dt.datetime, dt.datetime], bool], c: dt.datetime) -> dt.datetime | None:
-    """The first instant at which a condition holds: at a quarter of an hour, or a microsecond later."""
-    quarters = (START + n * dt.timedelta(minutes=15) for n in range(96 * 547))
-    steps = (each + more for each in quarters for more in (dt.timedelta(0), dt.timedelta(microseconds=1)))
+    """The first instant at which a condition holds: at half an hour, or a microsecond later."""
+    halves = (START + n * dt.timedelta(minutes=30) for n in range(48 * 547))
+    steps = (each + more for each in halves for more in (dt.timedelta(0), dt.timedelta(microseconds=1)))
     return next((now for now in steps if holds(now, c)), None)
 
 
@@ -95,6 +95,27 @@ def test_windows_of_time_are_those_of_spark(spark: SparkSession, tmp_path: Path)
         assert first_instants(weft, f"w{number}") == wanted, window
         each = spark.sql(f"SELECT n, UNIX_MICROS({window}.start) FROM given_clicks")
         assert first_instants(weft, f"each{number}").keys() == {tuple(row) for row in each.collect()}, window
+    weft.close()
+
+
+def test_aggregates_that_compare_with_now(spark: SparkSession, tmp_path: Path) -> None:
+    weft = replay_home(tmp_path / "home")
+    times = {"a": (0, 10, 20, 200), "b": (15, 100)}
+    rows = [(k, micros(START) + minute * 60_000_000) for k, minutes in times.items() for minute in minutes]
+    load(weft, spark, "clicks", rows, [("k", STRING), ("ts", TIMESTAMP)])
+    recent = "c.ts > NOW() - INTERVAL 1 HOUR"
+    weft.install("counts", f"SELECT c.k, COUNT_IF({recent}) AS n, COUNT(*) AS m FROM clicks c GROUP BY c.k")
+    weft.install("none", f"SELECT c.k FROM clicks c GROUP BY c.k HAVING COUNT(*) FILTER (WHERE {recent}) = 0")
+    for minute in (5, 12, 75, 130, 500):
+        weft.tick(now=micros(START) + minute * 60_000_000)
+    wanted: dict[tuple[str, int, int], int] = {}
+    for k, minutes in times.items():
+        for now in sorted({*minutes, *(minute + 60 for minute in minutes)}):
+            counts = sum(now - 60 < minute <= now for minute in minutes), sum(minute <= now for minute in minutes)
+            wanted.setdefault((k, *counts), micros(START) + now * 60_000_000)
+    assert first_instants(weft, "counts") == wanted
+    none = {k: min(at for (key, n, _), at in wanted.items() if key == k and n == 0) for k in times}
+    assert first_instants(weft, "none") == {(k,): at for k, at in none.items()}
     weft.close()
 
 

@@ -72,7 +72,8 @@ class Events:
         hashes = {f"h{n}": f"(hash(i + {n} * 1000003) % 1000000007)::BIGINT" for n in range(1, 10)}
         at = _EVENT.format(begin=self.begin, together=self.together, step=self.step)
         text = _GENERATED[table].format(at=at, persons=_PERSONS, auctions=_AUCTIONS, begin_key=1100, **hashes)
-        return f"WITH events AS (SELECT i FROM range({low}, {self.count if high is None else high}) AS numbers(i)) {text.strip()}"
+        events = f"SELECT i FROM range({low}, {self.count if high is None else high}) AS numbers(i)"
+        return f"WITH events AS ({events}) {text.strip()}"
 
     def instants(self) -> range:
         """Return the instants at which events happen, in microseconds UTC."""

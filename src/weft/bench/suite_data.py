@@ -26,9 +26,12 @@ _APART: Final = 60_000_000
 
 
 class SuiteData(Protocol):
-    """The tables of a suite. ``queries`` maps names to texts."""
+    """The tables and the queries of a suite."""
 
-    queries: Mapping[str, str]
+    @property
+    def queries(self) -> Mapping[str, str]:
+        """Map names to texts."""
+        ...
 
     def batch(self, low: float, high: float) -> Iterator[tuple[str, str]]:
         """Yield each table and DuckDB's query for those of its rows that lie between two shares of all rows.
@@ -66,7 +69,7 @@ class Tpch:
 
     def batch(self, low: float, high: float) -> Iterator[tuple[str, str]]:
         """Yield each table and the query for its rows between two shares."""
-        at = f"make_timestamp({_FIRST} + {round(high * 1000)} * {_APART})"
+        at = f"make_timestamp({self.instant(high)})"
         for table in tpch_texts.TABLES:
             file = f"read_parquet('{self.folder / table}.parquet', file_row_number = true)"
             count = f"(SELECT COUNT(*) FROM {file})"

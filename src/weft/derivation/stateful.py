@@ -79,6 +79,8 @@ def _outlined(node: Node, *, bag: bool) -> Node:
     match rebuilt:
         case Grouped() | Windowed():
             return _shared(rebuilt)
+        case relational.Materialized(input=inner, alias=alias):
+            return replace(state_scan(inner), alias=alias)
         case Distinct() if bag:
             return state_scan(rebuilt)
         case relational.Union(inputs=inputs) if block_count(rebuilt) > MOST_BLOCKS and not _is_flat(rebuilt):

@@ -235,8 +235,9 @@ class Grouping:
     def continued(self, before: str) -> str:
         """Return SQL for the groups, the measures, their periods, and the running ``amounts`` and ``extremes``.
 
-        All measures are exact, or MIN and MAX of rows that never leave.  ``rows`` has the additional column ``sign``, which is -1 for a row that leaves the
-        group.  ``before`` is SQL for the groups, the totals and the periods that earlier rows have left.
+        All measures are exact, or MIN and MAX of rows that never leave.  ``rows`` has the additional column ``sign``,
+        which is -1 for a row that leaves the group.  ``before`` is SQL for the groups, the totals and the periods that
+        earlier rows have left.
         """
         totals, ends = amounts(self.measures), extremes(self.measures)
         signed = [f"sign * {value} AS {name}" for name, value in totals.items()]

@@ -13,6 +13,7 @@ from weft.algebra.relation import (
     Grouped,
     Output,
     Plain,
+    Project,
     StateSchema,
     Union,
     Windowed,
@@ -61,7 +62,7 @@ def inputs(operator: relational.Relation) -> tuple[relational.Relation, tuple[Ou
         case Distinct(input=inner):
             refs = relational.attributes(inner)
             return inner, _columns(refs, ()), len(refs)
-        case Union():
+        case Union() | Project():
             refs = relational.attributes(operator)
             return operator, _columns(refs, ()), len(refs)
         case _:

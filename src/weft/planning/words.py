@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Final
 from typing import Literal as OneOf
 
-from weft.algebra.calendar import multiple_of
+from weft.algebra.calendar import DAY, multiple_of, near
 from weft.algebra.event import Event
 from weft.algebra.relation import (
     And,
@@ -72,6 +72,8 @@ SAID: Final = ""
 """A column with this range variable stands for an expression.  Its name is the text of the expression."""
 JUST_AFTER: Final = "just after "
 """With this prefix, the text of an instant denotes the next microsecond."""
+LONGEST_INSTANT: Final = 60
+"""The maximal length of the text of an instant of the calendar.  Words replace a longer text."""
 
 
 def length(micros: int, *, weeks: bool = True) -> str:
@@ -173,19 +175,16 @@ def calculated(operator: Relation) -> tuple[str, ...]:
 
 
 def _measure(measure: Measure, known: Mapping[ColumnRef, Scalar]) -> str:
-    args = tuple(part for part in (measure.argument, measure.by) if part is not None)
-    return _called(measure.function, args, known, "DISTINCT " if measure.distinct else "", "*")
+    return render.measure_text(measure, lambda part: scalar_words(substitute(part, known)))
 
 
 def _windowed(function: WindowFunction, known: Mapping[ColumnRef, Scalar]) -> str:
-    return _called(function.function, function.args, known, none="*" if function.function == "count" else "")
+    return _called(function.function, function.args, known, "*" if function.function == "count" else "")
 
 
-def _called(
-    function: str, args: Sequence[Scalar], known: Mapping[ColumnRef, Scalar], before: str = "", none: str = ""
-) -> str:
+def _called(function: str, args: Sequence[Scalar], known: Mapping[ColumnRef, Scalar], none: str = "") -> str:
     listed = ", ".join(scalar_words(substitute(arg, known)) for arg in args) or none
-    return f"{function.upper()}({before}{listed})"
+    return f"{function.upper()}({listed})"
 
 
 def _tables(operator: Relation) -> str:
@@ -368,7 +367,25 @@ def instant_words(instant: Scalar) -> str:
         text += f" {_signed(micros)}"
     for interval, count in parts.intervals:
         text += f" {'+' if count > 0 else '-'} {scalar_words(interval)}" * abs(count)
-    return just + text
+    return (_of_calendar(instant) if len(text) > LONGEST_INSTANT else None) or just + text
+
+
+def _of_calendar(instant: Scalar) -> str | None:
+    """Return in words where an instant of the calendar is, or None for another instant.
+
+    >>> from weft.algebra.calendar import elapsed
+    >>> ts = ColumnRef("m", "ts", TIMESTAMP)
+    >>> _of_calendar(Call("+", (ts, elapsed("MONTH", ts)), TIMESTAMP))
+    'an instant of the calendar near m.ts'
+    """
+    moved, slack = near(instant)
+    if not slack or moved.intervals or not isinstance(moved.base, ColumnRef):
+        return None
+    days, name = round(moved.micros / DAY), scalar_words(moved.base)
+    if not days:
+        return f"an instant of the calendar near {name}"
+    distance = f"{length(abs(days) * DAY, weeks=False)} {'after' if days > 0 else 'before'} {name}"
+    return f"an instant of the calendar about {distance}"
 
 
 def _column(base: Scalar) -> Scalar:

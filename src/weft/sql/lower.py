@@ -462,7 +462,7 @@ Each level of derived tables can double the number of operators.
 def within_limits(query: relational.Query) -> None:
     """Raise SqlError if a query exceeds a limit."""
     constants = sum(1 for part in walk(query) if isinstance(part, relational.Values))
-    drivers = constants + sum(1 for _ in scans(query)) + sum(1 for _ in thresholds(query))
+    drivers = constants + len(set(scans(query))) + sum(1 for _ in thresholds(query))
     _at_most(drivers, MOST_DRIVERS, "tables and comparisons with NOW() (=, <> and BETWEEN count as two)")
     _at_most(max(map(_depth, scalars(query)), default=0), DEEPEST, "nested operators in one expression")
     _at_most(_written_out(query), LARGEST, "operators and columns in one expression after derived tables are expanded")

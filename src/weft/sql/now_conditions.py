@@ -47,6 +47,14 @@ MOST_CASES: Final = 64
 """The maximal number of times that one condition is split."""
 
 
+def now_cases(values: tuple[Scalar, ...], node: exp.Expr) -> list[tuple[Predicate, tuple[Scalar, ...]]]:
+    """Return the cases of several scalars: conditions, one of which is true, each with the scalars without NOW.
+
+    Raise SqlError if NOW occurs in a scalar outside the conditions of CASE and similar expressions.
+    """
+    return _Splitting(node).cases_of(values)
+
+
 def now_condition(condition: Scalar, positive: bool, node: exp.Expr) -> Predicate:
     """Return the predicate "condition is true".  If ``positive`` is False, return "condition is false".
 
@@ -98,14 +106,7 @@ class _Splitting:
         return Plain(condition if positive else call("not", condition))
 
     def _split(self, condition: Scalar, choice: Scalar, positive: bool) -> Predicate:
-        self.cases += 1
-        if self.cases > MOST_CASES:
-            raise SqlError(
-                f"a condition with NOW() has more than {MOST_CASES} cases of CASE, COALESCE and similar expressions",
-                where=place(self.node),
-                hint="Write a condition for each case that you need, and combine the conditions with OR.",
-            )
-        test, value, other = _first_case(choice)
+        test, value, other = self._case(choice)
         chosen = self.predicate(test, True)
         if chosen in (TRUE, FALSE):
             return self.predicate(substitute(condition, {choice: value if chosen == TRUE else other}), positive)
@@ -113,6 +114,32 @@ class _Splitting:
             conjunction(chosen, self.predicate(substitute(condition, {choice: value}), positive)),
             conjunction(not_true(chosen), self.predicate(substitute(condition, {choice: other}), positive)),
         )
+
+    def _case(self, choice: Scalar) -> tuple[Scalar, Scalar, Scalar]:
+        self.cases += 1
+        if self.cases > MOST_CASES:
+            raise SqlError(
+                f"a condition with NOW() has more than {MOST_CASES} cases of CASE, COALESCE and similar expressions",
+                where=place(self.node),
+                hint="Write a condition for each case that you need, and combine the conditions with OR.",
+            )
+        return _first_case(choice)
+
+    def cases_of(self, values: tuple[Scalar, ...]) -> list[tuple[Predicate, tuple[Scalar, ...]]]:
+        choice = next((part for value in values for part in _choices(value)), None)
+        if choice is None:
+            if any(map(mentions_now, values)):
+                reason = "the value would change every microsecond"
+                raise refuse("NOW() in an aggregate", self.node, reason, "Compare with NOW() in CASE, FILTER or WHERE.")
+            return [(TRUE, values)]
+        test, value, other = self._case(choice)
+        chosen = self.predicate(test, True)
+        found = []
+        for truth, instead in ((chosen, value), (not_true(chosen), other)):
+            if truth != FALSE:
+                parts = self.cases_of(tuple(substitute(each, {choice: instead}) for each in values))
+                found += [(conjunction(truth, also), each) for also, each in parts]
+        return found
 
     def _missing(self, value: Scalar) -> list[Predicate]:
         """Return conditions, one of which is true if and only if ``value`` is NULL."""

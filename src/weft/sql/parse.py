@@ -42,9 +42,9 @@ class QueryText(Spark):
             word: token for word, token in Spark.Tokenizer.KEYWORDS.items() if word not in ("ISNULL", "NOTNULL")
         }
 
-    def tokenize(self, sql: str, **opts: Any) -> list[Any]:
+    def tokenize(self, sql: str, dialect: Any = None) -> list[Any]:
         """Return the tokens of a text.  WINDOW is a name if it is a function or has a field, as in Spark."""
-        tokens = super().tokenize(sql, **opts)
+        tokens = super().tokenize(sql, dialect)
         for token, following in pairwise(tokens):
             if token.token_type is TokenType.WINDOW and following.token_type in (TokenType.L_PAREN, TokenType.DOT):
                 token.token_type = TokenType.VAR

@@ -6,8 +6,8 @@ a slide, each row is in one window.  With a slide, a row is in at most length / 
     FROM msgs   becomes   FROM msgs, VALUES (0), (1) AS w(number)
                           WHERE the window that begins ``number`` slides before the last one contains ts
 
-As in Spark, a row without a time is in no window, a SELECT has only one WINDOW, and its value is a STRUCT with the fields
-``start`` and ``end``, which the SELECT can also name ``window``.
+As in Spark, a row without a time is in no window, and a SELECT has only one WINDOW.  Its value is a STRUCT with the
+fields ``start`` and ``end``.  The SELECT can also name it ``window``.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _known(column: exp.Column, scope: Scope) -> bool:
     return scope.owners(TIME_WINDOW, column) is not None
 
 
-def _with_fields(value: exp.Expr, fields: list[exp.Identifier]) -> exp.Expr:
+def _with_fields(value: exp.Expr, fields: list[exp.Expr]) -> exp.Expr:
     for name in fields:
         value = exp.Dot(this=value, expression=name.copy())
     return value

@@ -64,6 +64,9 @@ REFUSED = (
     ("SELECT id FROM orders, LATERAL (SELECT 1) x", "LATERAL", "ON"),
     ("SELECT id FROM orders WHERE placed < GETDATE() - 1", "TIMESTAMP - INT", "INTERVAL 1 DAY"),
     ("SELECT id FROM orders WHERE placed > NOW() - '1 day'::interval", "INTERVAL as a type", "INTERVAL '1 day'"),
+    ("SELECT id FROM orders WHERE MONTH(placed) = MONTH(NOW())", "MONTH of NOW()", "DATE_TRUNC('MONTH', NOW())"),
+    ("SELECT id FROM orders WHERE placed > NOW() - INTERVAL '1 month 1 day'", "of months and of days", "two intervals"),
+    ("SELECT SESSION_WINDOW(placed, '5 minutes') AS s FROM orders", "SESSION_WINDOW()", "NOT EXISTS"),
     (
         "SELECT id FROM orders WHERE TIMESTAMPDIFF(MONTH, NOW(), placed) > 10",
         "MONTHS",

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from evaluated import DAY, judged, months_later, shown, value
 from netnews import table
+from temporal_values import tracked
 from weft.algebra.access import DeltaScan
 from weft.algebra.calendar import near
 from weft.algebra.relation import NowBefore, NowFrom, Predicate, condition
@@ -25,6 +26,7 @@ from weft.algebra.schema import DATE, INT, TIMESTAMP
 from weft.algebra.traverse import thresholds, walk
 from weft.derivation.access_paths import access_paths
 from weft.errors import SqlError
+from weft.planning.explain import explain
 from weft.planning.plan import plan
 from weft.sql.lower import bind
 from weft.sql.zones import changes
@@ -245,6 +247,27 @@ def test_each_branch_of_a_threshold_reads_a_slice_of_the_table() -> None:
     found = plan("SELECT c FROM t WHERE NOW() - INTERVAL 1 MONTH >= c", TABLES)
     paths = [access_paths(event)["t"] for event in found.branches]
     assert len(paths) == 6 and all(isinstance(path, DeltaScan) for path in paths)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("TIMESTAMPDIFF(MONTH, c, NOW()) >= 2", "NOW reaches an instant of the calendar about 61 days after t.c"),
+        ("FROM_UTC_TIMESTAMP(NOW(), 'Europe/Berlin') > c", "NOW reaches an instant of the calendar near t.c"),
+        ("ADD_MONTHS(NOW(), 12) >= c", "NOW reaches an instant of the calendar about 364 days before t.c"),
+        ("c + INTERVAL 1 YEAR <= NOW()", "NOW reaches t.c + INTERVAL '12' MONTH"),
+    ],
+)
+def test_explain_says_where_an_instant_of_the_calendar_is(text: str, words: str) -> None:
+    assert words in "\n".join(explain(plan(f"SELECT c FROM t WHERE {text}", TABLES)).brief)
+
+
+def test_the_past_between_two_instants_of_the_calendar() -> None:
+    tables = {"s": tracked(1, "s", id="INT")}
+    ordered = plan("SELECT id FROM s FOR SYSTEM_TIME FROM (NOW() - INTERVAL 2 MONTHS) TO NOW()", tables)
+    assert len([part for part in walk(ordered.query) if isinstance(part, NowFrom)]) == 5 and "1970" not in ordered.text
+    with pytest.raises(SqlError, match="their order depends on NOW"):
+        plan("SELECT id FROM s FOR SYSTEM_TIME FROM (NOW() - INTERVAL 1 MONTH) TO (NOW() - INTERVAL 30 DAYS)", tables)
 
 
 def test_how_clocks_change() -> None:

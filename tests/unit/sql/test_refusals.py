@@ -40,9 +40,9 @@ OUTSIDE = {
         None,
     ),
     "NOW in an aggregate": (
-        "SELECT COUNT_IF(ts > NOW() - INTERVAL 1 DAY) FROM msgs",
-        "NOW() or a period in an aggregate",
-        "WHERE",
+        "SELECT MAX(NOW()) AS n FROM msgs",
+        "NOW() in an aggregate",
+        "CASE, FILTER or WHERE",
         None,
     ),
     "a column outside GROUP BY": ("SELECT sender, subject FROM msgs GROUP BY sender", "subject", "MIN or MAX", None),
@@ -78,12 +78,6 @@ OUTSIDE = {
     "UNION of other widths": ("SELECT msgid FROM msgs UNION SELECT name, age FROM users", "UNION", "columns", None),
     "UNION of other types": ("SELECT msgid FROM msgs UNION SELECT age FROM users", "UNION", "CAST", None),
     "UNION BY NAME": ("SELECT msgid FROM msgs UNION BY NAME SELECT name AS msgid FROM users", "BY NAME", "order", None),
-    "UNION in FROM without a name": (
-        "SELECT * FROM (SELECT msgid FROM msgs UNION SELECT name FROM users)",
-        "a derived table without a name",
-        "AS d",
-        None,
-    ),
     "NOW in a derived table's list": (
         "SELECT n FROM (SELECT NOW() AS n FROM msgs) d",
         "NOW() in the select list",

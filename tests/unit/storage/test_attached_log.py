@@ -135,6 +135,7 @@ def test_commits_are_appends_rewrites_or_neither(tmp_path: Path) -> None:
         [],
         [],
     ]
+    assert found[0].added[1].statistics == '{"numRecords": 2}'
     assert found[1].removed == {str(place / "a"): (TIME + 9) * 1_000, str(place / "b%"): (TIME + 2) * 1_000}
     assert [each.table is None for each in found] == [True, True, False, True]
     assert found[2].table is not None
@@ -145,6 +146,7 @@ def test_a_commit_without_a_time_has_that_of_its_file(tmp_path: Path) -> None:
     (found,) = changes(tmp_path, [add("a")])
     log = store_of(tmp_path / "other/_delta_log/00000000000000000001.json")
     assert found.at == log.modified_ms() * 1_000
+    assert head_of(store_of(tmp_path / "other")).at == found.at
 
 
 def test_commits_that_delete_change_or_mix_rows_are_refused(tmp_path: Path) -> None:
@@ -157,8 +159,11 @@ def test_commits_that_delete_change_or_mix_rows_are_refused(tmp_path: Path) -> N
         )
     ):
         assert refusals(tmp_path / str(number), *actions) == {deletes}
-    mixed = refusals(tmp_path / "mixed", add("b"), add("c", dataChange=False), remove("a"))
-    assert mixed == {"version 1 both adds and rewrites rows"}
+    unsaid = add("b")
+    del unsaid["add"]["dataChange"]
+    for number, new in enumerate((add("b"), unsaid)):
+        mixed = refusals(tmp_path / f"mixed-{number}", new, add("c", dataChange=False), remove("a"))
+        assert mixed == {"version 1 both adds and rewrites rows"}
 
 
 def test_a_commit_is_refused_with_all_reasons(tmp_path: Path) -> None:
@@ -196,6 +201,9 @@ def test_two_rewrites_are_one(tmp_path: Path) -> None:
     assert (both.version, both.at, both.kind) == (2, (TIME + 2) * 1_000, "rewritten")
     assert [file.path for file in both.added] == ["d", "e"]
     assert both.removed == {str(place / name): (TIME + 9) * 1_000 for name in "ab"}
+    last = joined(second, Change(3, 0, "other"))
+    assert (last.version, last.kind, [file.path for file in last.added]) == (3, "rewritten", ["e"])
+    assert last.removed == second.removed
 
 
 def test_removals_after_a_version_are_found(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from s3_server import new_bucket
-from weft.errors import FilesRemoved, StorageError
+from weft.errors import AttachedFileGone, FilesRemoved, StorageError
 from weft.storage.attached import Attached
 from weft.storage.columns import INSTANT
 from weft.storage.data_files import (
@@ -120,9 +121,33 @@ def test_a_file_of_another_size_is_damage(store: Store) -> None:
     for read in (lambda: read_data_files([wrong], SCHEMA), lambda: dataset_of([wrong], SCHEMA)):
         with pytest.raises(StorageError, match=r"data file (cannot be read: the object )?has [0-9]+ bytes"):
             read()
+    if isinstance(store, LocalStore):  # an object is never written in part
+        Path(new.location.path).write_bytes(bytes(new.size))
+        with pytest.raises(StorageError, match=r"^a file of a table is truncated or overwritten") as raised:
+            check_data_file(data_file(new))
+        assert raised.value.where == str(new.location) and raised.value.hint
     new.location.remove()
     with pytest.raises(FilesRemoved):  # there is no table that names it
         check_data_file(data_file(new))
+
+
+def test_an_attached_file_that_was_replaced_is_gone(store: Store) -> None:
+    new = written(store, rows(1))
+    about = Attached(store / "own", "entry", store.uri, new.location.name, 0, at=5)
+    check_data_file(DataFile(new.location, new.size, 1, {}, {}, about))
+    replaced = DataFile(new.location, new.size + 1, 1, {}, {}, about)
+    gone = DataFile(store / "gone.parquet", new.size, 1, {}, {}, about)
+    for file in (replaced, gone):
+        with pytest.raises(AttachedFileGone, match="has deleted or replaced it") as raised:
+            check_data_file(file)
+        assert raised.value.where == str(file.location) and raised.value.hint
+
+
+def test_a_dictionary_saves_space_from_two_rows_a_value_on(store: Store) -> None:
+    schema = pa.schema([("all", pa.int64()), ("half", pa.int64()), ("none", pa.int64())])
+    values = pa.table({"all": [1] * 4, "half": [1, 1, 2, 2], "none": [1, 1, 2, 3]}, schema=schema)
+    found = layout(FileForm(store, schema, ()).write([values]).location).row_group(0)
+    assert [found.column(n).has_dictionary_page for n in range(3)] == [True, True, False]
 
 
 def test_a_small_object_is_read_once(s3_access: S3Access, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,6 +68,7 @@ _SPELLED: Final = re.compile(
 The pattern also matches strings, which remain unchanged.
 """
 
+_MOST_VALUES: Final = 3
 SAID: Final = ""
 """A column with this range variable stands for an expression.  Its name is the text of the expression."""
 JUST_AFTER: Final = "just after "
@@ -138,7 +139,7 @@ def state_words(state: StateSchema, *, keys: bool = True) -> str:
         case Grouped():
             return f"groups of {of}"
         case Windowed():
-            return f"{' and '.join(calculated(operator))} over {of}"
+            return f"{several(calculated(operator), 'and')} over {of}"
         case Distinct():
             return f"distinct rows of {of}"
         case _:
@@ -172,6 +173,16 @@ def calculated(operator: Relation) -> tuple[str, ...]:
     elif isinstance(operator, Windowed):
         texts = [_windowed(each, known) for each in operator.functions]
     return tuple(dict.fromkeys(texts))
+
+
+def several(values: Sequence[str], word: str) -> str:
+    """Join at most three texts by ``word``, and count the others.
+
+    >>> several(["a", "b"], "or"), several(["a", "b", "c", "d"], "and")
+    ('a or b', 'a and b and 2 others')
+    """
+    shown = list(values) if len(values) <= _MOST_VALUES else [*values[:2], f"{len(values) - 2} others"]
+    return f" {word} ".join(shown)
 
 
 def _measure(measure: Measure, known: Mapping[ColumnRef, Scalar]) -> str:
@@ -273,7 +284,7 @@ def begins(scan: Scan, row: str = "a row") -> str:
 def _changing(state: StateSchema, verbs: tuple[str, str, str, str]) -> str:
     """``verbs`` are those of an aggregate, a group without aggregates, a row with a function, and another row."""
     operator = written(state)
-    of, values = _over(operator), " or ".join(calculated(operator))
+    of, values = _over(operator), several(calculated(operator), "or")
     match operator:
         case Grouped(measures=()):
             return f"a group of {of} {verbs[1]}"
@@ -374,6 +385,7 @@ def _of_calendar(instant: Scalar) -> str | None:
     """Return in words where an instant of the calendar is, or None for another instant.
 
     >>> from weft.algebra.calendar import elapsed
+    >>> from weft.algebra.schema import TIMESTAMP
     >>> ts = ColumnRef("m", "ts", TIMESTAMP)
     >>> _of_calendar(Call("+", (ts, elapsed("MONTH", ts)), TIMESTAMP))
     'an instant of the calendar near m.ts'

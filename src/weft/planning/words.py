@@ -142,6 +142,8 @@ def state_words(state: StateSchema, *, keys: bool = True) -> str:
             return f"{several(calculated(operator), 'and')} over {of}"
         case Distinct():
             return f"distinct rows of {of}"
+        case Project():
+            return f"the join of {of}"
         case _:
             return f"the union over {of}"
 
@@ -270,6 +272,8 @@ def _columns(state: StateSchema) -> list[str]:
             return [*own, *(_windowed(each, known) for each in functions)]
         case Distinct(input=inner):
             return [scalar_words(substitute(ref, known)) for ref in attributes(inner)]
+        case Project(outputs=outputs):
+            return [scalar_words(substitute(output.value, known)) for output in outputs]
         case _:
             return []
 

@@ -167,3 +167,10 @@ def test_what_is_asked_once_has_the_states_at_the_instant() -> None:
 def test_a_plan_from_the_catalog_has_the_names_of_its_query() -> None:
     compiled: Plan = planned(plan(COUNTS, TABLES).query)
     assert summary(compiled).inside == summary(plan(COUNTS, TABLES)).inside
+
+
+def test_a_row_with_nulls_of_a_chain_of_outer_joins_is_warned_of() -> None:
+    joins = ("users u ON u.name = m.sender", "reminders r ON r.text = m.msgid", "users z ON z.name = m.subject")
+    text = f"SELECT m.msgid, u.age, r.id, z.age AS other FROM msgs m LEFT JOIN {' LEFT JOIN '.join(joins)}"
+    warned = notes(text, "warning")
+    assert any("the join of msgs (as m) and users (as u)" in each and "from users" in each for each in warned)

@@ -12,8 +12,8 @@ import pytest
 
 from replayed import DAY, HOUR, START, answers, load, replay_home
 from weft.api import Weft
+from weft.arrangement import state_store
 from weft.execution import totals
-from weft.storage import state_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

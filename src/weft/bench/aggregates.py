@@ -27,8 +27,8 @@ from weft.runtime.session import stop_session
 TEXTS: Final = {
     "groups": "SELECT newsgroup, COUNT(*) AS n FROM msgs GROUP BY newsgroup HAVING COUNT(*) > 5",
     "threads": (
-        "SELECT newsgroup, thread, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY newsgroup ORDER BY n DESC, thread) "
-        "AS place FROM (SELECT newsgroup, inreplyto AS thread, COUNT(*) AS n FROM msgs WHERE inreplyto IS NOT NULL "
+        "SELECT newsgroup, thread, n FROM (SELECT *, "
+        "ROW_NUMBER() OVER (PARTITION BY newsgroup ORDER BY n DESC, thread) AS place FROM (SELECT newsgroup, inreplyto AS thread, COUNT(*) AS n FROM msgs WHERE inreplyto IS NOT NULL "
         "GROUP BY newsgroup, inreplyto) AS t) AS ranked WHERE place <= 10"
     ),
     "moving": (

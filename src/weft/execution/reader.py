@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from weft.algebra.schema import TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
+from weft.arrangement.state_store import StateStore
 from weft.catalog import layout
 from weft.catalog.records import TableRecord
 from weft.execution import driver_reader
@@ -30,7 +31,6 @@ from weft.sql.render import quoted
 from weft.storage.data_files import check_data_file, unreadable_file
 from weft.storage.delta_log import DataFile, DeltaSnapshot, distrust
 from weft.storage.slices import Slice
-from weft.storage.state_store import StateStore
 from weft.storage.table import Table
 from weft.store import Store
 

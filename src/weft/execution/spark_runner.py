@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from weft.arrangement.state_store import StateStore
 from weft.catalog import CatalogParts
 from weft.configuration import configuration
 from weft.errors import JvmEnded, LimitExceeded, QueryFault, StorageError
@@ -25,7 +26,6 @@ from weft.runtime.session import disk_is_full, interrupted, plain_errors, root_c
 from weft.runtime.settings import small, use_cluster_cores
 from weft.runtime.turn import turn
 from weft.runtime.watchdog import limited
-from weft.storage.state_store import StateStore
 from weft.store import Store
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from weft.algebra.access import Access, Lookup
 from weft.algebra.relation import StateSchema
 from weft.algebra.scalar import Literal
+from weft.arrangement.state_store import StoredTotals
 from weft.derivation.stateful import states
 from weft.execution.driver_reader import LocalRows
 from weft.execution.groups import instant
@@ -42,7 +43,6 @@ from weft.planning.state_plan import (
 from weft.planning.state_sql import continued_sql, key_columns
 from weft.storage.columns import stored_schema
 from weft.storage.delta_log import DataFile
-from weft.storage.state_store import StoredTotals
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -16,13 +16,13 @@ import pyarrow.compute as pc
 from weft.algebra.access import Access, DeltaScan, Lookup
 from weft.algebra.relation import StateSchema
 from weft.algebra.schema import TIMESTAMP
+from weft.arrangement.state_store import MOST_GROUPS, among, computed, replaced
 from weft.execution.driver_reader import LocalRows
 from weft.execution.reader import Reader
 from weft.execution.temp_views import Rows
 from weft.period_sql.notation import DUCKDB, VALID_TIME
 from weft.planning.state_sql import continued_sql, inputs, key_columns, totals_of
 from weft.storage.columns import arrow_type, stored_schema
-from weft.storage.state_store import MOST_GROUPS, among, computed, replaced
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -14,7 +14,7 @@ from weft.sql.layout import WIDTH, laid_out
 TEXTS = {
     "strings": "SELECT '( FROM \\' x', `a  ) b`, f('') FROM t WHERE a = '  two  spaces ' AND b IN (SELECT c FROM u)",
     "clauses": "SELECT a FROM t LEFT JOIN (SELECT b FROM u) AS u ON a IS NOT DISTINCT FROM b CROSS JOIN v GROUP BY a",
-    "functions": "SELECT EXTRACT(YEAR FROM ts), TRANSFORM(x, (a, b) -> a + b)[(1 + 2)] FROM t LATERAL VIEW EXPLODE(m) k",
+    "functions": "SELECT EXTRACT(YEAR FROM ts), TRANSFORM(x, (a, b) -> a + b)[(1)] FROM t LATERAL VIEW EXPLODE(m) k",
     "union": "SELECT 1 UNION ALL SELECT a FROM (SELECT 2 UNION ALL SELECT 3) AS u HAVING COUNT(*) > 1",
     "many": f"SELECT {', '.join(f'column_{number} AS c{number}' for number in range(40))} FROM t",
 }

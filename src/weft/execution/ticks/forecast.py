@@ -12,6 +12,7 @@ from typing import Literal
 from weft.algebra.access import Access, DeltaScan, KeyScan, Lookup
 from weft.algebra.relation import StateSchema
 from weft.algebra.traverse import range_variables
+from weft.arrangement.state_store import StateStore
 from weft.catalog import CatalogParts, layout
 from weft.catalog.records import QueryRecord
 from weft.derivation.stateful import states
@@ -35,7 +36,6 @@ from weft.planning.synopsis_plan import SynopsisPlan
 from weft.planning.words import length, state_words
 from weft.printable import Brief, counted
 from weft.storage.delta_log import DeltaSnapshot
-from weft.storage.state_store import StateStore
 
 Way = Literal["nothing", "rows", "files"]
 """The input of Spark in a tick.

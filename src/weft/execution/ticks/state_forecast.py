@@ -11,6 +11,7 @@ import pyarrow as pa
 from weft.algebra.access import Access, DeltaScan
 from weft.algebra.relation import StateSchema
 from weft.algebra.scalar import ColumnRef
+from weft.arrangement.state_store import StateStore
 from weft.derivation.stateful import states
 from weft.execution.driver_reader import DriverReader, LocalRows, Reading, count_text, readings
 from weft.execution.windows import slices_between
@@ -30,7 +31,6 @@ from weft.planning.state_plan import (
 )
 from weft.planning.state_sql import key_columns
 from weft.storage.slices import Slice
-from weft.storage.state_store import StateStore
 
 By: TypeAlias = Literal["driver", "Spark"]
 Read: TypeAlias = tuple[str, Sequence[Access], Reading]

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from weft.arrangement.state_store import StateStore
 from weft.catalog import CatalogParts, Writer, layout
 from weft.catalog.records import Choice, PlanRecord, QueryRecord, TickRecord
 from weft.errors import ClockError, ExecutionError, WeftError
@@ -33,7 +34,6 @@ from weft.failpoint import failpoint
 from weft.instants import MIN_INSTANT
 from weft.planning.synopsis_plan import is_synopsis
 from weft.storage.ledger import Added, added_by_query
-from weft.storage.state_store import StateStore
 from weft.storage.verify import require_undamaged
 from weft.writing.outputs import Outputs, answers_name
 from weft.writing.reserved import settle

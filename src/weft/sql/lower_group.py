@@ -41,7 +41,7 @@ from weft.sql.refusal import only, place, refuse
 from weft.sql.rewriting import installed
 from weft.sql.scope import Grouping, Scope
 
-N = TypeVar("N", bound="Scalar | Predicate")
+N = TypeVar("N", bound="Scalar | Predicate | Relation")
 Item = Callable[[exp.Expr, Scope, int], Output]
 """A function that translates an item of a select list.  The last argument is the position of the item."""
 _ANY_ROW: Final = Output("any_row", Literal(1, INT, fixed=True))

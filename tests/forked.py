@@ -78,6 +78,9 @@ def serve() -> None:
     for name in PACKAGES:
         for each in pkgutil.walk_packages(sys.modules[name].__path__, f"{name}."):
             importlib.import_module(each.name)
+    import pyarrow
+
+    pyarrow.scalar(False)  # imports pandas, which takes as long as all else that a process imports
     while line := sys.stdin.readline():
         request = json.loads(line)
         child = os.fork()

@@ -1,11 +1,11 @@
-"""Mutation tests: change the catalog, the derivation and the planning slightly. A test should detect each change.
+"""Mutation tests: change the catalog, the derivation, the planning and the storage slightly. A test should detect it.
 
     python tests/mutation.py [--sample N] FOLDER [PATTERN ...]
 
 All mutants take a day. ``--sample`` tests a random sample, and prints its seed (WEFT_SEED repeats the sample).
 ``FOLDER`` receives a copy of the tree, in which mutmut works ([tool.mutmut] in pyproject.toml configures mutmut). The
 folder remains, so that a run can continue and ``mutmut show NAME`` can show a mutant. A pattern (``weft.planning*``)
-selects mutants.
+selects mutants, also those that are sampled.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
@@ -25,14 +27,16 @@ ROOT = Path(__file__).resolve().parent.parent
 MUTMUT = Path(sys.executable).parent / "mutmut"
 LEAST: Final = 0.85
 """The minimum share of a folder's mutants that the tests must kill."""
-WHOLE: Final = frozenset({"catalog", "derivation", "derivation/replay", "derivation/temporal", "planning"})
+WHOLE: Final = frozenset(
+    {"catalog", "derivation", "derivation/replay", "derivation/temporal", "planning", "storage", "store", "writing"}
+)
 """The folders whose mutants a full run tests."""
 FIRST: Final = "weft.derivation.size.*"
 """The mutants that run first. After their run, mutmut has created all mutants and knows which tests reach which
 mutant.
 """
-AT_ONCE: Final = 200
-"""The number of mutants in one command."""
+AT_ONCE: Final = 1_000
+"""The number of mutants in one command. Each command first runs the tests of its mutants without a change."""
 LOG: Final = "mutmut.log"
 COPIED: Final = ("src", "tests", "docs", "pyproject.toml")
 KILLED: Final = frozenset({"killed", "timeout", "segfault"})
@@ -50,7 +54,7 @@ def run(folder: Path, *patterns: str, sample: int | None = None) -> dict[str, in
             shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
         else:
             shutil.copy2(source, target)
-    ended = _try(folder, *patterns) if sample is None else _try_some(folder, sample)
+    ended = _try(folder, *patterns) if sample is None else _try_some(folder, sample, patterns)
     states = results(folder)
     if ended != 0 or not states:
         print((folder / LOG).read_text(errors="replace")[-2_000:], f"mutmut ended with code {ended}", sep="\n")
@@ -71,11 +75,12 @@ def _try(folder: Path, *patterns: str) -> int:
         ).returncode  # fmt: skip
 
 
-def _try_some(folder: Path, sample: int) -> int:
-    """Run mutmut on a random sample, and return its exit code."""
+def _try_some(folder: Path, sample: int, patterns: Sequence[str]) -> int:
+    """Run mutmut on a random sample of the mutants that match a pattern (default: all), and return its exit code."""
     seed = int(os.environ.get("WEFT_SEED") or random.SystemRandom().randrange(2**32))
     ended = _try(folder, FIRST)
-    left = sorted(results(folder, untried=True))
+    untried = sorted(results(folder, untried=True))
+    left = [name for name in untried if not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)]
     drawn = random.Random(seed).sample(left, min(sample, len(left)))
     print(f"{len(drawn)} of {len(left):,} mutants, drawn with WEFT_SEED={seed}", flush=True)
     for at in range(0, len(drawn), AT_ONCE):

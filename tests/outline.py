@@ -9,6 +9,7 @@ from weft.algebra.relation import (
     And,
     Distinct,
     Exists,
+    Grouped,
     Join,
     NotExists,
     NowBefore,
@@ -23,6 +24,7 @@ from weft.algebra.relation import (
     Select,
     Union,
     Values,
+    Windowed,
     attributes,
 )
 from weft.sql import render
@@ -66,10 +68,27 @@ def _relation(relation: Relation, depth: int) -> Iterator[str]:
             yield f"{indent}Union of {', '.join(map(render.scalar, attributes(relation)))}"
             for part in inputs:
                 yield from _relation(part, depth + 1)
+        case Grouped() | Windowed():
+            yield from _stateful(relation, indent)
+            yield from _relation(relation.input, depth + 1)
         case Select(input=inner, predicate=predicate):
             yield f"{indent}Select"
             yield from _predicate(predicate, depth + 1)
             yield from _relation(inner, depth + 1)
+
+
+def _stateful(operator: Grouped | Windowed, indent: str) -> Iterator[str]:
+    match operator:
+        case Grouped(alias=alias, groups=groups, measures=measures):
+            aggregates = (f"{render.measure_text(each)} AS {each.output.column}" for each in measures)
+            yield f"{indent}Grouped {alias} by {', '.join(map(item, groups)) or 'nothing'}: {', '.join(aggregates)}"
+        case Windowed(alias=alias, outputs=outputs, partition=partition, functions=functions):
+            yield f"{indent}Windowed {alias} of {', '.join(map(item, outputs))}"
+            yield f"{indent}{STEP}partition by {', '.join(map(render.scalar, partition)) or 'nothing'}"
+            for each in functions:
+                args = ", ".join(map(render.scalar, each.args))
+                keys = (f"{render.scalar(key.value)}{' DESC' if key.descending else ''}" for key in each.order)
+                yield f"{indent}{STEP}{each.output.column}: {each.function}({args}) order by {', '.join(keys)}"
 
 
 def _predicate(predicate: Predicate, depth: int) -> Iterator[str]:

@@ -136,7 +136,7 @@ class Drawn:
             ("count", None, BIGINT), ("count", column, BIGINT), ("sum", column, BIGINT), ("avg", column, DOUBLE),
             ("min", column, INT), ("max", column, INT), ("sum", floating, DOUBLE),
             ("count", column, BIGINT, True), ("sum", column, BIGINT, True), ("median", column, DOUBLE),
-            ("max_by", column, INT, False, self._column(inner)),
+            ("max_by", column, INT, False, attributes(inner)[-1]),
         )  # fmt: skip
         chosen = self.chance.sample(choices, self.chance.choice((1, 1, 2)))
         measures = tuple(

@@ -145,10 +145,6 @@ def test_what_is_said_to_be_refused_is_refused(text: str) -> None:
 
 
 MISSING = {
-    "GROUP BY": "SELECT newsgroup, COUNT(*) AS n FROM msgs GROUP BY newsgroup",
-    "HAVING": "SELECT newsgroup FROM msgs GROUP BY newsgroup HAVING COUNT(*) > 5",
-    "COUNT": "SELECT COUNT(*) AS n FROM msgs",
-    "SUM": "SELECT SUM(age) AS n FROM users",
     "WITH RECURSIVE": "WITH RECURSIVE s AS (SELECT msgid FROM msgs) SELECT msgid FROM s",
 }
 

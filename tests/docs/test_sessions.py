@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -99,7 +100,16 @@ def terminal(
     return typed
 
 
-@pytest.mark.parametrize("page", SESSIONS, ids=name_of)
+def _turn(page: Path) -> Any:
+    """Return a page as a parameter. Each command of a page with a cluster has a JVM, so only `make test-long` types it.
+
+    ``tests/scenario/test_cluster.py`` runs the same on a cluster.
+    """
+    marks = [pytest.mark.slow, pytest.mark.timeout(900)] if MASTER in page.read_text() else []
+    return pytest.param(page, marks=marks, id=name_of(page))
+
+
+@pytest.mark.parametrize("page", [_turn(page) for page in SESSIONS])
 @pytest.mark.usefixtures("bucket", "database")
 def test_a_page_is_typed(page: Path, terminal: Callable[[str], str], post: Post, bless: bool) -> None:
     def output(block: Block) -> list[str]:

@@ -44,7 +44,7 @@ def test_what_is_refused(text: str) -> None:
     assert refused.value.where or refused.value.hint
 
 
-@pytest.mark.parametrize("text", [each for each in TEXTS if re.search(r"PERIOD_|GROUP BY|COUNT|MONTH|YEAR", each)])
+@pytest.mark.parametrize("text", [each for each in TEXTS if re.search(r"PERIOD_|MOVING_WINDOW", each)])
 def test_what_views_alone_have_is_no_part_of_a_query(text: str) -> None:
     with pytest.raises(SqlError):
         bind(text, TABLES)

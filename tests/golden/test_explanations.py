@@ -16,6 +16,7 @@ from netnews import TABLES
 from weft.planning.explain import BranchText, Explanation, explain
 from weft.planning.how_many import TableExtent, how_many
 from weft.planning.plan import plan
+from weft.planning.state_text import StateText
 
 ROWS = {name: TableExtent(1_000 * number, 0, number * 864_000_000_000) for number, name in enumerate(TABLES, 1)}
 
@@ -32,6 +33,7 @@ def shown(title: str, text: str) -> str:
         f"time {'can' if found.time_driven else 'cannot'} make answers, rows {lasting(found)}",
         *(f"at first {branch(each)}" for each in found.first if found.closed),
         *(f"when {branch(each)}" for each in found.later),
+        *(line for each in found.states for line in state(each)),
         *(f"{view.name}: {view.sql}" for view in found.views),
         *(f"{note.level}: {note.text}" for note in found.notes),
     ]
@@ -49,6 +51,12 @@ def lasting(found: Explanation) -> str:
 
 def branch(each: BranchText) -> str:
     return f"{each.why} ({each.driver} of {each.table or 'nothing'})"
+
+
+def state(each: StateText) -> list[str]:
+    """Return how a tick computes a state, without the SQL of the last step (``unit/period_sql``)."""
+    steps = [f"  {step.name}: {step.sql}" for step in each.steps[:-1]]
+    return [f"{' and '.join(each.views)}: {each.rows} ({each.how})", *steps]
 
 
 @pytest.mark.parametrize("path", [path for path in FILES if path.stem != "refused"], ids=lambda path: path.stem)

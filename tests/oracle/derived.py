@@ -7,21 +7,27 @@ there: views over the engine's tables stand for it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from oracle.engines import GRID, Engine, Row
+from oracle.engines import GRID, DuckDb, Engine, Row
 from oracle.grammar import TABLES
 from oracle.histories import COLUMNS, History
-from weft.algebra.access import Access, DeltaScan, FullScan, Lookup
+from weft.algebra.access import Access, DeltaScan, FullScan, KeyScan, Lookup
+from weft.algebra.relation import StateSchema
 from weft.algebra.scalar import Literal
 from weft.algebra.schema import Column, DataType, TableSchema
 from weft.catalog.records import QueryRecord
+from weft.derivation import stateful
 from weft.execution.groups import Group, Member
-from weft.execution.windows import slices_of
+from weft.execution.windows import slices_between, slices_of
+from weft.period_sql.notation import DUCKDB
 from weft.planning.form import StoredForm, restored_plan, stored_form, stored_parameter
 from weft.planning.plan import Branch, Plan, parameter_table, plan
+from weft.planning.state_plan import Keys, asked, keys_sql, keys_view, state_rows, suffix, touched_keys, window_of
+from weft.planning.state_sql import key_columns
 from weft.sql import render
 from weft.storage.slices import Slice
 
@@ -79,12 +85,15 @@ class Standing:
         return Group(1, self.shape, ticked, GRID + t, START, time_driven_only)
 
 
-def rows_of(group: Group, extra: str | None, branches: Sequence[Branch] | None = None) -> str:
+def rows_of(
+    group: Group, extra: str | None, branches: Sequence[Branch] | None = None, states: StateTables | None = None
+) -> str:
     """All branches of a group as one statement: query_id where they are several, the row, its instant, the branch's
     number; with ``extra`` through views that hold more than they must."""
     branches = group.branches() if branches is None else branches
     news = slices_of([(group, tuple(branches))])
-    return united([through(branch, news, extra or "FALSE") for branch in branches], len(group.shape.query.outputs))
+    texts = [through(branch, news, extra or "FALSE", states) for branch in branches]
+    return united(texts, len(group.shape.query.outputs))
 
 
 def united(texts: Sequence[str], width: int) -> str:
@@ -94,23 +103,45 @@ def united(texts: Sequence[str], width: int) -> str:
     return " UNION ALL ".join(f"SELECT *, {n} FROM ({text}) AS branch_{n}" for n, text in enumerate(texts))
 
 
-def through(branch: Branch, news: Mapping[str, Sequence[Slice]], extra: str) -> str:
+def through(branch: Branch, news: Mapping[str, Sequence[Slice]], extra: str, states: StateTables | None = None) -> str:
     """The branch's SQL with its views defined before it, each as small as its access path allows, or larger."""
-    views: dict[str, tuple[str, dict[str, None]]] = {}
-    for path in _ordered(branch.paths):
-        if not isinstance(path, FullScan):
-            views.setdefault(path.view, (path.table, {}))[1][_restricted(path, news)] = None
-    if not views:
-        return branch.sql
-    # One pass over the table, since UNION would merge duplicates of a row.
-    shown = ", ".join(
-        f"{name} AS (SELECT * FROM {table} WHERE {' OR '.join(f'({c})' for c in (*conditions, extra))})"
-        for name, (table, conditions) in views.items()
-    )
-    return f"WITH {shown} {branch.sql}"
+    known = {state.name: state for state in stateful.states(branch.event.relation)}
+    return with_views(definitions(branch.paths.values(), news, extra, known, states), branch.sql)
 
 
-def _ordered(paths: Mapping[str, Access]) -> list[Access]:
+def with_views(views: Sequence[str], text: str) -> str:
+    """A query after the definitions of its views."""
+    return f"WITH {', '.join(views)} {text}" if views else text
+
+
+def definitions(
+    paths: Iterable[Access],
+    news: Mapping[str, Sequence[Slice]],
+    extra: str,
+    known: Mapping[str, StateSchema],
+    states: StateTables | None,
+    suffix: str = "",
+) -> list[str]:
+    """The views of access paths.  ``known`` are the states among their tables, whose rows ``states`` computes."""
+    by_view: dict[str, list[Access]] = {}
+    for path in sorted(_ordered(paths), key=lambda path: path.step if isinstance(path, Lookup) else 0):
+        by_view.setdefault(path.view, []).append(path)
+    found: list[str] = []
+    for view, same in by_view.items():
+        name, table = view + suffix, same[0].table
+        if table in known:
+            assert states is not None, "a law that runs branches over states prepares them"
+            found.append(f"{name} AS (SELECT * FROM {states.read(known[table], same, found, suffix)})")
+        elif isinstance(same[0], (FullScan, KeyScan)):
+            found += [f"{name} AS (SELECT * FROM {table})"] if suffix else []
+        else:
+            # One pass over the table, since UNION would merge duplicates of a row.
+            conditions = dict.fromkeys((*(_restricted(path, news, suffix) for path in same), extra))
+            found.append(f"{name} AS (SELECT * FROM {table} WHERE {' OR '.join(f'({c})' for c in conditions)})")
+    return found
+
+
+def _ordered(paths: Iterable[Access]) -> list[Access]:
     """Each path after what it looks up through."""
     found: dict[Access, None] = {}
 
@@ -119,21 +150,98 @@ def _ordered(paths: Mapping[str, Access]) -> list[Access]:
             visit(path.via)
         found[path] = None
 
-    for path in paths.values():
+    for path in paths:
         visit(path)
     return list(found)
 
 
-def _restricted(path: DeltaScan | Lookup, news: Mapping[str, Sequence[Slice]]) -> str:
+def _restricted(path: Access, news: Mapping[str, Sequence[Slice]], suffix: str) -> str:
     """Which rows a view must hold."""
     if isinstance(path, Lookup):
         same = f"via_row.{path.via_column} {'<=>' if path.null_safe else '='} {path.table}.{path.column}"
-        return f"EXISTS (SELECT 1 FROM {path.via.view} AS via_row WHERE {same})"
+        return f"EXISTS (SELECT 1 FROM {path.via.view}{suffix} AS via_row WHERE {same})"
+    assert isinstance(path, DeltaScan)
     return " OR ".join(
         (f"{render.timestamp(part.low)} <= {part.column} AND " if part.low is not None else "")
         + f"{part.column} < {render.timestamp(part.high)}"
         for part in news[path.table]
     )
+
+
+@dataclass
+class StateTables:
+    """The rows of states on DuckDB, as a tick computes them (``execution.states``): those of the groups that change in
+    the window, of the groups that a look-up names, or all."""
+
+    engine: DuckDb
+    extra: str = "FALSE"
+    made: dict[tuple[str, str], str] = field(default_factory=dict)
+    read_by: Counter[str] = field(default_factory=Counter)
+    """How often states were read, by the way of reading."""
+
+    def fill(self, branches: Iterable[Branch]) -> None:
+        """Make the tables of states for branches that read whole tables."""
+        for branch in branches:
+            for state in stateful.states(branch.event.relation):
+                self._once(state, "whole")
+
+    def read(self, state: StateSchema, same: Sequence[Access], before: Sequence[str], suffix: str) -> str:
+        """The table with the rows that the paths need; ``before`` defines the views of earlier paths."""
+        groups = asked(state, same)
+        if not isinstance(groups, int):
+            return self._once(state, groups)
+        keys = Keys((groups,), (key_columns(state)[groups][1],), (False,))
+        (name,) = keys.columns
+        look_ups = (path for path in same if isinstance(path, Lookup))
+        vias = (f"SELECT {path.via_column} AS {name} FROM {path.via.view}{suffix}" for path in look_ups)
+        text = f"SELECT DISTINCT * FROM ({' UNION ALL '.join(vias)}) AS vias WHERE {name} IS NOT NULL"
+        self.read_by["look-up"] += 1
+        return self._rows(f"{state.name}_{len(self.made)}", state, keys, with_views(before, text))
+
+    def _once(self, state: StateSchema, what: str) -> str:
+        if (state.name, what) not in self.made:
+            self.read_by[what] += 1
+            name = state.name if what == "whole" else f"{state.name}_{what}"
+            self.made[state.name, what] = self._rows(name, state, None) if what == "whole" else self._news(name, state)
+        return self.made[state.name, what]
+
+    def _news(self, name: str, state: StateSchema) -> str:
+        (tau, t), begins = window_of(state), state.window[2]
+        branches, kinds = touched_keys(state), tuple(kind for _, kind in key_columns(state))
+        begun = isinstance(begins, Literal) and isinstance(begins.value, int) and tau is not None and tau > begins.value
+        if tau is None or not (kinds or begun):  # a group without keys begins at t0, also without rows
+            return self._once(state, "whole")
+        if not branches:
+            return self._nothing(name, state)
+        known = {each.name: each for branch in branches for each in stateful.states(branch.event.relation)}
+        paths = [path for branch in branches for path in branch.paths.values()]
+        views = definitions(paths, slices_between(paths, tau, t), self.extra, known, self, suffix(state))
+        touched = f"touched_{state.name}"
+        self.engine.table(touched, with_views(views, keys_sql(branches, len(kinds))))
+        if not self.engine.run(f"SELECT 1 FROM {touched} LIMIT 1"):
+            return self._nothing(name, state)
+        if not kinds:
+            return self._once(state, "whole")
+        places = tuple(range(len(kinds)))
+        null = tuple(bool(self.engine.run(f"SELECT 1 FROM {touched} WHERE k{n + 1} IS NULL LIMIT 1")) for n in places)
+        keys = Keys(places, kinds, null)
+        named = ", ".join(f"k{n + 1} AS {column}" for n, column in zip(places, keys.columns, strict=True))
+        return self._rows(name, state, keys, f"SELECT {named} FROM {touched}")
+
+    def _nothing(self, name: str, state: StateSchema) -> str:
+        self._rows(name, state, None)
+        self.engine.table(name, f"SELECT * FROM {name} WHERE FALSE")
+        return name
+
+    def _rows(self, name: str, state: StateSchema, keys: Keys | None, given: str = "") -> str:
+        if given:
+            self.engine.table(keys_view(state), given)
+        plan_ = state_rows(state, keys, DUCKDB)
+        known = {each.name: each for each in plan_.reads}
+        views = definitions(plan_.paths.values(), {}, self.extra, known, self, suffix(state))
+        self.engine.table(name, with_views(views, plan_.sql))
+        self.made.setdefault((state.name, name), name)
+        return name
 
 
 def run(engine: Engine, text: str) -> list[Pair]:

@@ -96,17 +96,25 @@ class DuckDb:
                 )
             self.connection.execute(f"INSERT INTO {name} VALUES ({', '.join(values)})")
 
+    def table(self, name: str, text: str) -> None:
+        """Replaces a table by the rows of a query."""
+        self.connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {self.translated(text)}").fetchall()
+
     def run(self, text: str, **instants: int) -> list[Row]:
         for name, value in instants.items():
             text = re.sub(rf":{name}\b", f"TIMESTAMP '{EPOCH + timedelta(microseconds=value)}'", text)
-        text = (
+        rows = self.connection.execute(self.translated(text)).fetchall()
+        return [tuple(grid(value) for value in row) for row in rows]
+
+    @staticmethod
+    def translated(text: str) -> str:
+        """The text with the few spellings that DuckDB does not have replaced."""
+        return (
             text.replace("<=>", "IS NOT DISTINCT FROM")
             .replace("`", '"')
             .replace("STARTSWITH(", "STARTS_WITH(")
             .replace("ENDSWITH(", "ENDS_WITH(")
         )
-        rows = self.connection.execute(text).fetchall()
-        return [tuple(_grid(value) for value in row) for row in rows]
 
     def alive(self, table: str) -> str:
         return f"(SELECT * FROM {table} WHERE ts <= {self.now} AND (te IS NULL OR {self.now} < te))"
@@ -191,7 +199,8 @@ def _greatest(*values: Any) -> Any:
     return max((value for value in values if value is not None), default=None)
 
 
-def _grid(value: Any) -> Any:
+def grid(value: Any) -> Any:
+    """An instant in microseconds from the grid's 0; any other value as it is."""
     if isinstance(value, datetime):
         return (value - EPOCH) // timedelta(microseconds=1)
     return value

@@ -6,11 +6,11 @@ Time is a grid of microseconds: rows begin at 0 … LAST, so that every threshol
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from oracle.engines import Sqlite
+from oracle.engines import Engine
 from oracle.expressions import LAST
 from oracle.grammar import TABLES, query
 from oracle.reference import Reference, reference
@@ -66,30 +66,30 @@ def _row(chance: random.Random, ends: bool) -> Row:
     )
 
 
-def case(chance: random.Random) -> Case:
+def case(chance: random.Random, draw: Callable[[random.Random], Text] = query) -> Case:
     """A query over a history."""
-    text, cuts = query(chance), sorted(chance.randint(0, LAST + 1) for _ in range(chance.choice([0, 1, 2, 2])))
+    text, cuts = draw(chance), sorted(chance.randint(0, LAST + 1) for _ in range(chance.choice([0, 1, 2, 2])))
     return Case(text, history(chance), tuple(cuts), chance.randrange(2**16))
 
 
-def distinct_cases(start: int, count: int) -> Iterator[Case]:
+def distinct_cases(start: int, count: int, draw: Callable[[random.Random], Text] = query) -> Iterator[Case]:
     """As many cases, no two of whose texts are the same when constants and aliases are left out."""
     seen: set[str] = set()
     number = start
     while len(seen) < count:
-        found = case(random.Random(number))
+        found = case(random.Random(number), draw)
         number += 1
         if (shape := folded(found.text.spark)) not in seen:
             seen.add(shape)
             yield found
 
 
-def telling(engine: Sqlite, found: Case) -> tuple[Case, Reference]:
+def telling(engine: Engine, found: Case, tries: int = TRIES) -> tuple[Case, Reference]:
     """The case over a history in which the answer changes after it was there, or is there at all, if one is soon found;
     with the reference, whose tables ``engine`` then holds."""
     best: tuple[int, History, Reference] | None = None
     chance = random.Random(found.salt)
-    for attempt in range(TRIES):
+    for attempt in range(tries):
         tried = found.history if attempt == 0 else history(chance)
         engine.load(tried.rows)
         seen = reference(engine, found.text.plain)

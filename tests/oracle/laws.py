@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,6 +15,7 @@ from oracle.derived import (
     Delivered,
     Pair,
     Standing,
+    StateTables,
     earliest,
     in_table,
     rows_of,
@@ -22,7 +24,7 @@ from oracle.derived import (
     through,
     united,
 )  # fmt: skip
-from oracle.engines import GRID, Engine, Row
+from oracle.engines import GRID, DuckDb, Engine, Row
 from oracle.expressions import LAST
 from oracle.histories import Case
 from oracle.reference import Reference, reference
@@ -59,6 +61,8 @@ class Trial:
     """How the branches of later ticks read tables."""
     null_safe: bool = False
     """Whether a null-safe look-up was tried."""
+    read_by: Counter[str] = field(default_factory=Counter)
+    """How often states were read, by the way of reading."""
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.case.salt)
@@ -95,6 +99,17 @@ class Trial:
     def extra(self) -> str:
         return self.random.choice(EXTRA)
 
+    def states(self, extra: str | None) -> StateTables | None:
+        """The states of one tick; DuckDB alone can compute them."""
+        return StateTables(self.engine, extra or "FALSE", {}, self.read_by) if isinstance(self.engine, DuckDb) else None
+
+    def filled(self, branches: Sequence[Branch]) -> Sequence[Branch]:
+        """The branches over whole tables, after the states that they read were computed."""
+        states = self.states(None)
+        if states is not None:
+            states.fill(branches)
+        return branches
+
     def windows(self, start: int = 0) -> list[tuple[int, int]]:
         """The partition's ticks from ``start`` on; some may be empty."""
         edges = [start, *(cut for cut in self.case.cuts if cut > start), END]
@@ -112,7 +127,8 @@ def union_of_starts(trial: Trial) -> None:
     standing, window = trial.standing, {"tau": instant(GRID), "t": instant(GRID + END), "t0": instant(START)}
     names = standing.form.names or None
     branches = [for_one(event, standing.values, window, True, names) for event in standing.shape.branches]
-    pairs = run(trial.engine, united([branch.sql for branch in branches], len(standing.shape.query.outputs)))
+    texts = [branch.sql for branch in trial.filled(branches)]
+    pairs = run(trial.engine, united(texts, len(standing.shape.query.outputs)))
     trial.gave |= {number for _, _, number in pairs}
     sound(trial, pairs, 0, END)
     same("starts over all time", earliest(pairs), trial.reference.first())
@@ -137,7 +153,7 @@ def any_partition(trial: Trial) -> None:
         branches = group.branches()
         if tau > 0:
             trial.paths.update(path for branch in branches for path in branch.paths.values())
-        pairs = run(trial.engine, rows_of(group, extra, branches))
+        pairs = run(trial.engine, rows_of(group, extra, branches, trial.states(extra)))
         sound(trial, pairs, 0 if tau == 0 else tau, t)
         for row, s in earliest(pairs).items():
             delivered.setdefault(row, s)
@@ -149,8 +165,9 @@ def later_tick(trial: Trial) -> None:
     tau = trial.random.randint(0, LAST)
     t = trial.random.randint(tau, END)
     group = trial.standing.group([trial.standing.member(1, tau)], t)
-    found = {(row, s) for row, s, _ in run(trial.engine, rows_of(group, trial.extra))}
-    whole = {(row, s) for row, s, _ in run(trial.engine, _whole(group.branches()))}
+    extra = trial.extra
+    found = {(row, s) for row, s, _ in run(trial.engine, rows_of(group, extra, None, trial.states(extra)))}
+    whole = {(row, s) for row, s, _ in run(trial.engine, _whole(trial.filled(group.branches())))}
     assert found == whole, f"[{tau}, {t}): through paths {found - whole} extra, {whole - found} missing"
     sound(trial, [(row, s, 0) for row, s in found], tau, t)
 
@@ -165,14 +182,16 @@ def null_safe_paths(trial: Trial) -> None:
     standing, found, whole = trial.from_now, [], []
     if standing is None:
         return
-    group = standing.group([standing.member(1, 0)], END)
+    group, extra = standing.group([standing.member(1, 0)], END), trial.extra
+    states = trial.states(extra)
     for event in standing.shape.branches:
         branch = for_one(event, standing.values, window, True)
         paths = access_paths(branch.event, null_safe=True)
         trial.null_safe |= any(isinstance(path, Lookup) and path.null_safe for path in paths.values())
         views = {alias: path.view for alias, path in paths.items()}
         safe = Branch(branch.event, paths, branch_sql(branch.event, views))
-        found.append(through(safe, slices_of([(group, (safe,))]), trial.extra))
+        found.append(through(safe, slices_of([(group, (safe,))]), extra, states))
+        trial.filled([branch])
         whole.append(branch.sql)
     width = len(standing.shape.query.outputs)
     one, other = (set(run(trial.engine, united(texts, width))) for texts in (found, whole))
@@ -187,7 +206,7 @@ def from_now(trial: Trial) -> None:
     delivered: Delivered = {}
     for tau, t in trial.windows(since):
         group = standing.group([standing.member(1, tau)], t)
-        for row, s in earliest(run(trial.engine, rows_of(group, extra))).items():
+        for row, s in earliest(run(trial.engine, rows_of(group, extra, None, trial.states(extra)))).items():
             delivered.setdefault(row, s)
     same(f"from now at {since}", delivered, trial.reference.entering(since))
 
@@ -195,7 +214,7 @@ def from_now(trial: Trial) -> None:
 def one_instant(trial: Trial) -> None:
     """``at_instant`` is the query run ad hoc at s."""
     s = trial.random.randint(0, LAST)
-    found = at_instant(trial.standing.compiled.query, instant(GRID + s))
+    found = trial.filled(at_instant(trial.standing.compiled.query, instant(GRID + s)))
     rows = frozenset(row[:-1] for branch in found for row in trial.engine.run(branch.sql))
     assert rows == trial.reference.answers[s], f"at {s}: {rows ^ trial.reference.answers[s]}"
 
@@ -203,6 +222,8 @@ def one_instant(trial: Trial) -> None:
 def many_queries(trial: Trial) -> None:
     """One plan for several queries (other constants, other τ) gives each what it gives alone, in the same tick."""
     standing, t = trial.standing, trial.random.randint(1, END)
+    if standing.shape.has_own_states:  # these run alone: states depend on the constants of a query
+        return
     members = [standing.member(7, 0)]
     for query_id in (8, 9):
         values = [_other(value, trial.random) for value in standing.values]

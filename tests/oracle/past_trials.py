@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import TypeAlias
 
 from oracle.past_course import contents, course
-from oracle.past_grammar import drawn, operators
+from oracle.past_grammar import drawn, folded, operators
 from oracle.past_logic import Log, Row, Value, evaluated
 from oracle.past_logs import log, partition
 from oracle.synopsis_sizes import LogSize, size_bound
-from weft.algebra.formula import Formula
+from weft.algebra.formula import Formula, subformulas
 from weft.derivation.synopsis.construct import COUNT, Synopsis, synopsis
 from weft.derivation.synopsis.verdict import size_verdict
 from weft.execution.engines.duckdb import duckdb_engine
@@ -138,3 +138,33 @@ def case(number: int) -> tuple[Formula, str, random.Random]:
     chance = random.Random(f"synopsis {number}")
     semantics = chance.choice(SEMANTICS)
     return drawn(chance, semantics, linear=chance.random() < LINEAR), semantics, chance
+
+
+def distinct_cases() -> Iterator[tuple[int, Formula]]:
+    """Numbers of cases and their formulas, no two of which are the same when constants are left out."""
+    seen: set[str] = set()
+    for number in count():
+        formula, _, _ = case(number)
+        if (shape := folded(formula)) not in seen:
+            seen.add(shape)
+            yield number, formula
+
+
+def covering(
+    wanted: Collection[str], times: int, names: Callable[[Formula], set[str]], most: int | None = None
+) -> list[int]:
+    """The numbers of some distinct cases that have each of the ``wanted`` operators so often.
+
+    A case is taken if it has an operator that the cases before have too seldom. ``names`` gives the operators of a
+    formula. A formula with more than ``most`` parts is passed over.
+    """
+    found, often = [], Counter[str]()
+    for number, formula in distinct_cases():
+        if most is None or len(list(subformulas(formula))) <= most:
+            there = names(formula).intersection(wanted)
+            if any(often[each] < times for each in there):
+                often.update(there)
+                found.append(number)
+        if all(often[each] >= times for each in wanted):
+            break
+    return found

@@ -49,7 +49,7 @@ from weft.storage.periods import periods as told
 HOMES = 3
 VIEWS = 2
 STEPS = 5
-LONGEST = 300
+LONGEST = 220
 """Longer texts, of which some take a thousand steps, are left to ``make test-long``."""
 LONG = 60
 SEED = int(os.environ.get("WEFT_SEED") or random.SystemRandom().randrange(2**32))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import random
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -16,15 +17,17 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from oracle.past_course import along_together
-from oracle.past_grammar import Drawing, drawn, folded
+from oracle.past_grammar import Drawing, drawn, operators
 from oracle.past_logic import evaluated
 from oracle.past_logs import log, partition
-from oracle.past_trials import LINEAR, SEMANTICS, STATES, Trials, case
-from oracle.shards import shards
+from oracle.past_trials import LINEAR, SEMANTICS, STATES, Trials, case, covering, distinct_cases
 from weft.derivation.synopsis.construct import shared, synopsis
 from weft.execution.engines.duckdb import duckdb_engine
 
+TIMES = 3
+"""How often `make test` tries each operator."""
 FORMULAS = 801
+"""How many formulas `make test-long` tries."""
 SHARDS = 3
 LOGS = 2
 PARTITIONS = 2
@@ -42,24 +45,29 @@ WANTED = (
 )  # fmt: skip
 
 
+def some() -> list[int]:
+    """The numbers of cases that have each operator often enough."""
+    return covering(WANTED, TIMES, lambda formula: set(operators(formula)))
+
+
+def share(shard: int) -> list[int]:
+    """The numbers of the cases of one shard."""
+    every = [number for number, _ in islice(distinct_cases(), FORMULAS)]
+    return every[shard::SHARDS]
+
+
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("shard", shards(SHARDS))
-def test_law_4(shard: int, record_property: Any) -> None:
-    trials, seen, number = Trials(LOGS, PARTITIONS), set[str](), 0
-    while len(seen) < FORMULAS:
-        formula, semantics, chance = case(number)
-        number += 1
-        if (shape := folded(formula)) in seen:
-            continue
-        seen.add(shape)
-        if len(seen) % SHARDS == shard:
-            trials.run(formula, semantics, chance)
+@pytest.mark.parametrize("shard", [None, *(pytest.param(each, marks=pytest.mark.slow) for each in range(SHARDS))])
+def test_law_4(shard: int | None, record_property: Any) -> None:
+    trials, numbers = Trials(LOGS, PARTITIONS), some() if shard is None else share(shard)
+    for number in numbers:
+        trials.run(*case(number))
     counts = trials.counts
     record_property("synopses", dict(counts))
     print(dict(counts))
-    assert not [each for each in WANTED if not counts[each]], "something was never tried"
-    assert counts["formulas"] == FORMULAS / SHARDS
-    assert counts["cases"] * SHARDS >= 3_000
+    assert not [each for each in WANTED if counts[each] < (TIMES if shard is None else 1)], "it was hardly tried"
+    assert counts["formulas"] == len(numbers)
+    assert counts["cases"] == len(numbers) * LOGS * PARTITIONS
     assert counts["unbounded"]
     assert counts["with answers"] >= 0.7 * counts["formulas"], "the cases have become dull: too few have an answer"
     assert counts["that change"] >= 0.6 * counts["formulas"], "the cases have become dull: too few change"

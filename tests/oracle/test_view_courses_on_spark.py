@@ -33,8 +33,8 @@ COURSES = 6
 LONGEST = 180
 COMPUTED_ANEW = 5
 """Each fifth view is recomputed in its later refreshes."""
-PLANNED_AS_LARGE = 4
-"""Each fourth view is planned as a home plans it; the others with one partition and no generated code."""
+PLANNED_AS_LARGE = 8
+"""Each eighth view is planned as a home plans it; the others with one partition and no generated code."""
 
 
 def along(

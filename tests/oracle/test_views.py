@@ -39,7 +39,7 @@ from weft.errors import SqlError
 from weft.sql.lower import bind_view
 
 TEXTS = 400
-SHARDS = 2
+SHARDS = 4
 ASKED = 2
 """Instants at which a view is asked."""
 TRIES = 8
@@ -122,7 +122,7 @@ class Course:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("shard", shards(SHARDS))
+@pytest.mark.parametrize("shard", shards(SHARDS, 1))
 def test_values_of_distinct_views(shard: int, record_property: Any) -> None:
     course, seen, number = Course(), set(), 0
     while len(seen) < TEXTS:
@@ -172,7 +172,7 @@ def test_periods_are_those_of_the_row_as_from_gives_it(name: str) -> None:
     query = Select(((Column("a1", "k"), "c0"), (Column("a1", "n"), "c1")), over)
     home, rows = tables(), 0
     relation = sequenced(bind_view(query.text(), home.tables))
-    for _ in range(40):
+    for _ in range(35):
         full = history(chance)
         home.load(full)
         expected = by_definition(query, full, LAST)

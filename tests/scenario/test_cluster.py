@@ -109,14 +109,23 @@ def test_executors_load_files_from_s3_as_one_machine_does(
     assert min(found[0]["counts"][:2]) > 10
 
 
-def test_executors_without_weft_are_refused_until_they_have_the_archive(cluster: Cluster, tmp_path: Path) -> None:
+def bare_python() -> str:
+    """Return a Python without Weft and its packages."""
     bare = getattr(sys, "_base_executable", sys.executable)
     assert bare != sys.executable, "the tests run in a virtual environment"
-    (tmp_path / "weft.toml").write_text(f'[spark]\n"spark.pyspark.python" = "{bare}"\n')
+    return bare
+
+
+def test_executors_without_weft_are_refused(cluster: Cluster, tmp_path: Path) -> None:
+    (tmp_path / "weft.toml").write_text(f'[spark]\n"spark.pyspark.python" = "{bare_python()}"\n')
     assert (
         started(cluster, tmp_path) == f"the executors of {cluster.url} have no pyarrow instead of {version('pyarrow')}"
     )
-    wanted = {**pack_environment(tmp_path / "packages.tar.gz"), "spark.pyspark.python": bare}
+
+
+@pytest.mark.slow  # tests/unit/runtime/test_executors.py imports what is in the archive
+def test_executors_with_the_archive_have_weft(cluster: Cluster, tmp_path: Path) -> None:
+    wanted = {**pack_environment(tmp_path / "packages.tar.gz"), "spark.pyspark.python": bare_python()}
     lines = (f'"{name}" = "{value}"\n' for name, value in wanted.items())
     (tmp_path / "weft.toml").write_text(f"[spark]\n{''.join(lines)}")
     assert started(cluster, tmp_path) == "started"

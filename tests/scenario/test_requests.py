@@ -15,7 +15,7 @@ from weft.demo.netnews import BEGIN
 from weft.demo.play import QUERIES, weeks, write_week
 from weft.store import S3Access
 
-TABLES = 50
+TABLES = 12
 QUIET, FIVE_QUERIES = 3, 40
 """The most requests of a tick without news, and of a tick of five queries with news."""
 

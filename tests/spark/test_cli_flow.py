@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -13,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from weft.cli.app import run
 from weft.demo.netnews import Article, write_spool
+from weft.execution import totals
 
 BEGIN = datetime(1993, 4, 5, tzinfo=timezone.utc)
 Q3 = "SELECT m.msgid FROM msgs m, msgs m1 WHERE m1.inreplyto = m.msgid AND m1.newsgroup = 'comp.databases'"
@@ -122,22 +124,33 @@ def _pausing_and_removing(weft: Callable[..., Any], tmp_path: Path, numbers: dic
     weft("tick", "--now", "1993-06-30")
 
 
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The SQL that Spark runs in this test, and the SQL with which DuckDB continues totals."""
+    ran: list[str] = []
+    of_spark, of_duckdb = SparkSession.sql, totals.computed
+
+    def listening(self: SparkSession, text: str, *more: Any, **named: Any) -> Any:
+        ran.append(text)
+        return of_spark(self, text, *more, **named)
+
+    def computing(text: str, *more: Any, **named: Any) -> Any:
+        ran.append(text)
+        return of_duckdb(text, *more, **named)
+
+    monkeypatch.setattr(SparkSession, "sql", listening)
+    monkeypatch.setattr(totals, "computed", computing)
+    return ran
+
+
 def test_a_tick_runs_what_explain_prints(
-    weft: Callable[..., Any], tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    weft: Callable[..., Any], tmp_path: Path, spark: SparkSession, ran: list[str]
 ) -> None:
     write_spool([_article("a", 1), _article("c", 3, to="a")], tmp_path / "one", {})
     weft("init", "--clock", "replay")
     weft("ingest", "mail", "one", "--ts-from", "date")
     weft("install", "q4", Q4)
     explained = weft("explain", Q4, "--json")
-    ran: list[str] = []
-    original = SparkSession.sql
-
-    def listening(self: SparkSession, text: str, *more: Any, **named: Any) -> Any:
-        ran.append(text)
-        return original(self, text, *more, **named)
-
-    monkeypatch.setattr(SparkSession, "sql", listening)
     weft("tick", "--now", "1993-05-01")
     first = [sql["sql"].replace(":t", "TIMESTAMP '1993-05-01 00:00:00.000000+00:00'") for sql in explained["q_m"]]
     assert all(any(text in each for each in ran) for text in first)
@@ -146,3 +159,48 @@ def test_a_tick_runs_what_explain_prints(
     tau, t = (f"TIMESTAMP '1993-05-{day} 00:00:00.000000+00:00'" for day in ("01", "10"))
     later = [sql["sql"].replace(":tau", tau).replace(":t", t) for sql in explained["q_i"]]
     assert all(any(text in each for each in ran) for text in later)
+
+
+STATES = {
+    "counts": "SELECT newsgroup, COUNT(*) AS n FROM msgs GROUP BY newsgroup HAVING COUNT(*) > 1",
+    "senders": "SELECT newsgroup, COUNT(DISTINCT sender) AS n FROM msgs WHERE ts > NOW() - INTERVAL 30 DAYS "
+    "GROUP BY newsgroup",
+    "joined": "SELECT m.msgid, r.n FROM msgs m JOIN (SELECT inreplyto, COUNT(DISTINCT sender) AS n FROM msgs "
+    "GROUP BY inreplyto) r ON r.inreplyto = m.msgid",
+}
+
+
+def _plain(sql: str) -> str:
+    """The name of a state depends on its window, and explain lays out the SQL."""
+    return re.sub(r"\s+", "", re.sub(r"state_[0-9a-f]{12}", "state", sql))
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_a_tick_computes_states_as_explain_prints(
+    weft: Callable[..., Any], tmp_path: Path, spark: SparkSession, ran: list[str], name: str
+) -> None:
+    numbers: dict[str, int] = {}
+    write_spool([_article("a", 1), _article("c", 3, to="a")], tmp_path / "one", numbers)
+    weft("init", "--clock", "replay")
+    weft("ingest", "mail", "one", "--ts-from", "date")
+    weft("install", name, STATES[name])
+    explained = weft("explain", name, "--json")
+    t, tau = (f"TIMESTAMP '1993-05-{day} 00:00:00.000000+00:00'" for day in ("10", "01"))
+    weft("tick", "--now", "1993-05-01")
+    first = [step["sql"].replace(":t", tau) for state in explained["q_m_states"] for step in state["steps"][-1:]]
+    assert first and all(any(_plain(text) in _plain(each) for each in ran) for text in first)
+    ran.clear()
+    write_spool([_article("d", 28, to="a"), _article("e", 29, to="c")], tmp_path / "two", numbers)
+    weft("ingest", "mail", "two", "--ts-from", "date")
+    told = weft("explain", "--tick", name, "--json")
+    print(weft("explain", "--tick", name))
+    assert told["way"] == "rows" and {each["by"] for each in told["relations"]} == {"driver"}
+    assert any("__news__of_state_" in each["view"] and each["rows"] == 2 for each in told["relations"])
+    weft("tick", "--now", "1993-05-10")
+    steps = [step for state in explained["states"] for step in state["steps"]]
+    texts = [step["sql"].replace(":tau", tau).replace(":t", t) for step in steps]
+    run = [text for text in texts if text.count("\n") > 3]  # the other steps are views over tables
+    missing = [text for text in run if not any(_plain(text) in _plain(each) for each in ran)]
+    assert len(run) >= 2 and not missing, missing
+    read = set(re.findall(r"\w+", " ".join(texts)))
+    assert {step["name"] for step in steps[:-1] if step["name"] not in read} <= {explained["states"][0]["name"]}

@@ -111,8 +111,7 @@ def ticks(weft: Weft, spark: SparkSession, count: int) -> list[Cost]:
 def home_with(stored: Path, home: Path, texts: list[str]) -> Weft:
     shutil.copytree(stored, home)
     weft = replay_home(home)
-    for number, text in enumerate(texts):
-        weft.install(f"q{number}", text)
+    weft.install_all(NewQuery(f"q{number}", text) for number, text in enumerate(texts))
     return weft
 
 

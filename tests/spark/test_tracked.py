@@ -101,7 +101,7 @@ def arrive(weft: Weft, folder: Path, history: History, low: int, high: int) -> N
 @pytest.mark.parametrize(
     ("number", "way"),
     [
-        pytest.param(number, way, marks=[pytest.mark.slow] if number and way != "arrangements" else [])
+        pytest.param(number, way, marks=[pytest.mark.slow] if number != (way == "arrangements") else [])
         for number in range(HOMES)
         for way in WAYS
     ],

@@ -7,6 +7,8 @@ reached("DAY", x)     the first midnight not before x      x itself if x is a mi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from weft.algebra.scalar import (
@@ -41,7 +43,11 @@ FIXED: Final = {
 """The lengths of the units of fixed length, in microseconds."""
 IN_MONTHS: Final = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 """The number of months in each calendar unit."""
+_MEAN_MONTH: Final = 146_097 * DAY // 4_800
+"""The mean length of a month in the 400 years after which the calendar repeats."""
 _LONGEST_MONTH: Final = 31 * DAY
+_UNEVEN: Final = 8 * DAY
+"""Moving a time by n months moves it by n mean months, with at most this difference."""
 _EARLIEST: Final = -(2**63) + 400 * DAY
 """The earliest time (microseconds) for which Spark can compute the day."""
 _DEEPEST: Final = 4
@@ -49,6 +55,8 @@ _DEEPEST: Final = 4
 
 def truncated(unit: str, instant: Scalar) -> Scalar:
     """Return an expression for the latest start of a ``unit`` that is not after ``instant``."""
+    if _is_beginning(unit, instant):
+        return instant
     return Call("date_trunc", (Literal(unit, STRING, fixed=True), dated(instant)), TIMESTAMP)
 
 
@@ -68,6 +76,39 @@ def following(unit: str, instant: Scalar) -> Scalar:
     return plus(begun, Literal(FIXED[unit], INTERVAL, fixed=True))
 
 
+def elapsed(unit: str, instant: Scalar) -> Scalar:
+    """Return an expression for the time since the latest start of a ``unit``, an INTERVAL shorter than the unit."""
+    return Call("-", (instant, truncated(unit, instant)), INTERVAL)
+
+
+def last_multiple(size: int, phase: int, instant: Scalar) -> Scalar:
+    """Return an expression for the last instant up to ``instant`` that is ``phase`` after a multiple of ``size``.
+
+    Both lengths are in microseconds.  Multiples count from 1970-01-01 UTC.
+    """
+    unit = next((unit for unit, length in FIXED.items() if length == size and unit != "WEEK"), None)
+    if unit is not None and phase == 0:
+        return truncated(unit, instant)
+    micros: Scalar = Call("unix_micros", (dated(instant),), BIGINT)
+    length = Literal(size, BIGINT, fixed=True)
+    since = Call("-", (micros, Literal(phase, BIGINT, fixed=True)), BIGINT) if phase else micros
+    rest = Call("%", (Call("+", (Call("%", (since, length), BIGINT), length), BIGINT), length), BIGINT)
+    return Call("timestamp_micros", (Call("-", (micros, rest), BIGINT),), TIMESTAMP)
+
+
+def multiple_of(value: Scalar) -> tuple[Scalar, int] | None:
+    """Return the instant and the size of ``last_multiple`` without a phase, or None for another expression."""
+    match value:
+        case Call(
+            name="timestamp_micros",
+            args=(Call(name="-", args=(Call(name="unix_micros", args=(instant,)), Call(name="%", args=(_, size)))),),
+        ) if isinstance(size, Literal) and isinstance(size.value, int):
+            time = instant.branches[0][1] if isinstance(instant, Case) else instant  # as ``dated`` writes it
+            return (time, size.value) if last_multiple(size.value, 0, time) == value else None
+        case _:
+            return None
+
+
 def reached(unit: str, instant: Scalar) -> Scalar:
     """Return an expression for the first start of a ``unit`` that is not before ``instant``."""
     return instant if _is_beginning(unit, instant) else following(unit, minus(instant, MICROSECOND))
@@ -76,17 +117,41 @@ def reached(unit: str, instant: Scalar) -> Scalar:
 def _is_beginning(unit: str, instant: Scalar) -> bool:
     """Return whether the value of ``instant`` is always the start of a ``unit``.
 
-    The function recognizes only a DATE at midnight, plus or minus whole days.
+    The function recognizes only a DATE at midnight, and the start of a longer unit, plus or minus whole units.
     """
+    if unit not in _OF_MIDNIGHTS:
+        return unit == "MICROSECOND"
     match instant:
         case Cast(arg=day, type=type):
-            return day.type == DATE and type == TIMESTAMP and unit in FIXED and unit != "WEEK"
-        case Call(name="+" | "-", args=(begun, Literal(value=int(span), type=type))):
-            return type == INTERVAL and span % DAY == 0 and _is_beginning(unit, begun)
-        case Call(name="+" | "-", args=(begun, Call(name="*", args=(Literal(value=int(span), type=type), _)))):
-            return type == INTERVAL and span % DAY == 0 and _is_beginning(unit, begun)
+            return unit == "DAY" and day.type == DATE and type == TIMESTAMP
+        case Call(name="date_trunc", args=(Literal(value=str(longer)), _)):
+            return longer in _OF_MIDNIGHTS[unit]
+        case Call(name="+" | "-", args=(begun, Literal(value=int(), type=type))) if type == MONTHS:
+            return unit != "YEAR" and _is_beginning(unit, begun)
+        case Call(name="+" | "-", args=(begun, span)) if span.type == INTERVAL:
+            return unit == "DAY" and _of_whole_days(span) and _is_beginning(unit, begun)
+        case Call(name="least" | "greatest", args=args):
+            return all(_is_beginning(unit, each) for each in args)
         case _:
-            return unit == "MICROSECOND"
+            return False
+
+
+def _of_whole_days(span: Scalar) -> bool:
+    match span:
+        case Literal(value=int(micros)) | Call(name="*", args=(Literal(value=int(micros)), _)):
+            return micros % DAY == 0
+        case Call(name="-", args=(end, start)):
+            return _is_beginning("DAY", end) and _is_beginning("DAY", start)
+        case _:
+            return False
+
+
+_OF_MIDNIGHTS: Final = {
+    "DAY": ("DAY", "WEEK", "MONTH", "QUARTER", "YEAR"),
+    "MONTH": ("MONTH", "QUARTER", "YEAR"),
+    "YEAR": ("YEAR",),
+}
+"""The units that begin only at the start of a unit."""
 
 
 def within_calendar(value: Scalar, depth: int = 0) -> bool:
@@ -103,8 +168,15 @@ def within_calendar(value: Scalar, depth: int = 0) -> bool:
             return {arg.type.name, type.name} == {"DATE", "TIMESTAMP"} and within_calendar(arg, depth)
         case Call(name="+" | "-", args=args):
             return depth < _DEEPEST and all(within_calendar(arg, depth + 1) for arg in args)
-        case Call(name="greatest" | "least" | "coalesce" | "ifnull" | "nvl" | "date_trunc", args=args):
+        case Call(name="greatest" | "least" | "coalesce" | "ifnull" | "nvl", args=args):
             return all(within_calendar(arg, depth) for arg in args)
+        case Call(name="date_trunc" | "from_utc_timestamp" | "to_utc_timestamp", args=args):
+            return all(within_calendar(arg, depth) for arg in args)
+        case Call(name="timestamp_micros", args=(Call(args=(Call(name="unix_micros", args=(instant,)), _)),)):
+            return within_calendar(instant, depth)  # a multiple of a length
+        case Case(branches=branches, default=default):
+            values = [value for _, value in branches]
+            return all(within_calendar(each, depth) for each in (values if default is None else [*values, default]))
         case _:
             return is_constant(value)
 
@@ -117,18 +189,70 @@ def near(instant: Scalar) -> tuple[Shifted, int]:
     >>> moved.base == ts, moved.micros == DAY + 5, slack == DAY
     (True, True, True)
     """
-    moved, slack = shifted(instant), 0
-    while True:
-        match moved.base:
-            case Call(name="date_trunc", args=(Literal(value=str(unit)), inner)):
-                slack += FIXED[unit] if unit in FIXED else IN_MONTHS[unit] * _LONGEST_MONTH
-            case Call(name="+" | "-", args=(inner, Literal(value=int(count), type=type))) if type == MONTHS:
-                slack += abs(count) * _LONGEST_MONTH
-            case Cast(arg=Cast(arg=inner, type=day), type=type) if (
-                day == DATE and TIMESTAMP == type == inner.type  # the first instant of a day
-            ):
-                slack += DAY
+    moved, slack = _without_elapsed(shifted(instant))
+    inside = _near_part(moved.base)
+    if inside is None:
+        return moved, slack
+    below, more = inside
+    micros, intervals = below.micros + moved.micros, (*below.intervals, *moved.intervals)
+    return Shifted(below.base, micros, intervals), slack + more
+
+
+def _near_part(base: Scalar) -> tuple[Shifted, int] | None:
+    """Return a time near the value of a function of times, or None for other expressions."""
+    match base:
+        case Call(name="date_trunc", args=(Literal(value=str(unit)), inner)):
+            below, slack = near(inner)
+            return below, slack + _longest(unit)
+        case Call(name="+" | "-" as sign, args=(inner, Literal(value=int(count), type=type))) if type == MONTHS:
+            below, slack = near(inner)
+            moved = below.micros + (count if sign == "+" else -count) * _MEAN_MONTH
+            return replace(below, micros=moved), slack + _UNEVEN
+        case Cast(arg=Cast(arg=inner, type=day), type=type) if (
+            day == DATE and TIMESTAMP == type == inner.type  # the first instant of a day
+        ):
+            below, slack = near(inner)
+            return below, slack + DAY
+        case Call(name="from_utc_timestamp" | "to_utc_timestamp", args=(inner, _)):
+            below, slack = near(inner)
+            return below, slack + DAY
+        case Call(
+            name="timestamp_micros",
+            args=(Call(args=(Call(name="unix_micros", args=(inner,)), Call(args=(_, Literal(value=int(size)))))),),
+        ):  # a multiple of a length
+            below, slack = near(inner)
+            return below, slack + size
+        case Case(branches=branches, default=default):
+            values = [value for _, value in branches]
+            return _near_all(values if default is None else [*values, default])
+        case Call(name="least" | "greatest", args=args):
+            return _near_all(args)
+        case _:
+            return None
+
+
+def _near_all(instants: Sequence[Scalar]) -> tuple[Shifted, int] | None:
+    """Return a time near each of the instants, or None if they are near different times."""
+    parts = [near(instant) for instant in instants]
+    first = parts[0][0]
+    if any((part.base, part.intervals) != (first.base, first.intervals) for part, _ in parts):
+        return None
+    low = min(part.micros - slack for part, slack in parts)
+    high = max(part.micros + slack for part, slack in parts)
+    return replace(first, micros=(low + high) // 2), (high - low) // 2 + 1
+
+
+def _without_elapsed(moved: Shifted) -> tuple[Shifted, int]:
+    """Leave out the intervals of ``elapsed``, which are shorter than a unit."""
+    kept, slack = [], 0
+    for interval, count in moved.intervals:
+        match interval:
+            case Call(name="-", args=(_, Call(name="date_trunc", args=(Literal(value=str(unit)), _)))):
+                slack += abs(count) * _longest(unit)
             case _:
-                return moved, slack
-        below = shifted(inner)
-        moved = Shifted(below.base, below.micros + moved.micros, (*below.intervals, *moved.intervals))
+                kept.append((interval, count))
+    return replace(moved, intervals=tuple(kept)), slack
+
+
+def _longest(unit: str) -> int:
+    return FIXED[unit] if unit in FIXED else IN_MONTHS[unit] * _LONGEST_MONTH

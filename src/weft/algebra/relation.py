@@ -260,8 +260,23 @@ class Unnest:
     outer: bool = False
 
 
-Relation: TypeAlias = "Scan | Values | Join | Select | Project | Union | Distinct | Grouped | Windowed | Unnest"
-Source: TypeAlias = "Scan | Values | Project | Union | Distinct | Grouped | Windowed | Unnest"
+@hashed_once
+@dataclass(frozen=True)
+class Materialized:
+    """The rows of ``input``, which a tick computes once, with the range variable ``alias``.
+
+    A query may contain several such relations with the same input.  They are the copies of one relation, so the range
+    variables of the input occur in each of them.
+    """
+
+    input: Project
+    alias: str
+
+
+Relation: TypeAlias = (
+    "Scan | Values | Join | Select | Project | Union | Distinct | Grouped | Windowed | Unnest | Materialized"
+)
+Source: TypeAlias = "Scan | Values | Project | Union | Distinct | Grouped | Windowed | Unnest | Materialized"
 """An item of FROM: a relation that is neither a join nor a selection."""
 
 
@@ -365,10 +380,14 @@ class StateSchema(TableSchema):
     ``operator`` is a ``Grouped``, ``Windowed``, ``Distinct`` or ``Union`` whose inputs contain no stateful operator.
     Stateful operators below it are scans of other states.  ``window`` contains τ, t and t0.  A row that begins before τ
     begins at τ - 1 µs, and a row that does not end before t has no end.
+
+    ``names`` are the operator's range variables in the query's text, in the order of ``traverse.range_variables``.
+    States that differ only in ``names`` are equal.
     """
 
     operator: Relation = UNIT
     window: tuple[Scalar, Scalar, Scalar] = (TICK_START, TICK_END, TIME_START)
+    names: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
 
 def needs_definition(table: TableSchema) -> bool:
@@ -412,7 +431,7 @@ def sources(relation: Relation) -> tuple[Source, ...]:
             return tuple(source for part in inputs for source in sources(part))
         case Select(input=inner):
             return sources(inner)
-        case Scan() | Values() | Project() | Union() | Distinct() | Grouped() | Windowed() | Unnest():
+        case Scan() | Values() | Project() | Union() | Distinct() | Grouped() | Windowed() | Unnest() | Materialized():
             return (relation,)
 
 
@@ -423,7 +442,7 @@ def condition(relation: Relation) -> Predicate:
             return conjunction(*(condition(part) for part in inputs))
         case Select(input=inner, predicate=predicate):
             return conjunction(condition(inner), predicate)
-        case Scan() | Values() | Project() | Union() | Distinct() | Grouped() | Windowed() | Unnest():
+        case Scan() | Values() | Project() | Union() | Distinct() | Grouped() | Windowed() | Unnest() | Materialized():
             return TRUE
 
 
@@ -444,7 +463,7 @@ def attributes(relation: Relation) -> tuple[ColumnRef, ...]:
             return tuple(ref for part in inputs for ref in attributes(part))
         case Select(input=inner) | Distinct(input=inner):
             return attributes(inner)
-        case Project(alias=alias, outputs=outputs):
+        case Project(alias=alias, outputs=outputs) | Materialized(input=Project(outputs=outputs), alias=alias):
             return tuple(ColumnRef(alias, output.name, output.value.type) for output in outputs)
         case Union(alias=alias, inputs=inputs):
             return tuple(ColumnRef(alias, ref.column, ref.type) for ref in attributes(inputs[0]))

@@ -42,6 +42,7 @@ _RELATIONS: Final = (
     "WindowFunction",
     "Windowed",
     "Unnest",
+    "Materialized",
     "Query",
 )
 _PREDICATES: Final = ("Plain", "And", "Or", "NowFrom", "NowBefore", "Exists", "NotExists")

@@ -17,6 +17,7 @@ from weft.algebra.relation import (
     Exists,
     Grouped,
     Join,
+    Materialized,
     NotExists,
     NowBefore,
     NowFrom,
@@ -55,7 +56,7 @@ Node: TypeAlias = "Relation | Predicate | Scalar | Query"
 N = TypeVar("N", bound="Relation | Predicate | Scalar | Query")
 
 
-_BINDING: Final = (Scan, Values, Project, Union, Grouped, Windowed, Unnest)
+_BINDING: Final = (Scan, Values, Project, Union, Grouped, Windowed, Unnest, Materialized)
 """The relations that bind a range variable."""
 
 
@@ -78,7 +79,7 @@ def children(node: Node) -> tuple[Node, ...]:
             return (inner, predicate)
         case Project(input=inner, outputs=outputs) | Query(input=inner, outputs=outputs):
             return (inner, *(output.value for output in outputs))
-        case Distinct(input=inner) | Exists(body=inner) | NotExists(body=inner):
+        case Distinct(input=inner) | Materialized(input=inner) | Exists(body=inner) | NotExists(body=inner):
             return (inner,)
         case Grouped() | Windowed() | Unnest():
             return _parts(node)
@@ -125,15 +126,23 @@ def rebuild(node: N, parts: tuple[Node, ...]) -> N:
             result = replace(node, input=new_parts[0], outputs=named)
         case Distinct() | Exists() | NotExists() | Plain() | NowFrom() | NowBefore():
             result = type(node)(new_parts[0])
-        case Grouped():
-            result = _regrouped(node, new_parts)
-        case Windowed():
-            result = _rewindowed(node, new_parts)
-        case Unnest():
-            result = replace(node, value=new_parts[0])
+        case Materialized() | Grouped() | Windowed() | Unnest():
+            result = _rebuilt(node, new_parts)
         case _:
             result = with_children(cast("Scalar", node), new_parts)
     return cast("N", result)
+
+
+def _rebuilt(node: Materialized | Grouped | Windowed | Unnest, parts: tuple[Any, ...]) -> Relation:
+    match node:
+        case Materialized():
+            return replace(node, input=parts[0])
+        case Grouped():
+            return _regrouped(node, parts)
+        case Windowed():
+            return _rewindowed(node, parts)
+        case Unnest():
+            return replace(node, value=parts[0])
 
 
 def _regrouped(node: Grouped, parts: tuple[Any, ...]) -> Grouped:
@@ -279,7 +288,7 @@ def rename(node: N, names: Mapping[str, str]) -> N:
             case Windowed(alias=alias, functions=functions) if alias in names:
                 called = tuple(replace(each, output=replace(each.output, scan=names[alias])) for each in functions)
                 return replace(part, alias=names[alias], functions=called)
-            case Scan() | Values() | Project() | Union() | Unnest():
+            case Scan() | Values() | Project() | Union() | Unnest() | Materialized():
                 alias = part.alias
                 return replace(part, alias=names[alias]) if alias in names else part
             case _:

@@ -11,12 +11,12 @@ from weft.algebra.schema import STRING, TIMESTAMP, Column, DataType, TableSchema
 from weft.catalog import layout
 from weft.catalog.address import CatalogAddress
 from weft.errors import Refused, SynopsisError
-from weft.planning.explain import Explanation, asked_once, explain
+from weft.planning.explain import AskedOnce, Explanation, asked_once, explain
 from weft.planning.how_many import TableExtent, how_many
+from weft.planning.note import Note
 from weft.planning.plan import plan, standing_plan
 from weft.planning.synopsis_plan import Language, SynopsisPlan, sql_synopsis
 from weft.planning.synopsis_words import SynopsisExplanation, explain_synopsis
-from weft.planning.warnings import Note
 from weft.sql.ordering import order_of
 
 if TYPE_CHECKING:
@@ -87,12 +87,9 @@ def extents(catalog: CatalogParts, schemas: Mapping[str, TableSchema]) -> dict[s
     return {name: sizes[name] for name in schemas if name in sizes}
 
 
-def sql_asked_once(sql: str, known: Known) -> tuple[str, tuple[str, ...]]:
-    """Return the normalized text of a query, and the SQL that ``weft try`` runs at the instant ``:t``.  Raise
-    SqlError.
-    """
-    compiled = plan(sql, known.schemas)
-    return compiled.text, asked_once(compiled)
+def sql_asked_once(sql: str, known: Known) -> AskedOnce:
+    """Return the SQL that ``weft try`` runs at the instant ``:t``.  Raise SqlError."""
+    return asked_once(plan(sql, known.schemas))
 
 
 def synopsis_explanation(

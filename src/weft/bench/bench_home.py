@@ -11,7 +11,7 @@ from __future__ import annotations
 import shutil
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -114,14 +114,18 @@ class BenchHome:
             )
         self.writer.queries.install_all(definitions, now_us())
 
-    def tick(self) -> tuple[float, int, int]:
-        """Run a tick at the last message, and return (seconds, Spark jobs, new rows)."""
+    def tick(self, names: Iterable[str] | None = None) -> tuple[float, int, int]:
+        """Run a tick of the named queries (default: all) at the last message.
+
+        Return (seconds, Spark jobs, new rows).
+        """
+        ids = None if names is None else tuple(self.catalog.queries.named(name).query_id for name in names)
 
         def run() -> int:
             reports = run_tick(
                 self.writer,
                 lambda: self.spark,
-                choice=Choice(),
+                choice=Choice(ids),
                 t=arrival(self.count),
                 at=now_us(),
             )

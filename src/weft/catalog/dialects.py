@@ -9,6 +9,7 @@ import tempfile
 import weakref
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,9 +30,11 @@ from sqlalchemy import (
     select,
     text,
 )
-from sqlalchemy.dialects import sqlite
+from sqlalchemy.dialects import registry, sqlite
+from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.schema import CreateSchema, DropSchema
+from sqlalchemy.schema import CreateIndex, CreateSchema, CreateTable, DropSchema
+from sqlalchemy.util import LRUCache
 
 from weft.configuration.postgres_uri import schema_of
 from weft.errors import CatalogError
@@ -60,6 +63,29 @@ _CLIENT_SETTINGS: Final = {
 """The defaults of parameters that the URL can also contain."""
 
 
+class SqliteDialect(SQLiteDialect_pysqlite):
+    """SQLite, for a cache of compiled statements that all files of this process share.
+
+    To compile the statements of a command takes longer than to run them. The key of such a cache contains the dialect.
+    """
+
+    supports_statement_cache = True
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other)
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
+
+registry.register("sqlite.weft", __name__, SqliteDialect.__name__)
+_compiled: Final = LRUCache[Any, Any](1_000)
+
+
+def _engine_of(place: str) -> Engine:
+    return create_engine(f"sqlite+weft:///{place}", execution_options={"compiled_cache": _compiled})
+
+
 def _micros(instant: Any) -> Cast[int]:
     return cast(extract("epoch", instant) * 1_000_000, BigInteger)
 
@@ -77,7 +103,7 @@ def sqlite_engine(file: Path) -> Engine:
     """
     if file.exists() and not (os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)):
         return _read_only(file)
-    engine = create_engine(f"sqlite:///{file}")
+    engine = _engine_of(str(file))
 
     @event.listens_for(engine, "connect")
     def _prepare(connection: Any, _record: Any) -> None:
@@ -144,12 +170,24 @@ def drop_tables(connection: Connection, metadata: MetaData, schema: str | None) 
 
 def make_tables(connection: Connection, metadata: MetaData, schema: str | None) -> None:
     """Create the tables, and for PostgreSQL a missing schema.  SQLite has no schemas (None)."""
-    if schema is not None:
-        if not inspect(connection).has_schema(schema):
-            connection.execute(CreateSchema(schema))
-        for index in (index for table in metadata.tables.values() for index in table.indexes):
-            index.dialect_options["postgresql"]["where"] = index.dialect_options["sqlite"]["where"]
+    if schema is None:
+        for statement in _definitions(metadata):
+            connection.exec_driver_sql(statement)
+        return
+    if not inspect(connection).has_schema(schema):
+        connection.execute(CreateSchema(schema))
+    for index in (index for table in metadata.tables.values() for index in table.indexes):
+        index.dialect_options["postgresql"]["where"] = index.dialect_options["sqlite"]["where"]
     metadata.create_all(connection)
+
+
+@cache
+def _definitions(metadata: MetaData) -> tuple[str, ...]:
+    """Return the statements that create the tables in SQLite. They are compiled once in a process."""
+    created: list[CreateTable | CreateIndex] = []
+    for table in metadata.sorted_tables:
+        created += [CreateTable(table), *map(CreateIndex, table.indexes)]
+    return tuple(str(each.compile(dialect=SqliteDialect())) for each in created)
 
 
 def server_time(engine: Engine) -> int:
@@ -232,7 +270,7 @@ def _read_only(file: Path) -> Engine:
         for each in (file, log):
             shutil.copyfile(each, Path(folder, each.name))
         uri = Path(folder, file.name).as_uri()
-    engine = create_engine(f"sqlite:///{uri.replace('file://', 'file:', 1)}{'&' if '?' in uri else '?'}uri=true")
+    engine = _engine_of(f"{uri.replace('file://', 'file:', 1)}{'&' if '?' in uri else '?'}uri=true")
     if folder is not None:
         weakref.finalize(engine, shutil.rmtree, folder, ignore_errors=True)
 

@@ -27,6 +27,11 @@ def add_to(app: typer.Typer) -> None:
     bench.command("views", epilog=example("weft bench views --periods 1000000 --periods 10000000"))(views)
     bench.command("engines", epilog=example("weft bench engines --periods 10000000 --events 10000000"))(engines)
     bench.command("synopses", epilog=example("weft bench synopses --events 1000000 --batch 100000"))(synopses)
+    bench.command("aggregates", epilog=example("weft bench aggregates --messages 380000 --messages 3800000"))(
+        aggregates
+    )
+    bench.command("tpch", epilog=example("weft bench tpch --scale 1"))(tpch)
+    bench.command("nexmark", epilog=example("weft bench nexmark --events 10000000"))(nexmark)
     app.add_typer(bench, name="bench", epilog=example("weft bench tapestry"))
 
 
@@ -190,3 +195,67 @@ def synopses(
     from weft.bench.synopses import compare
 
     compare(events, batch or [1_000, 10_000, 100_000], out, printing.echo, ticks=not in_memory)
+
+
+def aggregates(
+    messages: Annotated[
+        list[int] | None,
+        typer.Option(min=10_000, help="Size of the table; can be repeated (default: 380000)."),
+    ] = None,
+    ticks: Annotated[int, typer.Option(min=1, help="Ticks measured at each size.")] = 7,
+    warm: Annotated[int, typer.Option(min=1, help="Ticks that run before the measured ticks.")] = 10,
+    full: Annotated[int, typer.Option(min=0, help="Rounds that run the full queries, too.")] = 3,
+    folder: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder for the tables (default: the system's).")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="A JSON file for the figures.")] = None,
+) -> None:
+    """Compare a tick of five queries with aggregates with the five full queries, on a generated NetNews."""
+    from weft.bench.aggregates import compare
+
+    compare(messages or [380_000], ticks, warm, full, folder, out, printing.echo)
+
+
+def tpch(
+    scale: Annotated[float, typer.Option(min=0.01, help="Scale factor; 1 has 8.7 million rows.")] = 1,
+    query: Annotated[list[str] | None, typer.Option(help="A query (q1); can be repeated (default: all).")] = None,
+    batch: Annotated[float, typer.Option(min=0.0001, max=0.05, help="Share of the rows in a batch.")] = 0.001,
+    ticks: Annotated[int, typer.Option(min=1, help="Batches measured.")] = 5,
+    warm: Annotated[int, typer.Option(min=0, help="Batches that run before the measured ones.")] = 3,
+    full: Annotated[int, typer.Option(min=0, help="Batches after which Spark runs the full queries.")] = 2,
+    folder: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder for the tables (default: the system's).")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="A JSON file for the figures.")] = None,
+) -> None:
+    """Compare a tick of each query of TPC-H with the full query. The data come from tpchgen-cli."""
+    from tempfile import TemporaryDirectory
+
+    from weft.bench.suite_data import Tpch
+    from weft.bench.suites import Rounds, compare
+
+    with TemporaryDirectory(prefix="weft-tpch-", dir=folder) as generated:
+        data = Tpch(Path(generated), scale)
+        data.generate()
+        compare(data, query or (), Rounds(warm, ticks, full, batch), folder, out, printing.echo)
+
+
+def nexmark(
+    events: Annotated[int, typer.Option(min=10_000, help="Number of events.")] = 1_000_000,
+    query: Annotated[list[str] | None, typer.Option(help="A query (q4); can be repeated (default: all).")] = None,
+    batch: Annotated[float, typer.Option(min=0.0001, max=0.05, help="Share of the events in a batch.")] = 0.001,
+    ticks: Annotated[int, typer.Option(min=1, help="Batches measured.")] = 5,
+    warm: Annotated[int, typer.Option(min=0, help="Batches that run before the measured ones.")] = 3,
+    full: Annotated[int, typer.Option(min=0, help="Batches after which Spark runs the full queries.")] = 2,
+    folder: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder for the tables (default: the system's).")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="A JSON file for the figures.")] = None,
+) -> None:
+    """Compare a tick of each query of Nexmark with the full query."""
+    from weft.bench.nexmark_texts import Events
+    from weft.bench.suite_data import Nexmark
+    from weft.bench.suites import Rounds, compare
+
+    data = Nexmark(Events(events, 1_600_000_000_000_000, 1_000))
+    compare(data, query or (), Rounds(warm, ticks, full, batch), folder, out, printing.echo)

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from weft.api.explaining import Known
-    from weft.planning.explain import BranchText, Explanation
+    from weft.planning.explain import AskedOnce, BranchText, Explanation
+    from weft.planning.state_text import StateText
+    from weft.planning.view_text import ViewText
 
 
 QueryArgument = Annotated[
@@ -86,7 +88,7 @@ def explain(
         return
     with _known(home, text, json) as known:
         if once:
-            _print_asked_once(*sql_asked_once(text, known), json)
+            _print_asked_once(sql_asked_once(text, known), json)
         elif synopsis:
             explanation = synopsis_explanation(text, known, language.value, duplicates=duplicates, keep=required)
             print_synopsis(explanation, known.assumed, full=full, json=json)
@@ -154,12 +156,13 @@ def print_explanation(explanation: Explanation, assumed: str | None, *, full: bo
     typer.echo(safe_lines("\n".join(as_text(explanation) if full else explanation.brief)), terminal.out())
 
 
-def _print_asked_once(query: str, selects: Sequence[str], json: bool) -> None:
+def _print_asked_once(found: AskedOnce, json: bool) -> None:
     if json:
-        print_json({"query": query, "selects": list(selects)})
+        states = [_state(each) for each in found.states]
+        print_json({"query": found.query, "selects": list(found.selects), "states": states})
         return
-    lines = ["The query, normalized", *_indented(query), "", "The SQL at the instant :t"]
-    lines += _indented("\nUNION\n".join(selects) or "(no row can exist)")
+    lines = ["The query, normalized", *_indented(found.query), "", "The SQL at the instant :t", *_states(found.states)]
+    lines += _indented("\nUNION\n".join(found.selects) or "(no row can exist)")
     typer.echo(safe_lines("\n".join(lines)), terminal.out())
 
 
@@ -214,13 +217,24 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
         "q_m_closed": explanation.closed,
         "q_m_reason": explanation.closed_reason,
         "q_i": [branch(each) for each in explanation.later],
-        "views": [{"name": view.name, "sql": view.sql} for view in explanation.views],
+        "views": [_view(each) for each in explanation.views],
+        "states": [_state(each) for each in explanation.states],
+        "q_m_states": [_state(each) for each in explanation.first_states],
         "rows_without_new_data": explanation.time_driven,
         "rows_may_leave": not explanation.lasting,
         "notes": [{"level": note.level, "text": note.text} for note in explanation.notes],
         "name": explanation.name,
         "brief": list(explanation.brief),
     }
+
+
+def _view(each: ViewText) -> dict[str, str]:
+    return {"name": each.name, "sql": each.sql}
+
+
+def _state(each: StateText) -> dict[str, Any]:
+    steps = list(map(_view, each.steps))
+    return {"name": each.name, "views": list(each.views), "rows": each.rows, "how": each.how, "steps": steps}
 
 
 def as_text(explanation: Explanation) -> list[str]:
@@ -242,9 +256,9 @@ def as_text(explanation: Explanation) -> list[str]:
             f"Q^M, the first delivery, run once over the present rows ({form}:",
             f"{explanation.closed_reason})",
         ]
-        lines += _branches(explanation.first)
+        lines += [*_states(explanation.first_states), *_branches(explanation.first)]
     lines += ["", "Q^I, each tick: answers that begin in the window [:tau, :t)"]
-    lines += _branches(explanation.later)
+    lines += [*_states(explanation.states), *_branches(explanation.later)]
     lines += ["", "The names in a tick (each read once, shared by all branches)"]
     for view in explanation.views:
         lines += [f"  {view.name}:", *("  " + line for line in _indented(view.sql))]
@@ -258,6 +272,16 @@ def _branches(branches: Sequence[BranchText]) -> list[str]:
     lines = []
     for number, each in enumerate(branches, 1):
         lines += [f"  {number}. {each.why}", *("   " + line for line in _indented(each.sql))]
+    return lines
+
+
+def _states(states: Sequence[StateText]) -> list[str]:
+    """The states come before the branches that read them."""
+    lines = []
+    for each in states:
+        lines += [f"  {' and '.join(each.views)}: {each.rows}", f"    ({each.how})"]
+        for step in each.steps:
+            lines += [f"    {step.name}:", *("    " + line for line in _indented(step.sql))]
     return lines
 
 

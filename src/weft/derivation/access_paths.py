@@ -50,12 +50,19 @@ def _driven(around: relational.Relation, instant: Scalar | None, null_safe: bool
 
 
 def _news(around: relational.Relation, instant: Scalar) -> tuple[relational.Scan, DeltaScan] | None:
-    """Return None unless the driver's instant is a (rounded) column plus constant intervals."""
+    """Return None unless the driver's instant is a (rounded) column plus constant intervals.
+
+    The news of a state are the rows that begin or end in the window.  The window of another column of a state, such as
+    MAX(ts) + 1 hour, can contain rows that did not change, so the branch reads the whole state.
+    """
     parts, slack = near(instant)
     if not isinstance(parts.base, ColumnRef) or any(_own(interval) for interval, _ in parts.intervals):
         return None
     for source in relational.sources(around):
         if isinstance(source, relational.Scan) and source.alias == parts.base.scan:
+            period = (source.table.start, source.table.end)
+            if isinstance(source.table, relational.StateSchema) and parts.base.column not in period:
+                return None
             return source, DeltaScan(source.table.name, parts.base.column, parts, slack)
     return None
 
@@ -155,6 +162,21 @@ def lives_paths(rows: Iterable[Lives]) -> dict[str, Access]:
         for _, bodies in life.subqueries:
             paths = lives_paths(bodies) | paths
     return paths
+
+
+def in_reading_order(paths: Iterable[Access]) -> list[list[Access]]:
+    """Group access paths for one reading per group.  Include the paths that supply keys to look-ups."""
+    groups: dict[tuple[int, str], dict[Access, None]] = {}
+    for path in paths:
+        step: Access = path
+        while True:
+            # Group whole tables and new rows by view, and look-ups by step and table.
+            key = (step.step, step.table) if isinstance(step, Lookup) else (0, step.view)
+            groups.setdefault(key, {})[step] = None
+            if not isinstance(step, Lookup):
+                break
+            step = step.via
+    return [list(groups[key]) for key in sorted(groups, key=lambda each: each[0])]
 
 
 def keys_of(event: Event, alias: str) -> tuple[tuple[ColumnRef, ColumnRef], ...]:

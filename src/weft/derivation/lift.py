@@ -98,4 +98,4 @@ def bound_state(state: StateSchema, values: Mapping[str, Scalar]) -> StateSchema
     """
     values = {**values, "tau": values["since"]} if "since" in values else values
     tau, t, t0 = (bind_params(each, values) for each in state.window)
-    return state_of(bind_params(state.operator, values), (tau, t, t0))
+    return state_of(bind_params(state.operator, values), (tau, t, t0), state.names)

@@ -34,10 +34,14 @@ from weft.algebra.scalar import TIME_START, Call, ColumnRef, Literal, Scalar, ca
 from weft.algebra.schema import BOOLEAN, TIMESTAMP
 from weft.algebra.traverse import mentioned
 from weft.derivation.merge import mergeable_blocks
+from weft.derivation.simplify import present, starts_of
 from weft.errors import DerivationError
 
 MOST_ALTERNATIVES: Final = 64
 """An OR of conditions that depend on time or on subqueries may have at most this number of alternatives."""
+_NEVER: Final = Literal(-(2**62), TIMESTAMP, fixed=True)
+_ALWAYS: Final = Literal(2**62, TIMESTAMP, fixed=True)
+"""Instants before and after all others."""
 KEYS: Final = "_k"
 """The range variable of the keys to which a tick restricts a state."""
 
@@ -48,7 +52,7 @@ class Lives:
 
     No instant of ``starts`` is NULL.  An instant of ``ends`` is NULL for a row that does not end.  ``subqueries``
     contains, for each EXISTS (True) and NOT EXISTS (False), the lives of the combinations together with a row of the
-    subquery.
+    subquery.  The last ``carried`` outputs only decide whether the subqueries have a row.
     """
 
     sources: tuple[Source, ...]
@@ -57,6 +61,7 @@ class Lives:
     ends: tuple[Scalar, ...]
     outputs: tuple[Output, ...]
     subqueries: tuple[tuple[bool, tuple[Lives, ...]], ...] = ()
+    carried: int = 0
 
     @property
     def start(self) -> Scalar:
@@ -98,7 +103,7 @@ def _matching(key: ColumnRef, value: Scalar) -> Scalar:
 
 
 def _lives(own: tuple[Source, ...], demanded: Predicate, outputs: tuple[Output, ...]) -> list[Lives]:
-    alternatives = _alternatives(demanded)
+    alternatives = _alternatives(demanded, starts_of(own))
     if len(alternatives) > MOST_ALTERNATIVES:
         raise DerivationError(
             f"the ORs below an aggregate multiply out to {len(alternatives)} alternatives, but at most "
@@ -141,7 +146,7 @@ def _life(own: tuple[Source, ...], items: tuple[Predicate, ...], outputs: tuple[
     )
     if not subqueries:
         return Lives(own, tuple(conditions), *bounds, outputs)
-    return Lives(own, tuple(conditions), *bounds, carried, subqueries)
+    return Lives(own, tuple(conditions), *bounds, carried, subqueries, len(carried) - len(outputs))
 
 
 def _carried(own: tuple[Source, ...], outputs: tuple[Output, ...], bodies: Sequence[Predicate]) -> tuple[Output, ...]:
@@ -149,7 +154,7 @@ def _carried(own: tuple[Source, ...], outputs: tuple[Output, ...], bodies: Seque
     mine = {ref for source in own for ref in relational.attributes(source)}
     asked = {ref for body in bodies for ref in mentioned(body)} & mine
     more = sorted(asked, key=lambda ref: (ref.scan, ref.column))
-    return (*outputs, *(Output(f"_x{number}", ref) for number, ref in enumerate(more, 1)))
+    return (*outputs, *(Output(f"_x{number}", ref) for number, ref in enumerate(more, len(outputs) + 1)))
 
 
 def _bounds(own: tuple[Source, ...]) -> tuple[list[Scalar], list[Scalar]]:
@@ -163,19 +168,20 @@ def _bounds(own: tuple[Source, ...]) -> tuple[list[Scalar], list[Scalar]]:
     return starts, ends
 
 
-def _alternatives(predicate: Predicate) -> list[tuple[Predicate, ...]]:
+def _alternatives(predicate: Predicate, never_null: frozenset[ColumnRef]) -> list[tuple[Predicate, ...]]:
     """Return conjunctions of which exactly one is true if ``predicate`` is true, and none otherwise."""
     match predicate:
         case And(items=items):
             return [
                 tuple(item for part in parts for item in part)
-                for parts in _product([_alternatives(item) for item in items])
+                for parts in _product([_alternatives(item, never_null) for item in items])
             ]
         case Or(items=items) if not _is_plain(predicate):
+            items = tuple(sorted(items, key=lambda item: not _is_plain(item)))  # their negations are plain, too
             found: list[tuple[Predicate, ...]] = []
             for position, item in enumerate(items):
-                before = relational.conjunction(*map(_negation, items[:position]))
-                found += _alternatives(relational.conjunction(item, before))
+                before = relational.conjunction(*(_negation(each, never_null) for each in items[:position]))
+                found += _alternatives(relational.conjunction(item, before), never_null)
             return found
         case Or():
             return [(Plain(_as_scalar(predicate)),)]
@@ -223,20 +229,27 @@ def _as_scalar(predicate: Predicate) -> Scalar:
             raise DerivationError(f"no scalar for {type(predicate).__name__}")
 
 
-def _negation(predicate: Predicate) -> Predicate:
+def _negation(predicate: Predicate, never_null: frozenset[ColumnRef]) -> Predicate:
     """Return the predicate that is true exactly if ``predicate`` is not true."""
     match predicate:
         case And(items=items):
-            return relational.disjunction(*map(_negation, items))
+            return relational.disjunction(*(_negation(item, never_null) for item in items))
         case Or(items=items):
-            return relational.conjunction(*map(_negation, items))
+            return relational.conjunction(*(_negation(item, never_null) for item in items))
         case Plain(condition=test):
             return Plain(call("not", call("coalesce", test, Literal(False, BOOLEAN, fixed=True))))
         case NowFrom(threshold=threshold):
-            return relational.disjunction(NowBefore(threshold), Plain(call("is null", threshold)))
+            return NowBefore(_or_else(threshold, _ALWAYS, never_null))
         case NowBefore(threshold=threshold):
-            return relational.disjunction(NowFrom(threshold), Plain(call("is null", threshold)))
+            return NowFrom(_or_else(threshold, _NEVER, never_null))
         case Exists(body=body):
             return NotExists(body)
         case NotExists(body=body):
             return Exists(body)
+
+
+def _or_else(threshold: Scalar, other: Literal, never_null: frozenset[ColumnRef]) -> Scalar:
+    """A condition with a NULL threshold is not true, so its negation is true."""
+    if present(threshold, never_null) == relational.TRUE:
+        return threshold
+    return Call("coalesce", (threshold, other), TIMESTAMP)

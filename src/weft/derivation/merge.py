@@ -36,6 +36,7 @@ from weft.algebra.relation import (
     Exists,
     Grouped,
     Join,
+    Materialized,
     NotExists,
     NowBefore,
     NowFrom,
@@ -153,7 +154,7 @@ def _blocks(relation: Relation) -> list[_Block]:
             return _blocks(inner)
         case Union(inputs=inputs):
             return [_of_union(part, one, relation) for one in inputs for part in _blocks(one)]
-        case Grouped() | Windowed():
+        case Grouped() | Windowed() | Materialized():
             raise DerivationError("a stateful operator must be a scan of its state (derivation.stateful)")
 
 

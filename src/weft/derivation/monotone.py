@@ -51,6 +51,9 @@ class Block:
 
 def closed_form_verdict(query: relational.Query) -> ClosedFormVerdict:
     """Return whether Q^M has the paper's closed form, and the reason."""
+    if any(scan.table.source == "state" for scan in scans(query)):
+        why = "an aggregate or a window function can change, so a row can leave the answer and come back"
+        return ClosedFormVerdict(False, why)
     if any(not scan.table.append_only for scan in scans(query)):
         return ClosedFormVerdict(False, "a table's rows can end, so a row can leave the answer and come back")
     parts = blocks(query)

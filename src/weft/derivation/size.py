@@ -17,6 +17,7 @@ from weft.algebra.relation import (
     Exists,
     Grouped,
     Join,
+    Materialized,
     NotExists,
     NowBefore,
     NowFrom,
@@ -74,7 +75,9 @@ def _turns(node: Relation | Predicate, *, starting: bool) -> BranchSize:
             return BranchSize(1, 0) if starting else NOTHING
         case NowBefore():
             return NOTHING if starting else BranchSize(1, 0)
-        case Plain() | Unnest() | Grouped() | Windowed():  # a query over states has no Grouped and no Windowed
+        case (
+            Plain() | Unnest() | Grouped() | Windowed() | Materialized()
+        ):  # a query over states has no Grouped and no Windowed
             return NOTHING
         case Join(inputs=parts):
             return _met(parts, lambda part: _turns(part, starting=starting))
@@ -104,7 +107,7 @@ def _met(
 
 def _sources(node: Relation | Predicate) -> int:
     match node:
-        case Scan() | Values() | Grouped() | Windowed() | Unnest():
+        case Scan() | Values() | Grouped() | Windowed() | Unnest() | Materialized():
             return 1
         case Plain() | NowFrom() | NowBefore():
             return 0

@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import replace
+from itertools import count
 from typing import Final, cast
 
 from weft.algebra import relation as relational
@@ -49,6 +50,8 @@ from weft.errors import DerivationError
 
 STARTS: Final = "_from"
 ENDS: Final = "_to"
+SHARED: Final = "_k"
+"""The beginning of the names of the keys by which queries with other constants share a state."""
 MOST_BLOCKS: Final = 8
 """A join or a union with more blocks reads the unions inside it as states.
 
@@ -76,6 +79,8 @@ def _outlined(node: Node, *, bag: bool) -> Node:
     match rebuilt:
         case Grouped() | Windowed():
             return _shared(rebuilt)
+        case relational.Materialized(input=inner, alias=alias):
+            return replace(state_scan(inner), alias=alias)
         case Distinct() if bag:
             return state_scan(rebuilt)
         case relational.Union(inputs=inputs) if block_count(rebuilt) > MOST_BLOCKS and not _is_flat(rebuilt):
@@ -145,8 +150,12 @@ def state_scan(operator: Source) -> Scan:
     return Scan(state_of(operator, (TICK_START, TICK_END, TIME_START)), relational.attributes(operator)[0].scan)
 
 
-def state_of(operator: Relation, window: tuple[Scalar, Scalar, Scalar]) -> StateSchema:
-    """Return the schema of the operator's state in the window.  Equal operators in equal windows have equal names."""
+def state_of(operator: Relation, window: tuple[Scalar, Scalar, Scalar], names: tuple[str, ...] = ()) -> StateSchema:
+    """Return the schema of the operator's state in the window.  Equal operators in equal windows have equal names.
+
+    ``names`` are the range variables in the query's text, unless the operator has them.
+    """
+    names = names or range_variables(operator)
     operator = renamed(operator)
     refs = relational.attributes(operator)
     columns = [*((ref.column, ref.type) for ref in refs), (STARTS, TIMESTAMP), (ENDS, TIMESTAMP)]
@@ -160,7 +169,13 @@ def state_of(operator: Relation, window: tuple[Scalar, Scalar, Scalar]) -> State
         "state",
         operator,
         window,
+        names,
     )
+
+
+def written(state: StateSchema) -> Relation:
+    """Return the operator with the range variables of the query's text."""
+    return rename(state.operator, dict(zip(range_variables(state.operator), state.names, strict=True)))
 
 
 def renamed(operator: Relation) -> Relation:
@@ -171,11 +186,12 @@ def renamed(operator: Relation) -> Relation:
     """
     tables = {scan.alias: re.sub(r"\W", "_", scan.table.name) for scan in scans(operator)}
     names: dict[str, str] = {}
-    taken: dict[str, int] = {}
+    taken: set[str] = set()
     for alias in range_variables(operator):
         base = tables.get(alias, "d")
-        count = taken[base] = taken.get(base, 0) + 1
-        names[alias] = base if count == 1 and alias in tables else f"{base}{count}"
+        wanted = (base if n == 1 and alias in tables else f"{base}{n}" for n in count(1))
+        names[alias] = next(name for name in wanted if name.lower() not in taken)
+        taken.add(names[alias].lower())
     return rename(operator, names)
 
 
@@ -196,7 +212,7 @@ def _shared(operator: Grouped | Windowed) -> Relation:
         if key is None:
             below.append(item)
             continue
-        keys.append(Output(f"_k{len(keys) + 1}", key))
+        keys.append(Output(f"{SHARED}{len(keys) + 1}", key))
         ref = ColumnRef(operator.alias, keys[-1].name, key.type)
         above.append(substitute(item, {key: ref}))
     if not keys:

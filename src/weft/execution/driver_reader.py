@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from weft.algebra.access import Access, FullScan, Lookup
 from weft.algebra.relation import StateSchema
 from weft.algebra.schema import DataType
+from weft.derivation.access_paths import in_reading_order
 from weft.execution.look_ups import LookUps
 from weft.execution.relations import LEDGER_COLUMNS, Relation, ResultsTable, answer_columns
 from weft.instants import LAST_INSTANT
@@ -120,8 +121,9 @@ def _spelled(schema: pa.Schema, name: str) -> str:
 class Reading:
     """How to read one relation. ``by`` is the reader, and ``how`` describes the method.
 
-    ``rows`` is None in two cases. If ``by`` is "Spark", Spark reads the rows. If ``by`` is "arrangement", the
-    arrangement is outdated and must be extended before the look-up.
+    ``rows`` is None in three cases. If ``by`` is "Spark", Spark reads the rows. If ``by`` is "arrangement", the
+    arrangement is outdated and must be extended before the look-up. If ``by`` is "driver", the tick computes the rows
+    (``ticks.state_forecast``).
     """
 
     by: Literal["driver", "arrangement", "Spark"]
@@ -350,7 +352,7 @@ def readings(
     branch tests its equalities again.
     """
     by_view: dict[str, Reading] = {}
-    for same in _in_order(paths):
+    for same in in_reading_order(paths):
         first = same[0]
         names = columns.get(first.table, set())
         if first.table not in driver.tables:
@@ -373,23 +375,7 @@ def _looked_up(
     for path in same:
         via = by_view[path.via.view]
         if via.rows is None:
-            if via.by == "Spark":
-                return Reading("Spark", f"the keys come from {path.via.view}, which Spark reads")
-            return Reading(via.by, f"the keys come from {path.via.view}, whose arrangement is behind")
+            why = {"Spark": "which Spark reads", "arrangement": "whose arrangement is behind"}
+            return Reading(via.by, f"the keys come from {path.via.view}, {why.get(via.by, 'which the tick computes')}")
         keys.setdefault(path.column, []).append(via.rows.column(path.via_column))
     return driver.lookup(same[0].table, keys, names)
-
-
-def _in_order(paths: Iterable[Access]) -> list[list[Access]]:
-    """Group access paths for one reading per group. Include the paths that supply keys to look-ups."""
-    groups: dict[tuple[int, str], dict[Access, None]] = {}
-    for path in paths:
-        step: Access = path
-        while True:
-            # Group whole tables and new rows by view, and look-ups by step and table.
-            key = (step.step, step.table) if isinstance(step, Lookup) else (0, step.view)
-            groups.setdefault(key, {})[step] = None
-            if not isinstance(step, Lookup):
-                break
-            step = step.via
-    return [list(groups[key]) for key in sorted(groups, key=lambda each: each[0])]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from weft.algebra.access import Access, FullScan, Lookup
+from weft.algebra.access import Access, Lookup
 from weft.algebra.relation import StateSchema
 from weft.algebra.scalar import Literal
 from weft.derivation.stateful import states
@@ -27,8 +27,10 @@ from weft.period_sql.notation import SPARK
 from weft.planning.plan import Branch, columns_read
 from weft.planning.state_plan import (
     Keys,
+    asked,
     base_scans,
     keys_sql,
+    keys_view,
     since,
     state_deltas,
     state_rows,
@@ -72,16 +74,13 @@ class StateReader:
 
         ``vias`` has the relations whose columns a look-up compares, by view.
         """
-        look_ups = [path for path in same if isinstance(path, Lookup)]
         if (totals := self._totals_of(state)) is not None:
             return totals.read(same, vias)
-        columns, names = {path.column for path in look_ups}, [name for name, _ in key_columns(state)]
-        if any(isinstance(path, FullScan) for path in same) or len(columns) > 1 or not columns <= set(names):
-            return self._once(state, "whole")
-        if not look_ups:
-            return self._once(state, "news")
-        parts = [(vias[path.via.view], path.via_column) for path in look_ups]
-        return self._looked_up(state, names.index(columns.pop()), parts)
+        groups = asked(state, same)
+        if not isinstance(groups, int):
+            return self._once(state, groups)
+        parts = [(vias[path.via.view], path.via_column) for path in same if isinstance(path, Lookup)]
+        return self._looked_up(state, groups, parts)
 
     def _totals_of(self, state: StateSchema) -> Totals | None:
         """Return the state as running totals that continue the stored totals, or None if this is impossible."""
@@ -180,8 +179,8 @@ class StateReader:
     def _rows(self, state: StateSchema, keys: Keys | None, given: pa.Table | DataFrame | None) -> Rows:
         if isinstance(given, pa.Table) and not given.num_rows:
             return _nothing(state)
-        view = f"keys_{state.name}"
-        plan = state_rows(state, keys, view)
+        view = keys_view(state)
+        plan = state_rows(state, keys)
         views = self._views(plan.columns, plan.reads, suffix(state))
         if given is not None:
             views.given[view] = LocalRows(None, given) if isinstance(given, pa.Table) else given

@@ -47,6 +47,16 @@ class Measure:
         return self.function == "count" or self._exact_sums
 
     @property
+    def extreme(self) -> bool:
+        """Whether the measure is a MIN or a MAX, which rows that only begin determine step by step."""
+        return self.function in ("min", "max")
+
+    @property
+    def extreme_name(self) -> str:
+        """The name of the running MIN or MAX."""
+        return f"{self.function}_{self.argument}"
+
+    @property
     def _exact_sums(self) -> bool:
         return self._type.name not in ("FLOAT", "DOUBLE")
 
@@ -92,6 +102,8 @@ class Measure:
 
     def of_totals(self, cast: str) -> str:
         """Return SQL for the measure from running totals."""
+        if self.extreme:
+            return f"CAST({self.extreme_name} AS {self.output})"
         sums = [] if self.function == "count" else self.sums
         return self._value(sums, f"n_{self.argument}" if self.argument else "n", cast)
 
@@ -141,7 +153,7 @@ def amounts(measures: Sequence[Measure]) -> dict[str, str]:
     The totals are the number of rows, and the number and the sums of each argument.
     """
     parts = {"n": "1"}
-    for each in measures:
+    for each in (each for each in measures if not each.extreme):
         if each.argument:
             parts[f"n_{each.argument}"] = f"CASE WHEN {each.argument} IS NULL THEN 0 ELSE 1 END"
         if each.function != "count":
@@ -150,13 +162,19 @@ def amounts(measures: Sequence[Measure]) -> dict[str, str]:
     return parts
 
 
+def extremes(measures: Sequence[Measure]) -> dict[str, tuple[str, str]]:
+    """Return the names of the running MIN and MAX, with the function and the SQL for the value of a row."""
+    return {each.extreme_name: (each.function.upper(), each.argument) for each in measures if each.extreme}
+
+
 @dataclass(frozen=True)
 class Grouping:
     """Measures of the groups of ``rows``.
 
     ``rows`` returns the groups as the first ``width`` columns of the axis, the arguments of the measures, and periods.
     With ``span``, there are no groups, and the measures exist at each instant of the span.  ``points`` means
-    that each period of ``rows`` is a single time point.  A sum that does not fit is NULL, or an error if ``fails``.
+    that each period of ``rows`` is a single time point.  ``lasting`` means that no period of ``rows`` ends.  A sum that
+    does not fit is NULL, or an error if ``fails``.
     """
 
     sweep: Sweep
@@ -166,13 +184,14 @@ class Grouping:
     span: Span = None
     points: bool = False
     fails: bool = False
+    lasting: bool = False
 
     def measured(self) -> str:
         """Return SQL for the groups, then the measures, and their periods.
 
         Periods of equal rows are disjoint, but adjacent periods are not merged.
         """
-        if all(measure.exact for measure in self.measures) and not self.points:
+        if all(each.exact or (self.lasting and each.extreme) for each in self.measures) and not self.points:
             return self._running()
         axis = self.sweep.axis
         measures = self._named([each.of_rows(axis.start, self._cast, self.sweep.dialect) for each in self.measures])
@@ -188,7 +207,7 @@ class Grouping:
         axis = self.sweep.axis
         columns = dict.fromkeys((axis.start, *(column for each in self.measures for column in each.columns)))
         begun = [f"CASE WHEN side = 0 THEN {column} END AS {column}" for column in columns]
-        rows = self.sweep.bounds(self.rows, (), begun, self.span, "NULL")
+        rows = self.sweep.bounds(self.rows, (), begun, self.span, ["NULL"] * len(begun))
         heads = listed(measures, "instant", "LEAD(instant) OVER (ORDER BY instant) AS next")
         names = axis.columns(len(measures))
         return (
@@ -210,19 +229,24 @@ class Grouping:
 
     def _running(self) -> str:
         values = [each.of_totals(self._cast) for each in self.measures]
-        return self.sweep.totals(self.rows, self._keys, amounts(self.measures), self._named(values), self.span)
+        totals, ends = amounts(self.measures), extremes(self.measures)
+        return self.sweep.totals(self.rows, self._keys, totals, self._named(values), self.span, ends)
 
     def continued(self, before: str) -> str:
-        """Return SQL for the groups, the measures, their periods and the running totals ``amounts``.
+        """Return SQL for the groups, the measures, their periods, and the running ``amounts`` and ``extremes``.
 
-        All measures are exact.  ``rows`` has the additional column ``sign``, which is -1 for a row that leaves the
-        group.  ``before`` is SQL for the groups, the totals and the periods that earlier rows have left.
+        All measures are exact, or MIN and MAX of rows that never leave.  ``rows`` has the additional column ``sign``,
+        which is -1 for a row that leaves the group.  ``before`` is SQL for the groups, the totals and the periods that
+        earlier rows have left.
         """
-        totals = amounts(self.measures)
+        totals, ends = amounts(self.measures), extremes(self.measures)
         signed = [f"sign * {value} AS {name}" for name, value in totals.items()]
+        signed += [f"{value} AS {name}" for name, (_, value) in ends.items()]
         period = self.sweep.axis.period
         both = f"SELECT {listed(self._keys, signed, period)} FROM ({self.rows}) AS given"
         if before:
             both += f" UNION ALL {before}"
         values = self._named([each.of_totals(self._cast) for each in self.measures])
-        return self.sweep.totals(both, self._keys, {name: name for name in totals}, [*values, *totals], self.span)
+        own = {name: (function, name) for name, (function, _) in ends.items()}
+        heads = [*values, *totals, *ends]
+        return self.sweep.totals(both, self._keys, {name: name for name in totals}, heads, self.span, own)

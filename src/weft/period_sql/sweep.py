@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TypeAlias
 
 from weft.period_sql.notation import Axis, Dialect, conjunction, listed, over, same
@@ -23,38 +24,49 @@ class Sweep:
     dialect: Dialect
 
     def bounds(
-        self, query: str, keys: Sequence[str], heads: Sequence[str], span: Span = None, of_span: str = ""
+        self, query: str, keys: Sequence[str], heads: Sequence[str], span: Span = None, of_span: Sequence[str] = ()
     ) -> str:
         """Return SQL with two rows for each period: ``keys``, the bound as ``instant``, and ``heads``.
 
         ``heads`` is SQL over ``query`` and ``side``, which is 0 at the start and 1 at the end.  At the bounds of
-        ``span``, each of ``heads`` is ``of_span``.
+        ``span``, the values of ``heads`` are ``of_span``.
         """
         axis = self.axis
         instant = f"CASE WHEN side = 0 THEN {axis.start} ELSE {axis.closed(axis.end)} END AS instant"
         events = f"SELECT {listed(keys, instant, heads)} FROM ({query}) AS given {self.dialect.both_bounds}"
         for bound in span or ():
-            events += f" UNION ALL SELECT {listed(bound, (of_span for _ in heads))}"
+            events += f" UNION ALL SELECT {listed(bound, of_span)}"
         return events
 
     def totals(
-        self, query: str, keys: Sequence[str], amounts: Mapping[str, str], heads: Sequence[str], span: Span = None
+        self,
+        query: str,
+        keys: Sequence[str],
+        amounts: Mapping[str, str],
+        heads: Sequence[str],
+        span: Span = None,
+        extremes: Mapping[str, tuple[str, str]] = MappingProxyType({}),
     ) -> str:
         """Return SQL with ``keys``, ``heads`` and a period for each fragment between two bounds of the same keys.
 
         ``amounts`` maps names to SQL over ``query``.  A running total adds an amount at the start of its period, and
         subtracts it at the end.  ``heads`` is SQL over the totals, which have these names.  The first amount counts
-        rows: without ``span``, the result omits fragments in which its total is not positive.
+        rows: without ``span``, the result omits fragments in which its total is not positive.  ``extremes`` maps names
+        to MIN or MAX and SQL over ``query``.  They are right only if no period ends before the last instant.
         """
         names = tuple(amounts)
         signed = [f"CASE WHEN side = 0 THEN {value} ELSE -{value} END AS {name}" for name, value in amounts.items()]
-        bounds = self.bounds(query, keys, signed, span, "0")
+        signed += [f"CASE WHEN side = 0 THEN {value} END AS {name}" for name, (_, value) in extremes.items()]
+        bounds = self.bounds(query, keys, signed, span, ["0"] * len(names) + ["NULL"] * len(extremes))
         sums = [f"SUM({name}) AS {name}" for name in names]
+        sums += [f"{function}({name}) AS {name}" for name, (function, _) in extremes.items()]
         at_once = f"SELECT {listed(keys, 'instant', sums)} FROM ({bounds}) AS bounds GROUP BY {listed(keys, 'instant')}"
         if not span:  # otherwise the bounds of the span, which change no total, must remain
             at_once += f" HAVING {' OR '.join(f'SUM({name}) <> 0' for name in names)}"
         window = self.dialect.over(keys, "instant")
         so_far = [f"SUM({name}) {window} AS {name}" for name in names]
+        alone = over(keys, "instant")
+        so_far += [f"{function}({name}) {alone} AS {name}" for name, (function, _) in extremes.items()]
         totals = (
             f"SELECT {listed(keys, so_far, 'instant', f'LEAD(instant) {window} AS next')} FROM ({at_once}) AS at_once"
         )

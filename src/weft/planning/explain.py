@@ -7,16 +7,17 @@ the views in the SQL.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from weft.algebra.access import Access, DeltaScan, FullScan, KeyScan, Lookup
 from weft.algebra.event import Event
-from weft.algebra.scalar import TICK_END, TICK_START, Literal, Scalar, minus
-from weft.algebra.schema import INTERVAL, DataType
+from weft.algebra.scalar import TICK_END, ColumnRef, Scalar
+from weft.algebra.schema import DataType
 from weft.derivation.monotone import lasts
+from weft.derivation.stateful import states
 from weft.planning.form import signature
+from weft.planning.note import Note
 from weft.planning.plan import (
     BEGINNING,
     Branch,
@@ -27,9 +28,11 @@ from weft.planning.plan import (
     for_one,
     with_constants,
 )
+from weft.planning.state_text import StateText, state_texts
 from weft.planning.summary import CauseSummary, first, summary
-from weft.planning.warnings import Note, notes, view_notes
-from weft.planning.words import why
+from weft.planning.view_text import ViewText, view_texts
+from weft.planning.warnings import notes, view_notes
+from weft.planning.words import meanings, spoken, why
 from weft.printable import InLines
 from weft.sql import render
 
@@ -46,20 +49,13 @@ class BranchText:
     sql: str
 
 
-@dataclass(frozen=True)
-class ViewText:
-    """A view in the SQL, with its definition over the tables."""
-
-    name: str
-    sql: str
-
-
 @dataclass(frozen=True, repr=False)
 class Explanation(InLines):
     """The output of ``explain``.
 
-    ``first`` has the branches of the first delivery (Q^M).  ``later`` has the branches of later ticks (Q^I).  A
-    parameter is a tuple of name, type and value as SQL.  Only an installed query has the fields ``name``, ``how_many``
+    ``first`` has the branches of the first delivery (Q^M).  ``later`` has the branches of later ticks (Q^I).
+    ``first_states`` and ``states`` have the aggregates and window functions that these branches read.  A parameter is a
+    tuple of name, type and value as SQL.  Only an installed query has the fields ``name``, ``how_many``
     and ``next_due``. ``how_many`` is the number of answers in words, and ``next_due`` is the next instant at which the
     query is due.
     """
@@ -71,6 +67,8 @@ class Explanation(InLines):
     first: tuple[BranchText, ...]
     later: tuple[BranchText, ...]
     views: tuple[ViewText, ...]
+    states: tuple[StateText, ...]
+    first_states: tuple[StateText, ...]
     closed: bool
     closed_reason: str
     from_now: bool
@@ -102,28 +100,46 @@ def explain(plan: Plan) -> Explanation:
     later = branches(plan, runs.branches, whole=False)
     # With --from now, the first window is [now, t), so the query has no separate first delivery.
     delivered = () if plan.from_now else runs.first
-    lasting = lasts(plan.lifted)
+    texts = state_texts(later)
+    at_first = branches(plan, delivered, whole=True)
+    lasting = lasts(plan.standing)
+    known = meanings(plan.evaluated)
     return Explanation(
         query=plan.text,
         columns=columns_of(plan.query),
         signature=signature(plan),
         parameters=tuple((f"p{n}", value.type, render.scalar(value)) for n, value in enumerate(plan.values, 1)),
-        first=_texts(plan, delivered, branches(plan, delivered, whole=True)),
-        later=_texts(plan, runs.branches, later),
+        first=_texts(plan, delivered, at_first, known),
+        later=_texts(plan, runs.branches, later, known),
         views=_views(later),
+        states=texts,
+        first_states=state_texts(at_first, whole=True),
         closed=plan.verdict.closed,
         closed_reason=plan.verdict.reason,
         from_now=plan.from_now,
         time_driven=plan.time_driven,
         lasting=lasting,
-        notes=(*notes(plan, later, lasting=lasting), *view_notes(plan)),
+        notes=(*notes(plan, later, texts, lasting=lasting), *view_notes(plan)),
         summary=summary(plan),
     )
 
 
-def asked_once(plan: Plan) -> tuple[str, ...]:
-    """Return the SELECTs that ``weft try`` runs.  The union of the SELECTs is the answer at the instant ``:t``."""
-    return tuple(branch.sql for branch in at_instant(plan.with_numbered_columns.query, TICK_END))
+@dataclass(frozen=True)
+class AskedOnce:
+    """What ``weft try`` runs: the normalized query, the SELECTs, and the states that they read.
+
+    The union of the SELECTs is the answer at the instant ``:t``.
+    """
+
+    query: str
+    selects: tuple[str, ...]
+    states: tuple[StateText, ...]
+
+
+def asked_once(plan: Plan) -> AskedOnce:
+    """Return what ``weft try`` runs."""
+    found = at_instant(plan.with_numbered_columns.query, TICK_END)
+    return AskedOnce(plan.text, tuple(branch.sql for branch in found), state_texts(found, stored=False))
 
 
 def branches(plan: Plan, events: Sequence[Event], *, whole: bool) -> tuple[Branch, ...]:
@@ -136,62 +152,20 @@ def branches(plan: Plan, events: Sequence[Event], *, whole: bool) -> tuple[Branc
     return tuple(for_one(event, plan.values, window, whole) for event in events)
 
 
-def _texts(plan: Plan, events: Sequence[Event], compiled: Sequence[Branch]) -> tuple[BranchText, ...]:
+def _texts(
+    plan: Plan, events: Sequence[Event], compiled: Sequence[Branch], known: Mapping[ColumnRef, Scalar]
+) -> tuple[BranchText, ...]:
     """``events`` have the range variables of the query's text.  ``compiled`` may have other range variables."""
     texts = []
     for event, branch in zip(events, compiled, strict=True):
         driver = event.driver
-        reason = why(with_constants(event, plan.values))
-        texts.append(BranchText(driver.kind, driver.scan.table.name if driver.scan else None, reason, branch.sql))
+        reason = why(spoken(with_constants(event, plan.values), known))
+        table = branch.event.driver.scan.table.name if branch.event.driver.scan else None
+        texts.append(BranchText(driver.kind, table, reason, branch.sql))
     return tuple(texts)
 
 
 def _views(compiled: Sequence[Branch]) -> tuple[ViewText, ...]:
-    """A full scan of a table has no view."""
-    read = columns_read(compiled)
-    paths: dict[str, dict[Access, None]] = {}
-    for branch in compiled:
-        for path in branch.paths.values():
-            while not isinstance(path, (FullScan, KeyScan)):
-                paths.setdefault(path.view, {})[path] = None
-                if isinstance(path, DeltaScan):
-                    break
-                path = path.via
-    texts = []
-    for view in sorted(paths, key=lambda name: (max(_step(path) for path in paths[name]), name)):
-        same = list(paths[view])
-        columns = ", ".join(render.quoted(name) for name in sorted(read[same[0].table]))
-        texts.append(ViewText(view, f"SELECT {columns}\n  FROM {render.quoted(same[0].table)}\n  WHERE {_rows(same)}"))
-    return tuple(texts)
-
-
-def _step(path: Access) -> int:
-    return path.step if isinstance(path, Lookup) else 0
-
-
-def _rows(same: Sequence[Access]) -> str:
-    news = dict.fromkeys(_slice(path) for path in same if isinstance(path, DeltaScan))
-    keys = dict.fromkeys(
-        f"SELECT {render.quoted(path.via_column)} FROM {render.quoted(path.via.view)}"
-        for path in same
-        if isinstance(path, Lookup)
-    )
-    if keys:
-        looked_up = next(path.column for path in same if isinstance(path, Lookup))
-        return f"{render.quoted(looked_up)} IN ({' UNION '.join(keys)})"
-    return "\n     OR ".join(news)
-
-
-def _slice(path: DeltaScan) -> str:
-    column = render.quoted(path.column)
-    ends = ((TICK_START, path.shift.micros + path.slack), (TICK_END, path.shift.micros - path.slack))
-    low, high = (render.scalar(_back(instant, micros)) for instant, micros in ends)
-    return f"({column} >= {low} AND {column} < {high})"
-
-
-def _back(instant: Scalar, micros: int) -> Scalar:
-    milliseconds = micros // 1_000 * 1_000  # NOW > c is NOW >= c + 1 µs; show the remainder separately
-    for part in (milliseconds, micros - milliseconds):
-        if part:
-            instant = minus(instant, Literal(part, INTERVAL))
-    return instant
+    read = [path for branch in compiled for path in branch.paths.values()]
+    computed = {state.name for branch in compiled for state in states(branch.event.relation)}
+    return view_texts(read, columns_read(compiled), computed)

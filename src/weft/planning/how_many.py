@@ -56,7 +56,7 @@ def how_many(summary: CauseSummary, extents: Mapping[str, TableExtent], *, from_
     if summary.bounded_by is None or any(extents[name].view for name in summary.bounded_by):
         read = f" ({', '.join(sizes)})" if sizes else ""
         return f"Answers so far: `weft try` counts them{read}."
-    most = sum(extents[name].rows for name in summary.bounded_by)
+    most = summary.at_first + sum(extents[name].rows for name in summary.bounded_by)
     names = list(dict.fromkeys(summary.bounded_by))
     if not most:
         return f"Answers so far: none; no rows in {' or '.join(names)}."

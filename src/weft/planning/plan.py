@@ -92,6 +92,14 @@ class Plan:
         return stateful(self.lifted)
 
     @cached_property
+    def evaluated(self) -> Query:
+        """The query with its constants, and with scans of states in place of its stateful operators.
+
+        A state keeps the conditions that ``standing`` moves out of it, so that other queries can share it.
+        """
+        return stateful(self.query)
+
+    @cached_property
     def has_own_states(self) -> bool:
         """Whether a state of the query depends on the query's constants."""
         return any(map(has_own_constants, states(self.standing)))
@@ -285,7 +293,8 @@ def for_many(event: Event, table: TableSchema, window: Mapping[str, Scalar], who
 def at_instant(query: Query, s: Scalar) -> tuple[Branch, ...]:
     """Return the branches that ``weft try`` runs.  The union of the branches is the answer at the instant ``s``."""
     now: dict[str, Scalar] = {"tau": s, "t": plus(s, MICROSECOND), "t0": s}
-    return tuple(ready(bound(event, now), whole=True) for event in snapshot(stateful(query), s))
+    events = snapshot(bind_params(stateful(query), now), s)
+    return tuple(ready(bound(event, {"t0": s}), whole=True) for event in events)
 
 
 def with_constants(event: Event, values: Sequence[Literal]) -> Event:
@@ -295,7 +304,9 @@ def with_constants(event: Event, values: Sequence[Literal]) -> Event:
 
 def bound(event: Event, known: Mapping[str, Scalar]) -> Event:
     """Replace the parameters of an event, and of the states that it reads, by ``known``."""
-    driver = replace(event.driver, instant=bind_params(event.driver.instant, known))
+    scan = event.driver.scan
+    instant = bind_params(event.driver.instant, known)
+    driver = replace(event.driver, instant=instant, scan=None if scan is None else bind_params(scan, known))
     return Event(driver, bind_params(event.relation, known))
 
 

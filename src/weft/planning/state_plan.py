@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
+from typing import Literal as OneOf
 
-from weft.algebra.access import Access
+from weft.algebra.access import Access, FullScan, Lookup
 from weft.algebra.relation import Grouped, Measure, Scan, StateSchema
 from weft.algebra.scalar import TICK_END, TICK_START, TIME_START, ColumnRef, Literal, Scalar
 from weft.algebra.schema import INTEGRAL, TIMESTAMP, Column, DataType, TableSchema, sums_fit
@@ -20,7 +21,7 @@ from weft.derivation.incremental import changes
 from weft.derivation.lift import bound_state
 from weft.derivation.lives import KEYS, Lives, lives
 from weft.derivation.stateful import state_of
-from weft.period_sql.notation import SPARK
+from weft.period_sql.notation import SPARK, Dialect
 from weft.planning.plan import Branch, bound, columns_of_scans, ready
 from weft.planning.state_sql import bound_life, deltas_sql, inputs, is_settled, key_columns, lives_sql, state_sql
 
@@ -61,6 +62,23 @@ def keys_sql(branches: Sequence[Branch], count: int) -> str:
     return f"SELECT DISTINCT * FROM ({' UNION ALL '.join(texts)}) AS keys"
 
 
+def asked(state: StateSchema, same: Sequence[Access]) -> int | OneOf["whole", "news"]:
+    """Return which groups access paths need: all, those that change, or those that look-ups of a key name.
+
+    The number is the place of the key (from 0).
+    """
+    columns = {path.column for path in same if isinstance(path, Lookup)}
+    names = [name for name, _ in key_columns(state)]
+    if any(isinstance(path, FullScan) for path in same) or len(columns) > 1 or not columns <= set(names):
+        return "whole"
+    return names.index(columns.pop()) if columns else "news"
+
+
+def keys_view(state: StateSchema) -> str:
+    """Return the name of the view with the keys to which the rows of the state are restricted."""
+    return f"keys_{state.name}"
+
+
 def suffix(state: StateSchema) -> str:
     """Return the suffix of the views that the state's input reads."""
     return f"__of_{state.name}"
@@ -87,19 +105,20 @@ class Keys:
         )
 
 
-def state_rows(state: StateSchema, keys: Keys | None, keys_view: str = "") -> StateRows:
-    """Return the SQL of the state's rows, restricted to keys in the view ``keys_view`` if ``keys`` is given."""
+def state_rows(state: StateSchema, keys: Keys | None, dialect: Dialect = SPARK) -> StateRows:
+    """Return the SQL of the state's rows, restricted to the keys in ``keys_view`` if ``keys`` is given."""
     inner, columns, _ = inputs(state.operator)
     restricted: tuple[Scan, Sequence[Scalar]] | None = None
     if keys is not None and keys.places:
         named = [Column(n, name, kind) for n, (name, kind) in enumerate(zip(keys.columns, keys.types, strict=True), 1)]
-        schema = TableSchema(-2, keys_view, (*named, Column(len(named) + 1, "_at", TIMESTAMP)), "_at", None, "state")
+        instant = Column(len(named) + 1, "_at", TIMESTAMP)
+        schema = TableSchema(-2, keys_view(state), (*named, instant), "_at", None, "state")
         restricted = Scan(schema, KEYS), [columns[place].value for place in keys.places]
     rows = lives(inner, columns, restricted)
     paths = lives_paths(rows)
     views = {alias: path.view + suffix(state) for alias, path in paths.items()}
-    given = lives_sql(rows, state.window, views, SPARK)
-    text = state_sql(state, given, settled=is_settled(state.operator, rows))
+    given = lives_sql(rows, state.window, views, dialect)
+    text = state_sql(state, given, dialect, settled=is_settled(state.operator, rows))
     return StateRows(text, paths, _columns(rows), _reads(rows), given)
 
 
@@ -116,8 +135,8 @@ class StateDeltas:
 def state_deltas(state: StateSchema) -> StateDeltas | None:
     """Return the SQL of the exact deltas of the state's input in its window.
 
-    Return None if running totals do not determine the state: a measure is not exact, or the input has subqueries or
-    tables whose rows end.
+    Return None if running totals do not determine the state: a measure is not exact, the input has subqueries or tables
+    whose rows end, or a row leaves a MIN or a MAX.
     """
     operator = state.operator
     if not isinstance(operator, Grouped) or not all(map(_adds_up, operator.measures)):
@@ -127,7 +146,7 @@ def state_deltas(state: StateSchema) -> StateDeltas | None:
     inner, columns, _ = inputs(operator)
     rows = lives(inner, columns)
     found = deltas(rows)
-    if found is None:
+    if found is None or (any(map(_is_extreme, operator.measures)) and not is_settled(operator, rows)):
         return None
     lives_ = [bound_life(delta.life, state.window) for delta in found]
     bound_ = [replace(delta, life=life) for delta, life in zip(found, lives_, strict=True)]
@@ -148,8 +167,14 @@ def _adds_up(measure: Measure) -> bool:
             return not measure.distinct and kind is not None and _is_exact(kind)
         case "avg":
             return not measure.distinct and kind is not None and kind.name in INTEGRAL
+        case "min" | "max":
+            return kind is not None and kind.shape is None
         case _:
             return False
+
+
+def _is_extreme(measure: Measure) -> bool:
+    return measure.function in ("min", "max")
 
 
 def _is_exact(kind: DataType) -> bool:

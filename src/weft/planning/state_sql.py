@@ -13,6 +13,7 @@ from weft.algebra.relation import (
     Grouped,
     Output,
     Plain,
+    Project,
     StateSchema,
     Union,
     Windowed,
@@ -37,7 +38,7 @@ from weft.derivation.lives import Lives
 from weft.derivation.stateful import RANKS
 from weft.errors import DerivationError
 from weft.period_sql import windows
-from weft.period_sql.groups import Grouping, Measure, amounts, arguments, measure_of
+from weft.period_sql.groups import Grouping, Measure, amounts, arguments, extremes, measure_of
 from weft.period_sql.notation import SPARK, VALID_TIME, Dialect, listed
 from weft.period_sql.sweep import Sweep
 from weft.sql import render
@@ -61,7 +62,7 @@ def inputs(operator: relational.Relation) -> tuple[relational.Relation, tuple[Ou
         case Distinct(input=inner):
             refs = relational.attributes(inner)
             return inner, _columns(refs, ()), len(refs)
-        case Union():
+        case Union() | Project():
             refs = relational.attributes(operator)
             return operator, _columns(refs, ()), len(refs)
         case _:
@@ -80,13 +81,13 @@ def _window_values(operator: Windowed) -> list[Scalar]:
 def state_sql(state: StateSchema, given: str, dialect: Dialect = SPARK, *, settled: bool = False) -> str:
     """Return SQL for the columns of a state.  ``given`` is SQL for the columns of ``inputs`` and periods.
 
-    ``settled`` means that the window functions of a row never change (``is_settled``).
+    ``settled`` means that no row of a group ends, or that the window functions of a row never change (``is_settled``).
     """
     sweep, operator = Sweep(VALID_TIME, dialect), state.operator
     width = len(relational.attributes(operator))
     match operator:
         case Grouped():
-            text = _grouped(operator, given, state.window, sweep)
+            text = _grouping(operator, given, state.window, sweep, lasting=settled).measured()
         case Windowed():
             text = _windowed(operator, given, sweep, settled=settled)
         case Distinct():
@@ -99,22 +100,18 @@ def state_sql(state: StateSchema, given: str, dialect: Dialect = SPARK, *, settl
     return f"SELECT {heads} FROM ({text}) AS rows_"
 
 
-def _grouped(operator: Grouped, given: str, window: Window, sweep: Sweep) -> str:
-    return _grouping(operator, given, window, sweep).measured()
-
-
 def measures_of(operator: Grouped) -> list[Measure]:
     """Return the measures of an operator over the columns of ``inputs``."""
     places = (f"x{number}" for number in count(1))
     return [measure_of(each, [next(places) for _ in arguments(each)]) for each in operator.measures]
 
 
-def _grouping(operator: Grouped, given: str, window: Window, sweep: Sweep) -> Grouping:
+def _grouping(operator: Grouped, given: str, window: Window, sweep: Sweep, *, lasting: bool = False) -> Grouping:
     span = None
     if not operator.groups:
         begins = window[2] if _unbounded(window) else greatest((window[2], minus(window[0], MICROSECOND)))
         span = (render.scalar(begins), VALID_TIME.forever)
-    return Grouping(sweep, given, len(operator.groups), measures_of(operator), span)
+    return Grouping(sweep, given, len(operator.groups), measures_of(operator), span, lasting=lasting)
 
 
 def deltas_sql(state: StateSchema, parts: Sequence[tuple[Delta, Mapping[str, str]]]) -> str:
@@ -138,7 +135,7 @@ def continued_sql(state: StateSchema, deltas: str, before: str, dialect: Dialect
     operator, tau = state.operator, state.window[0]
     assert isinstance(operator, Grouped)
     sweep, width = Sweep(VALID_TIME, dialect), len(operator.groups)
-    names = list(amounts(measures_of(operator)))
+    names = [*amounts(measures_of(operator)), *extremes(measures_of(operator))]
     start = f"CAST({render.scalar(minus(tau, MICROSECOND))} AS TIMESTAMP)" if before else ""
     earlier = listed(VALID_TIME.columns(width), names, start, "CAST(NULL AS TIMESTAMP)")
     grouping = _grouping(operator, f"SELECT * FROM {deltas}", state.window, sweep)
@@ -158,7 +155,8 @@ def totals_of(state: StateSchema) -> tuple[tuple[str, DataType], ...]:
         kind = kinds.get(name[2:])
         scale = (kind.scale or 0) if kind is not None and kind.name == "DECIMAL" else 0
         named.append((name, BIGINT if name.startswith("n") else DataType("DECIMAL", 38, scale)))
-    return tuple(named)
+    ends = {each.extreme_name: each.type for each in measures_of(operator) if each.extreme and each.type is not None}
+    return (*named, *ends.items())
 
 
 def bound_life(life: Lives, window: Window) -> Lives:
@@ -172,10 +170,13 @@ def bound_life(life: Lives, window: Window) -> Lives:
 
 
 def is_settled(operator: relational.Relation, rows: Sequence[Lives]) -> bool:
-    """Return whether the window functions of a row keep their values from its start on.
+    """Return whether no row of a group ends, or whether the window functions of a row keep their first values.
 
-    The rows must never end, their order must be that of their starts, and no function may look at later rows.
+    The rows of a window must never end, their order must be that of their starts, and no function may look at later
+    rows.
     """
+    if isinstance(operator, Grouped):
+        return not any(life.ends or life.subqueries for life in rows)
     if not isinstance(operator, Windowed) or not all(map(_looks_back, operator.functions)):
         return False
     before = len(operator.outputs)
@@ -266,7 +267,7 @@ def _life(life: Lives, window: Window, views: Mapping[str, str], dialect: Dialec
     )
     copies = dialect.numbers.format("1", "CAST(n AS BIGINT) + 1")
     copied = f"SELECT {listed(names, VALID_TIME.period, f'{copies} AS copy')} FROM ({totals}) AS totals WHERE {alive}"
-    return f"SELECT {listed(names, VALID_TIME.period)} FROM ({copied}) AS copied"
+    return f"SELECT {listed(names[: len(names) - life.carried], VALID_TIME.period)} FROM ({copied}) AS copied"
 
 
 def _combinations(life: Lives, window: Window, views: Mapping[str, str]) -> str:

@@ -5,28 +5,45 @@ The drivers of the branches are the causes of answers.  The conditions of the qu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
-from weft.algebra.event import Event
+from weft.algebra.event import DriverKind, Event
 from weft.algebra.relation import (
     TRUE,
     And,
+    Grouped,
     NowFrom,
     Plain,
     Predicate,
     Query,
     Scan,
+    StateSchema,
     condition,
     conjuncts,
     sources,
 )
-from weft.algebra.scalar import call
-from weft.derivation.merge import blocks, merged_predicate
+from weft.algebra.scalar import ColumnRef, Scalar, call
+from weft.algebra.traverse import substitute
+from weft.derivation.merge import blocks, mergeable_blocks, merged_predicate
+from weft.derivation.stateful import written
 from weft.planning.plan import Plan, with_constants
+from weft.planning.state_causes import all_states, base_events, causes, input_words, possible
+from weft.planning.state_sql import inputs
 from weft.planning.time_order import exclude_each_other
-from weft.planning.words import appears, condition_words, instant_words, named, turned
+from weft.planning.words import (
+    appears,
+    begins,
+    calculated,
+    ceases,
+    condition_words,
+    instant_words,
+    meanings,
+    named,
+    spoken,
+    turned,
+)
 
 WIDTH: Final = 110
 """A line has at most this number of characters.  ``cut`` shortens longer lines."""
@@ -39,13 +56,15 @@ class CauseSummary:
 
     - ``when``: the causes of answers, as clauses that the text joins by "or".
     - ``holding``: the conditions that hold at the instant of an answer, as clauses.
+    - ``inside``: what changes the groups or partitions of aggregates and window functions, as sentences.
     - ``time``: the instants at which time alone makes answers appear.  If ``time`` is empty, time alone makes answers
       appear only when rows of ``results`` appear.
     - ``arriving``: true if an arriving row can cause an answer.
     - ``beginning``: true if a row that begins in a tracked table can cause an answer.
     - ``ending``: true if a row that ends can cause an answer.
     - ``bounded_by``: the table of each SELECT, or None if a SELECT reads several tables.  Each row of the table causes
-      at most one answer of the SELECT.
+      at most one answer of the SELECT.  A table whose rows change an aggregate several times occurs several times.
+    - ``at_first``: the number of answers that are there when time begins, without any row.
     - ``tables``: all tables that the query reads.
     - ``tracked``: the tables with recorded history.
     - ``results``: the tables of other queries' answers.
@@ -53,6 +72,7 @@ class CauseSummary:
 
     when: tuple[str, ...]
     holding: tuple[str, ...]
+    inside: tuple[str, ...]
     time: tuple[str, ...]
     arriving: bool
     beginning: bool
@@ -61,11 +81,14 @@ class CauseSummary:
     tables: tuple[str, ...]
     tracked: tuple[str, ...]
     results: tuple[str, ...]
+    at_first: int = 0
 
     @property
     def lines(self) -> tuple[str, ...]:
         """The lines with the causes of answers.  The last line says whether time alone is a cause."""
-        return (*_when(self.when), *_holding(self.holding), *([self._time] if self.when else []))
+        inside = first(self.inside, _CLAUSES, "{} other aggregates change") if self.when else []
+        time = [self._time] if self.when else []
+        return (*_when(self.when), *_holding(self.holding), *map(cut, inside), *time)
 
     @property
     def _time(self) -> str:
@@ -84,24 +107,27 @@ class CauseSummary:
 
 def summary(plan: Plan) -> CauseSummary:
     """Return the summary of a plan with its constants."""
-    branches = (with_constants(event, plan.values) for event in plan.branches)
-    events = [event for event in branches if not exclude_each_other(conjuncts(condition(event.block)))]
-    kinds = {event.driver.kind for event in events}
-    new = {appears(event.driver.scan) for event in events if event.driver.kind == "arrival" and event.driver.scan}
-    timely = [event for event in events if _by_time(event)]
+    parts, known = blocks(plan.evaluated), meanings(plan.evaluated)
+    events = [spoken(event, known) for event in possible(with_constants(each, plan.values) for each in plan.branches)]
+    read = all_states(plan.evaluated)
+    basic = list(base_events(events, read))
+    kinds = {event.driver.kind for event in basic}
+    new = {appears(event.driver.scan) for event in basic if event.driver.kind == "arrival" and event.driver.scan}
+    timely = [event for event in basic if _by_time(event)]
     alone = [event for event in timely if not _as_rows_arrive(event)]
-    parts = blocks(plan.query)
     return CauseSummary(
         when=_clauses(events),
         holding=(
-            *_demanded(parts, events),
+            *_demanded(parts, events, known),
             *(("it was no answer just before",) if plan.from_now and events else ()),
         ),
+        inside=_inside(read),
         time=tuple(dict.fromkeys(map(_turning, alone))),
         arriving="arrives" in new or len(alone) < len(timely),
         beginning="begins" in new,
         ending="departure" in kinds,
         bounded_by=_bound(parts),
+        at_first=sum(map(_at_first, parts)),
         tables=tuple(table.name for table in plan.tables),
         tracked=tuple(table.name for table in plan.tables if not table.append_only),
         results=tuple(table.name for table in plan.tables if table.source == "results"),
@@ -155,7 +181,9 @@ def _clauses(events: Sequence[Event]) -> tuple[str, ...]:
 
 
 def _just_arrives(event: Event) -> bool:
-    return event.driver.kind == "arrival" and "NOT EXISTS" not in event.driver.inside
+    scan = event.driver.scan
+    of_state = scan is not None and isinstance(scan.table, StateSchema)
+    return event.driver.kind == "arrival" and "NOT EXISTS" not in event.driver.inside and not of_state
 
 
 def _clause(event: Event) -> str:
@@ -165,17 +193,38 @@ def _clause(event: Event) -> str:
     freed = ", and no row blocks it any more" if "NOT EXISTS" in driver.inside else ""
     if driver.scan is None:
         return f"{_turning(event)}{freed}"
-    return f"a row of {named(driver.scan)} {'ends' if driver.kind == 'departure' else appears(driver.scan)}{freed}"
+    return f"{ceases(driver.scan) if driver.kind == 'departure' else begins(driver.scan)}{freed}"
 
 
-def _demanded(parts: Sequence[Query], events: Sequence[Event]) -> tuple[str, ...]:
+def _inside(read: Sequence[StateSchema]) -> tuple[str, ...]:
+    """Return what each state depends on, as sentences: the condition on its input, and what changes it."""
+    sentences = []
+    for state in read:
+        events = causes(state)
+        when = _clauses([replace(each, driver=replace(each.driver, kind=_begun(each), inside=())) for each in events])
+        values = calculated(written(state))
+        sentences += [sentence for sentence in (input_words(state),) if sentence]
+        if when:
+            subject = f"{' and '.join(values)} {'change' if len(values) > 1 else 'changes'}"
+            others = "groups change" if isinstance(state.operator, Grouped) else "its rows change"
+            sentences.append(f"{subject if values else others} when {', or '.join(when)}")
+    return tuple(dict.fromkeys(sentences))
+
+
+def _begun(event: Event) -> DriverKind:
+    """Inside a state, the end of another state's row comes with the begin of the next row."""
+    scan = event.driver.scan
+    return "arrival" if scan is not None and isinstance(scan.table, StateSchema) else event.driver.kind
+
+
+def _demanded(parts: Sequence[Query], events: Sequence[Event], known: Mapping[ColumnRef, Scalar]) -> tuple[str, ...]:
     """The first clause combines the conditions that do not depend on time."""
     if not events:
         return ()
     if len(parts) != 1:
         demanding = any(condition(part.input) != TRUE for part in parts)
         return ("the conditions of one of its SELECTs hold",) if demanding else ()
-    items = conjuncts(merged_predicate(condition(parts[0].input)))
+    items = tuple(substitute(each, known) for each in conjuncts(merged_predicate(condition(parts[0].input))))
     if len(events) == 1 and events[0].driver.kind == "now_from" and not events[0].driver.inside:
         items = tuple(each for each in items if not _is_driver(each, events[0]))
     plain = tuple(each for each in items if isinstance(each, Plain))
@@ -189,13 +238,42 @@ def _is_driver(item: Predicate, event: Event) -> bool:
 
 
 def _bound(parts: Sequence[Query]) -> tuple[str, ...] | None:
-    tables = []
+    tables: list[str] = []
     for part in parts:
         read = sources(part.input)
         if len(read) != 1 or not isinstance(read[0], Scan):
             return None
-        tables.append(read[0].table.name)
+        schema = read[0].table
+        changing = _changing(schema) if isinstance(schema, StateSchema) else [schema.name]
+        if not changing:
+            return None
+        tables += changing
     return tuple(tables)
+
+
+def _changing(state: StateSchema) -> list[str]:
+    """Return the table of a state once for each change of a group that a row of the table causes.
+
+    The list is empty if a row of the table may change several rows of the state.
+    """
+    inner, _, _ = inputs(state.operator)
+    parts = mergeable_blocks(inner, ())
+    read = [source for part in parts for source in part.sources]
+    events = causes(state)
+    if len(read) != 1 or not isinstance(state.operator, Grouped) or any(event.driver.inside for event in events):
+        return []
+    (source,) = read
+    if not isinstance(source, Scan) or isinstance(source.table, StateSchema):
+        return []
+    at_once = any(event.driver.scan is not None for event in events)
+    return [source.table.name] * (at_once + sum(map(_by_time, events)))
+
+
+def _at_first(part: Query) -> int:
+    """A global aggregate has a row from the beginning of time on."""
+    read = sources(part.input)
+    schema = read[0].table if len(read) == 1 and isinstance(read[0], Scan) else None
+    return int(isinstance(schema, StateSchema) and isinstance(schema.operator, Grouped) and not schema.operator.groups)
 
 
 def _when(clauses: Sequence[str]) -> list[str]:

@@ -115,10 +115,7 @@ class Words:
         return f"{self.scalar(output.value)} AS {output.name}"
 
     def _measure(self, measure: Measure) -> str:
-        parts = ", ".join(self.scalar(part) for part in (measure.argument, measure.by) if part is not None) or "*"
-        return (
-            f"{measure.function.upper()}({'DISTINCT ' if measure.distinct else ''}{parts}) AS {measure.output.column}"
-        )
+        return f"{render.measure_text(measure, self.scalar)} AS {measure.output.column}"
 
     def step(self, step: DerivationStep) -> str:
         """Return the text of a derivation step, with the number of the equation and the result."""

@@ -6,58 +6,47 @@ One note says whether a standing query reads a view's definition or its stored p
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal as OneOf
 
 from weft.algebra.relation import (
     NotExists,
-    Output,
     Plain,
     Project,
     Query,
     Relation,
     Scan,
     Source,
+    StateSchema,
     Union,
     ViewSchema,
     condition,
     conjuncts,
     sources,
 )
-from weft.algebra.scalar import Cast, Literal, call
-from weft.algebra.schema import NULL
+from weft.algebra.scalar import call
 from weft.algebra.traverse import range_variables, scans, walk
 from weft.derivation.access_paths import keyless
 from weft.derivation.incremental import BEFORE, incremental
 from weft.derivation.merge import blocks, merged_predicate
+from weft.planning.note import Note
 from weft.planning.plan import Branch, Plan, with_constants
+from weft.planning.state_causes import possible
+from weft.planning.state_notes import state_notes
+from weft.planning.state_text import StateText
 from weft.planning.time_order import exclude_each_other
-from weft.planning.words import named
+from weft.planning.words import named, outer_join_pairs, state_words
 from weft.sql.scope import as_written
 
 
-@dataclass(frozen=True)
-class Note:
-    """A message about a query before its installation.
-
-    The level ``warning`` means that the query is probably wrong or expensive.  ``line`` is a short form for brief
-    output.  If ``line`` is None, brief output omits the message.
-    """
-
-    level: OneOf["warning", "note"]
-    text: str
-    line: str | None = None
-
-
-def notes(plan: Plan, later: Sequence[Branch], *, lasting: bool) -> tuple[Note, ...]:
-    """Return the warnings about a plan, followed by the notes."""
-    listed = [*_impossible(later), *_imprecise(plan), *_dear(plan, later)]
+def notes(plan: Plan, later: Sequence[Branch], texts: Sequence[StateText], *, lasting: bool) -> tuple[Note, ...]:
+    """Return the warnings about a plan, followed by the notes.  ``texts`` say how a tick computes the states."""
+    listed = [*_impossible(later), *_imprecise(plan), *_dear(plan, later), *state_notes(plan, texts)]
     if not lasting:
+        reason = "an aggregate or a window function changes, because " if texts else ""
         listed.append(
             Note(
                 "note",
-                "a row may later stop being an answer (because of NOT EXISTS, or because a condition becomes false as "
-                "time passes): Weft does not "
+                f"a row may later stop being an answer (because {reason}of NOT EXISTS, or because a condition becomes "
+                "false as time passes): Weft does not "
                 "retract delivered rows, and does not deliver a row again when it returns",
                 "a row may later stop being an answer: Weft does not retract it",
             )
@@ -74,26 +63,26 @@ def _impossible(later: Sequence[Branch]) -> list[Note]:
 
 def _imprecise(plan: Plan) -> list[Note]:
     """A NOT EXISTS is imprecise if the query requires no minimum age of the row (paper section 2)."""
-    branches = (with_constants(event, plan.values) for event in incremental(plan.lifted))
-    events = [event for event in branches if not exclude_each_other(conjuncts(condition(event.block)))]
+    branches = (with_constants(event, plan.values) for event in incremental(plan.standing))
+    events = possible(branches)
     if any(event.driver.kind == "now_from" and not event.driver.inside for event in events):
         return []
     listed: list[Note] = []
     partners = _partners(plan.query)
     bodies = {
         _named(item.body): item.body
-        for part in blocks(plan.query)
+        for part in blocks(plan.evaluated)
         for item in conjuncts(merged_predicate(condition(part.input)))
         if isinstance(item, NotExists)
     }
     for event in events:
         driver = event.driver
-        if driver.kind != "arrival" or driver.inside or driver.scan is None:
+        if driver.kind != "arrival" or driver.inside or driver.scan is None or _is_state(driver.scan):
             continue
         absent = [item for item in conjuncts(condition(event.block)) if isinstance(item, NotExists)]
         for optional in (False, True):
             blockers = [
-                scan.table.name
+                f"the {state_words(scan.table, keys=False)}" if isinstance(scan.table, StateSchema) else scan.table.name
                 for item in absent
                 if (_named(item.body) in partners) == optional
                 for scan in scans(item.body)
@@ -102,6 +91,10 @@ def _imprecise(plan: Plan) -> list[Note]:
             if blockers:
                 listed.append(_too_early(driver.scan, list(dict.fromkeys(blockers)), optional=optional))
     return list(dict.fromkeys(listed))
+
+
+def _is_state(scan: Scan) -> bool:
+    return isinstance(scan.table, StateSchema)
 
 
 def _too_early(judged: Scan, blockers: list[str], *, optional: bool) -> Note:
@@ -127,14 +120,10 @@ def _too_early(judged: Scan, blockers: list[str], *, optional: bool) -> Note:
 
 def _partners(query: Query) -> set[frozenset[str]]:
     """Return the bodies of NOT EXISTS that select the rows without a partner in an outer join."""
-    parts = (part for union in walk(query) if isinstance(union, Union) for part in union.inputs)
-    padded = (part for part in parts if isinstance(part, Project) and any(map(_is_null, part.outputs)))
+    unions = (union for union in walk(query) if isinstance(union, Union) and outer_join_pairs(union) is not None)
+    padded = (part for union in unions for part in union.inputs[1:] if isinstance(part, Project))
     conditions = (item for part in padded for item in conjuncts(condition(part.input)))
     return {_named(item.body) for item in conditions if isinstance(item, NotExists)}
-
-
-def _is_null(output: Output) -> bool:
-    return isinstance(output.value, Cast) and output.value.arg == Literal(None, NULL, fixed=True)
 
 
 def _named(body: Relation) -> frozenset[str]:
@@ -163,7 +152,7 @@ def _dear(plan: Plan, later: Sequence[Branch]) -> list[Note]:
     for branch in later:
         if branch.event.driver.kind == "beginning":
             continue  # runs only once
-        own = {scan.alias: scan.table.name for scan in scans(branch.event.block)}
+        own = {scan.alias: scan.table.name for scan in scans(branch.event.block) if not _is_state(scan)}
         for alias in keyless(branch.paths):
             if alias in own and plan.from_now and _of_before(alias, known):
                 before[own[alias]] = None

@@ -6,30 +6,43 @@ The text describes the query's conditions at one instant, with the names from th
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, Literal
+from typing import Any, Final
+from typing import Literal as OneOf
 
+from weft.algebra.calendar import DAY, multiple_of, near
 from weft.algebra.event import Event
 from weft.algebra.relation import (
     And,
     Distinct,
     Exists,
+    Grouped,
+    Measure,
     NotExists,
     NowBefore,
     NowFrom,
     Or,
+    Output,
     Plain,
     Predicate,
+    Project,
     Relation,
     Scan,
     Source,
+    StateSchema,
+    Union,
+    Windowed,
+    WindowFunction,
+    attributes,
     condition,
     conjuncts,
     sources,
 )
-from weft.algebra.scalar import Call, Cast, ColumnRef, Element, Scalar, columns, shifted
-from weft.algebra.schema import DATE
-from weft.algebra.traverse import rename, transform
+from weft.algebra.scalar import Call, Cast, ColumnRef, Element, Literal, Scalar, columns, shifted
+from weft.algebra.schema import DATE, NULL
+from weft.algebra.traverse import Node, rename, scans, substitute, transform, walk
+from weft.derivation.stateful import SHARED, written
 from weft.sql import render
 from weft.sql.scope import as_written
 
@@ -46,16 +59,22 @@ _SPELLED: Final = re.compile(
     r"CAST\('(-?[\d.]+)' AS (?:DECIMAL\(\d+, ?\d+\)|DOUBLE)\)"
     r"|TIMESTAMP '([-\d]+ [\d:]+(?:\.\d+)?)\+00:00'"
     r"|'(?:[^'\\]|\\.)*'"
+    r"|``\.(?:(\w+)|`((?:[^`]|``)*)`)"
     r"|`(\w+)`",
     re.DOTALL,
 )
-"""The parts of rendered SQL that texts for users spell differently: numbers, instants and names.
+"""The parts of rendered SQL that texts for users spell differently: numbers, instants, columns of states, and names.
 
 The pattern also matches strings, which remain unchanged.
 """
 
+NOTHING: Final = Literal(None, NULL, fixed=True)
+SAID: Final = ""
+"""A column with this range variable stands for an expression.  Its name is the text of the expression."""
 JUST_AFTER: Final = "just after "
 """With this prefix, the text of an instant denotes the next microsecond."""
+LONGEST_INSTANT: Final = 60
+"""The maximal length of the text of an instant of the calendar.  Words replace a longer text."""
 
 
 def length(micros: int, *, weeks: bool = True) -> str:
@@ -78,10 +97,10 @@ def why(event: Event) -> str:
     match driver.kind:
         case "arrival":
             assert driver.scan is not None
-            return f"a new row of {named(driver.scan)} {appears(driver.scan)}{nested}"
+            return f"{begins(driver.scan, 'a new row')}{nested}"
         case "departure":
             assert driver.scan is not None
-            ended = f"a row of {named(driver.scan)} ends"
+            ended = ceases(driver.scan)
             blocked = driver.inside.count("NOT EXISTS") % 2
             return f"{ended}: the last blocker under NOT EXISTS is gone" if blocked else f"{ended}{nested}"
         case "now_from":
@@ -94,10 +113,169 @@ def why(event: Event) -> str:
             return f"from the first instant at which all conditions hold: {_latest(driver.instant)}"
 
 
+def spoken(event: Event, known: Mapping[ColumnRef, Scalar]) -> Event:
+    """Return the event with an instant in the names of the query's text (``meanings``)."""
+    return replace(event, driver=replace(event.driver, instant=substitute(event.driver.instant, known)))
+
+
 def named(scan: Scan) -> str:
-    """Return the name of a table, followed by its alias if the alias differs."""
+    """Return the name of a table, followed by its alias if the alias differs.  A state has the text of its operator."""
+    if isinstance(scan.table, StateSchema):
+        return state_words(scan.table)
     table, alias = scan.table.name, as_written(scan.alias)
     return table if alias.lower() == table.lower() else f"{table} (as {alias})"
+
+
+def state_words(state: StateSchema, *, keys: bool = True) -> str:
+    """Return a noun for the rows of a state, such as ``groups of msgs (GROUP BY msgs.newsgroup)``.
+
+    With ``keys=False``, the noun has no GROUP BY or PARTITION BY.
+    """
+    operator = written(state)
+    of = _over(operator) if keys else _tables(operator)
+    match operator:
+        case Grouped(groups=()):
+            return f"aggregates over {of}"
+        case Grouped():
+            return f"groups of {of}"
+        case Windowed():
+            return f"{' and '.join(calculated(operator))} over {of}"
+        case Distinct():
+            return f"distinct rows of {of}"
+        case _:
+            return f"the union over {of}"
+
+
+def _over(operator: Relation) -> str:
+    """Return the tables that an operator reads, with its groups or its partition in parentheses."""
+    head, keys = "GROUP BY", list[Scalar]()
+    if isinstance(operator, Grouped):
+        keys = [output.value for output in operator.groups if not output.name.startswith(SHARED)]
+        keys = [key for key in keys if not isinstance(key, Literal)]
+    elif isinstance(operator, Windowed):
+        shared = sum(output.name.startswith(SHARED) for output in operator.outputs)
+        head, keys = "PARTITION BY", list(operator.partition[: len(operator.partition) - shared])
+    known, of = meanings(operator), _tables(operator)
+    texts = ", ".join(scalar_words(substitute(key, known)) for key in keys)
+    if not texts:
+        return of
+    if of.endswith(")") and of.count("(") == 1:
+        return f"{of[:-1]}, {head} {texts})"
+    return f"{of} ({head} {texts})"
+
+
+def calculated(operator: Relation) -> tuple[str, ...]:
+    """Return the texts of the aggregates or window functions of an operator, each once."""
+    known = meanings(operator)
+    texts: list[str] = []
+    if isinstance(operator, Grouped):
+        texts = [_measure(each, known) for each in operator.measures]
+    elif isinstance(operator, Windowed):
+        texts = [_windowed(each, known) for each in operator.functions]
+    return tuple(dict.fromkeys(texts))
+
+
+def _measure(measure: Measure, known: Mapping[ColumnRef, Scalar]) -> str:
+    return render.measure_text(measure, lambda part: scalar_words(substitute(part, known)))
+
+
+def _windowed(function: WindowFunction, known: Mapping[ColumnRef, Scalar]) -> str:
+    return _called(function.function, function.args, known, "*" if function.function == "count" else "")
+
+
+def _called(function: str, args: Sequence[Scalar], known: Mapping[ColumnRef, Scalar], none: str = "") -> str:
+    listed = ", ".join(scalar_words(substitute(arg, known)) for arg in args) or none
+    return f"{function.upper()}({listed})"
+
+
+def _tables(operator: Relation) -> str:
+    """Return the tables that an operator reads.  Tables inside other states are included."""
+    names = dict.fromkeys(scan for scan in scans(operator))
+    texts = (_tables(written(scan.table)) if isinstance(scan.table, StateSchema) else named(scan) for scan in names)
+    return " and ".join(dict.fromkeys(texts))
+
+
+def meanings(node: Node) -> dict[ColumnRef, Scalar]:
+    """Return what the columns of the states in a query or relation mean, in the names of the query's text.
+
+    A column that a derived table shows means the column of the derived table.  Other columns mean an aggregate, a
+    function, or an expression over the columns of the state's input.  A column of an outer join means the column of
+    one side.
+    """
+    known: dict[ColumnRef, Scalar] = {}
+    for part in walk(node):
+        if isinstance(part, Union) and (pairs := outer_join_pairs(part)) is not None:
+            known |= {ref: output.value for ref, output in zip(attributes(part), pairs.outputs, strict=True)}
+    for scan in scans(node):
+        if isinstance(scan.table, StateSchema):
+            refs = attributes(scan)
+            texts = (ColumnRef(SAID, text, ref.type) for text, ref in zip(_columns(scan.table), refs, strict=False))
+            known |= {ref: text for ref, text in zip(refs, texts, strict=False) if text.column}
+    known = {ref: substitute(value, known) for ref, value in known.items()}
+    for part in walk(node):
+        if isinstance(part, Project):
+            shown = zip(attributes(part), part.outputs, strict=True)
+            known |= {output.value: ref for ref, output in shown if output.value in known}
+    return known
+
+
+def outer_join_pairs(union: Union) -> Project | None:
+    """Return the pairs of an outer join, or None if the union is not an outer join.  Its other rows have NULLs."""
+    pairs, *others = union.inputs
+    padded = all(isinstance(part, Project) and any(map(_is_null, part.outputs)) for part in others)
+    return pairs if isinstance(pairs, Project) and padded else None
+
+
+def _is_null(output: Output) -> bool:
+    return isinstance(output.value, Cast) and output.value.arg == NOTHING
+
+
+def _columns(state: StateSchema) -> list[str]:
+    """Return the texts of the state's columns.  A text is empty if the column has the name of the query's text."""
+    operator = written(state)
+    known = meanings(operator)
+    match operator:
+        case Grouped(groups=groups, measures=measures):
+            keys = [scalar_words(substitute(output.value, known)) for output in groups]
+            return [*keys, *(_measure(each, known) for each in measures)]
+        case Windowed(outputs=outputs, functions=functions):
+            own = [scalar_words(substitute(output.value, known)) for output in outputs]
+            return [*own, *(_windowed(each, known) for each in functions)]
+        case Distinct(input=inner):
+            return [scalar_words(substitute(ref, known)) for ref in attributes(inner)]
+        case _:
+            return []
+
+
+def begins(scan: Scan, row: str = "a row") -> str:
+    """Return the clause for a new row of a table or of a state."""
+    if not isinstance(scan.table, StateSchema):
+        return f"{row} of {named(scan)} {appears(scan)}"
+    return _changing(scan.table, ("takes a new value", "gets its first row", "gets a new", "appears"))
+
+
+def _changing(state: StateSchema, verbs: tuple[str, str, str, str]) -> str:
+    """``verbs`` are those of an aggregate, a group without aggregates, a row with a function, and another row."""
+    operator = written(state)
+    of, values = _over(operator), " or ".join(calculated(operator))
+    match operator:
+        case Grouped(measures=()):
+            return f"a group of {of} {verbs[1]}"
+        case Grouped(groups=()):
+            return f"{values} over {of} {verbs[0]}"
+        case Grouped():
+            return f"{values} of a group of {of} {verbs[0]}"
+        case Windowed():
+            return f"a row of {of} {verbs[2]} {values}"
+        case _:
+            return f"a row of {state_words(state)} {verbs[3]}"
+
+
+def ceases(scan: Scan) -> str:
+    """Return the clause for the end of a row of a table or of a state."""
+    if not isinstance(scan.table, StateSchema):
+        return f"a row of {named(scan)} ends"
+    return _changing(scan.table, ("loses a value", "loses its last row", "loses its", "ends"))
 
 
 def appears(scan: Scan) -> str:
@@ -151,7 +329,7 @@ def turned(instant: Scalar) -> tuple[str | None, str]:
     ) else f"NOW reaches {exact}"
 
 
-def _many(micros: int, verb: Literal["have", "are"]) -> str:
+def _many(micros: int, verb: OneOf["have", "are"]) -> str:
     """Return a length of time in words, followed by the verb in the singular or plural.
 
     >>> _many(7 * 86_400_000_000, "have"), _many(2 * 3_600_000_000, "are")
@@ -173,7 +351,25 @@ def instant_words(instant: Scalar) -> str:
         text += f" {_signed(micros)}"
     for interval, count in parts.intervals:
         text += f" {'+' if count > 0 else '-'} {scalar_words(interval)}" * abs(count)
-    return just + text
+    return (_of_calendar(instant) if len(text) > LONGEST_INSTANT else None) or just + text
+
+
+def _of_calendar(instant: Scalar) -> str | None:
+    """Return in words where an instant of the calendar is, or None for another instant.
+
+    >>> from weft.algebra.calendar import elapsed
+    >>> ts = ColumnRef("m", "ts", TIMESTAMP)
+    >>> _of_calendar(Call("+", (ts, elapsed("MONTH", ts)), TIMESTAMP))
+    'an instant of the calendar near m.ts'
+    """
+    moved, slack = near(instant)
+    if not slack or moved.intervals or not isinstance(moved.base, ColumnRef):
+        return None
+    days, name = round(moved.micros / DAY), scalar_words(moved.base)
+    if not days:
+        return f"an instant of the calendar near {name}"
+    distance = f"{length(abs(days) * DAY, weeks=False)} {'after' if days > 0 else 'before'} {name}"
+    return f"an instant of the calendar about {distance}"
 
 
 def _column(base: Scalar) -> Scalar:
@@ -203,12 +399,26 @@ def _without_reading(part: Any) -> Any:
             return ref
         case Element(name=name):
             return replace(part, name=f"x{name.rpartition('_')[2]}")
+        case Call(name="timestamp_micros") if (window := window_words(part)) is not None:
+            return ColumnRef(SAID, f"{window}.start", part.type)
+        case Call(name="-", args=(ColumnRef(scan="", column=text), Call(name="*", args=(Literal(), ColumnRef())))):
+            return ColumnRef(SAID, text.replace(", '", ", …, '"), part.type)  # a window with a slide
         case _:
             return part
 
 
+def window_words(start: Scalar) -> str | None:
+    """Return the call of WINDOW with this start, or None for another expression."""
+    found = multiple_of(start)
+    if found is None:
+        return None
+    return f"WINDOW({scalar_words(found[0])}, '{length(found[1], weeks=False)}')"
+
+
 def _plainly(match: re.Match[str]) -> str:
-    number, instant, name = match.groups()
+    number, instant, said, quoted, name = match.groups()
+    if said or quoted:
+        return said or quoted.replace("``", "`")
     if instant is not None:
         return f"{instant.removesuffix('.000000')} UTC"
     return number or name or match[0]
@@ -268,6 +478,8 @@ def _compared(threshold: Scalar, after: str, at: str) -> str:
 
 def _rows(body: Relation, one: str, several: str) -> str:
     read, demanded = sources(body), conjuncts(condition(body))
+    if len(read) == 1 and isinstance(read[0], Scan) and isinstance(read[0].table, StateSchema):
+        one = f"{one.removesuffix(' row of')} row among the"
     clause = f"{one if len(read) == 1 else several} {' and '.join(map(_source, read))}"
     nested = [each for each in demanded if isinstance(each, (Exists, NotExists))]
     own = [condition_words(each) for each in demanded if each not in nested]

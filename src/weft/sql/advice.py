@@ -111,6 +111,11 @@ ADVICE: Final[dict[str, str]] = {
     "date": "Write DATE(ts) for the day of an instant, CURRENT_DATE - INTERVAL 7 DAYS for a day before today.",
     "date_sub": "Write t - INTERVAL 1 DAY.",
     "unix_timestamp": _SECONDS,
+    "session_window": (
+        "For the last row of each session, require that no row follows in the gap: WHERE c.ts + INTERVAL 30 MINUTES "
+        "<= NOW() AND NOT EXISTS (SELECT 1 FROM clicks n WHERE n.user = c.user AND n.ts > c.ts AND n.ts < c.ts + "
+        "INTERVAL 30 MINUTES)."
+    ),
     "isnull": "Write COALESCE(value, other), or ISNULL(value) to test for NULL.",
     "TOP": "Write ORDER BY … LIMIT 10 at the end of the query.",
     "ORDER BY": (

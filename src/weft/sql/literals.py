@@ -226,8 +226,7 @@ def unit_length(name: str, node: exp.Expr) -> int:
             f"INTERVAL … {folded}",
             node,
             "months and years have no fixed length",
-            "Write days (INTERVAL 30 DAYS), or move the row's instant: NOW() > DATEADD(MONTH, 1, ts). "
-            "Temporal views also accept NOW() - INTERVAL 1 MONTH.",
+            "Write days (INTERVAL 30 DAYS), or add months and days: + INTERVAL 1 MONTH + INTERVAL 2 DAYS.",
         )
     if folded not in FIXED:
         raise SqlError(

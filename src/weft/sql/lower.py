@@ -43,6 +43,7 @@ from weft.sql.parse import parse
 from weft.sql.refusal import only, place, refuse
 from weft.sql.rewriting import NOT_TODAY, as_number
 from weft.sql.scope import CommonTable, Context, Names, Scope, Windows
+from weft.sql.time_windows import with_time_window
 from weft.sql.windowed import windowed, with_copies_numbered
 
 _ANSWER: Final = "answer"
@@ -165,6 +166,8 @@ def _select(select: exp.Select, scope: Scope) -> tuple[relational.Relation, tupl
     if not select.args.get("from_"):
         reasons.check()
     scope.values = []
+    with reasons.part():
+        inner = with_time_window(select, inner, scope)
     limit: Limit | None = None
     with reasons.part():
         limit = limit_of(select, scope)
@@ -398,7 +401,8 @@ def _output(item: exp.Expr, scope: Scope, position: int) -> relational.Output:
             "names that begin with _ are reserved for Weft",
             "Rename the column with AS.",
         )
-    return relational.Output(name or field_name(value) or f"col{position + 1}", as_column(value))
+    field = item.name if isinstance(item, exp.Dot) and not item.name.startswith("_") else field_name(value)
+    return relational.Output(name or field or f"col{position + 1}", as_column(value))
 
 
 def _subquery(node: exp.Expr, scope: Scope) -> tuple[relational.Relation, tuple[ColumnRef, ...]]:
@@ -460,7 +464,7 @@ Each level of derived tables can double the number of operators.
 def within_limits(query: relational.Query) -> None:
     """Raise SqlError if a query exceeds a limit."""
     constants = sum(1 for part in walk(query) if isinstance(part, relational.Values))
-    drivers = constants + sum(1 for _ in scans(query)) + sum(1 for _ in thresholds(query))
+    drivers = constants + len(set(scans(query))) + sum(1 for _ in thresholds(query))
     _at_most(drivers, MOST_DRIVERS, "tables and comparisons with NOW() (=, <> and BETWEEN count as two)")
     _at_most(max(map(_depth, scalars(query)), default=0), DEEPEST, "nested operators in one expression")
     _at_most(_written_out(query), LARGEST, "operators and columns in one expression after derived tables are expanded")

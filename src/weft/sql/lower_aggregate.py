@@ -83,13 +83,15 @@ def lower_aggregate(node: exp.Expr, scope: Scope, grouping: Grouping, lower: Low
     if is_aggregate(call) and _called(call)[0] in MARKS:
         name, given, _ = _called(call)
         return _mark(name, [lower(part, inside) for part in given], call, grouping)
-    return grouping.measure(*read_aggregate(node, inside, lower))
+    return grouping.measure(*read_aggregate(node, inside, lower, timely=not scope.context.view))
 
 
 def read_aggregate(
-    node: exp.Expr, scope: Scope, lower: Lower
+    node: exp.Expr, scope: Scope, lower: Lower, *, timely: bool = False
 ) -> tuple[AggregateFunction, Scalar | None, bool, Scalar | None]:
     """Return the function, the argument, whether it is DISTINCT, and the second argument of an aggregate.
+
+    If ``timely`` is true, the arguments may contain NOW (``now_in_aggregates``).
 
     Raise SqlError if the arguments do not fit.
     """
@@ -105,14 +107,12 @@ def read_aggregate(
         raise refuse(f"{name.upper()}()", node, "it stands alone, without FILTER or OVER")
     if len(given) == 1 and isinstance(given[0], exp.Star) and name == "count" and not distinct:
         only(given[0])
+        _refuse_time([] if condition is None else [condition], node, timely=timely)
         return "count", None if condition is None else _kept(condition, _ONE), False, None
     args = of_each(lambda part: lower(part, scope), given)
     _fitting(name, args, node, distinct=distinct)
     argument, by = _arguments(name, args, distinct=distinct)
-    for part in (*args, *(() if condition is None else (condition,))):
-        if mentions_now(part) or mentions_period(part):
-            reason = "the value of the aggregate would change every microsecond"
-            raise refuse("NOW() or a period in an aggregate", node, reason, "Write the comparison with NOW() in WHERE.")
+    _refuse_time([*args, *([] if condition is None else [condition])], node, timely=timely)
     if condition is not None:
         argument, by = _kept(condition, argument or _ONE), None if by is None else _kept(condition, by)
     function = "collect_set" if distinct and MEASURES[name] == "array_agg" else MEASURES[name]
@@ -121,6 +121,12 @@ def read_aggregate(
     except TypeError as error:
         raise SqlError(f"{name.upper()} is not defined for {error}", where=place(node)) from None
     return function, argument, distinct and function not in _SAME_IF_DISTINCT, by
+
+
+def _refuse_time(parts: Sequence[Scalar], node: exp.Expr, *, timely: bool) -> None:
+    if any((mentions_now(part) and not timely) or mentions_period(part) for part in parts):
+        reason = "the value of the aggregate would change every microsecond"
+        raise refuse("NOW() or a period in an aggregate", node, reason, "Write the comparison with NOW() in WHERE.")
 
 
 def _called(node: exp.Expr) -> tuple[str, Sequence[exp.Expr], bool]:

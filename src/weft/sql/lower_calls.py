@@ -35,7 +35,7 @@ from weft.sql.patterns import check_pattern, check_replacement
 from weft.sql.refusal import place, refuse
 from weft.sql.render import PART_OF
 from weft.sql.rewriting import NOT_TODAY, as_number, viewed
-from weft.sql.scope import Scope, suggestion
+from weft.sql.scope import TIME_WINDOW, Scope, suggestion
 
 _EXTRACTED: Final = {
     "YEAR": "year",
@@ -205,6 +205,12 @@ def unknown_function(name: str, node: exp.Expr, scope: Scope) -> SqlError:
     shown = f"{name.upper()}()"
     if name == WINDOW:
         return refuse(f"{shown} here", node, "the moving window of a view belongs in GROUP BY")
+    if name == TIME_WINDOW:
+        error = refuse(f"{shown} here", node, "a window of time belongs in a select list, GROUP BY or HAVING")
+        return scope.consequence(error, TIME_WINDOW)
+    if name == "session_window":
+        reason = "the end of a session depends on the rows that come later"
+        return refuse(shown, node, reason, advice(name))
     if name in REFUSED_AGGREGATES:
         return refuse(shown, node, *REFUSED_AGGREGATES[name])
     if name in WINDOWS:

@@ -191,10 +191,9 @@ def _read_source(node: exp.Expr, scope: Scope, rows: Rows) -> relational.Source:
             return _table(node, scope, rows)
         case exp.Subquery() | exp.Values():
             only(node, "this", "alias", "expressions")
+            query = node if isinstance(node, exp.Values) else node.this
             alias = node.args.get("alias")
-            if alias is None:
-                raise refuse("a derived table without a name", node, "it needs an alias", "Write (SELECT …) AS d.")
-            return _derived(node if isinstance(node, exp.Values) else node.this, alias, scope, rows)
+            return _unnamed(query, scope, rows) if alias is None else _derived(query, alias, scope, rows)
         case exp.Select() | exp.SetOperation():
             raise refuse("a query in FROM without parentheses", node, "it needs an alias", "Write (SELECT …) AS d.")
         case exp.Lateral():
@@ -221,6 +220,13 @@ def _lateral(node: exp.Lateral, scope: Scope, rows: Rows) -> relational.Source:
         reason = "LATERAL takes a named query, EXPLODE or POSEXPLODE"
         raise refuse(f"{node.this.sql('spark')} after LATERAL", node, reason, "Write LATERAL (SELECT …) AS d.")
     scope.add(name, scope.variable(relation), node)
+    return relation
+
+
+def _unnamed(query: exp.Expr, scope: Scope, rows: Rows) -> relational.Source:
+    """Translate a derived table without an alias, whose columns have no qualifier."""
+    relation = rows(query, scope.inner(lateral=False), "derived", ())
+    scope.add(f"(derived table {len(scope.variables) + 1})", scope.variable(relation), query)
     return relation
 
 

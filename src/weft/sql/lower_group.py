@@ -37,6 +37,7 @@ from weft.sql.lower_group_by import lower_group_by
 from weft.sql.lower_outer import joined
 from weft.sql.lower_predicate import lower_predicate
 from weft.sql.lower_value import with_values
+from weft.sql.now_in_aggregates import without_now
 from weft.sql.refusal import only, place, refuse
 from weft.sql.rewriting import installed
 from weft.sql.scope import Grouping, Scope
@@ -95,7 +96,7 @@ def lower_grouped(
     named, renamed = _named(grouping, outputs)
     if scope.windows is not None:
         scope.windows.change(lambda each: substitute(_over_groups(each, grouped_scope, select), renamed))
-    over = _all_groups(relation, named, window, scope)
+    over = _all_groups(*without_now(relation, named, scope, select), window, scope)
     if scope.values:
         scope.values = [substitute(_over_groups(each, grouped_scope, select), renamed) for each in scope.values]
         over = with_values(over, scope)

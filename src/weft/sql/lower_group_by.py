@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 from sqlglot import exp
 
-from weft.algebra.scalar import Literal, Scalar, mentions_now
+from weft.algebra.scalar import Call, Literal, Scalar, mentions_now
 from weft.algebra.schema import INTERVAL
 from weft.errors import Reasons, SqlError, of_each
 from weft.sql.functions import WINDOW
@@ -22,6 +22,7 @@ from weft.sql.lower_aggregate import has_aggregate
 from weft.sql.lower_calls import for_views_only, mentions_period
 from weft.sql.lower_scalar import lower_scalar
 from weft.sql.refusal import only, place, refuse
+from weft.sql.render import STRUCT
 from weft.sql.scope import Grouping, Scope
 
 MOST_SETS: Final = 64
@@ -154,6 +155,8 @@ def _group(node: exp.Expr, scope: Scope) -> Scalar:
             "groups are formed by column values",
             "Use NOW() in WHERE.",
         )
+    if isinstance(value, Call) and value.name == STRUCT:  # the start of a window decides its end
+        return value.args[1]
     return value
 
 

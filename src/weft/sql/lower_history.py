@@ -15,6 +15,7 @@ from typing import Final
 
 from sqlglot import exp
 
+from weft.algebra.calendar import near
 from weft.algebra.relation import TRUE, Plain, Predicate, Scan, conjunction, disjunction
 from weft.algebra.scalar import Literal, Now, Scalar, call, mentions_now, shifted
 from weft.algebra.schema import DATE, STRING, TIMESTAMP
@@ -109,7 +110,13 @@ def _compared(operator: str, left: Scalar, right: Scalar, node: exp.Expr) -> Pre
 
 def _in_order(operator: str, first: Scalar, last: Scalar, node: exp.Expr) -> Predicate:
     """Return the condition that two instants are in order.  Raise SqlError for constants in the wrong order."""
-    if mentions_now(first) and mentions_now(last):  # intervals have a fixed length at any NOW
+    if mentions_now(first) and mentions_now(last):
+        (begun, slack), (ended, more) = near(first), near(last)
+        if slack or more:  # months, days, and the clock of a zone
+            if begun.base == ended.base == Now() and begun.micros + slack < ended.micros - more:
+                return TRUE
+            raise refuse(f"{_CONSTRUCT} from an instant to another", node, "their order depends on NOW()", _WRITE)
+        # Intervals have a fixed length at any NOW.
         first, last = (substitute(each, {Now(): _SOME_INSTANT}) for each in (first, last))
     begin, end = _constant(first), _constant(last)
     if begin is not None and end is not None and (begin > end or (begin == end and operator == "<")):

@@ -24,8 +24,8 @@ from weft.sql.functions import FUNCTIONS, wider
 from weft.sql.lower_calls import apply, part_of_split
 from weft.sql.patterns import check_pattern
 from weft.sql.refusal import only, place, refuse
-from weft.sql.render import FIELD, ITEM
-from weft.sql.scope import Scope, suggestion
+from weft.sql.render import FIELD, ITEM, STRUCT
+from weft.sql.scope import TIME_WINDOW, Scope, suggestion
 
 Lower: TypeAlias = "Callable[[exp.Expr, Scope], Scalar]"
 """A function that translates a part of an expression."""
@@ -67,6 +67,8 @@ def field_of(value: Scalar, name: str, node: exp.Expr) -> Scalar:
         hint = suggestion(name, [each for each, _ in holder.fields], "fields")
         raise SqlError(f"{holder} has no field {name!r}", where=place(node), hint=hint)
     own, kind = field
+    if isinstance(value, Call) and value.name == STRUCT:
+        return value.args[1 + 2 * holder.fields.index(field)]
     type = DataType("ARRAY", element=kind) if listed else kind
     return Call(FIELD, (value, Literal(own, STRING, fixed=True)), type)
 
@@ -79,6 +81,8 @@ def field_name(value: Scalar) -> str | None:
     match value:
         case Call(name="field of", args=(_, Literal(value=str(name)))) if not name.startswith("_"):
             return name
+        case Call(name="named_struct"):
+            return TIME_WINDOW
         case _:
             return None
 

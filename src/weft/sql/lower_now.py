@@ -18,7 +18,8 @@ of ``algebra.calendar`` give these equivalences:
 
 DATEDIFF(NOW(), x) = day(NOW) - day(x) becomes a comparison of CURRENT_DATE with a day.  TIMESTAMPDIFF(unit, x, NOW())
 truncates towards 0.  If n > 0, TIMESTAMPDIFF(unit, x, NOW()) >= n is equivalent to NOW >= x + n units.  For other n,
-the comparison is equivalent to NOW > x + (n - 1) units.
+the comparison is equivalent to NOW > x + (n - 1) units.  ``calendar_turns`` solves comparisons with functions of NOW
+that depend on the lengths of months or on a time zone.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ from sqlglot import exp
 from weft.algebra.calendar import DAY, FIXED, IN_MONTHS, following, reached
 from weft.algebra.relation import NowBefore, NowFrom, Plain, Predicate, conjunction, disjunction
 from weft.algebra.scalar import MICROSECOND, Call, Case, Cast, Literal, Now, Scalar, call, mentions_now, minus, plus
-from weft.algebra.schema import BOOLEAN, DATE, INTEGRAL, INTERVAL, MONTHS, TIMESTAMP
+from weft.algebra.schema import BOOLEAN, DATE, INTEGRAL, INTERVAL, TIMESTAMP
 from weft.errors import SqlError
 from weft.sql import literals
+from weft.sql.calendar_turns import calendar_comparison, counted_months
 from weft.sql.conversion import converted, typed
 from weft.sql.refusal import refuse
 
@@ -77,6 +79,9 @@ def _solved(side: Scalar, operator: str, other: Scalar, node: exp.Expr) -> Predi
         return conjunction(_solved(side, ">=", other, node), _solved(side, "<=", other, node))
     if operator == "<>":
         return disjunction(_solved(side, "<", other, node), _solved(side, ">", other, node))
+    on_calendar = calendar_comparison(side, operator, other, lambda a, step, c: _solved(a, step, c, node))
+    if on_calendar is not None:
+        return on_calendar
     rounded = rounding_step(side, operator, other, node)
     if rounded is None:
         raise _not_solved(side, node)
@@ -84,22 +89,37 @@ def _solved(side: Scalar, operator: str, other: Scalar, node: exp.Expr) -> Predi
 
 
 def _not_solved(side: Scalar, node: exp.Expr) -> SqlError:
-    if any(each.type == MONTHS for each in _beside_now(side)):
+    name = side.name if isinstance(side, Call) else ""
+    if name in _PERIODIC:
+        construct, unit = f"{name.upper()} of NOW()", _PERIODIC[name]
+        reason = "the condition becomes true and false without end, and Weft computes each instant at which it does"
+        whole = f"DATE_TRUNC('{unit}', NOW()) = DATE_TRUNC('{unit}', ts)"
         return refuse(
-            "NOW() moved by months or years",
-            node,
-            "months and years have no fixed length, so Weft cannot compute when the condition becomes true",
-            "Shift the other side of the comparison: NOW() > DATEADD(MONTH, 1, ts).",
+            construct, node, reason, f"Compare whole times instead: {whole}, or NOW() > ts + INTERVAL 9 HOURS."
         )
-    counts_months = isinstance(side, Call) and side.name == "months_between"
+    if name == "from_utc_timestamp":
+        reason = "the clock of this zone has changed at irregular instants since 1970"
+        return refuse("NOW() in this zone", node, reason, "Write another region, or an offset such as '+02:00'.")
     return refuse(
         "NOW() inside this expression",
         node,
         "NOW() can only be compared, rounded to a unit such as a day, or shifted by intervals",
         "Shift the row's instant instead: NOW() > DATEADD(MONTH, 10, ts)."
-        if counts_months
+        if name == "months_between"
         else "Write, for example, NOW() - INTERVAL 4 WEEKS > m.ts.",
     )
+
+
+_PERIODIC: Final = {
+    **dict.fromkeys(("quarter",), "QUARTER"),
+    **dict.fromkeys(("month",), "MONTH"),
+    **dict.fromkeys(("weekofyear",), "WEEK"),
+    **dict.fromkeys(("day", "dayofmonth", "dayofweek", "dayofyear", "weekday"), "DAY"),
+    **dict.fromkeys(("hour",), "HOUR"),
+    **dict.fromkeys(("minute",), "MINUTE"),
+    **dict.fromkeys(("second", "date_part"), "SECOND"),
+}
+"""The functions of a time whose values return, with the unit that they count."""
 
 
 def _null_safe(threshold: Scalar, both_null: Scalar | None, positive: bool) -> Predicate:
@@ -222,30 +242,28 @@ def _midnight(time: Scalar) -> Scalar:
 def _by_calendar(unit: str, between: tuple[Scalar, Scalar], operator: str, count: object) -> str:
     if unit not in IN_MONTHS or not isinstance(count, int):
         return "Write, for example, NOW() >= ts + INTERVAL 36 HOURS."
-    if mentions_now(between[0]):
-        operator, count = MIRRORED[operator], -count
-    least = count + 1 if operator in _NEXT_UP else count
-    if least <= 0:  # below 0 truncation goes the other way
-        return "Shift the row's instant instead: NOW() >= DATEADD(MONTH, 10, ts)."
-    step = ">=" if operator in (">", ">=") else "<"
-    return f"Shift the row's instant instead: NOW() {step} DATEADD({unit}, {least}, ts)."
+    left = count + 1 if operator in _NEXT_UP else count
+    step = "<=" if operator in (">", ">=") else ">"
+    return f"Shift the row's instant instead: NOW() {step} DATEADD({unit}, {-left}, ts)."
 
 
 def _counted(unit: str, between: tuple[Scalar, Scalar], operator: str, other: Scalar, node: exp.Expr) -> NowComparison:
     """Translate a comparison of the number of units between NOW and another time."""
     count = other.value if isinstance(other, Literal) and other.type.name in INTEGRAL else None
-    if unit not in FIXED or not isinstance(count, int):
+    start, end = between
+    if not isinstance(count, int) or (unit in IN_MONTHS and mentions_now(start)):
         raise refuse(
-            f"the comparison of a number of {unit}S until NOW()",
+            f"the comparison of a number of {unit}S {'from' if mentions_now(start) else 'until'} NOW()",
             node,
-            "compare it with a constant whole number, and use weeks or a shorter unit",
+            "compare it with a constant whole number, and use weeks or a shorter unit before a row's instant",
             _by_calendar(unit, between, operator, count),
         )
-    start, end = between
     if mentions_now(start):
         start, end, operator, count = end, start, MIRRORED[operator], -count
     least = count + 1 if operator in _NEXT_UP else count
     step = ">=" if operator in (">", ">=") else "<"
+    if unit in IN_MONTHS:
+        return end, step, counted_months(unit, start, least)
     span = literals.length((least if least > 0 else least - 1) * FIXED[unit], node)
     threshold = plus(start, span)
     return end, step, threshold if least > 0 else plus(threshold, MICROSECOND)

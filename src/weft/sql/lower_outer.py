@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from weft.algebra import relation as relational
 from weft.algebra.scalar import Cast, ColumnRef, Literal, Scalar
@@ -43,7 +44,7 @@ def outer_join(
 
     ``kind`` is LEFT, RIGHT or FULL.
     """
-    left = Side(joined(left.relation, scope), left.columns)
+    left = _materialized(Side(joined(left.relation, scope), left.columns), scope)
     on = joined(on, scope)
     alias = scope.fresh("joined")
     scope.context.names.unions.add(alias)
@@ -64,6 +65,28 @@ def outer_join(
     scope.joined.update({ref: ColumnRef(alias, name, ref.type) for ref, name in named.items()})
     scope.joined[union] = union
     return union
+
+
+def _materialized(left: Side, scope: Scope) -> Side:
+    """Let the tick compute a side with several outer joins once.
+
+    An outer join contains two copies of its left side.  The size of the query would double with each outer join.
+    """
+    unions = sum(1 for part in walk(left.relation) if isinstance(part, relational.Union))
+    if unions < _MOST_UNIONS or scope.context.view:
+        return left
+    named = _named(left.columns)
+    outputs = tuple(relational.Output(name, joined(ref, scope)) for ref, name in named.items())
+    alias = scope.fresh("joined")
+    whole = relational.Materialized(relational.Project(left.relation, scope.fresh("joined"), outputs), alias)
+    scope.joined.clear()
+    scope.joined.update({ref: ColumnRef(alias, name, ref.type) for ref, name in named.items()})
+    scope.joined[whole] = whole
+    return Side(whole, left.columns)
+
+
+_MOST_UNIONS: Final = 3
+"""The number of unions in a side that an outer join does not copy.  Two nested outer joins have three unions."""
 
 
 def joined(node: N, scope: Scope) -> N:

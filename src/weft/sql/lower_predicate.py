@@ -10,34 +10,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
 
 from sqlglot import exp
 
 from weft.algebra import relation as relational
 from weft.algebra.scalar import Scalar, call, mentions_now
-from weft.algebra.schema import STRING
 from weft.errors import SqlError, of_each
 from weft.sql.conversion import comparable
-from weft.sql.lower_now import now_comparison
-from weft.sql.lower_scalar import (
-    COMPARISONS,
-    NOW_NAMES,
-    listed,
-    lower_boolean,
-    lower_comparison,
-    lower_scalar,
-    only_known_parts,
-)
-from weft.sql.lower_time import DAY_NAMES
+from weft.sql.lower_scalar import COMPARISONS, lower_boolean, lower_scalar, only_known_parts
 from weft.sql.lower_value import lower_quantified
+from weft.sql.now_conditions import now_condition
 from weft.sql.refusal import only, place, refuse
 from weft.sql.scope import Scope
-
-_TIME_ITSELF: Final = NOW_NAMES | frozenset(DAY_NAMES)
-TEXT_HINT: Final = "Write TIMESTAMP '2000-01-01 12:00:00', or CAST(… AS TIMESTAMP)."
 
 
 def lower_predicate(node: exp.Expr, positive: bool, scope: Scope) -> relational.Predicate:
@@ -65,37 +50,11 @@ def lower_predicate(node: exp.Expr, positive: bool, scope: Scope) -> relational.
         case _ if type(node) in COMPARISONS and isinstance(node.expression, (exp.Any, exp.All)):
             value = lower_scalar(node.this, scope)
             return lower_quantified(COMPARISONS[type(node)], value, node.expression, positive, scope)
-        case _ if _mentions_now(node) and not scope.context.view:
-            return _of_now(node, positive, scope)
         case _:
             condition_ = lower_boolean(node, scope)
+            if mentions_now(condition_) and not scope.context.view:
+                return now_condition(condition_, positive, node)
             return relational.Plain(condition_ if positive else call("not", condition_))
-
-
-def _of_now(node: exp.Expr, positive: bool, scope: Scope) -> relational.Predicate:
-    match node:
-        case exp.In():
-            return _in_with_now(node, positive, scope)
-        case exp.Between():
-            bounds = ((exp.GTE, "low"), (exp.LTE, "high"))
-            parts = [kind(this=node.this.copy(), expression=node.args[key].copy()) for kind, key in bounds]
-            joined = relational.conjunction if positive else relational.disjunction
-            return joined(*of_each(lambda part: lower_predicate(part, positive, scope), parts))
-        case _ if type(node) in COMPARISONS:
-            return now_comparison(lower_comparison(node, scope), positive, node)
-        case _:
-            lower_boolean(node, scope)
-            reason = "NOW() is allowed only in comparisons, which AND, OR and NOT may combine"
-            raise refuse("NOW() inside this expression", node, reason)
-
-
-def _mentions_now(node: exp.Expr) -> bool:
-    for part in node.walk():
-        if isinstance(part, (exp.CurrentTimestamp, exp.CurrentDate)):
-            return True
-        if isinstance(part, exp.Anonymous) and str(part.this).lower() in _TIME_ITSELF and not part.expressions:
-            return True
-    return False
 
 
 def _exists(query: exp.Expr, positive: bool, scope: Scope) -> relational.Predicate:
@@ -163,13 +122,3 @@ def _never_null(body: relational.Relation) -> bool:
             return value in starts or any(each in conditions for each in required)
         case _:
             return False
-
-
-def _in_with_now(node: exp.In, positive: bool, scope: Scope) -> relational.Predicate:
-    only(node, "this", "expressions")
-    for item in (node.this, *listed(node)):
-        if lower_scalar(item, scope).type == STRING:
-            raise refuse("NOW() with text in a list", item, "Spark compares such a list as text", TEXT_HINT)
-    equal: Callable[[exp.Expr], exp.EQ] = lambda item: exp.EQ(this=node.this.copy(), expression=item.copy())  # noqa: E731
-    joined = relational.disjunction if positive else relational.conjunction
-    return joined(*(lower_predicate(equal(item), positive, scope) for item in listed(node)))

@@ -6,6 +6,7 @@ Weft refuses all expressions that this module does not translate.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Final
 
 from sqlglot import exp
@@ -295,6 +296,12 @@ def _extract(node: exp.Extract, scope: Scope) -> Scalar:
     return extracted(node.this.name.upper(), lower_scalar(node.expression, scope), node)
 
 
+def _interval(node: exp.Interval, scope: Scope) -> Scalar:
+    """The number of months is fixed in a standing query, so it does not become a parameter of a plan."""
+    of_months = months(node)
+    return interval(node) if of_months is None else replace(of_months, fixed=not scope.context.view)
+
+
 def _now(node: exp.Expr, scope: Scope) -> Scalar:
     return Now()
 
@@ -309,6 +316,8 @@ def _function(node: exp.Anonymous, scope: Scope) -> Scalar:
         return period_call(name, node, scope)
     if is_aggregate(node):
         return _aggregate(node, scope)
+    if node in scope.time_windows:
+        return scope.time_windows[node]
     if name in FORMS:
         return lower_time_form(name, node, lambda part: lower_scalar(part, scope))
     if name in NESTED_FORMS:
@@ -329,7 +338,7 @@ _RULES: Final[dict[type[exp.Expr], Callable[..., Scalar]]] = {
     exp.Literal: _literal,
     exp.Null: lambda node, scope: Literal(None, NULL),
     exp.Boolean: lambda node, scope: Literal(bool(node.this), BOOLEAN, fixed=True),
-    exp.Interval: lambda node, scope: (months(node) if scope.context.view else None) or interval(node),
+    exp.Interval: _interval,
     exp.Paren: _paren,
     exp.Neg: _negative,
     exp.And: _logical("and"),

@@ -20,7 +20,7 @@ from typing import Final, TypeAlias
 from sqlglot import exp
 
 from weft.algebra.calendar import FIXED, IN_MONTHS, dated, truncated
-from weft.algebra.scalar import Call, Cast, Literal, Now, Scalar
+from weft.algebra.scalar import MICROSECOND, Call, Cast, Literal, Now, Scalar, minus
 from weft.algebra.schema import BIGINT, DATE, INTEGRAL, INTERVAL, MONTHS, STRING, TIMESTAMP
 from weft.errors import SqlError
 from weft.sql import literals
@@ -28,6 +28,7 @@ from weft.sql.advice import advice
 from weft.sql.conversion import as_time, converted
 from weft.sql.functions import FUNCTIONS, fits
 from weft.sql.refusal import place, refuse
+from weft.sql.zones import UTC, zone_name
 
 Lower: TypeAlias = "Callable[[exp.Expr], Scalar]"
 """A function that translates an argument."""
@@ -191,6 +192,34 @@ def _months(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
     return Call(name, (day, Literal(months, count.type, fixed=True)), DATE)
 
 
+def _in_zone(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
+    time, zone = node.expressions
+    return _converted(name, _time(name, time, lower), zone_name(zone, name))
+
+
+def _between_zones(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
+    """Translate CONVERT_TIMEZONE([from,] to, time).  The session's zone is UTC."""
+    *zones, time = node.expressions
+    names = [zone_name(zone, name) for zone in zones]
+    value = _time(name, time, lower)
+    return _converted("from_utc_timestamp", _converted("to_utc_timestamp", value, *names[:-1]), names[-1])
+
+
+def _converted(name: str, time: Scalar, zone: str = UTC) -> Scalar:
+    time = converted(time, TIMESTAMP)
+    return time if zone == UTC else Call(name, (dated(time), Literal(zone, STRING, fixed=True)), TIMESTAMP)
+
+
+def _window_time(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
+    """Translate WINDOW_TIME(window), the last instant of a window."""
+    match lower(node.expressions[0]):
+        case Call(name="named_struct", args=(_, _, _, end)):
+            return minus(end, MICROSECOND)
+        case other:
+            message = f"WINDOW_TIME takes a window, not {other.type}"
+            raise SqlError(message, where=place(node), hint="Write WINDOW_TIME(WINDOW(ts, '10 minutes')).")
+
+
 def _time(name: str, argument: exp.Expr, lower: Lower) -> Scalar:
     value = lower(argument)
     if not fits(value.type, "TIME"):
@@ -208,6 +237,9 @@ FORMS: Final[dict[str, Callable[[str, exp.Anonymous, Lower], Scalar]]] = {
     "timestampadd": _moved_by_unit,
     **dict.fromkeys(("datediff", "date_diff", "timestampdiff"), _difference),
     **dict.fromkeys(("add_months", "months_between"), _months),
+    **dict.fromkeys(("from_utc_timestamp", "to_utc_timestamp"), _in_zone),
+    "convert_timezone": _between_zones,
+    "window_time": _window_time,
 }
 """A mapping from functions with units, formats or other special arguments to the translations of calls."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+from itertools import pairwise
 from typing import Any, ClassVar, Final
 
 from sqlglot import exp
@@ -40,6 +41,14 @@ class QueryText(Spark):
         KEYWORDS: ClassVar[dict[str, Any]] = {
             word: token for word, token in Spark.Tokenizer.KEYWORDS.items() if word not in ("ISNULL", "NOTNULL")
         }
+
+    def tokenize(self, sql: str, dialect: Any = None) -> list[Any]:
+        """Return the tokens of a text.  WINDOW is a name if it is a function or has a field, as in Spark."""
+        tokens = super().tokenize(sql, dialect)
+        for token, following in pairwise(tokens):
+            if token.token_type is TokenType.WINDOW and following.token_type in (TokenType.L_PAREN, TokenType.DOT):
+                token.token_type = TokenType.VAR
+        return tokens
 
     class Parser(SparkParser):
         """A parser that recognizes only the functions CAST, TRY_CAST and EXTRACT."""

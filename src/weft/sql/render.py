@@ -10,7 +10,7 @@ grammar as names, but only in some positions (``SELECT a except FROM t``) or wit
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Final
 
@@ -18,7 +18,7 @@ from weft.algebra import relation as relational
 from weft.algebra.calendar import within_calendar
 from weft.algebra.event import Event
 from weft.algebra.scalar import Call, Case, Cast, ColumnRef, Element, Literal, Now, Param, PeriodOf, Scalar, is_constant
-from weft.algebra.schema import DATE, INTERVAL, TIMESTAMP, DataType
+from weft.algebra.schema import BOOLEAN, DATE, INTERVAL, TIMESTAMP, DataType
 from weft.algebra.traverse import free_columns
 from weft.errors import DerivationError
 from weft.instants import format_full, to_date
@@ -65,6 +65,8 @@ ITEM: Final = "item of"
 
 The result is NULL if the element or the key does not exist.
 """
+STRUCT: Final = "named_struct"
+"""The function that returns a STRUCT.  The arguments are a name and a value for each field."""
 OF_ELEMENTS: Final = ("exists", "forall")
 """The functions with three arguments: an ARRAY, its ``Element``, and a condition on the element."""
 _OF_PARTS: Final = (PART_OF, FIELD, ITEM, *OF_ELEMENTS)
@@ -77,6 +79,7 @@ _UNITS: Final = (
     (1, "MICROSECOND"),
 )
 
+_OF_CONDITIONS: Final[Mapping[str, str]] = {"min": "bool_and", "max": "bool_or"}
 Views = Mapping[str, str]
 """A mapping from each range variable to the view that it reads."""
 
@@ -305,6 +308,8 @@ def rows(relation: relational.Relation, views: Views, depth: int = 1) -> str:
         case relational.Windowed(input=inner, outputs=outputs):
             heads = (*map(item, outputs), *(_window_item(each, relation) for each in relation.functions))
             return select(", ".join(heads), inner, views, depth)
+        case relational.Materialized(input=inner):
+            return rows(inner, views, depth)
         case relational.Unnest():
             raise DerivationError("an array is read only beside other tables")
         case relational.Scan() | relational.Join() | relational.Select():
@@ -323,12 +328,30 @@ def _grouped(relation: relational.Grouped, views: Views, depth: int) -> str:
     return f"{text}{indent}HAVING COUNT(*) > 0" if relation.groups else text  # a number would be a place in the list
 
 
-def measure_text(measure: relational.Measure) -> str:
-    """Return the SQL of an aggregate, such as ``COUNT(*)`` or ``SUM(DISTINCT e.salary)``."""
-    if measure.argument is None:
-        return f"{measure.function.upper()}(*)"
-    parts = ", ".join(scalar(part) for part in (measure.argument, measure.by) if part is not None)
-    return f"{measure.function.upper()}({'DISTINCT ' if measure.distinct else ''}{parts})"
+def measure_text(measure: relational.Measure, shown: Callable[[Scalar], str] = scalar) -> str:
+    """Return an aggregate as a text spells it, such as ``COUNT(*)``, ``BOOL_OR(f)`` or ``SUM(x) FILTER (WHERE f)``.
+
+    ``shown`` returns the text of a scalar.
+    """
+    argument, by, conditions = measure.argument, measure.by, list[Scalar]()
+    while isinstance(argument, Case) and len(argument.branches) == 1 and argument.default is None:
+        ((condition, argument),) = argument.branches
+        by = by.branches[0][1] if isinstance(by, Case) else by
+        if not _is_struct(argument):
+            conditions.append(condition)
+    if isinstance(argument, Literal) and argument.fixed and len(conditions) == 1:
+        return f"COUNT_IF({shown(conditions[0])})"
+    name: str = measure.function
+    if argument is not None and argument.type == BOOLEAN and name in _OF_CONDITIONS:
+        name = _OF_CONDITIONS[name]
+    parts = argument.args[1::2] if isinstance(argument, Call) and _is_struct(argument) else (argument, by)
+    listed = ", ".join(shown(part) for part in parts if part is not None) or "*"
+    where = f" FILTER (WHERE {' AND '.join(map(shown, conditions))})" if conditions else ""
+    return f"{name.upper()}({'DISTINCT ' if measure.distinct else ''}{listed}){where}"
+
+
+def _is_struct(value: Scalar) -> bool:
+    return isinstance(value, Call) and value.name == "named_struct"
 
 
 def _window_item(function: relational.WindowFunction, windowed: relational.Windowed) -> str:

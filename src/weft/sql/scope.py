@@ -14,6 +14,7 @@ from sqlglot import exp
 from weft.algebra.relation import (
     TRUE,
     AggregateFunction,
+    Materialized,
     Measure,
     Predicate,
     Relation,
@@ -26,7 +27,7 @@ from weft.algebra.relation import (
 from weft.algebra.scalar import ColumnRef, Element, Scalar
 from weft.algebra.schema import DataType, TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
-from weft.algebra.traverse import N, Node, range_variables, rename
+from weft.algebra.traverse import N, Node, range_variables, rename, walk
 from weft.errors import SqlError, TooLarge
 from weft.sql.advice import TIMES, advice
 from weft.sql.functions import aggregate_type
@@ -274,6 +275,10 @@ class CommonTable:
     refused: bool = False
 
 
+TIME_WINDOW: Final = "window"
+"""The function that returns the window of time of a row (``time_windows``)."""
+
+
 @dataclass
 class Scope:
     """The range variables of one SELECT, and the enclosing scope."""
@@ -309,6 +314,8 @@ class Scope:
     """The column of the outer join for each column of its sides (``lower_outer``)."""
     nullable: set[str] = field(default_factory=set)
     """The aliases whose columns are all NULL in some rows of an outer join."""
+    time_windows: dict[exp.Expr, Scalar] = field(default_factory=dict)
+    """The value of the call of WINDOW."""
     refused: set[str] = field(default_factory=set)
     """The aliases of refused items of FROM.  The columns of a refused item are unknown."""
 
@@ -326,9 +333,13 @@ class Scope:
     def copy_of(self, node: N, bound: Node | None = None) -> N:
         """Return a copy of ``node`` with other range variables, because range variables are unique in a query.
 
-        If ``bound`` is given, only the range variables that ``bound`` binds are other ones.
+        If ``bound`` is given, only the range variables that ``bound`` binds are other ones.  The range variables inside
+        a ``Materialized`` remain.
         """
-        names = {alias: self.fresh(as_written(alias)) for alias in range_variables(bound or node)}
+        kept = [part.input for part in walk(node) if isinstance(part, Materialized)]
+        inside = {alias for part in kept for alias in range_variables(part)}
+        own = (alias for alias in range_variables(bound or node) if alias not in inside)
+        names = {alias: self.fresh(as_written(alias)) for alias in own}
         known = self.context.names
         known.copies.update({copy: alias for alias, copy in names.items()})
         known.unions.update(copy for alias, copy in names.items() if alias in known.unions)

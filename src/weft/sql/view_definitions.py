@@ -25,29 +25,25 @@ from weft.algebra.relation import (
     Grouped,
     Output,
     Plain,
-    Predicate,
     Project,
     Query,
     Relation,
     Scan,
     Union,
     ViewSchema,
-    conjunction,
-    disjunction,
     needs_definition,
 )
-from weft.algebra.scalar import Call, ColumnRef, Literal, Now, PeriodOf, Scalar, call, mentions_now
+from weft.algebra.scalar import Call, ColumnRef, Literal, Now, PeriodOf, Scalar, mentions_now
 from weft.algebra.schema import MONTHS, TableSchema
 from weft.algebra.traverse import mentioned, range_variables, rename, scans, transform, walk
 from weft.errors import SqlError
 from weft.sql.lower_calls import PERIOD_FUNCTIONS
-from weft.sql.lower_now import NEGATED, now_comparison
+from weft.sql.now_conditions import now_condition
 from weft.sql.render import scalar as rendered
 from weft.sql.scope import Names, as_written
 
 _NO_PLACE: Final = exp.Null()
 """The place of an error in a stored view.  The text of a query does not contain the text of a view."""
-_COMPARISONS: Final = frozenset((*NEGATED, "<=>"))
 _TRY: Final = "`weft try` reads a view as of now."
 _BEGINNING: Final = (
     "In a query over the table itself, compare NOW() with valid_from, the start of a row's present period."
@@ -138,7 +134,7 @@ class _Writing:
         match node:
             case Plain(condition=condition) if mentions_now(condition):
                 try:
-                    return _threshold(condition, True)
+                    return now_condition(condition, True, _NO_PLACE)
                 except SqlError as error:
                     reason = f"in {rendered(condition)}: {error.message}"
                     self.refused.setdefault(path, {}).setdefault(reason, error.hint)
@@ -185,24 +181,6 @@ def _not_standing(definition: Query) -> Iterator[tuple[str, str | None]]:
                 yield "standing queries do not support MOVING_WINDOW", None
             case Call(name=name) if name in PERIOD_FUNCTIONS:
                 yield f"standing queries do not support {name.upper()}()", _PERIOD_HINTS.get(name)
-
-
-def _threshold(condition: Scalar, positive: bool) -> Predicate:
-    match condition:
-        case _ if not mentions_now(condition):
-            return Plain(condition if positive else call("not", condition))
-        case Call(name="not", args=(inner,)):
-            return _threshold(inner, not positive)
-        case Call(name="and" | "or" as name, args=parts):
-            joined = conjunction if (name == "and") == positive else disjunction
-            return joined(*(_threshold(part, positive) for part in parts))
-        case Call(name="in", args=(value, *items)):
-            joined = disjunction if positive else conjunction
-            return joined(*(_threshold(call("=", value, item), positive) for item in items))
-        case Call(name=name) if name in _COMPARISONS:
-            return now_comparison(condition, positive, _NO_PLACE)
-        case _:
-            raise SqlError("NOW() is allowed only in comparisons, which AND, OR and NOT may combine")
 
 
 def _refusal(refused: dict[tuple[str, ...], dict[str, str | None]]) -> SqlError:

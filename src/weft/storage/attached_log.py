@@ -121,7 +121,6 @@ def head_of(place: Store) -> Head:
         columns, protocol = _schema(handle.schema()), handle.protocol()
         vectors = _files_with_vectors(handle)
         files = [_file_of(place, action) for action in _actions(handle)] if not vectors else []
-        (last,) = handle.history(1)
     except delta_errors() as error:
         raise StorageError(f"the Delta table cannot be read: {first_line(error)}", where=str(place)) from error
     reasons = Reasons()
@@ -136,8 +135,7 @@ def head_of(place: Store) -> Head:
             )
     table = _table(place, str(metadata.id), columns, metadata.partition_columns, metadata.configuration, reasons)
     reasons.check()
-    at = commit_time(delta_log.read_entry(place, version)) or int(last["timestamp"]) * 1_000
-    return Head(table, version, at, tuple(files))
+    return Head(table, version, _committed_at(place, delta_log.read_entry(place, version)), tuple(files))
 
 
 def changes_after(place: Store, version: int) -> Iterator[Change]:
@@ -208,6 +206,11 @@ def commit_time(entry: LogEntry) -> int | None:
     return None if millis is None else int(millis) * 1_000
 
 
+def _committed_at(place: Store, entry: LogEntry) -> int:
+    """Return the time of a commit (µs UTC): the recorded one, or that of its file."""
+    return commit_time(entry) or commit_file(place, entry.version).modified_ms() * 1_000
+
+
 def interval_us(text: str) -> int:
     """Return the length of an interval of a table property, in microseconds.
 
@@ -242,7 +245,7 @@ def _change(place: Store, entry: LogEntry) -> Change:
         with reasons.part():
             files.append(_file(place, fields))
     reasons.check()
-    at = commit_time(entry) or commit_file(place, entry.version).modified_ms() * 1_000
+    at = _committed_at(place, entry)
     gone = {
         str(place / _path(place, each["path"])): int(each.get("deletionTimestamp") or at // 1_000) * 1_000
         for each in removed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -46,6 +47,52 @@ def _load(weft: Weft, folder: Path, ids: range, day: str) -> None:
     file = folder / f"{ids.start}.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     weft.ingest_file(file, "posts", ts_from="at")
+
+
+WORDS = (
+    "SELECT m.id, r.n FROM posts m JOIN (SELECT parent, COUNT(DISTINCT word) AS n FROM posts GROUP BY parent) AS r "
+    "ON r.parent = m.id"
+)
+
+
+def _ticked(weft: Weft, name: str, text: str) -> None:
+    weft.install(name, text)
+    plan = weft.catalog.queries.plan(weft.catalog.queries.named(name).plan_id)
+    with weft.writing("test") as writer:
+        writer.queries.skip_to(name, 734_000_000_000_000, plan.signature, plan.body)
+
+
+def test_the_inputs_of_a_state_are_listed_before_its_rows(weft: Weft) -> None:
+    _ticked(weft, "words", WORDS)
+    found = weft.explain_tick("words")
+    read = {re.sub("_[0-9a-f]{12}", "", each.view): each for each in found.relations}
+    assert list(read) == [
+        "posts__news",
+        "posts__news__of_state",
+        "keys_state__of_state",
+        "posts__by_parent__of_state",
+        "state__news",
+        "state__by_parent",
+        "posts__by_id",
+    ]
+    assert (found.way, read["posts__news__of_state"].rows) == ("rows", 7)
+    assert read["posts__by_parent__of_state"].how.startswith("7 keys looked up in the whole table, 8 rows: 7 found")
+    state = read["state__news"]
+    assert state.what == "groups of posts (GROUP BY posts.parent)" and state.rows is None
+    assert state.how == "the groups that change, at most 7, computed"
+    assert read["posts__by_id"].how.startswith("7 keys looked up")
+
+
+def test_a_state_over_a_large_table_is_computed_by_spark(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
+    _ticked(weft, "all_words", "SELECT COUNT(DISTINCT word) AS n FROM posts")
+    _ticked(weft, "sizes", "SELECT parent, COUNT(*) AS n FROM posts GROUP BY parent")
+    assert weft.explain_tick("all_words").way == weft.explain_tick("sizes").way == "rows"
+    monkeypatch.setattr(driver_reader, "BOUNDS", ReadBounds(whole=7, filtered=7))
+    found = weft.explain_tick("all_words")
+    assert found.way == "files" and found.relations[-1].by == "Spark"
+    assert found.relations[-1].what == "aggregates over posts"
+    sizes = weft.explain_tick("sizes").relations[-1]  # no totals are stored yet
+    assert (sizes.by, sizes.how) == ("Spark", "all groups, computed from the tables")
 
 
 def lines(weft: Weft) -> dict[str, tuple[str, str]]:

@@ -81,7 +81,7 @@ def weft(tmp_path: Path) -> Iterator[Weft]:
         yield opened
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(each, marks=pytest.mark.slow) for each in (1, 2))])
 def test_formulas_over_a_log_answer_at_each_of_its_states_whatever_the_ticks(
     seed: int, weft: Weft, tmp_path: Path
 ) -> None:

@@ -46,6 +46,9 @@ SERVER = """
 import gzip, importlib, json, os, pkgutil, sys
 from contextlib import closing
 
+import pyarrow
+pyarrow.scalar(False)  # imports pandas
+
 def lowered(module, *names):
     for name in names:
         assert getattr(module, name) // scale

@@ -163,6 +163,10 @@ def test_a_stream_that_is_named_by_its_descriptor_is_read(tmp_path: Path, comman
     done = _shell(command, tmp_path / "home")
     assert done.returncode == 0, done.stderr
     assert "1 stored, 0 known" in done.stdout
+
+
+def test_a_descriptor_that_is_not_open_is_refused(tmp_path: Path) -> None:
+    Weft.open(tmp_path / "home", create=True).close()
     assert _shell("weft ingest file /dev/fd/77 --table u", tmp_path / "home").returncode == 2
 
 

@@ -38,7 +38,7 @@ def test_one_branch_serves_all_queries_of_a_plan() -> None:
         "    AND t1.`name` <> _p.p2",
     ]
     assert [output.name for output in branch.outputs] == ["_query_id", "c1"]
-    assert columns_read(branch) == {"users": {"name", "age", "ts"}, "parameters__7": {"query_id", "tau", "p1", "p2"}}
+    assert columns_read([branch]) == {"users": {"name", "age", "ts"}, "parameters__7": {"query_id", "tau", "p1", "p2"}}
     whole = for_many(shape.first[0], parameter_table(7, shape), {"t": S}, whole=True)
     assert "FROM users AS t1, parameters__7 AS _p" in whole.sql
 

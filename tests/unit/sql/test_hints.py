@@ -85,9 +85,6 @@ ASKED: Final = {
         "SELECT e.name, r.room FROM employees e JOIN rooms r ON r.name = e.name"
     ),
     # mail and forums
-    "SELECT sender, COUNT(*) FROM msgs WHERE ts > NOW() - INTERVAL 1 MONTH GROUP BY sender": (
-        "SELECT sender, COUNT(*) FROM msgs WHERE NOW() < DATEADD(MONTH, 1, ts) GROUP BY sender"
-    ),
     "SELECT msgid FROM msgs m WHERE PERIOD_END(m) < NOW()": NOT_TODAY,
     "SELECT msgid, LISTAGG(who, ',') FROM likes GROUP BY msgid": (
         "SELECT msgid, ARRAY_JOIN(ARRAY_AGG(who), ',') AS who FROM likes GROUP BY msgid"

@@ -82,7 +82,7 @@ def test_a_reader_that_loses_a_file_reads_again(table: Store) -> None:
     cleaned(table, deletable_files(Table(table), 0, now_us()))
     with pytest.raises(FilesRemoved, match="removed from its table") as raised:
         read_data_files(before, SCHEMA)
-    assert raised.value.hint == "Run the command again."
+    assert (raised.value.where, raised.value.hint) == (str(before[0].location), "Run the command again.")
     assert read_data_files(Table(table).snapshot().files, SCHEMA).num_rows == 4
 
 
@@ -92,6 +92,7 @@ def test_a_file_that_the_table_still_names_is_damage(table: Store) -> None:
     with pytest.raises(StorageError, match="a data file is missing") as raised:
         read_data_files([file], SCHEMA)
     assert not isinstance(raised.value, FilesRemoved)
+    assert raised.value.where == str(file.location) and "backup" in (raised.value.hint or "")
 
 
 def test_a_checkpoint_tells_which_files_are_named(table: Store) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
@@ -301,6 +302,79 @@ def test_a_table_is_made_once_and_grows(table: Store) -> None:
     ]
     configuration = opened(table).metadata().configuration
     assert configuration == {**PROPERTIES, **wanted}
+
+
+def test_a_table_has_a_description_partitions_and_properties_of_its_own(store: Store) -> None:
+    table = Table(store / "t")
+    table.ensure(SCHEMA, {"weft.own": "1"}, "what it is", ["a"])
+    made = table.metadata()
+    assert (made.description, made.partition_columns) == ("what it is", ["a"])
+    assert made.configuration == {**PROPERTIES, "weft.own": "1"}
+    table.ensure(SCHEMA, {"weft.own": "2"})
+    assert table.metadata().configuration == {**PROPERTIES, "weft.own": "2"}
+    assert table.schema().equals(SCHEMA)
+
+
+def test_rows_and_entries_are_read_and_a_number_without_rows_has_no_commit(table: Store) -> None:
+    found = [append(table, number, number, number + 10) for number in (1, 2)]
+    Table(table).spend(APP, 3)
+    assert [Table(table).find(APP, number) for number in (0, 1, 2, 3, 4)] == [None, *found, None, None]
+    assert Table(table).find("weft-other", 1) is None
+    assert [entry.version for entry in Table(table).entries()] == [3, 2, 1, 0]
+    assert list(Table(table.parent / "none").entries()) == []
+    only = pa.schema([SCHEMA.field("a")])
+
+    def scanned(**how: Any) -> list[int]:
+        batches = Table(table).scan(only, **how)
+        return sorted(value for batch in batches for value in batch.column("a").to_pylist())
+
+    assert scanned() == [1, 2, 11, 12]
+    assert scanned(condition=pc.field("a") > 2, files=found[1].files) == [12]
+    Table(table).forget()
+    DeltaTable(table.uri, storage_options=table.options).create_checkpoint()
+    for version in (0, 1):
+        (table / f"_delta_log/{version:020d}.json").remove()
+    assert [entry.version for entry in Table(table).entries()] == [3, 2]
+
+
+def test_all_that_a_commit_needs_is_forced_to_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    forced: list[str] = []
+    fsync = os.fsync
+
+    def noting(descriptor: int) -> None:
+        forced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noting)
+    table = store_of(tmp_path / "tables/1-t")
+    log = f"{table.path}/_delta_log"
+    Table(table).ensure(SCHEMA, {})
+    assert forced == [f"{log}/{0:020d}.json", *sorted(map(str, (tmp_path, tmp_path / "tables", table, log)))]
+    forced.clear()
+    Table(table).ensure(SCHEMA.append(pa.field("b", pa.int64())), {})
+    assert forced == [f"{log}/{1:020d}.json", str(tmp_path / "tables"), table.path, log]
+    forced.clear()
+    (file,) = append(table, 1, 1).files
+    assert forced == [file.location.path, f"{log}/{2:020d}.json", str(tmp_path / "tables"), table.path, log]
+    forced.clear()
+    assert Table(table).find(APP, 1) is not None  # its writer may have died before
+    assert file.location.path in forced and f"{log}/{2:020d}.json" in forced
+
+
+def test_a_commit_that_cannot_be_forced_to_the_disk_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = store_of(tmp_path / "t")
+    Table(table).ensure(SCHEMA, {})
+
+    def broken(descriptor: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", broken)
+        with pytest.raises(StorageError, match="parquet could not be flushed to the disk: Input/output error"):
+            append(table, 1, 1)
+    assert stored(table) == [1]
 
 
 def test_a_writer_that_died_before_its_first_commit_is_no_obstacle(tmp_path: Path) -> None:

@@ -56,8 +56,9 @@ def test_the_files_of_one_commit(table: Path) -> None:
     (added,) = Table(store_of(table)).entry(2).added
     assert added.location == store_of(newest_data_file(table))
     assert added.rows == 2
-    with pytest.raises(StorageError, match="missing"):
+    with pytest.raises(StorageError, match="missing") as raised:
         Table(store_of(table)).entry(9)
+    assert raised.value.where == str(commit_file(table, 9)) and raised.value.hint
 
 
 def test_a_checkpoint_stands_for_the_commits_before_it(table: Path) -> None:

@@ -180,3 +180,23 @@ def test_a_table_that_is_gone_is_not_remembered(tmp_path: Path) -> None:
     assert not Table(table).exists()
     with pytest.raises(StorageError, match="no Delta table"):
         Table(table).snapshot()
+
+
+def test_a_trusted_position_stays_until_somebody_looks_and_no_reader_moves_it_back(tmp_path: Path) -> None:
+    table = made(tmp_path, commits=2)
+    Table(table).snapshot()
+    before = delta_log.follow(table)
+    Table(table).append(rows(5), Fence("a", 3))
+    Table(table).snapshot()
+    delta_log.trust(table)
+    delta_log.note(table, before)
+    assert delta_log.version_read(str(table)) == 3
+    elsewhere_append(table, rows(7), 4)
+    assert (delta_log.follow(table).version, Table(table).snapshot().rows) == (3, 3)
+    assert delta_log.follow(table, fresh=True).version == 4
+    delta_log.distrust(table)
+    delta_log.note(table, before)
+    assert delta_log.version_read(str(table)) == 2
+    assert Table(table).snapshot().rows == 4
+    Table(table).forget()
+    assert delta_log.version_read(str(table)) is None

@@ -12,6 +12,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -19,7 +20,7 @@ import pytest
 from weft.errors import StorageError
 from weft.storage.columns import INSTANT
 from weft.storage.delta_log import DataFile
-from weft.storage.local_sql import connect, first_per_key, without_stored_keys
+from weft.storage.local_sql import connect, count_differing, first_per_key, without_keys_of, without_stored_keys
 from weft.store import local_store
 
 DAY = dt.date(9999, 12, 31)
@@ -77,6 +78,70 @@ def test_several_keys_are_one_and_the_first_comes_first(tmp_path: Path) -> None:
     assert first.column("_seq").to_pylist() == [4, 5, 6, 7]
     file = write(tmp_path, 0, pa.table({"l": pa.array([None, 1], pa.int64()), "k": ["b", "z"], "more": ["", ""]}))
     assert without_stored_keys(first, [file], ["k", "l"], "_seq").column("_seq").to_pylist() == [4, 5, 6]
+
+
+def test_keys_of_given_rows_are_known() -> None:
+    batch, known = (
+        rows(pa.int64(), [1, None, 2, 1]),
+        pa.table({"more": ["", ""], "Key": pa.array([None, 1], pa.int64())}),
+    )
+    assert without_keys_of(batch, known, ["Key"], "_seq").column("_seq").to_pylist() == [2]
+    assert without_keys_of(batch, known.slice(0, 0), ["Key"], "_seq").equals(batch)
+
+
+def test_rows_that_differ_from_the_row_of_their_key_are_counted_once(tmp_path: Path) -> None:
+    kinds = pa.schema([("k", pa.int64()), ("x", pa.float64()), ("y", pa.string())])
+
+    def table(*values: tuple[int | None, float | None, str | None]) -> pa.Table:
+        columns = zip(*values, strict=True) if values else ([], [], [])
+        return pa.table([pa.array(each, kind) for each, kind in zip(columns, kinds.types, strict=True)], schema=kinds)
+
+    def placed(*values: tuple[int | None, float | None, str | None]) -> pa.Table:
+        return table(*values).append_column("_seq", pa.array(range(len(values)), pa.int64()))
+
+    nan = math.nan
+    stored = table((1, nan, "a"), (2, None, "b"), (None, 0.0, None), (4, 1.0, "d"))
+    pq.write_table(stored, tmp_path / "0.parquet", row_group_size=2, store_schema=False)
+    place = local_store(tmp_path / "0.parquet")
+    files = [
+        DataFile(place, place.size(), 4, {}, {}),
+        write(tmp_path, 1, table((4, 2.0, "d"), (5, None, None)).drop_columns("x")),
+    ]
+    known = placed((1, nan, "a"), (2, None, "b"), (None, -0.0, None), (5, None, None), (9, 9.0, "z"))
+    assert count_differing(known, placed(), files, ["k"], "_seq") == 0
+    other = placed((1, 0.0, "a"), (2, None, None), (None, 0.0, ""), (4, None, "d"), (5, 5.0, None), (9, 1.0, ""))
+    assert count_differing(other, placed(), files, ["k"], "_seq") == 5
+    assert count_differing(placed((4, 1.0, "d")), placed(), files, ["k"], "_seq") == 1  # from the row of a file
+    assert count_differing(known, placed((9, 9.0, "z")), files, ["k"], "_seq") == 0
+    assert count_differing(known, placed((9, 9.0, "Z")), [], ["k"], "_seq") == 1
+    assert count_differing(other, placed(), files, ["k", "x", "y"], "_seq") == 0  # without a value to compare
+    assert count_differing(other.slice(0, 0), placed(), files, ["k"], "_seq") == 0
+    (tmp_path / "1.parquet").write_bytes(b"PAR1" + bytes(files[1].size - 8) + b"PAR1")
+    with pytest.raises(StorageError, match="the stored rows cannot be read"):
+        count_differing(other, placed(), files, ["k"], "_seq")
+
+
+def test_a_duckdb_has_a_part_of_the_memory_and_is_shared() -> None:
+    def settings(*how: Any) -> tuple[float, int, str, bool]:
+        with connect(*how) as connection:
+            names = ("memory_limit", "threads", "TimeZone", "autoload_known_extensions")
+            text = ", ".join(f"current_setting('{name}')" for name in names)
+            [(memory, threads, zone, loads)] = connection.execute(f"SELECT {text}").fetchall()
+        number, unit = memory.split()
+        return float(number) * {"MiB": 1, "GiB": 1024}[unit], threads, zone, loads
+
+    macro = ("CREATE MACRO twice(a) AS 2 * a",)
+    found = {how: settings(*how) for how in ((1,), (), (1, macro), (2, macro))}
+    assert [each[1:] for each in found.values()] == [(1, "UTC", False), (2, "UTC", False)] * 2
+    least = found[1,][0]
+    assert [round(each[0] / least) for each in found.values()] == [1, 2, 2, 5]
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**20
+    assert least <= machine / 20 * 1.1  # DuckDB rounds
+    with connect(2, macro) as one, connect(2, macro) as other:
+        one.execute("CREATE TEMP TABLE t AS SELECT twice(4) AS a")
+        assert one.execute("SELECT a FROM t").fetchall() == [(8,)]
+        with pytest.raises(duckdb.CatalogException):
+            other.execute("SELECT a FROM t")
 
 
 def test_a_damaged_file_is_reported(tmp_path: Path) -> None:

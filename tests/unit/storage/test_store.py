@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
+import time
 from pathlib import Path
 
 import pytest
 
 from s3_server import new_bucket
 from weft.errors import Refused, StorageError, StoreUnreachable
-from weft.store import LocalStore, S3Access, S3Store, Store, local_store, store_of
+from weft.store import LocalStore, S3Access, S3Store, Store, free_bytes, local_store, store_of, uri_of
 
 
 @pytest.mark.parametrize(
@@ -19,6 +21,16 @@ def test_a_path_and_its_uri_are_one_place(given: str) -> None:
     place = store_of(given)
     assert place == LocalStore("/srv/a home/x")
     assert (place.uri, place.spark, str(place)) == ("file:///srv/a%20home/x", "file:///srv/a home/x", "/srv/a home/x")
+
+
+def test_a_step_back_follows_links_and_this_host_may_be_named(tmp_path: Path) -> None:
+    (tmp_path / "far/away").mkdir(parents=True)
+    (tmp_path / "near").symlink_to(tmp_path / "far/away")
+    assert store_of(tmp_path / "near/../x") == store_of(tmp_path / "far/x")
+    assert store_of(tmp_path / "near") != store_of(tmp_path / "far/away")
+    assert store_of("file://localhost/srv/x") == LocalStore("/srv/x")
+    assert (store_of("s3://box/X").path, store_of("s3://box/").path) == ("box/X", "box")
+    assert (uri_of("s3:/box/a"), uri_of("gs://box/a"), uri_of(Path("a:b"))) == ("s3://box/a", "gs://box/a", None)
 
 
 def test_a_relative_path_is_below_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,14 +84,20 @@ def test_a_bucket_has_a_spelling_for_each_client(monkeypatch: pytest.MonkeyPatch
         "aws_secret_access_key": "much-secret",
         "aws_session_token": "short-lived",
     }
-    spark = place.access.spark_settings(place.bucket)
-    assert {name.rpartition("bucket.bucket.")[2]: spark[name] for name in spark}.items() >= {
-        ("endpoint", "http://127.0.0.1:9"),
-        ("endpoint.region", "eu-west-1"),
-        ("connection.ssl.enabled", "false"),
-        ("access.key", "key"),
-        ("secret.key", "much-secret"),
-        ("session.token", "short-lived"),
+    assert place.access.spark_settings(place.bucket) == {
+        f"fs.s3a.bucket.bucket.{name}": value
+        for name, value in {
+            "endpoint": "http://127.0.0.1:9",
+            "endpoint.region": "eu-west-1",
+            "path.style.access": "true",
+            "connection.ssl.enabled": "false",
+            "connection.establish.timeout": "5s",
+            "attempts.maximum": "3",
+            "aws.credentials.provider": "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider",
+            "access.key": "key",
+            "secret.key": "much-secret",
+            "session.token": "short-lived",
+        }.items()
     }
     assert "much-secret" not in f"{place!r} {place} {place.access!r}"
     with pytest.raises(Refused, match="not a local folder"):
@@ -149,6 +167,45 @@ def test_a_bucket_that_is_gone_is_no_empty_place(s3_access: S3Access) -> None:
             ask()
 
 
+def test_keys_for_spark_are_optional_and_a_connection_is_secure() -> None:
+    def settings(access: S3Access) -> dict[str, str]:
+        return {name.removeprefix("fs.s3a.bucket.b."): value for name, value in access.spark_settings("b").items()}
+
+    own = {"endpoint.region": "us-east-1", "attempts.maximum": "3", "connection.establish.timeout": "5s"}
+    assert settings(S3Access()) == settings(S3Access(key="key")) == settings(S3Access(token="t")) == own
+    found = settings(S3Access("https://there", key="key", secret="s"))
+    assert (found["connection.ssl.enabled"], "session.token" in found) == ("true", False)
+    assert found["aws.credentials.provider"] == "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"
+    assert S3Access("https://there").delta_options["aws_allow_http"] == "false"
+    assert "aws_access_key_id" not in S3Access(key="key").delta_options
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "said"),
+    [
+        ("AWS Error ACCESS_DENIED during HeadObject", StorageError, "the object store refuses the access: http://s"),
+        ("AWS Error INVALID_ACCESS_KEY_ID during it", StorageError, "the object store refuses the access: http://s"),
+        ("AWS Error NO_SUCH_BUCKET during GetObject", StoreUnreachable, "the bucket box does not exist at http://s"),
+        ("AWS Error NETWORK_CONNECTION: curlCode: 7", StoreUnreachable, "the object store cannot be reached: http://s"),
+        ("Generic S3 error: status 503 Busy", StoreUnreachable, "the object store cannot be reached: http://s"),
+        (
+            "AWS Error UNKNOWN (HTTP status 400): No response body. (Request ID: 42) at it",
+            StoreUnreachable,
+            "the object store failed: AWS Error UNKNOWN (HTTP status 400): at it",
+        ),
+    ],
+)
+def test_a_fault_of_the_server_is_told_from_other_errors(text: str, kind: type[StorageError], said: str) -> None:
+    place = store_of("s3://box/home", S3Access("http://s"))
+    told = place.failure(OSError(text))
+    assert told is not None and type(told) is kind
+    assert (told.message, told.where) == (said, "s3://box/home") and told.hint
+    assert place.failure(OSError(text.replace("AWS Error", "x").replace("Generic S3 error", "x"))) is None
+    assert store_of("/srv").failure(OSError(text)) is None
+    without = store_of("s3://box").failure(OSError("AWS Error NETWORK_CONNECTION"))
+    assert without is not None and without.message == "the object store cannot be reached: AWS (us-east-1)"
+
+
 def test_an_object_that_vanishes_between_two_requests_of_a_read_is_missing(
     s3_access: S3Access, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,6 +235,41 @@ def test_a_file_is_put_once_whole_and_with_its_folder(store: Store) -> None:
     file.put(b"two")
     assert file.read() == b"one"
     assert file.parent.names() == ["abc"]
+
+
+def test_what_is_known_of_a_file_agrees(store: Store) -> None:
+    file, before = store / "f", time.time()
+    file.put(b"one")
+    mark = file.mark()
+    assert mark is not None and file.read_marked() == (b"one", mark)
+    assert file.stat() == (3, file.modified_ms())
+    assert before - 2 < file.modified_ms() / 1_000 < time.time() + 2
+    assert (store / "none").read_marked() is None
+    with pytest.raises(FileNotFoundError):
+        (store / "none").stat()
+
+
+def test_the_free_bytes_are_those_of_the_disk(store: Store) -> None:
+    free = (store / "not/there").free_bytes()
+    if not isinstance(store, LocalStore):
+        assert free is None
+        return
+    free_now, total = free_bytes(store.path)
+    disk = shutil.disk_usage(store.path)
+    assert (total, free is not None) == (disk.total, True)
+    assert abs(free_now - disk.free) < 1 << 30 and abs((free or 0) - disk.free) < 1 << 30
+
+
+def test_a_store_is_required_to_take_and_to_give(s3_access: S3Access, monkeypatch: pytest.MonkeyPatch) -> None:
+    bucket = new_bucket(s3_access)
+    bucket.require()
+    assert bucket.names() == []
+    (bucket / "home").require()
+    assert (bucket / "home").names() == []
+    with monkeypatch.context() as patch:
+        patch.setattr(S3Store, "read", lambda self: b"other")
+        with pytest.raises(StorageError, match="gives other bytes than it received"):
+            bucket.require()
 
 
 def test_a_put_that_fails_leaves_no_file_of_that_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,6 +34,7 @@ from weft.algebra.relation import (
     Exists,
     Grouped,
     Join,
+    Materialized,
     NotExists,
     NowBefore,
     NowFrom,
@@ -149,7 +150,7 @@ class _Reading:
             case Union(inputs=inputs):
                 first = self.source(_one_source(inputs[0]), alias or node.alias)
                 return reduce(TemporalUnion, (self.source(_one_source(part)) for part in inputs[1:]), first)
-            case Windowed() | Unnest():
+            case Windowed() | Unnest() | Materialized():
                 raise SqlError("a temporal view has no window functions and no EXPLODE")
             case Grouped():
                 return self.grouped(node, alias or node.alias)

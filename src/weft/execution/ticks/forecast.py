@@ -5,15 +5,18 @@ The tick's own code makes all decisions, but nothing is written. The description
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from weft.algebra.access import Access, DeltaScan, Lookup
+from weft.algebra.access import Access, DeltaScan, KeyScan, Lookup
+from weft.algebra.relation import StateSchema
+from weft.algebra.traverse import range_variables
 from weft.catalog import CatalogParts, layout
 from weft.catalog.records import QueryRecord
+from weft.derivation.stateful import states
 from weft.execution import driver_reader
-from weft.execution.driver_reader import DriverReader, Reading, count_text, readings
+from weft.execution.driver_reader import DriverReader, count_text
 from weft.execution.engines.choosing import Choice
 from weft.execution.groups import Member, grouped, shape_of, window_start
 from weft.execution.look_ups import ANSWER, LookUps
@@ -23,14 +26,16 @@ from weft.execution.relations import relations
 from weft.execution.synopsis.standing import rows_stored, taken_together
 from weft.execution.synopsis.taking_in import SynopsisMember
 from weft.execution.ticks import due
+from weft.execution.ticks.state_forecast import StateForecast
 from weft.execution.ticks.tick import tick_instant
 from weft.execution.windows import slices_of
 from weft.instants import MIN_INSTANT, format_instant
 from weft.planning.plan import PARAMETER_TABLE, Branch, Plan, columns_read
 from weft.planning.synopsis_plan import SynopsisPlan
-from weft.planning.words import length
+from weft.planning.words import length, state_words
 from weft.printable import Brief, counted
 from weft.storage.delta_log import DeltaSnapshot
+from weft.storage.state_store import StateStore
 
 Way = Literal["nothing", "rows", "files"]
 """The input of Spark in a tick.
@@ -100,7 +105,8 @@ def forecast(catalog: CatalogParts, name: str, at: int) -> Forecast:
     )
     with_answers = [query.query_id] if query.rows else []
     with removals_reported(catalog.data, snapshots):
-        read, small = _relations(driver, member, shape, catalog.home().t0)
+        of_states = StateForecast(driver, StateStore(layout.states_folder(catalog.path)))
+        read, small = _relations(of_states, member, shape, catalog.home().t0)
         ledger = stored_files(catalog.data, layout.LEDGER, snapshots)
         look_up = known_answers(ledger, with_answers, ANSWER.empty_table(), driver_reader.BOUNDS, look_ups)
     known = RelationRead("ledger", "known answers", look_up.by, look_up.how, None)
@@ -136,7 +142,7 @@ def _replay_instant(catalog: CatalogParts) -> int | None:
 
 
 def _relations(
-    driver: DriverReader, member: Member, shape: Plan, t0: int | None
+    forecast: StateForecast, member: Member, shape: Plan, t0: int | None
 ) -> tuple[tuple[RelationRead, ...], bool]:
     windows = grouped([member], {member.query.plan_id: shape}, t0)
     work = [(group, group.branches()) for window in windows for group in window]
@@ -144,21 +150,25 @@ def _relations(
     paths = [
         path for branch in branches for path in branch.paths.values() if not path.table.startswith(PARAMETER_TABLE)
     ]
-    reads, small = [], True
-    for same, reading in readings(driver, columns_read(branches), paths, slices_of(work), _computed):
-        small = small and reading.by != "Spark"
-        rows = None if reading.rows is None else reading.rows.data.num_rows
+    own = [state for branch in branches for state in states(branch.event.relation)]
+    for group, reading in forecast.readings(columns_read(branches), paths, slices_of(work), own):
+        forecast.read.append(("", group, reading))
+    reads: dict[str, RelationRead] = {}
+    for suffix, same, reading in forecast.read:
         for view in dict.fromkeys(path.view for path in same):
-            what = ", ".join(dict.fromkeys(_words(path) for path in same if path.view == view))
-            reads.append(RelationRead(view, what, reading.by, reading.how, rows))
-    return tuple(reads), small
+            what = ", ".join(dict.fromkeys(_words(path, forecast.schemas) for path in same if path.view == view))
+            computed = reading.rows is None or same[0].table not in forecast.driver.tables
+            rows = None if computed or reading.rows is None else reading.rows.data.num_rows
+            reads.setdefault(view + suffix, RelationRead(view + suffix, what, reading.by, reading.how, rows))
+    return tuple(reads.values()), all(reading.by != "Spark" for _, _, reading in forecast.read)
 
 
-def _computed(same: Sequence[Access], _: Mapping[str, Reading]) -> Reading:
-    return Reading("Spark", f"the rows of {same[0].table} are computed in the tick")
-
-
-def _words(path: Access) -> str:
+def _words(path: Access, schemas: Mapping[str, StateSchema]) -> str:
+    if path.table in schemas:
+        state = schemas[path.table]
+        return state_words(replace(state, names=range_variables(state.operator)))
+    if isinstance(path, KeyScan):
+        return "keys of groups"
     if isinstance(path, Lookup):
         return f"look-up of {path.table} by {path.column}"
     if isinstance(path, DeltaScan):

@@ -81,7 +81,8 @@ class CsvPieces(Generic[_T]):
             records = CsvRecords(self._stream, self._dialect)
             _, before = records.names()
             self._go_on_after(records)
-            yield self._piece([], before)
+            if before:
+                yield self._piece([], before)
         size, most, careful = CHUNK, IN_FLIGHT, SMALLEST
         ahead: deque[tuple[Chunk, Future[Piece[_T] | None]]] = deque()
         while True:

@@ -1,0 +1,238 @@
+"""``weft bench tpch`` and ``weft bench nexmark``: compare a tick of each query of a suite with the full query in Spark.
+
+    weft bench tpch --scale 1
+    weft bench nexmark --events 10000000
+
+Most of the data are loaded before the measurement. The rest arrives in batches. After each batch, each query has a tick
+of its own, and Spark runs the full query over the same files. For comparison, Spark's Structured Streaming runs the
+query over the same batches, if it accepts the query. All run in one Spark process. The report gives medians.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.api.weft import Weft
+from weft.bench.suite_data import SuiteData, write
+from weft.errors import ExecutionError, SqlError
+from weft.execution.reader import Reader
+from weft.runtime.session import spark_errors, stop_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_MODES: Final = ("append", "complete", "update")
+"""The output modes of Structured Streaming, in the order in which they are tried."""
+
+
+@dataclass
+class QueryTimes:
+    """The seconds of a query. ``refused`` is the reason if Weft refuses the query."""
+
+    query: str
+    refused: str = ""
+    first_tick: float = 0.0
+    ticks: list[float] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
+    full: list[float] = field(default_factory=list)
+    streaming: list[float] = field(default_factory=list)
+    streaming_refused: str = ""
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """The number of unmeasured ticks, of measured ticks, and of measured rounds with full queries and streaming.
+
+    ``batch`` is the share of all rows that arrives before a tick.
+    """
+
+    warm: int
+    ticks: int
+    full: int
+    batch: float
+
+    @property
+    def shares(self) -> list[float]:
+        """The shares of the rows that have arrived before the first batch and after each batch."""
+        count = self.warm + self.ticks
+        return [1 - self.batch * left for left in range(count, -1, -1)]
+
+
+def compare(
+    data: SuiteData,
+    names: Sequence[str],
+    rounds: Rounds,
+    folder: Path | None,
+    out: Path | None,
+    progress: Callable[[str], None],
+) -> None:
+    """Measure the queries (all of the suite if ``names`` is empty), print the results, and write them to ``out``."""
+    texts = {name: text for name, text in data.queries.items() if name in names or not names}
+    with TemporaryDirectory(prefix="weft-bench-", dir=folder) as text:
+        place = Path(text)
+        times = {name: QueryTimes(name) for name in texts}
+        parts = _ticks(data, texts, rounds, place, times, progress)
+        if rounds.full:
+            _streams(texts, rounds, parts, place / "streams", times, progress)
+        stop_session()
+    progress(report(list(times.values())))
+    if out is not None:
+        out.write_text(json.dumps([asdict(each) for each in times.values()], indent=2) + "\n", encoding="utf-8")
+        progress(f"written to {out}")
+
+
+Parts = list[dict[str, Path]]
+"""The files of each batch by table."""
+
+
+def _ticks(
+    data: SuiteData,
+    texts: Mapping[str, str],
+    rounds: Rounds,
+    place: Path,
+    times: Mapping[str, QueryTimes],
+    progress: Callable[[str], None],
+) -> Parts:
+    parts: Parts = []
+    with Weft.open(place / "home", clock="replay", create=True) as weft:
+        low = 0.0
+        for number, high in enumerate(rounds.shares):
+            parts.append(dict(write(data, low, high, place / f"part-{number}")))
+            for table, file in parts[-1].items():
+                weft.ingest_file(file, table, ts_from="ts")
+            if not number:
+                _install(weft, texts, times)
+                progress(f"loaded {sum(each.rows for each in weft.tables()):,} rows")
+            low, now = high, data.instant(high) + 1
+            for each in times.values():
+                if not each.refused:
+                    _tick(weft, each, now, number - rounds.warm)
+            if rounds.warm < number <= rounds.warm + rounds.full:
+                _full_queries(weft, texts, times)
+            progress(f"  batch {number}: {sum(each.ticks[-1] for each in times.values() if each.ticks):.2f} s")
+    return parts
+
+
+def _install(weft: Weft, texts: Mapping[str, str], times: Mapping[str, QueryTimes]) -> None:
+    for name, text in texts.items():
+        try:
+            weft.install(name, text)
+        except SqlError as refused:
+            times[name].refused = refused.message
+
+
+def _tick(weft: Weft, times: QueryTimes, now: int, measured: int) -> None:
+    """``measured`` is the number of the measured tick, from 1."""
+    before = time.perf_counter()
+    outcomes = weft.tick(times.query, now=now).reports[-1].outcomes
+    seconds = time.perf_counter() - before
+    failed = [each.reason for each in outcomes if each.reason]
+    if failed:
+        raise ExecutionError(f"{times.query}: {failed[0]}")
+    if measured > 0:
+        times.ticks.append(seconds)
+        times.rows.append(sum(each.rows for each in outcomes))
+    elif not times.first_tick:
+        times.first_tick = seconds
+
+
+def _full_queries(weft: Weft, texts: Mapping[str, str], times: Mapping[str, QueryTimes]) -> None:
+    tables = {table.name: table for table in weft.tables()}
+    spark = weft.session()
+    reader = Reader(spark, weft.catalog.data, tables)
+    for name, table in tables.items():
+        columns = [column.name for column in table.schema.columns]
+        reader.whole(name, columns).createOrReplaceTempView(name)
+    for name, text in texts.items():
+        before = time.perf_counter()
+        spark.sql(text).write.format("noop").mode("overwrite").save()
+        times[name].full.append(time.perf_counter() - before)
+
+
+def _streams(
+    texts: Mapping[str, str],
+    rounds: Rounds,
+    parts: Parts,
+    place: Path,
+    times: Mapping[str, QueryTimes],
+    progress: Callable[[str], None],
+) -> None:
+    """Run each query as a stream over the batches."""
+    from weft.runtime.session import spark_session
+
+    spark = spark_session(None).newSession()
+    for name, text in texts.items():
+        folder = place / name
+        for table in parts[0]:
+            (folder / table).mkdir(parents=True)
+            schema = spark.read.parquet(str(parts[0][table])).schema
+            spark.readStream.schema(schema).parquet(str(folder / table)).createOrReplaceTempView(table)
+        query = _started(spark, text, folder, times[name])
+        if query is not None:
+            times[name].streaming = _streamed(query, parts, folder)[1 + rounds.warm :]
+            progress(f"  {name} as a stream: {statistics.median(times[name].streaming):.2f} s")
+        shutil.rmtree(folder)
+
+
+def _started(spark: SparkSession, text: str, folder: Path, times: QueryTimes) -> StreamingQuery | None:
+    for mode in _MODES:
+        try:
+            writer = spark.sql(text).writeStream.format("noop").outputMode(mode)
+            return writer.option("checkpointLocation", str(folder / f"_state_{mode}")).start()
+        except spark_errors() as error:
+            times.streaming_refused = str(error).splitlines()[0][:200]
+    return None
+
+
+def _streamed(query: StreamingQuery, parts: Parts, folder: Path) -> list[float]:
+    """Return the seconds that the stream takes for each batch."""
+    seconds = []
+    try:
+        for number, part in enumerate(parts):
+            for table, file in part.items():
+                shutil.copy(file, folder / table / f"part-{number}.parquet")
+            before = time.perf_counter()
+            query.processAllAvailable()
+            seconds.append(time.perf_counter() - before)
+    finally:
+        query.stop()
+    return seconds
+
+
+def report(times: Sequence[QueryTimes]) -> str:
+    """Return a table with a line for each query: the medians of the seconds, and the new rows of a tick.
+
+    >>> one = QueryTimes("q1", "", 3.0, [0.5], [7], [2.0], [1.5])
+    >>> print(report([one, QueryTimes("q2", "sessions"), QueryTimes("q3", ticks=[1.0], rows=[0])]))
+    query     tick   full  ratio  stream  new rows
+    q1        0.50   2.00   0.25    1.50         7
+    q2    refused: sessions
+    q3        1.00      -      -       -         0
+    """
+    lines = ["query     tick   full  ratio  stream  new rows"]
+    for each in times:
+        if each.refused:
+            lines.append(f"{each.query:<6}refused: {each.refused}")
+            continue
+        tick, full, stream = map(_median, (each.ticks, each.full, each.streaming))
+        ratio = tick / full if tick is not None and full else None
+        figures = f"{_shown(tick):>8}{_shown(full):>7}{_shown(ratio):>7}{_shown(stream):>8}"
+        lines.append(f"{each.query:<6}{figures}{statistics.median(each.rows):>10.0f}")
+    return "\n".join(lines)
+
+
+def _median(seconds: Sequence[float]) -> float | None:
+    return statistics.median(seconds) if seconds else None
+
+
+def _shown(value: Any) -> str:
+    return "-" if value is None else f"{value:.2f}"

@@ -1,0 +1,155 @@
+"""Describe how the next tick of a query would compute its states (``execution.states``), without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import pyarrow as pa
+
+from weft.algebra.access import Access, DeltaScan
+from weft.algebra.relation import StateSchema
+from weft.algebra.scalar import ColumnRef
+from weft.derivation.stateful import states
+from weft.execution.driver_reader import DriverReader, LocalRows, Reading, count_text, readings
+from weft.execution.windows import slices_between
+from weft.planning.plan import Branch, columns_read
+from weft.planning.state_plan import (
+    Keys,
+    StateDeltas,
+    asked,
+    base_scans,
+    keys_view,
+    state_deltas,
+    state_rows,
+    suffix,
+    timeless,
+    touched_keys,
+    window_of,
+)
+from weft.planning.state_sql import key_columns
+from weft.storage.slices import Slice
+from weft.storage.state_store import StateStore
+
+By: TypeAlias = Literal["driver", "Spark"]
+Read: TypeAlias = tuple[str, Sequence[Access], Reading]
+"""The suffix of the views, the access paths, and how they are read."""
+
+
+@dataclass
+class StateForecast:
+    """The readings of the states of a tick. ``read`` has the readings of their inputs, in the order of evaluation."""
+
+    driver: DriverReader
+    store: StateStore
+    schemas: dict[str, StateSchema] = field(default_factory=dict)
+    known: dict[tuple[str, str], Reading] = field(default_factory=dict)
+    read: list[Read] = field(default_factory=list)
+
+    def readings(
+        self,
+        columns: Mapping[str, set[str]],
+        paths: Iterable[Access],
+        slices: Mapping[str, Sequence[Slice]],
+        own: Iterable[StateSchema],
+        given: Mapping[str, Reading] = {},
+    ) -> Iterator[tuple[list[Access], Reading]]:
+        """Yield each reading with its access paths. ``own`` are the states, and ``given`` the keys, among them."""
+        self.schemas |= {state.name: state for state in own}
+
+        def computed(same: Sequence[Access], _: Mapping[str, Reading]) -> Reading:
+            return given[same[0].table] if same[0].table in given else self._state(self.schemas[same[0].table], same)
+
+        return readings(self.driver, columns, paths, slices, computed)
+
+    def _state(self, state: StateSchema, same: Sequence[Access]) -> Reading:
+        tau, _ = window_of(state)
+        deltas = state_deltas(state)
+        groups = "whole" if tau is None else asked(state, same)
+        key = (state.name, "totals" if deltas is not None else str(groups))
+        if key not in self.known:
+            self.known[key] = self._totals(state, deltas) if deltas is not None else self._groups(state, groups)
+        return self.known[key]
+
+    def _totals(self, state: StateSchema, deltas: StateDeltas) -> Reading:
+        tau, t = window_of(state)
+        files = {scan.table.name: (scan.table.start, self.driver.files(scan.table.name)) for scan in base_scans(state)}
+        stored = None if tau is None else self.store.totals(timeless(state).name, tau, files)
+        if stored is None:
+            return self._groups(state, "whole")
+        by = self._inputs(deltas.paths, deltas.columns, deltas.reads, state, stored.at, t)
+        return Reading(by, f"{count_text(stored.rows.num_rows, 'stored group')}, continued with the changes")
+
+    def _groups(self, state: StateSchema, groups: int | str) -> Reading:
+        tau, t = window_of(state)
+        names, kinds = zip(*key_columns(state), strict=True) if key_columns(state) else ((), ())
+        if groups == "whole":
+            return Reading(self._rows(state, None, None), "all groups, computed from the tables")
+        if groups != "news":
+            assert isinstance(groups, int)
+            keys = Keys((groups,), (kinds[groups],), (False,))
+            return Reading(self._rows(state, keys, None), f"the groups of the keys of {names[groups]}, computed")
+        branches = touched_keys(state)
+        paths = [path for branch in branches for path in branch.paths.values()]
+        read = [each for branch in branches for each in states(branch.event.relation)]
+        before = len(self.read)
+        by = self._inputs(paths, columns_read(branches), read, state, tau, t)
+        found = _keys(branches, {path.view: each for _, same, each in self.read[before:] for path in same})
+        if found is not None and not found.num_rows:
+            return Reading("driver", "no group changes", LocalRows(None, found.rename_columns(list(names))))
+        every = Keys(tuple(range(len(kinds))), tuple(kinds), (False,) * len(kinds)) if kinds else None
+        by = self._rows(state, every, found) if by != "Spark" else by
+        if found is None or not kinds:
+            return Reading(by, "the groups that change, computed")
+        rows = LocalRows(None, found.rename_columns(list(names)))
+        return Reading(
+            by, f"the groups that change, at most {found.num_rows:,}, computed", None if by == "Spark" else rows
+        )
+
+    def _rows(self, state: StateSchema, keys: Keys | None, found: pa.Table | None) -> By:
+        """``found`` has the keys, or more keys, or is None if they are unknown."""
+        plan = state_rows(state, keys)
+        how = "the keys of groups" if found is None else f"at most {count_text(found.num_rows, 'key')}"
+        local = None if found is None else LocalRows(None, found)
+        given = {keys_view(state): Reading("driver", how, local)}
+        _, t = window_of(state)
+        return self._inputs(plan.paths.values(), plan.columns, plan.reads, state, None, t, given)
+
+    def _inputs(
+        self,
+        paths: Iterable[Access],
+        columns: Mapping[str, set[str]],
+        read: Iterable[StateSchema],
+        state: StateSchema,
+        tau: int | None,
+        t: int,
+        given: Mapping[str, Reading] = {},
+    ) -> By:
+        """Read the inputs of a state. Return "Spark" if Spark reads one of them, otherwise "driver"."""
+        paths = tuple(paths)
+        by: By = "driver"
+        for same, reading in self.readings(columns, paths, slices_between(paths, tau, t), read, given):
+            self.read.append((suffix(state), same, reading))
+            if reading.by == "Spark":
+                by = "Spark"
+        return by
+
+
+def _keys(branches: Sequence[Branch], read: Mapping[str, Reading]) -> pa.Table | None:
+    """Return the keys of the groups that may change, or None if the new rows in memory do not contain them."""
+    tables = []
+    for branch in branches:
+        refs = [output.value for output in branch.outputs]
+        aliases = {ref.scan for ref in refs if isinstance(ref, ColumnRef)}
+        path = branch.paths[next(iter(aliases))] if len(aliases) == 1 else None
+        if not isinstance(path, DeltaScan) or (rows := read[path.view].rows) is None:
+            return None
+        columns = [rows.column(ref.column) for ref in refs if isinstance(ref, ColumnRef)]
+        if len(columns) < len(refs):
+            return None
+        tables.append(pa.table(columns, [f"k{number}" for number in range(1, 1 + len(refs))]))
+    if not tables:
+        return None
+    together = pa.concat_tables(tables)
+    return together.group_by(together.column_names).aggregate([]) if together.column_names else None

@@ -1,0 +1,150 @@
+"""Print how a tick computes the states that its branches read: the SQL of each step, in the order of evaluation.
+
+``:tau`` and ``:t`` remain unbound.  The name of a state depends on its window, so that the names in a tick differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from weft.algebra.access import Access, FullScan, Lookup
+from weft.algebra.relation import StateSchema
+from weft.derivation.access_paths import in_reading_order
+from weft.derivation.stateful import states
+from weft.period_sql.notation import DUCKDB, SPARK
+from weft.planning.plan import Branch, columns_read
+from weft.planning.state_plan import (
+    Keys,
+    StateDeltas,
+    asked,
+    keys_sql,
+    keys_view,
+    state_deltas,
+    state_rows,
+    suffix,
+    touched_keys,
+)
+from weft.planning.state_sql import continued_sql, key_columns
+from weft.planning.view_text import ViewText, view_texts
+from weft.planning.words import state_words
+from weft.sql import render
+from weft.sql.layout import laid_out
+
+_STORED: Final = "before_"
+_DELTAS: Final = "deltas_"
+
+
+@dataclass(frozen=True)
+class StateText:
+    """The computation of a state: its name, its rows in words, the method, and the views of each step in order.
+
+    ``views`` are the names by which branches read the rows, which the last step gives.
+    ``reads_whole`` are the tables that the steps read in full.
+    """
+
+    name: str
+    views: tuple[str, ...]
+    rows: str
+    how: str
+    steps: tuple[ViewText, ...]
+    reads_whole: tuple[str, ...]
+
+
+def state_texts(branches: Sequence[Branch], *, whole: bool = False, stored: bool = True) -> tuple[StateText, ...]:
+    """Return the states that branches read, each after the states that it reads.
+
+    ``whole`` means that the window has no start.  With ``stored``, running totals are stored from tick to tick.
+    """
+    texts = _Texts(whole, stored)
+    read = (state for branch in branches for state in states(branch.event.relation))
+    texts.add(read, [path for branch in branches for path in branch.paths.values()])
+    return tuple(texts.found.values())
+
+
+def _look_ups(paths: Iterable[Access]) -> list[Lookup]:
+    return [path for path in paths if isinstance(path, Lookup)]
+
+
+@dataclass
+class _Texts:
+    whole: bool
+    stored: bool
+    found: dict[tuple[str, str], StateText] = field(default_factory=dict)
+    reads_whole: dict[str, None] = field(default_factory=dict)
+
+    def add(self, read: Iterable[StateSchema], paths: Sequence[Access]) -> None:
+        by_name = {state.name: state for state in read}
+        for same in in_reading_order(paths):
+            if (state := by_name.get(same[0].table)) is None:
+                continue
+            groups = "whole" if self.whole else asked(state, same)
+            deltas, self.reads_whole = state_deltas(state) if self.stored else None, {}
+            vias = ",".join(path.via.view for path in _look_ups(same))
+            key = (state.name, "totals" if deltas is not None else f"{groups}{vias if isinstance(groups, int) else ''}")
+            views = tuple(dict.fromkeys(path.view for path in same))
+            if (known := self.found.get(key)) is not None:
+                self.found[key] = replace(known, views=tuple(dict.fromkeys((*known.views, *views))))
+                continue
+            if deltas is not None:
+                how, steps = self._totals(state, deltas)
+            elif groups == "whole":
+                how, steps = "all groups, from the tables", self._rows(state, None)
+            elif groups == "news":
+                how, steps = "the groups that change in the window", self._news(state)
+            else:
+                how, steps = self._looked_up(state, groups, _look_ups(same))
+            self.found[key] = StateText(state.name, views, state_words(state), how, steps, tuple(self.reads_whole))
+
+    def _totals(self, state: StateSchema, deltas: StateDeltas) -> tuple[str, tuple[ViewText, ...]]:
+        """The rows continue the stored totals.  Without stored totals, they come from the whole tables."""
+        if self.whole:
+            plan = state_rows(state, None)
+            given = f"(SELECT *, 1 AS sign FROM ({plan.lives}) AS given)"
+            views = self._views(plan.reads, plan.paths.values(), plan.columns, state)
+            text = continued_sql(state, given, "", SPARK)
+            return "all groups, from the tables", (*views, ViewText(state.name, laid_out(text)))
+        views = self._views(deltas.reads, deltas.paths, deltas.columns, state)
+        text = continued_sql(state, _DELTAS, _STORED, DUCKDB)
+        how = (
+            f"running totals: {_STORED} has the groups and totals that the last tick stored, and DuckDB runs the last "
+            "step; without stored totals, all groups come from the tables"
+        )
+        return how, (*views, ViewText(_DELTAS, laid_out(deltas.sql)), ViewText(state.name, laid_out(text)))
+
+    def _news(self, state: StateSchema) -> tuple[ViewText, ...]:
+        branches, kinds = touched_keys(state), tuple(kind for _, kind in key_columns(state))
+        if not branches:
+            return ()
+        read = [each for branch in branches for each in states(branch.event.relation)]
+        paths = [path for branch in branches for path in branch.paths.values()]
+        views = self._views(read, paths, columns_read(branches), state)
+        keys = ViewText(keys_view(state) + suffix(state), laid_out(keys_sql(branches, len(kinds))))
+        places = tuple(range(len(kinds)))
+        return (*views, keys, *self._rows(state, Keys(places, kinds, (False,) * len(kinds)) if kinds else None))
+
+    def _looked_up(self, state: StateSchema, place: int, paths: Sequence[Lookup]) -> tuple[str, tuple[ViewText, ...]]:
+        keys = Keys((place,), (key_columns(state)[place][1],), (False,))
+        (name,) = keys.columns
+        parts = dict.fromkeys(
+            f"SELECT {render.quoted(path.via_column)} AS {name} FROM {render.quoted(path.via.view)}" for path in paths
+        )
+        view = ViewText(keys_view(state) + suffix(state), "\nUNION ".join(parts))
+        how = f"the groups whose {paths[0].column} occurs in {' or '.join(dict.fromkeys(p.via.view for p in paths))}"
+        return how, (view, *self._rows(state, keys))
+
+    def _rows(self, state: StateSchema, keys: Keys | None) -> tuple[ViewText, ...]:
+        plan = state_rows(state, keys)
+        views = self._views(plan.reads, plan.paths.values(), plan.columns, state)
+        return (*views, ViewText(state.name, laid_out(plan.sql)))
+
+    def _views(
+        self, read: Iterable[StateSchema], paths: Iterable[Access], columns: Mapping[str, set[str]], state: StateSchema
+    ) -> tuple[ViewText, ...]:
+        read, paths, before = tuple(read), tuple(paths), self.reads_whole
+        self.add(read, paths)
+        names = {each.name for each in read}
+        full = (path.table for path in paths if isinstance(path, FullScan) and path.table not in names)
+        self.reads_whole = {**before, **dict.fromkeys(full)}
+        return view_texts(paths, columns, names, suffix(state))

@@ -1,0 +1,55 @@
+"""What the texts of ``test_analytic`` must contain, and how states must have been read."""
+
+from __future__ import annotations
+
+from typing import Final
+
+FIRST: Final = 2
+"""The shards that ``make test`` tries."""
+CONSTRUCTS: Final = {
+    "GROUP BY": r"GROUP BY",
+    "GROUP BY an ordinal": r"GROUP BY (\d|.*, \d\b)",
+    "GROUP BY ALL": r"GROUP BY ALL",
+    "no groups": r"SELECT (COUNT|SUM|MIN|MAX)\([^()]*\) AS \w+ FROM \w+ (AS )?\w+$",
+    "ROLLUP": r"ROLLUP",
+    "CUBE": r"CUBE",
+    "GROUPING SETS": r"GROUPING SETS",
+    "HAVING": r"HAVING",
+    "HAVING with NOW": r"HAVING .*NOW\(\)",
+    "FILTER": r"FILTER",
+    "COUNT(DISTINCT)": r"COUNT\(DISTINCT",
+    "SUM(DISTINCT)": r"SUM\(DISTINCT",
+    "AVG": r"AVG",
+    "MIN_BY, MAX_BY": r"M(IN|AX)_BY",
+    "BOOL_AND, BOOL_OR": r"BOOL_|EVERY",
+    "COUNT_IF": r"COUNT_IF",
+    "STDDEV, VARIANCE": r"STDDEV|VAR",
+    "ARRAY_AGG, COLLECT_SET": r"ARRAY_AGG|COLLECT_",
+    "NaN": r"NaN",
+    "a moving window": r"> NOW\(\) - INTERVAL .*GROUP BY",
+    "LEFT JOIN": r"LEFT (OUTER )?JOIN",
+    "RIGHT JOIN": r"RIGHT JOIN",
+    "FULL JOIN": r"FULL (OUTER )?JOIN",
+    "a scalar subquery": r"\(SELECT [^()]*\([^()]*\)[^()]* AS v",
+    "ANY, SOME": r"(ANY|SOME) \(",
+    "ALL": r"[=<>] ALL \(",
+    "LATERAL": r", LATERAL \(",
+    "LATERAL VIEW": r"LATERAL VIEW",
+    "ORDER BY … LIMIT": r"LIMIT",
+    "OFFSET": r"OFFSET",
+    "ROW_NUMBER": r"ROW_NUMBER",
+    "RANK": r"\bRANK",
+    "DENSE_RANK": r"DENSE_RANK",
+    "a rank under a constant": r"\.place ",
+    "QUALIFY": r"QUALIFY",
+    "LAG, LEAD": r"LAG|LEAD",
+    "FIRST_VALUE, LAST_VALUE, NTH_VALUE": r"_VALUE",
+    "an aggregate OVER": r"(COUNT|SUM|MIN|MAX)\([^()]*\) OVER",
+    "ROWS": r" ROWS ",
+    "RANGE": r" RANGE ",
+    "EXCEPT ALL": r"EXCEPT ALL",
+    "INTERSECT ALL": r"INTERSECT ALL",
+}
+"""Each construct, and a pattern that finds it in a text."""
+NAMED: Final = (*CONSTRUCTS, "states: whole", "states: news", "states: look-up")
+"""What a whole run must have tried."""

@@ -1,0 +1,64 @@
+"""DuckDB with prepared texts: the reference runs one text at ten instants over many histories."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from oracle.engines import EPOCH, DuckDb, Row, grid
+from oracle.grammar import TABLES
+
+COLUMNS = "k INT, n INT, x VARCHAR, d TIMESTAMP, f BOOLEAN, ts TIMESTAMP, te TIMESTAMP"
+
+
+class Prepared(DuckDb):
+    """Keeps the tables of the grammar and replaces their rows, so that a prepared text stays valid."""
+
+    now = "CAST($1 AS TIMESTAMP)"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read = ""
+        for name in TABLES:
+            self.connection.execute(f"CREATE TABLE {name} ({COLUMNS})")
+
+    def load(self, tables: Mapping[str, Sequence[Row]]) -> None:
+        script = []
+        for name, rows in tables.items():
+            script.append(f"DELETE FROM {name}")
+            if rows:
+                shown = (
+                    f"({', '.join(self._constant(value, place in (3, 5, 6)) for place, value in enumerate(row))})"
+                    for row in rows
+                )
+                script.append(f"INSERT INTO {name} VALUES {', '.join(shown)}")
+        self.connection.execute("; ".join(script))
+
+    def at(self, text: str, instant: int) -> list[Row]:
+        if text != self.read:
+            self.connection.execute(f"PREPARE reading AS {self.translated(text)}")
+            self.read = text
+        if "$1" not in text:
+            return self.rows("EXECUTE reading")
+        return self.rows(f"EXECUTE reading(TIMESTAMP '{EPOCH + timedelta(microseconds=instant)}')")
+
+    def run(self, text: str, **instants: int) -> list[Row]:
+        return [tuple(map(comparable, row)) for row in super().run(text, **instants)]
+
+    def rows(self, text: str) -> list[Row]:
+        return [tuple(map(comparable, row)) for row in self.connection.execute(text).fetchall()]
+
+
+def comparable(value: Any) -> Any:
+    """A value that equals itself and that both ways of adding DOUBLEs give.
+
+    >>> comparable(float("nan")), comparable(0.1 + 0.2), comparable([1, None])
+    ('NaN', 0.3, (1, None))
+    """
+    if isinstance(value, float):
+        return "NaN" if math.isnan(value) else float(f"{value:.9g}")
+    if isinstance(value, list):
+        return tuple(map(comparable, value))
+    return grid(value)

@@ -1,0 +1,117 @@
+"""Laws 1 and 2 on random queries with aggregates, outer joins, top-k, window functions and scalar subqueries.
+
+DuckDB runs both sides: the reference evaluates the text at every instant, and Weft's branches read the states that a
+tick would compute (``derived.StateTables``).  ``make test`` tries the first of the shards, ``make test-long`` all of
+them and 30,000 texts more, with a seed that it prints (WEFT_SEED repeats it).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+from collections import Counter
+from collections.abc import Callable
+from typing import Final
+
+import duckdb
+import pytest
+
+from oracle.analytic_counts import CONSTRUCTS, FIRST
+from oracle.analytic_engine import Prepared
+from oracle.analytic_grammar import analytic_query
+from oracle.histories import Case, case, distinct_cases, telling
+from oracle.laws import Law, Trial, any_partition, from_now, later_tick, null_safe_paths, one_instant, union_of_starts
+from oracle.shards import shards
+from weft.errors import SqlError
+
+TEXTS: Final = 2_400
+SHARDS: Final = 12
+LONG: Final = 30_000
+TRIES: Final = 10
+"""Histories that are drawn for a text."""
+SEED: Final = int(os.environ.get("WEFT_SEED") or random.SystemRandom().randrange(2**32))
+ALWAYS: Final[tuple[Law, ...]] = (any_partition, one_instant)
+IN_TURN: Final[tuple[Law, ...]] = (
+    later_tick, union_of_starts, from_now, union_of_starts, later_tick, union_of_starts, later_tick, null_safe_paths,
+)  # fmt: skip
+SMALL: Final = (r"Split the query", r"correlat")
+"""What Weft may say of a text that it refuses."""
+
+
+class Course:
+    """Tries cases one after another and counts what they are like."""
+
+    def __init__(self) -> None:
+        self.engine = Prepared()
+        self.counts: Counter[str] = Counter()
+        self.fired: Counter[str] = Counter()
+
+    def run(self, given: Case, turn: int) -> None:
+        """Raises AssertionError where a law does not hold."""
+        self.counts["drawn"] += 1
+        if self.refused(given):
+            return
+        try:
+            found, reference = telling(self.engine, given, TRIES)
+        except duckdb.Error:
+            self.counts["not for DuckDB"] += 1
+            return
+        trial = Trial(found, self.engine)
+        trial.reference = reference
+        for law in (*ALWAYS, IN_TURN[turn % len(IN_TURN)]):
+            trial.random.seed(found.salt)
+            try:
+                law(trial)
+            except Exception as error:
+                error.args = (f"{law.__name__}: {error}\n{found}",)
+                raise
+        self.note(trial)
+
+    def refused(self, given: Case) -> bool:
+        try:
+            _ = Trial(given, self.engine).standing
+        except SqlError as refused:
+            if not any(re.search(reason, str(refused)) for reason in SMALL):
+                refused.args = (f"{refused}\n{given.text.spark}",)
+                raise
+            self.counts["refused"] += 1
+            return True
+        return False
+
+    def note(self, trial: Trial) -> None:
+        self.counts["tried"] += 1
+        self.counts["with answers"] += bool(trial.reference.first())
+        self.counts["whose answer changes"] += trial.reference.changes
+        text = trial.case.text.spark
+        self.fired.update(name for name, pattern in CONSTRUCTS.items() if re.search(pattern, text))
+        self.fired.update({f"states: {way}": count for way, count in trial.read_by.items()})
+
+
+def checked(course: Course, drawn: int) -> None:
+    counts = course.counts
+    assert counts["tried"] >= 0.9 * drawn, f"too many texts are left out: {counts}"
+    assert counts["with answers"] >= 0.7 * counts["tried"], f"the cases have become dull: {counts}"
+    assert counts["whose answer changes"] >= 0.5 * counts["tried"], f"the cases have become dull: {counts}"
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("shard", shards(SHARDS, FIRST))
+def test_laws_on_distinct_texts(shard: int, record_property: Callable[[str, object], None]) -> None:
+    course, number = Course(), -1
+    for number, each in enumerate(distinct_cases(0, TEXTS * (shard + 1) // SHARDS, analytic_query)):
+        if number >= TEXTS * shard // SHARDS:
+            course.run(each, number)
+    record_property("analytic", {"shards": 1, **course.counts, **course.fired})
+    checked(course, TEXTS // SHARDS)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(14_400)
+@pytest.mark.parametrize("shard", range(4))
+def test_many_more(shard: int) -> None:
+    course = Course()
+    print(f"{LONG // 4} texts, seed {SEED + shard}")
+    for number in range(LONG // 4):
+        course.run(case(random.Random(f"{SEED + shard}, {number}"), analytic_query), number)
+    checked(course, LONG // 4)

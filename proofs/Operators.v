@@ -100,6 +100,34 @@ Section Project.
   Qed.
 End Project.
 
+(** ** The elements of an array: each row of A with each of its elements.  The elements supply no event. *)
+Section Unnest.
+  Context {T U : Type} `{Row T} `{Row U}.
+
+  Definition unnest (f : T -> list U) (A : relation T) : relation U := {|
+    at_instant s := flat_map f (at_instant A s);
+    starts s := flat_map f (starts A s);
+    ends s := flat_map f (ends A s)
+  |}.
+
+  Lemma flat_map_rises (f : T -> list U) v l m : copies v (flat_map f l) < copies v (flat_map f m) ->
+    exists r, copies r l < copies r m /\ In v (f r).
+  Proof.
+    rewrite !copies_flat_map. intros R. apply total_rises in R as [r [P R]].
+    - exists r. split; [assumption | now apply copies_in].
+    - intros r. apply copies_nonnegative.
+  Qed.
+
+  Theorem unnest_rule f A : lawful A -> lawful (unnest f A).
+  Proof.
+    intros L. split; intros s v; simpl; rewrite ?in_flat_map.
+    - intros [r [I J]]. exists r. auto using (starts_sound A L).
+    - intros R. apply flat_map_rises in R as [r [R J]]. exists r. auto using (starts_complete A L).
+    - intros [r [I J]]. exists r. auto using (ends_sound A L).
+    - intros R. apply flat_map_rises in R as [r [R J]]. exists r. auto using (ends_complete A L).
+  Qed.
+End Unnest.
+
 (** ** A ∪ B (UNION ALL) and δ A (DISTINCT) *)
 Section UnionDistinct.
   Context {T : Type} `{Row T}.

@@ -75,7 +75,19 @@ class _Block:
 
     @property
     def relation(self) -> Relation:
-        return block(self.sources, substitute(self.condition, self.meaning))
+        return block(opened(self.sources, self.meaning), substitute(self.condition, self.meaning))
+
+
+def opened(sources: tuple[Source, ...], meaning: Meaning) -> tuple[Source, ...]:
+    """Return ``sources`` in which arrays name columns of sources, and follow the sources that they name."""
+    ordered: list[Source] = [each for each in sources if not isinstance(each, Unnest)]
+    arrays = [substitute(each, meaning) for each in sources if isinstance(each, Unnest)]
+    while arrays:
+        waiting = {each.alias for each in arrays}
+        ready = next(each for each in arrays if not {ref.scan for ref in mentioned(each)} & waiting)
+        ordered.append(ready)
+        arrays.remove(ready)
+    return tuple(ordered)
 
 
 @dataclass(frozen=True)
@@ -91,7 +103,7 @@ def mergeable_blocks(relation: Relation, values: Sequence[Scalar]) -> tuple[Merg
     """Split a relation without ``Distinct`` into blocks that together have its rows, with their multiplicities."""
     return tuple(
         MergedBlock(
-            part.sources,
+            opened(part.sources, part.meaning),
             substitute(part.condition, part.meaning),
             tuple(substitute(value, part.meaning) for value in values),
         )

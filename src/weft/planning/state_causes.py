@@ -12,7 +12,7 @@ from weft.derivation.merge import mergeable_blocks
 from weft.derivation.stateful import states, written
 from weft.planning.state_sql import inputs
 from weft.planning.time_order import exclude_each_other
-from weft.planning.words import calculated, condition_words, meanings
+from weft.planning.words import calculated, condition_words, meanings, several
 
 
 def possible(events: Iterable[Event]) -> list[Event]:
@@ -54,5 +54,5 @@ def input_words(state: StateSchema) -> str | None:
     known = meanings(inner)
     demanded = condition_words(substitute(conjunction(*conjuncts(parts[0].condition)), known))
     values = calculated(written(state))
-    subject = f"{' and '.join(values)} {'are' if len(values) > 1 else 'is'} over" if values else "it has only"
+    subject = f"{several(values, 'and')} {'are' if len(values) > 1 else 'is'} over" if values else "it has only"
     return f"{subject} rows with {demanded}"

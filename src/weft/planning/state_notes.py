@@ -15,7 +15,7 @@ from weft.planning.note import Note
 from weft.planning.plan import Plan
 from weft.planning.state_causes import all_states
 from weft.planning.state_text import StateText
-from weft.planning.words import condition_words, meanings, scalar_words, window_words
+from weft.planning.words import condition_words, meanings, scalar_words, several, window_words
 
 _LONGEST: Final = 140
 
@@ -71,12 +71,13 @@ def _measured(scan: Scan, state: StateSchema) -> tuple[ColumnRef, ...]:
 
 
 def _values(plan: Plan, values: Sequence[str]) -> Note:
-    named = " and ".join(values)
+    named = several(values, "and")
     text = (
         f"an answer is a row for each value that {named} had at some instant. Rows with one ts arrive together, so the "
         "values between them are no answers. Weft delivers a value once, also if it changes and returns"
     )
     line = f"each new value of {named} is an answer, once"
+    line = line if len(line) <= _LONGEST else "each new value of an aggregate is an answer, once"
     once = _once(plan, values)
     if once is not None:
         text += f". To receive a row only when a value is reached for the first time, leave the value out: {once}"

@@ -41,6 +41,7 @@ from weft.planning.words import (
     instant_words,
     meanings,
     named,
+    several,
     spoken,
     turned,
 )
@@ -205,7 +206,7 @@ def _inside(read: Sequence[StateSchema]) -> tuple[str, ...]:
         values = calculated(written(state))
         sentences += [sentence for sentence in (input_words(state),) if sentence]
         if when:
-            subject = f"{' and '.join(values)} {'change' if len(values) > 1 else 'changes'}"
+            subject = f"{several(values, 'and')} {'change' if len(values) > 1 else 'changes'}"
             others = "groups change" if isinstance(state.operator, Grouped) else "its rows change"
             sentences.append(f"{subject if values else others} when {', or '.join(when)}")
     return tuple(dict.fromkeys(sentences))

@@ -33,7 +33,7 @@ from weft.planning.state_causes import possible
 from weft.planning.state_notes import state_notes
 from weft.planning.state_text import StateText
 from weft.planning.time_order import exclude_each_other
-from weft.planning.words import named, outer_join_pairs, state_words
+from weft.planning.words import is_padded, named, state_words
 from weft.sql.scope import as_written
 
 
@@ -77,10 +77,10 @@ def _imprecise(plan: Plan) -> list[Note]:
     }
     for event in events:
         driver = event.driver
-        if driver.kind != "arrival" or driver.inside or driver.scan is None or _is_state(driver.scan):
+        if driver.kind != "arrival" or driver.inside or driver.scan is None:
             continue
         absent = [item for item in conjuncts(condition(event.block)) if isinstance(item, NotExists)]
-        for optional in (False, True):
+        for optional in (True,) if _is_state(driver.scan) else (False, True):
             blockers = [
                 f"the {state_words(scan.table, keys=False)}" if isinstance(scan.table, StateSchema) else scan.table.name
                 for item in absent
@@ -104,11 +104,13 @@ def _too_early(judged: Scan, blockers: list[str], *, optional: bool) -> Note:
     if optional:
         text = (
             f"Weft delivers a row of {rows} with NULLs as soon as it arrives without a partner. If a partner from "
-            f"{later} arrives later, Weft delivers the pair, too, and does not retract the row with NULLs. To wait for "
-            f"partners, require a minimum age, such as {age}"
+            f"{later} arrives later, Weft delivers the pair, too, and does not retract the row with NULLs"
         )
-        line = f"a row of {rows} comes with NULLs before a later partner from {later}. To wait for partners, add {age}"
-        return Note("warning", text, line)
+        line = f"a row of {rows} comes with NULLs before a later partner from {later}"
+        if _is_state(judged):  # no single row of a table has an age
+            return Note("warning", text, line)
+        wait = "To wait for partners,"
+        return Note("warning", f"{text}. {wait} require a minimum age, such as {age}", f"{line}. {wait} add {age}")
     text = (
         f"Weft evaluates NOT EXISTS when a row of {rows} arrives. If a later row of {later} excludes the row, "
         "Weft has already delivered it, and does not retract it. If such rows usually arrive later, as replies "
@@ -120,8 +122,8 @@ def _too_early(judged: Scan, blockers: list[str], *, optional: bool) -> Note:
 
 def _partners(query: Query) -> set[frozenset[str]]:
     """Return the bodies of NOT EXISTS that select the rows without a partner in an outer join."""
-    unions = (union for union in walk(query) if isinstance(union, Union) and outer_join_pairs(union) is not None)
-    padded = (part for union in unions for part in union.inputs[1:] if isinstance(part, Project))
+    parts = (part for union in walk(query) if isinstance(union, Union) for part in union.inputs)
+    padded = (part for part in parts if isinstance(part, Project) and is_padded(part))
     conditions = (item for part in padded for item in conjuncts(condition(part.input)))
     return {_named(item.body) for item in conditions if isinstance(item, NotExists)}
 

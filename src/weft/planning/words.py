@@ -68,7 +68,7 @@ _SPELLED: Final = re.compile(
 The pattern also matches strings, which remain unchanged.
 """
 
-NOTHING: Final = Literal(None, NULL, fixed=True)
+_MOST_VALUES: Final = 3
 SAID: Final = ""
 """A column with this range variable stands for an expression.  Its name is the text of the expression."""
 JUST_AFTER: Final = "just after "
@@ -139,9 +139,11 @@ def state_words(state: StateSchema, *, keys: bool = True) -> str:
         case Grouped():
             return f"groups of {of}"
         case Windowed():
-            return f"{' and '.join(calculated(operator))} over {of}"
+            return f"{several(calculated(operator), 'and')} over {of}"
         case Distinct():
             return f"distinct rows of {of}"
+        case Project():
+            return f"the join of {of}"
         case _:
             return f"the union over {of}"
 
@@ -173,6 +175,16 @@ def calculated(operator: Relation) -> tuple[str, ...]:
     elif isinstance(operator, Windowed):
         texts = [_windowed(each, known) for each in operator.functions]
     return tuple(dict.fromkeys(texts))
+
+
+def several(values: Sequence[str], word: str) -> str:
+    """Join at most three texts by ``word``, and count the others.
+
+    >>> several(["a", "b"], "or"), several(["a", "b", "c", "d"], "and")
+    ('a or b', 'a and b and 2 others')
+    """
+    shown = list(values) if len(values) <= _MOST_VALUES else [*values[:2], f"{len(values) - 2} others"]
+    return f" {word} ".join(shown)
 
 
 def _measure(measure: Measure, known: Mapping[ColumnRef, Scalar]) -> str:
@@ -220,14 +232,31 @@ def meanings(node: Node) -> dict[ColumnRef, Scalar]:
 
 
 def outer_join_pairs(union: Union) -> Project | None:
-    """Return the pairs of an outer join, or None if the union is not an outer join.  Its other rows have NULLs."""
+    """Return the pairs of an outer join, or None if the union is not an outer join.
+
+    The other rows have the same columns of copies of one side, and NULLs for the columns of the other side.
+    """
     pairs, *others = union.inputs
-    padded = all(isinstance(part, Project) and any(map(_is_null, part.outputs)) for part in others)
-    return pairs if isinstance(pairs, Project) and padded else None
+    if not isinstance(pairs, Project):
+        return None
+    for part in others:
+        copied = isinstance(part, Project) and (is_padded(part) or all(map(_is_copy, pairs.outputs, part.outputs)))
+        if not copied:
+            return None
+    return pairs
 
 
-def _is_null(output: Output) -> bool:
-    return isinstance(output.value, Cast) and output.value.arg == NOTHING
+def is_padded(part: Project) -> bool:
+    """Return whether the rows have the NULLs that an outer join has in place of columns."""
+    nothing = Literal(None, NULL, fixed=True)
+    return any(isinstance(output.value, Cast) and output.value.arg == nothing for output in part.outputs)
+
+
+def _is_copy(output: Output, copy: Output) -> bool:
+    one, other = output.value, copy.value
+    if not isinstance(one, ColumnRef) or not isinstance(other, ColumnRef):
+        return False
+    return one.column == other.column and as_written(one.scan) == as_written(other.scan)
 
 
 def _columns(state: StateSchema) -> list[str]:
@@ -243,6 +272,8 @@ def _columns(state: StateSchema) -> list[str]:
             return [*own, *(_windowed(each, known) for each in functions)]
         case Distinct(input=inner):
             return [scalar_words(substitute(ref, known)) for ref in attributes(inner)]
+        case Project(outputs=outputs):
+            return [scalar_words(substitute(output.value, known)) for output in outputs]
         case _:
             return []
 
@@ -257,7 +288,7 @@ def begins(scan: Scan, row: str = "a row") -> str:
 def _changing(state: StateSchema, verbs: tuple[str, str, str, str]) -> str:
     """``verbs`` are those of an aggregate, a group without aggregates, a row with a function, and another row."""
     operator = written(state)
-    of, values = _over(operator), " or ".join(calculated(operator))
+    of, values = _over(operator), several(calculated(operator), "or")
     match operator:
         case Grouped(measures=()):
             return f"a group of {of} {verbs[1]}"
@@ -358,6 +389,7 @@ def _of_calendar(instant: Scalar) -> str | None:
     """Return in words where an instant of the calendar is, or None for another instant.
 
     >>> from weft.algebra.calendar import elapsed
+    >>> from weft.algebra.schema import TIMESTAMP
     >>> ts = ColumnRef("m", "ts", TIMESTAMP)
     >>> _of_calendar(Call("+", (ts, elapsed("MONTH", ts)), TIMESTAMP))
     'an instant of the calendar near m.ts'

@@ -36,6 +36,7 @@ from weft.sql.lower_nested import as_column, field_name
 from weft.sql.lower_outer import joined, narrowed
 from weft.sql.lower_predicate import lower_predicate
 from weft.sql.lower_scalar import lower_scalar
+from weft.sql.lower_unnest import exploded
 from weft.sql.lower_value import with_values
 from weft.sql.ordering import at_the_end, lower_order
 from weft.sql.parse import parse
@@ -200,7 +201,7 @@ def _from_and_where(select: exp.Select, scope: Scope) -> relational.Relation:
     with reasons.part():
         _with(select, scope)
     with reasons.part():
-        parts = ("expressions", "from_", "joins", "where", "distinct", "with_", "group", "having")
+        parts = ("expressions", "from_", "joins", "where", "distinct", "with_", "group", "having", "laterals")
         only(select, *parts, *at_the_end(select, scope))
     distinct = select.args.get("distinct")
     with reasons.part():
@@ -337,7 +338,8 @@ def _outputs(select: exp.Select, scope: Scope, hidden: Sequence[exp.Expr]) -> tu
     reasons = Reasons()
     for item in select.expressions:
         with reasons.part():
-            outputs += stars(item, scope) or [_output(item, scope, len(outputs))]
+            several = stars(item, scope) or exploded(item, scope, lower_scalar)
+            outputs += several or [_output(item, scope, len(outputs))]
     with reasons.part():
         outputs += of_each(lambda item: _output(item, scope, 0), hidden)
     with reasons.part():

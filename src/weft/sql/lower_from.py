@@ -15,12 +15,14 @@ from weft.errors import Reasons, SqlError, of_each
 from weft.printable import counted
 from weft.sql.advice import advice
 from weft.sql.conversion import comparable, converted, typed
+from weft.sql.decorrelate import with_outer_groups
 from weft.sql.functions import common
 from weft.sql.lower_history import held, refuse_in_view
 from weft.sql.lower_nested import as_column
 from weft.sql.lower_outer import Shared, Side, outer_join
 from weft.sql.lower_predicate import lower_predicate
 from weft.sql.lower_scalar import lower_scalar
+from weft.sql.lower_unnest import exploding, lower_unnest
 from weft.sql.refusal import only, place, refuse
 from weft.sql.scope import RESULTS, CommonTable, Merged, Scope, Variable
 
@@ -51,6 +53,8 @@ def lower_from(select: exp.Select, scope: Scope, rows: Rows) -> tuple[relational
         with reasons.part():
             if kind in _HALF:
                 conditions.append(_half_join(join, kind, scope, rows))
+            elif side and isinstance(join.this, exp.Lateral) and exploding(join.this.this) is not None:
+                relations.append(_all_elements(join, side, scope, rows))
             elif side:
                 left = relational.block((*relations, *(scope.values or ())), _all(conditions))
                 scope.values = []
@@ -60,6 +64,9 @@ def lower_from(select: exp.Select, scope: Scope, rows: Rows) -> tuple[relational
                 source, demanded, _ = _joined(join, "", scope, rows)
                 relations.append(source)
                 conditions += demanded
+    for view in select.args.get("laterals") or ():
+        with reasons.part():
+            relations.append(_source(view, scope, rows))
     reasons.check()
     return relations[0] if len(relations) == 1 else relational.Join(tuple(relations)), conditions
 
@@ -118,7 +125,19 @@ def _common_columns(before: Scope, right: Variable) -> list[exp.Column]:
     return [exp.column(name) for name in names if name.lower() in listed]
 
 
+def _all_elements(join: exp.Join, side: str, scope: Scope, rows: Rows) -> relational.Source:
+    """Translate LEFT JOIN LATERAL EXPLODE(…) ON TRUE, which is EXPLODE_OUTER."""
+    on = join.args.get("on")
+    if side != "LEFT" or join.args.get("using") or not (on is None or (isinstance(on, exp.Boolean) and on.this)):
+        hint = "Write LEFT JOIN LATERAL EXPLODE(…) AS t(a) ON TRUE."
+        raise refuse(f"{side} JOIN LATERAL EXPLODE with this ON", join, "the elements depend on the row", hint)
+    join.this.set("outer", True)
+    return _source(join.this, scope, rows)
+
+
 def _outer_join(join: exp.Join, side: str, left: relational.Relation, scope: Scope, rows: Rows) -> relational.Union:
+    if isinstance(join.this, exp.Lateral) and side != "LEFT":
+        raise refuse(f"{side} JOIN LATERAL", join, "its rows depend on the left side", "Write LEFT JOIN LATERAL.")
     own = dict(scope.variables)
     known = [ref for variable in own.values() for ref in variable.columns]
     known += [each.ref for each in scope.merged.values() if each.ref not in known]
@@ -178,9 +197,30 @@ def _read_source(node: exp.Expr, scope: Scope, rows: Rows) -> relational.Source:
         case exp.Select() | exp.SetOperation():
             raise refuse("a query in FROM without parentheses", node, "it needs an alias", "Write (SELECT …) AS d.")
         case exp.Lateral():
-            raise refuse("LATERAL", node, "a derived table cannot refer to other tables of its FROM")
+            return _lateral(node, scope, rows)
         case _:
             raise refuse(f"{node.sql('spark')} in FROM", node, "only tables of this home can be read")
+
+
+def _lateral(node: exp.Lateral, scope: Scope, rows: Rows) -> relational.Source:
+    """Translate LATERAL (SELECT …), LATERAL EXPLODE(…) and LATERAL VIEW EXPLODE(…)."""
+    only(node, "this", "alias", "view", "outer")
+    if scope.context.view:
+        raise refuse("LATERAL", node, "views do not support it")
+    alias = node.args.get("alias")
+    name = "exploded" if alias is None or alias.this is None else alias.name
+    columns = () if alias is None else tuple(each.name for each in alias.args.get("columns") or ())
+    relation: relational.Source
+    if (call_ := exploding(node.this)) is not None:
+        relation = lower_unnest(call_, name, columns, scope, lower_scalar, outer=bool(node.args.get("outer")))
+    elif isinstance(node.this, exp.Subquery) and alias is not None:
+        only(node.this, "this")
+        relation = with_outer_groups(rows(node.this.this, scope.inner(), name, columns), scope.fresh, node)
+    else:
+        reason = "LATERAL takes a named query, EXPLODE or POSEXPLODE"
+        raise refuse(f"{node.this.sql('spark')} after LATERAL", node, reason, "Write LATERAL (SELECT …) AS d.")
+    scope.add(name, scope.variable(relation), node)
+    return relation
 
 
 def _unnamed(query: exp.Expr, scope: Scope, rows: Rows) -> relational.Source:

@@ -16,7 +16,7 @@ from typing import Final
 from weft.algebra import relation as relational
 from weft.algebra.scalar import Cast, ColumnRef, Literal, Scalar
 from weft.algebra.schema import NULL
-from weft.algebra.traverse import N, mentioned, substitute, transform, walk
+from weft.algebra.traverse import N, Node, mentioned, substitute, transform, walk
 from weft.sql.scope import Scope
 
 
@@ -126,22 +126,39 @@ def _named(refs: Iterable[ColumnRef]) -> dict[ColumnRef, str]:
 
 
 def narrowed(query: relational.Query, unions: set[str]) -> relational.Query:
-    """Remove the columns of ``unions`` that no other part of the query names.  A union keeps at least one column."""
+    """Remove the columns of ``unions`` and of ``Materialized`` relations that no other part of the query names.
+
+    At least one column remains.  The copies of a ``Materialized`` keep the same columns.
+    """
     used = {(ref.scan, ref.column) for ref in mentioned(query)}
-    wide = {part.alias: part for part in walk(query) if isinstance(part, relational.Union) and part.alias in unions}
-    kept: dict[str, list[int]] = {}
-    for alias, union in wide.items():
-        columns = relational.attributes(union)
-        places = [place for place, ref in enumerate(columns) if (alias, ref.column) in used] or [0]
-        if len(places) < len(columns):
-            kept[alias] = places
+    places: dict[str, set[int]] = {}
+    widths: dict[str, int] = {}
+    for part in walk(query):
+        name = _narrow_name(part, unions)
+        if name is not None:
+            columns = relational.attributes(part)  # type: ignore[arg-type]
+            widths[name] = len(columns)
+            own = {place for place, ref in enumerate(columns) if (ref.scan, ref.column) in used}
+            places.setdefault(name, set()).update(own)
+    kept = {name: sorted(own) or [0] for name, own in places.items() if len(own or {0}) < widths[name]}
 
     def change(part: relational.Relation) -> relational.Relation:
-        if not isinstance(part, relational.Union) or part.alias not in kept:
+        columns = kept.get(_narrow_name(part, unions) or "")
+        if columns is None:
             return part
-        return relational.Union(part.alias, tuple(_only(each, kept[part.alias]) for each in part.inputs))
+        if isinstance(part, relational.Materialized):
+            return relational.Materialized(_only(part.input, columns), part.alias)
+        assert isinstance(part, relational.Union)
+        return relational.Union(part.alias, tuple(_only(each, columns) for each in part.inputs))
 
     return narrowed(transform(query, change), unions) if kept else query
+
+
+def _narrow_name(part: Node, unions: set[str]) -> str | None:
+    """Return a name that the copies of a ``Materialized`` share."""
+    if isinstance(part, relational.Materialized):
+        return part.input.alias
+    return part.alias if isinstance(part, relational.Union) and part.alias in unions else None
 
 
 def _only(part: relational.Relation, places: Sequence[int]) -> relational.Project:

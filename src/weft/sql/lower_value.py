@@ -46,6 +46,7 @@ def lower_value(node: exp.Expr, scope: Scope) -> Scalar:
     if not _at_most_one(rows, query):
         hint = "Select an aggregate, such as MAX(x), or add ORDER BY … LIMIT 1."
         raise refuse("a subquery that may have several rows", query, "a value is one row", hint)
+    assert not isinstance(rows, (relational.Join, Select))
     source = _flat(rows, scope) if _exactly_one(rows) else _padded(rows, scope)
     scope.values.append(source)
     return relational.attributes(source)[0]

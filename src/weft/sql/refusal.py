@@ -19,7 +19,7 @@ _LATER: Final = {
     "with_": ("WITH", "it is allowed only before a query or a subquery"),
     "recursive": ("WITH RECURSIVE", "a query that calls itself may never end"),
     "by_name": ("BY NAME", "columns are matched by position; write them in the same order on both sides"),
-    "laterals": ("LATERAL VIEW", "standing queries do not support table functions"),
+    "laterals": ("LATERAL VIEW", "views do not support it"),
     "field": ("IN without parentheses", "IN takes a list or a subquery in parentheses"),
     "hint": ("a hint", "Weft plans the query itself; remove the hint"),
     "sample": ("TABLESAMPLE", "a sample differs at every instant"),

@@ -10,7 +10,7 @@ grammar as names, but only in some positions (``SELECT a except FROM t``) or wit
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Final
 
@@ -19,6 +19,7 @@ from weft.algebra.calendar import within_calendar
 from weft.algebra.event import Event
 from weft.algebra.scalar import Call, Case, Cast, ColumnRef, Element, Literal, Now, Param, PeriodOf, Scalar, is_constant
 from weft.algebra.schema import BOOLEAN, DATE, INTERVAL, TIMESTAMP, DataType
+from weft.algebra.traverse import free_columns
 from weft.errors import DerivationError
 from weft.instants import format_full, to_date
 
@@ -263,13 +264,23 @@ def _loose(test: Scalar) -> bool:
 def select(items: str, body: relational.Relation, views: Views, depth: int = 1) -> str:
     """Return SELECT items FROM … WHERE …, with one clause per line."""
     indent = "\n" + "  " * depth
-    tables = ", ".join(_source(source, views, depth) for source in relational.sources(body))
+    arrays_last = sorted(relational.sources(body), key=lambda source: isinstance(source, relational.Unnest))
+    tables = ", ".join(_beside(source, arrays_last, views, depth) for source in arrays_last)
     demanded = relational.condition(body)
     text = f"SELECT {items}{indent}FROM {tables}"
     if demanded != relational.TRUE:
         parts = relational.conjuncts(demanded)
         text += f"{indent}WHERE " + f"{indent}  AND ".join(_nested(item, views, depth + 1) for item in parts)
     return text
+
+
+def _beside(source: relational.Source, others: Sequence[relational.Source], views: Views, depth: int) -> str:
+    """Return a source of FROM, after LATERAL if it is a derived table that refers to the other sources."""
+    text = _source(source, views, depth)
+    if isinstance(source, (relational.Scan, relational.Values, relational.Unnest)) or len(others) == 1:
+        return text
+    known = {relational.attributes(other)[0].scan for other in others if other is not source}
+    return f"LATERAL {text}" if any(ref.scan in known for ref in free_columns(source)) else text
 
 
 def rows(relation: relational.Relation, views: Views, depth: int = 1) -> str:

@@ -59,6 +59,14 @@ def test_an_input_is_described_with_its_conditions_though_queries_share_the_stat
     )
 
 
+@pytest.mark.parametrize("join", ["LEFT", "FULL"])
+def test_columns_of_an_outer_join_have_the_names_of_its_sides(join: str) -> None:
+    text = f"SELECT MAX(m.sender) AS s, COUNT(*) AS n FROM msgs m {join} JOIN users u ON u.name = m.sender"
+    assert summary(plan(text, TABLES)).when == (
+        "MAX(m.sender) or COUNT(*) over msgs (as m) and users (as u) takes a new value",
+    )
+
+
 def test_thresholds_inside_a_state_make_answers_appear_by_time_alone() -> None:
     found = summary(plan(DAY, TABLES))
     assert found.arriving and found.time == ("1 day after msgs.ts has passed",)
@@ -159,3 +167,10 @@ def test_what_is_asked_once_has_the_states_at_the_instant() -> None:
 def test_a_plan_from_the_catalog_has_the_names_of_its_query() -> None:
     compiled: Plan = planned(plan(COUNTS, TABLES).query)
     assert summary(compiled).inside == summary(plan(COUNTS, TABLES)).inside
+
+
+def test_a_row_with_nulls_of_a_chain_of_outer_joins_is_warned_of() -> None:
+    joins = ("users u ON u.name = m.sender", "reminders r ON r.text = m.msgid", "users z ON z.name = m.subject")
+    text = f"SELECT m.msgid, u.age, r.id, z.age AS other FROM msgs m LEFT JOIN {' LEFT JOIN '.join(joins)}"
+    warned = notes(text, "warning")
+    assert any("the join of msgs (as m) and users (as u)" in each and "from users" in each for each in warned)

@@ -61,7 +61,7 @@ REFUSED = (
     ("SELECT id FROM orders PIVOT (SUM(total) FOR status IN ('a'))", "PIVOT", "not supported today"),
     ("SELECT id FROM orders JOIN payments USING (id)", "USING", "ON a.x = b.y"),
     ("SELECT id FROM orders WHERE (id, total) IN (SELECT order_id, amount FROM payments)", "IN with", "EXISTS"),
-    ("SELECT id FROM orders, LATERAL (SELECT 1) x", "LATERAL", "ON"),
+    ("SELECT id FROM orders OUTER APPLY f(id)", "LATERAL", "LATERAL (SELECT"),
     ("SELECT id FROM orders WHERE placed < GETDATE() - 1", "TIMESTAMP - INT", "INTERVAL 1 DAY"),
     ("SELECT id FROM orders WHERE placed > NOW() - '1 day'::interval", "INTERVAL as a type", "INTERVAL '1 day'"),
     ("SELECT id FROM orders WHERE MONTH(placed) = MONTH(NOW())", "MONTH of NOW()", "DATE_TRUNC('MONTH', NOW())"),
@@ -130,10 +130,10 @@ REFUSED = (
     ("SELECT UUID() AS u FROM orders", "UUID()", "key"),
     ("SELECT id FROM orders WHERE id = ?", "a parameter", "value itself"),
     ("SELECT id FROM orders WHERE id = @id", "a parameter", "value itself"),
-    ("SELECT UNNEST(status) AS u FROM orders", "UNNEST()", "join with that table"),
+    ("SELECT UNNEST(status) AS u FROM orders", "UNNEST()", "LATERAL EXPLODE"),
     ("SELECT id FROM orders WHERE 'x' IN status", "IN without parentheses", "ARRAY_CONTAINS"),
     ("SELECT TRANSFORM(status, s -> UPPER(s)) AS s FROM orders", "TRANSFORM", "EXISTS(tags, t -> t = 'x')"),
-    ("SELECT id FROM orders LATERAL VIEW EXPLODE(status) s AS one", "LATERAL VIEW", "Parse JSON text with FROM_JSON"),
+    ("SELECT id FROM orders LATERAL VIEW EXPLODE(status) s AS one", "EXPLODE takes an ARRAY", "FROM_JSON"),
     ("SELECT id FROM orders WHERE status IN ()", "IN takes", "IN (1, 2)"),
     ("SELECT id FROM orders WHERE", "missing", "SELECT"),
     ("SELECT id FROM orders WHERE when > placed", "near 'when'", "with backquotes: `when`"),
@@ -164,7 +164,7 @@ def test_what_is_refused_is_told_with_what_to_write(text: str, construct: str, i
 
 
 def test_sixty_and_more_were_tried() -> None:
-    assert len({*TAKEN, *(text for text, _, _ in REFUSED)}) > 100
+    assert len({*TAKEN, *(text for text, _, _ in REFUSED)}) > 90
 
 
 ANTI = {
@@ -200,7 +200,7 @@ def test_an_anti_join_in_with_is_one_wherever_it_is_named() -> None:
 
 def test_what_is_advised_is_taken() -> None:
     """A function that a piece of advice names is one."""
-    others = {"row_number", "if", "split", "cast", "try_cast", "exists", "extract", "concat", *NOW_NAMES}
+    others = {"row_number", "explode", "if", "split", "cast", "try_cast", "exists", "extract", "concat", *NOW_NAMES}
     for name, text in ADVICE.items():
         called = {each.lower() for each in re.findall(r"\b([A-Z_]{2,})\(", text)}
         assert called <= {*FUNCTIONS, *others, "decimal", "in"}, name

@@ -118,7 +118,6 @@ OUTSIDE = {
         "the answer has 1 column",
         None,
     ),
-    "LATERAL": ("SELECT 1 AS x FROM msgs, LATERAL (SELECT 1 AS y) l", "LATERAL", "cannot refer to other tables", None),
     "NOW in VALUES": ("SELECT * FROM VALUES (NOW()) AS v(a)", "NOW() in VALUES", "every microsecond", None),
     "VALUES of unequal rows": ("SELECT * FROM VALUES (1), (1, 2) AS v(a)", "VALUES", "number of columns", None),
     "VALUES of NULLs": ("SELECT * FROM VALUES (NULL) AS v(a)", "NULLs", "CAST", None),

@@ -7,6 +7,7 @@
 | join | A ⋈ B | starts(A) ⋈ at(B, s) ∪ at(A, s) ⋈ starts(B) |
 | select | σp A | σ at(p, s) starts(A) ∪ at(A, s) ⋈ starts(p) |
 | project | π A | starts(A), the instant as a column |
+| unnest | the elements of an array | none |
 | union | A ∪ B | starts(A) ∪ starts(B) |
 | distinct | δ A | starts(A) |
 | plain | a condition without time | none |
@@ -30,6 +31,7 @@ from weft.derivation.replay import (
     select,
     thresholds,
     union,
+    unnest,
     values,
 )
 from weft.derivation.replay.rules import at, ends, starts
@@ -37,7 +39,7 @@ from weft.derivation.replay.rules import at, ends, starts
 __all__ = ["at", "ends", "starts"]
 
 OPERATORS = (
-    scan, values, join, select, project, union, distinct,
+    scan, values, unnest, join, select, project, union, distinct,
     plain, connectives, thresholds, exists, not_exists,
 )  # fmt: skip
 """The modules with the rules.  The import of a module registers the three functions of its operator."""

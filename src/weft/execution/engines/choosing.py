@@ -1,7 +1,7 @@
 """Choose the engine that computes a view or a synopsis, and who reads the files of a load.
 
-DuckDB in this process needs no job and no exchange of rows. ``weft bench engines`` measured that Spark needs 4 to 12
-times its processor time, with a million periods and up to 10 million events. The driver's memory and processors limit
+DuckDB in this process needs no job and no exchange of rows. ``weft bench engines`` measured that Spark needs 3 to 12
+times its processor time, with one to ten million periods and events. The driver's memory and processors limit
 the size of its input. Spark therefore computes everything beyond the bounds.
 """
 

@@ -44,6 +44,7 @@ from weft.algebra.traverse import (
     scans,
     substitute,
     thresholds,
+    walk,
 )
 from weft.derivation.merge import block_count
 from weft.errors import DerivationError
@@ -259,3 +260,13 @@ def states(node: Node) -> tuple[StateSchema, ...]:
 def depends_on_time(state: StateSchema) -> bool:
     """Return whether time alone can change the rows of the state."""
     return any(True for _ in thresholds(state.operator)) or any(map(depends_on_time, states(state.operator)))
+
+
+def begins_with_time(state: StateSchema) -> bool:
+    """Return whether the state can have rows from the beginning of time on, without rows of tables."""
+    if any(
+        isinstance(part, relational.Values) or (isinstance(part, Grouped) and not part.groups)
+        for part in walk(state.operator)
+    ):
+        return True
+    return any(map(begins_with_time, states(state.operator)))

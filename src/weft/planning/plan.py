@@ -28,7 +28,7 @@ from weft.derivation.localize import localize
 from weft.derivation.monotone import ClosedFormVerdict, closed_form_verdict, minimum_bounding
 from weft.derivation.normalize import normalize
 from weft.derivation.size import size
-from weft.derivation.stateful import depends_on_time, has_own_constants, stateful, states
+from weft.derivation.stateful import begins_with_time, depends_on_time, has_own_constants, stateful, states
 from weft.errors import Reasons, SqlError
 from weft.planning.names import numbered, numbered_columns, renumbered, without_clashes
 from weft.sql import render
@@ -130,8 +130,10 @@ class Plan:
 
     @cached_property
     def has_constants(self) -> bool:
-        """Whether rows of constants can make answers appear at the beginning of time."""
-        return any(event.driver.kind == "beginning" for event in self.branches)
+        """Whether answers can appear at the beginning of time: rows of constants, or aggregates of no rows."""
+        return any(event.driver.kind == "beginning" for event in self.branches) or any(
+            map(begins_with_time, states(self.standing))
+        )
 
     @cached_property
     def tables(self) -> tuple[TableSchema, ...]:

@@ -30,7 +30,8 @@ SCALE = 0.01
 EVENTS = Events(600, 1_600_000_000_000_000, 100_000, 20)
 Row = tuple[Any, ...]
 TPCH_FIFTHS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
-NEXMARK_PARTS = (0.0, 0.35, 0.7, 1.0)
+NEXMARK_PARTS = (0.0, 1 / 3, 2 / 3, 1.0)
+"""Events of one instant arrive in one part."""
 
 
 def plain(text: str) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -28,6 +28,9 @@ MOST_GROUPS: Final = 2_000_000
 """The totals of more groups are not stored, because a tick reads all of them into memory."""
 _KEPT: Final = 2
 """The number of instants for which totals are stored. The tick before may have failed after it wrote its totals."""
+_MONTH: Final = 30 * 86_400
+_REFUSED: Final = "too-many"
+"""The file that marks a state with too many groups."""
 
 Files = Mapping[str, tuple[str, Sequence[DataFile]]]
 """Maps the name of each table to its start column and its files."""
@@ -59,27 +62,47 @@ class StateStore:
 
     def write(self, state: str, at: int, rows: pa.Table, files: Files) -> None:
         """Store the totals of all groups at the instant ``at``. Errors of the disk are ignored."""
-        if rows.num_rows > MOST_GROUPS:
-            return
-        folder = self.folder / state
+        folder, name = self.folder / state, f"{at}.parquet"
         with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
-            data = folder / f"{at}.parquet"
-            pq.write_table(rows, data, compression="zstd")
-            names = {table: sorted(file.name for file in listed_) for table, (_, listed_) in files.items()}
-            manifest = {"rows": rows.num_rows, "digest": _digest(data), "files": names}
-            draft = folder / f".{at}.json"
-            draft.write_text(json.dumps(manifest))
-            draft.replace(folder / f"{at}.json")
-            for old in sorted(self._instants(state))[:-_KEPT]:
-                (folder / f"{old}.json").unlink(missing_ok=True)
-                (folder / f"{old}.parquet").unlink(missing_ok=True)
+            pq.write_table(rows, folder / name, compression="zstd")
+            self._record(folder, at, {"data": name, "rows": rows.num_rows, "digest": _digest(folder / name)}, files)
 
-    def keep_only(self, states: frozenset[str]) -> None:
-        """Remove the folders of other states."""
-        for folder in self.folder.glob("*"):
-            if folder.name not in states:
+    def advance(self, state: str, stored: StoredTotals, at: int, files: Files) -> None:
+        """Record that the totals at ``stored.at`` are also those at the instant ``at``."""
+        folder = self.folder / state
+        with suppress(OSError, ValueError):
+            self._record(folder, at, json.loads((folder / f"{stored.at}.json").read_bytes()), files)
+
+    def refuse(self, state: str) -> None:
+        """Record that the state has more than ``MOST_GROUPS`` groups."""
+        with suppress(OSError):
+            (self.folder / state).mkdir(parents=True, exist_ok=True)
+            (self.folder / state / _REFUSED).touch()
+
+    def is_refused(self, state: str) -> bool:
+        """Return whether the state once had more than ``MOST_GROUPS`` groups."""
+        return (self.folder / state / _REFUSED).exists()
+
+    def remove_unused(self) -> None:
+        """Remove the states that no tick has written for a month before the last tick."""
+        written = {folder: folder.stat().st_mtime for folder in self.folder.glob("*")}
+        latest = max(written.values(), default=0.0)
+        for folder, at in written.items():
+            if at < latest - _MONTH:
                 shutil.rmtree(folder, ignore_errors=True)
+
+    def _record(self, folder: Path, at: int, manifest: dict[str, Any], files: Files) -> None:
+        names = {table: sorted(file.name for file in listed_) for table, (_, listed_) in files.items()}
+        draft = folder / f".{at}.json"
+        draft.write_text(json.dumps({**manifest, "files": names}))
+        draft.replace(folder / f"{at}.json")
+        for old in sorted(self._instants(folder.name))[:-_KEPT]:
+            (folder / f"{old}.json").unlink(missing_ok=True)
+        needed = {json.loads(path.read_bytes())["data"] for path in folder.glob("[0-9-]*.json")}
+        for path in folder.glob("*.parquet"):
+            if path.name not in needed:
+                path.unlink(missing_ok=True)
 
     def _instants(self, state: str) -> list[int]:
         return [int(path.stem) for path in (self.folder / state).glob("*.json") if path.stem.lstrip("-").isdigit()]
@@ -87,7 +110,7 @@ class StateStore:
     def _read(self, folder: Path, at: int, files: Files) -> pa.Table | None:
         try:
             manifest = json.loads((folder / f"{at}.json").read_bytes())
-            data = folder / f"{at}.parquet"
+            data = folder / manifest["data"]
             if not _is_valid(manifest["files"], at, files) or _digest(data) != manifest["digest"]:
                 return None
             rows = pq.read_table(data)

@@ -21,6 +21,7 @@ from weft.algebra.access import Lookup
 from weft.algebra.schema import TableSchema
 from weft.arrangement import Arrangement, ArrangementError, remove
 from weft.arrangement.manifest import carried_columns
+from weft.arrangement.state_store import StateStore
 from weft.catalog import CatalogParts, layout
 from weft.configuration import configuration
 from weft.errors import QueryFault, Refused
@@ -95,6 +96,8 @@ def _steps(home: OpenHome, dry_run: bool, keep_us: int) -> Iterator[Step]:
     if not dry_run and dropped_folders(home.catalog):
         with home.writing("maintain") as writer:
             clear_dropped_folders(writer)
+    if not dry_run:
+        StateStore(layout.states_folder(home.folder)).remove_unused()
     wanted = look_ups_of_plans(home.catalog)
     for (table, column), columns in sorted(wanted.items()):
         yield from _built(home, table, column, columns, dry_run=dry_run)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from weft.algebra.access import Access, Lookup
 from weft.algebra.relation import StateSchema
 from weft.algebra.scalar import Literal
-from weft.arrangement.state_store import StoredTotals
+from weft.arrangement.state_store import Files, StateStore, StoredTotals
 from weft.derivation.stateful import states
 from weft.execution.driver_reader import LocalRows
 from weft.execution.groups import instant
@@ -98,15 +98,25 @@ class StateReader:
         if any(file.attached for _, listed in files.values() for file in listed):
             return None
         name = timeless(state).name
+        if store.is_refused(name):
+            return None
         stored = None if tau is None else store.totals(name, tau, files)
         totals = Totals(state, self.reader)
-        if stored is None:
+        if stored is None or not self._continue(totals, stored):
+            stored = None
             self._begin(totals)
-        elif not self._continue(totals, stored):
-            return None
-        if t < NEVER and totals.changed is not None:
-            store.write(name, t, totals.changed, files)
+        if t < NEVER:
+            self._store(store, name, totals, stored, files)
         return totals
+
+    def _store(self, store: StateStore, name: str, totals: Totals, before: StoredTotals | None, files: Files) -> None:
+        _, t = window_of(totals.state)
+        if totals.changed is not None:
+            store.write(name, t, totals.changed, files)
+        elif before is not None:
+            store.advance(name, before, t, files)
+        else:
+            store.refuse(name)
 
     def _begin(self, totals: Totals) -> None:
         """Compute all groups from the tables."""

@@ -90,7 +90,9 @@ class Measure:
             average = quotient(low, high, count, self._type)
             of_some = average if self.function == "avg" else total(low, high, self._type)
         elif self.function == "avg":
-            of_some = f"CAST({sums[0]} AS DOUBLE) / CAST({count} AS DOUBLE)"
+            # DuckDB does not round a negative DECIMAL correctly to a DOUBLE.
+            whole = f"CASE WHEN {sums[0]} < 0 THEN -CAST(-{sums[0]} AS DOUBLE) ELSE CAST({sums[0]} AS DOUBLE) END"
+            of_some = f"({whole}) / CAST({count} AS DOUBLE)"
         else:
             of_some = f"{cast}({sums[0]} AS {self.output})"
         return f"CASE WHEN {count} > 0 THEN {of_some} ELSE {self.of_nothing} END"

@@ -24,6 +24,7 @@ from weft.algebra.traverse import substitute
 from weft.errors import SqlError
 from weft.sql.conversion import comparable
 from weft.sql.decorrelate import one_row
+from weft.sql.lower_aggregate import has_aggregate
 from weft.sql.refusal import place, refuse
 from weft.sql.scope import Scope
 
@@ -47,7 +48,7 @@ def lower_value(node: exp.Expr, scope: Scope) -> Scalar:
         hint = "Select an aggregate, such as MAX(x), or add ORDER BY … LIMIT 1."
         raise refuse("a subquery that may have several rows", query, "a value is one row", hint)
     assert not isinstance(rows, (relational.Join, Select))
-    source = _flat(rows, scope) if _exactly_one(rows) else _padded(rows, scope)
+    source = _flat(rows, scope) if _exactly_one(rows, query) else _padded(rows, scope)
     scope.values.append(source)
     return relational.attributes(source)[0]
 
@@ -62,22 +63,38 @@ def _at_most_one(rows: relational.Relation, query: exp.Expr) -> bool:
     limit = query.args.get("limit")
     if isinstance(limit, exp.Limit) and limit.expression.name in ("0", "1"):
         return True
-    return isinstance(query, exp.Select) and not query.args.get("group") and _is_aggregated(rows)
+    return _is_aggregated(rows, query)
 
 
-def _is_aggregated(rows: relational.Relation) -> bool:
-    """Return whether the rows are those of an aggregate without GROUP BY."""
+def _aggregates(query: exp.Expr) -> bool:
+    """Return whether the text has aggregates and no GROUP BY.  It then has one row, before HAVING."""
+    is_select = isinstance(query, exp.Select) and not query.args.get("group")
+    return is_select and any(map(has_aggregate, query.expressions))
+
+
+def _is_aggregated(rows: relational.Relation, query: exp.Expr) -> bool:
+    """Return whether the rows are those of an aggregate without GROUP BY.
+
+    The translation of a correlated aggregate has groups, or is a union with the aggregate of no rows.
+    """
     match rows:
         case Project(input=inner) | Select(input=inner) | Distinct(input=inner):
-            return _is_aggregated(inner)
-        case Grouped() | Union():
+            return _is_aggregated(inner, query)
+        case Grouped(groups=()):
             return True
+        case Grouped() | Union():
+            return _aggregates(query)
         case _:
             return False
 
 
-def _exactly_one(rows: relational.Relation) -> bool:
-    return isinstance(rows, Project) and isinstance(rows.input, (Grouped, Union))
+def _exactly_one(rows: relational.Relation, query: exp.Expr) -> bool:
+    if not isinstance(rows, Project):
+        return False
+    inner = rows.input
+    return (isinstance(inner, Grouped) and not inner.groups) or (
+        isinstance(inner, (Grouped, Union)) and _aggregates(query)
+    )
 
 
 def _flat(rows: relational.Source, scope: Scope) -> relational.Source:

@@ -2,8 +2,8 @@
 
 DuckDB runs both sides: the reference evaluates the text at every instant, and Weft's branches read the states that a
 tick would compute (``derived.StateTables``).  Of the texts without an answer in any history that is drawn, every second
-is tried.  ``make test`` tries the first of the shards, ``make test-long`` all and 30,000 texts more, with a seed that it
-prints (WEFT_SEED repeats it).
+is tried.  ``make test`` tries the first of the shards, ``make test-long`` all and 30,000 texts more, with a seed that
+it prints (WEFT_SEED repeats it).
 """
 
 from __future__ import annotations

@@ -283,7 +283,7 @@ class AnalyticWriter(Writer):
             return f"{word[:3]}({value})"
         order = f"{by}{' DESC' if word == 'MAX_BY' else ''}, {value}"
         return differs(
-            f"{word}({value}, {by})", f"FIRST({value} ORDER BY {order} NULLS FIRST) FILTER (WHERE {by} IS NOT NULL)"
+            f"{word}({value}, {by})", f"FIRST({value} ORDER BY {order} NULLS LAST) FILTER (WHERE {by} IS NOT NULL)"
         )
 
     def aggregate_of_top(self) -> str:

@@ -32,7 +32,7 @@ def silent() -> list[str]:
     found = [rule for rule in RULES if not TOTAL[rule]] if TOTAL["shards"] >= TRIED else []
     if COURSES["shards"] >= view_courses.TRIED:
         found += [each for each in (*view_courses.EQUATIONS, *view_courses.WORDS) if not COURSES[each]]
-    if ANALYTIC["shards"] >= analytic_counts.FIRST:
+    if ANALYTIC["tried"] >= analytic_counts.MANY:
         found += [each for each in analytic_counts.NAMED if not ANALYTIC[each]]
     return found
 

@@ -19,6 +19,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from weft.access import make_file, make_folder
 from weft.period_sql.notation import conjunction, same
 from weft.storage.columns import conformed
 from weft.storage.delta_log import DataFile
@@ -28,6 +29,9 @@ MOST_GROUPS: Final = 2_000_000
 """The totals of more groups are not stored, because a tick reads all of them into memory."""
 _KEPT: Final = 2
 """The number of instants for which totals are stored. The tick before may have failed after it wrote its totals."""
+_MOST_BYTES: Final = 512 << 20
+_FORMAT: Final = 1
+"""The version of the totals. Totals of another version are computed again."""
 _MONTH: Final = 30 * 86_400
 _REFUSED: Final = "too-many"
 """The file that marks a state with too many groups."""
@@ -63,8 +67,12 @@ class StateStore:
     def write(self, state: str, at: int, rows: pa.Table, files: Files) -> None:
         """Store the totals of all groups at the instant ``at``. Errors of the disk are ignored."""
         folder, name = self.folder / state, f"{at}.parquet"
+        if rows.nbytes > _MOST_BYTES:
+            self.refuse(state)
+            return
         with suppress(OSError):
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
+            make_file(folder / name)
             pq.write_table(rows, folder / name, compression="zstd")
             self._record(folder, at, {"data": name, "rows": rows.num_rows, "digest": _digest(folder / name)}, files)
 
@@ -77,8 +85,8 @@ class StateStore:
     def refuse(self, state: str) -> None:
         """Record that the state has more than ``MOST_GROUPS`` groups."""
         with suppress(OSError):
-            (self.folder / state).mkdir(parents=True, exist_ok=True)
-            (self.folder / state / _REFUSED).touch()
+            make_folder(self.folder / state)
+            make_file(self.folder / state / _REFUSED)
 
     def is_refused(self, state: str) -> bool:
         """Return whether the state once had more than ``MOST_GROUPS`` groups."""
@@ -95,7 +103,8 @@ class StateStore:
     def _record(self, folder: Path, at: int, manifest: dict[str, Any], files: Files) -> None:
         names = {table: sorted(file.name for file in listed_) for table, (_, listed_) in files.items()}
         draft = folder / f".{at}.json"
-        draft.write_text(json.dumps({**manifest, "files": names}))
+        make_file(draft)
+        draft.write_text(json.dumps({**manifest, "format": _FORMAT, "files": names}))
         draft.replace(folder / f"{at}.json")
         for old in sorted(self._instants(folder.name))[:-_KEPT]:
             (folder / f"{old}.json").unlink(missing_ok=True)
@@ -111,7 +120,9 @@ class StateStore:
         try:
             manifest = json.loads((folder / f"{at}.json").read_bytes())
             data = folder / manifest["data"]
-            if not _is_valid(manifest["files"], at, files) or _digest(data) != manifest["digest"]:
+            if manifest["format"] != _FORMAT or not _is_valid(manifest["files"], at, files):
+                return None
+            if _digest(data) != manifest["digest"]:
                 return None
             rows = pq.read_table(data)
         except (OSError, ValueError, KeyError, pa.ArrowException):

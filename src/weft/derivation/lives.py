@@ -116,6 +116,8 @@ def _life(own: tuple[Source, ...], items: tuple[Predicate, ...], outputs: tuple[
     bodies = [item for item in items if isinstance(item, (Exists, NotExists))]
     rest = tuple(item for item in items if not isinstance(item, (Exists, NotExists)))
     starts, ends = _bounds(own)
+    if not starts:  # constant rows begin with time, even if NOW reached a threshold earlier
+        starts.append(TIME_START)
     conditions: list[Scalar] = []
     for item in rest:
         match item:
@@ -129,7 +131,7 @@ def _life(own: tuple[Source, ...], items: tuple[Predicate, ...], outputs: tuple[
                 conditions.append(call("is not null", threshold))
             case _:
                 raise DerivationError(f"no life for {type(item).__name__}")
-    bounds = tuple(dict.fromkeys(starts or [TIME_START])), tuple(dict.fromkeys(ends))
+    bounds = tuple(dict.fromkeys(starts)), tuple(dict.fromkeys(ends))
     carried = _carried(own, outputs, bodies) if bodies else outputs
     subqueries = tuple(
         (

@@ -7,7 +7,7 @@ The totals at the end of the last tick, and the exact deltas since then, determi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -18,10 +18,12 @@ from weft.algebra.relation import StateSchema
 from weft.algebra.schema import TIMESTAMP
 from weft.arrangement.state_store import MOST_GROUPS, among, computed, replaced
 from weft.execution.driver_reader import LocalRows
+from weft.execution.guarded import too_large
 from weft.execution.reader import Reader
 from weft.execution.temp_views import Rows
 from weft.period_sql.notation import DUCKDB, VALID_TIME
 from weft.planning.state_sql import continued_sql, inputs, key_columns, totals_of
+from weft.runtime.session import spark_errors
 from weft.storage.columns import arrow_type, stored_schema
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ class Totals:
     base: pa.Table | None = None
     deltas: pa.Table | None = None
     continued: StateSchema | None = None
-    touched: LocalRows | None = field(default=None)
+    touched: Rows | None = None
 
     @property
     def names(self) -> list[str]:
@@ -70,13 +72,30 @@ class Totals:
         own = stored_schema(self.state).names
         if isinstance(rows, pa.Table):
             rows = rows.cast(self._schema)
-            self.whole = LocalRows(self.state, rows.select(own))
+            self.whole = self._given(rows)
             self.changed = self._last(rows)
             return
         kept = self.reader.keep(rows)
-        last = kept.where("_to IS NULL").limit(MOST_GROUPS + 1).toArrow()
-        self.changed = self._last(last.cast(self._schema)) if last.num_rows <= MOST_GROUPS else None
+        self.changed = self._collected(kept.where("_to IS NULL"))
         self.whole = kept.select(own)
+
+    def _collected(self, rows: DataFrame) -> pa.Table | None:
+        """Return None if the groups are too many or too large for the driver."""
+        if rows.count() > MOST_GROUPS:
+            return None
+        try:
+            return self._last(rows.toArrow().cast(self._schema))
+        except spark_errors() as error:
+            if not too_large(error):
+                raise
+            return None
+
+    def _given(self, rows: pa.Table) -> Rows:
+        """Return the columns of the state.  Spark holds the rows that are too large for the driver's tables."""
+        local, bounds = LocalRows(self.state, rows.select(stored_schema(self.state).names)), self.reader.bounds
+        if rows.num_rows > bounds.news or rows.nbytes > bounds.size:
+            return self.reader.keep(local.frame(self.reader.spark))
+        return local
 
     def changes(self, state: StateSchema, base: pa.Table, deltas: pa.Table | None) -> None:
         """Set the totals just before the window of ``state``, and the deltas in this window."""
@@ -86,7 +105,7 @@ class Totals:
             return
         self.deltas = deltas
         rows = self._computed(among(self.base, deltas, self.names))
-        self.touched = LocalRows(self.state, rows.select(stored_schema(self.state).names))
+        self.touched = self._given(rows)
         self.changed = replaced(self.base, deltas, self._last(rows), self.names)
 
     def read(self, same: Sequence[Access], vias: Mapping[str, Rows]) -> Rows:
@@ -97,8 +116,7 @@ class Totals:
         if all(isinstance(path, DeltaScan) for path in same):
             return self.touched
         wanted = self._wanted([path for path in same if isinstance(path, Lookup)], same, vias)
-        rows = self._computed(self.base if wanted is None else wanted)
-        return LocalRows(self.state, rows.select(stored_schema(self.state).names))
+        return self._given(self._computed(self.base if wanted is None else wanted))
 
     def _wanted(self, look_ups: Sequence[Lookup], same: Sequence[Access], vias: Mapping[str, Rows]) -> pa.Table | None:
         """Return the totals of the groups that look-ups name and of those that change, or None for all groups."""

@@ -74,14 +74,14 @@ def is_plan_quiet(due: DuePlan, shape: Shape, tables: Mapping[str, Relation], t:
     return not due.undated and due.next_due is not None and due.next_due >= t
 
 
-def time_driven_groups(members: Sequence[Member], plans: Mapping[int, Plan]) -> list[Group]:
+def time_driven_groups(members: Sequence[Member], plans: Mapping[int, Plan], t0: int | None) -> list[Group]:
     """Group the queries that depend on time. ``next_due`` runs these groups with the window [t, ∞)."""
     timely = [replace(each, tau=each.t, t=NEVER) for each in members if plans[each.query.plan_id].time_driven]
     by_plan: dict[int, list[Member]] = {}
     for member in timely:
         by_plan.setdefault(member.query.plan_id, []).append(member)
     return [
-        Group(key, plans[key], some, NEVER, time_driven_only=True)
+        Group(key, plans[key], some, NEVER, t0, time_driven_only=True)
         for key, members_of_plan in by_plan.items()
         for some in computed_together(members_of_plan, plans[key])
     ]

@@ -176,7 +176,8 @@ def _foresee(run: TickRun, runner: SparkRunner, members: Sequence[Member]) -> No
         lambda some: any(due.arrived(each, run.plans[each.query.plan_id], run.tables) for each in some),
         run.set_aside,
     )
-    groups = due.time_driven_groups([each for each in members if each.query.query_id not in run.failed], run.plans)
+    alive = [each for each in members if each.query.query_id not in run.failed]
+    groups = due.time_driven_groups(alive, run.plans, run.t0)
     if not groups:
         return
     ask = partial(due.next_due, small_only=any(arrived))

@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from weft.algebra.access import Access, Lookup
 from weft.algebra.relation import StateSchema
-from weft.algebra.scalar import Literal
 from weft.arrangement.state_store import Files, StateStore, StoredTotals
 from weft.derivation.stateful import states
 from weft.execution.driver_reader import LocalRows
@@ -30,6 +29,7 @@ from weft.planning.state_plan import (
     Keys,
     asked,
     base_scans,
+    begins_at,
     keys_sql,
     keys_view,
     since,
@@ -101,6 +101,8 @@ class StateReader:
         if store.is_refused(name):
             return None
         stored = None if tau is None else store.totals(name, tau, files)
+        if stored is not None and not key_columns(state) and begins_at(state) >= stored.at:
+            stored = None  # the group without keys begins in the window
         totals = Totals(state, self.reader)
         if stored is None or not self._continue(totals, stored):
             stored = None
@@ -151,10 +153,10 @@ class StateReader:
 
     def _news(self, state: StateSchema) -> Rows:
         """Return the groups that change in the window."""
-        (tau, t), begins = window_of(state), state.window[2]
+        tau, t = window_of(state)
         branches, kinds = touched_keys(state), tuple(kind for _, kind in key_columns(state))
-        begun = isinstance(begins, Literal) and isinstance(begins.value, int) and tau is not None and tau > begins.value
-        if tau is None or not (kinds or begun):  # a group without keys begins at t0, also without rows
+        # A group without keys begins at t0, also without rows.
+        if tau is None or (not kinds and tau <= begins_at(state)):
             return self._rows(state, None, None)
         if not branches:
             return _nothing(state)

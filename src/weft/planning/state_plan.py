@@ -47,6 +47,13 @@ def window_of(state: StateSchema) -> tuple[int | None, int]:
     return (None if tau <= -(2**62) else tau), t
 
 
+def begins_at(state: StateSchema) -> int:
+    """Return t0 of a bound state in microseconds: the instant at which a group without keys begins."""
+    t0 = state.window[2]
+    assert isinstance(t0, Literal) and isinstance(t0.value, int), "the state must be bound to a window"
+    return t0.value
+
+
 def touched_keys(state: StateSchema) -> tuple[Branch, ...]:
     """Return the branches whose outputs are the keys of the groups that change in the window."""
     inner, columns, count = inputs(state.operator)

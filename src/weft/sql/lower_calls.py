@@ -70,6 +70,8 @@ def apply(name: str, args: list[Scalar], node: exp.Expr) -> Scalar:
     Raise SqlError if Spark would refuse the arguments, or fail at some row.
     """
     function = FUNCTIONS[name]
+    if name == "concat_ws" and (joined := _joined_array(args, node)) is not None:
+        return joined
     args = [opened(arg) if _family(function, number) in _CALLED_NESTED else arg for number, arg in enumerate(args)]
     _fitting(name, function, args, node)
     if name == "mod":
@@ -151,6 +153,17 @@ def _fitting(name: str, function: Function, args: list[Scalar], node: exp.Expr) 
     if name == "repeat" and (times := _repeated(name, args)) > LONGEST_PADDING:
         message = f"REPEAT within REPEAT repeats {times:,} times, more than {LONGEST_PADDING:,}"
         raise SqlError(f"{message}; a short row could grow to any size", where=place(node), hint=_SHORTER)
+
+
+def _joined_array(args: list[Scalar], node: exp.Expr) -> Scalar | None:
+    """Return CONCAT_WS of an ARRAY as ARRAY_JOIN, or None if no argument is a nested column."""
+    if not any(arg.type.shape is not None for arg in args):
+        return None
+    if len(args) != 2 or args[0].type.shape is not None:
+        hint = "Write ARRAY_JOIN(x, ',') for the array, and combine the texts with CONCAT_WS."
+        raise refuse("CONCAT_WS of an array and other values", node, "an array is a column of JSON text", hint)
+    of_array = apply("array_join", [args[1], args[0]], node)
+    return Call("coalesce", (of_array, Literal("", STRING, fixed=True)), STRING)
 
 
 def _family(function: Function, number: int) -> str:

@@ -21,6 +21,7 @@ from weft.planning.state_plan import (
     StateDeltas,
     asked,
     base_scans,
+    begins_at,
     keys_view,
     state_deltas,
     state_rows,
@@ -76,6 +77,8 @@ class StateForecast:
         tau, t = window_of(state)
         files = {scan.table.name: (scan.table.start, self.driver.files(scan.table.name)) for scan in base_scans(state)}
         stored = None if tau is None else self.store.totals(timeless(state).name, tau, files)
+        if stored is not None and not key_columns(state) and begins_at(state) >= stored.at:
+            stored = None
         if stored is None:
             return self._groups(state, "whole")
         by = self._inputs(deltas.paths, deltas.columns, deltas.reads, state, stored.at, t)

@@ -123,3 +123,39 @@ def test_answers_do_not_depend_on_stored_totals(
         whole.install(name, text)
     whole.tick(now=START + 20 * DAY)
     assert delivered(home) == delivered(whole)
+
+
+BEGINNING: Final = {
+    "count": "SELECT COUNT(*) AS n FROM msgs WHERE newsgroup = 'rare'",
+    "having": "SELECT 'empty' AS w FROM msgs WHERE newsgroup = 'rare' HAVING COUNT(*) = 0",
+    "padded": "SELECT v.k, COUNT(m.msgid) AS n FROM (VALUES ('a'), ('b')) v(k) LEFT JOIN msgs m ON m.msgid = v.k "
+    "GROUP BY v.k",
+    "until": "SELECT COUNT(*) AS n FROM (VALUES (TIMESTAMP '1993-04-05 10:00:00'), (TIMESTAMP '1993-04-05 20:00:00')) "
+    "v(due) WHERE NOW() < v.due",
+    "since": "SELECT COUNT(*) AS n FROM (VALUES (TIMESTAMP '1980-01-01 00:00:00'), (TIMESTAMP '1993-04-05 20:00:00')) "
+    "v(due) WHERE NOW() >= v.due",
+}
+WANTED: Final = {
+    "count": [(0, (0,)), (30, (1,))],
+    "having": [(0, ("empty",))],
+    "padded": [(0, ("a", 0)), (0, ("b", 0)), (30, ("a", 1))],
+    "until": [(0, (2,)), (10, (1,)), (20, (0,))],
+    "since": [(0, (1,)), (20, (2,))],
+}
+"""The hours since ``START`` at which each row is an answer for the first time."""
+
+
+@pytest.mark.parametrize("hours", [(1, 2, 9, 12, 15, 25, 40), (40,)])
+def test_aggregates_of_no_rows_begin_with_time(hours: tuple[int, ...], tmp_path: Path, spark: SparkSession) -> None:
+    """Answers that no row causes come in the first tick, and those that time alone causes in later ones."""
+    home = replay_home(tmp_path / "home")
+    load(home, spark, "msgs", [("m", "common", None, START)])
+    for name, text in BEGINNING.items():
+        home.install(name, text)
+    for hour in hours:
+        if hour > 30:
+            load(home, spark, "msgs", [("a", "rare", None, START + 30 * HOUR)])
+        home.tick(now=START + hour * HOUR)
+    for name, rows in WANTED.items():
+        found = sorted(((first - START) // HOUR, values) for _, first, values in answers(home, name))
+        assert found == rows, name

@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -92,6 +93,10 @@ class StateStore:
         """Return whether the state once had more than ``MOST_GROUPS`` groups."""
         return (self.folder / state / _REFUSED).exists()
 
+    def has_later(self, state: str, at: int) -> bool:
+        """Return whether totals are stored for an instant after ``at``."""
+        return any(instant > at for instant in self._instants(state))
+
     def remove_unused(self) -> None:
         """Remove the states that no tick has written for a month before the last tick."""
         written = {folder: folder.stat().st_mtime for folder in self.folder.glob("*")}
@@ -143,6 +148,13 @@ def _is_valid(names: Mapping[str, Sequence[str]], at: int, files: Files) -> bool
 
 
 def _digest(data: Path) -> str:
+    found = data.stat()
+    return _digest_of(data, found.st_mtime_ns, found.st_size)
+
+
+@lru_cache(maxsize=10_000)
+def _digest_of(data: Path, _: int, __: int) -> str:
+    """A process reads a file again only if it has changed."""
     return hashlib.blake2b(data.read_bytes()).hexdigest()
 
 

@@ -11,13 +11,13 @@ Maintenance consists of small steps, and the lease is free between two steps.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
 import pyarrow as pa
 
-from weft.algebra.access import Lookup
+from weft.algebra.access import Access, Lookup
 from weft.algebra.schema import TableSchema
 from weft.arrangement import Arrangement, ArrangementError, remove
 from weft.arrangement.manifest import carried_columns
@@ -45,6 +45,8 @@ from weft.execution.undoing import clear_dropped_folders, dropped_folders
 from weft.faults import query_faults
 from weft.instants import format_interval
 from weft.planning.plan import Plan, columns_read, for_many, parameter_table
+from weft.planning.state_causes import all_states
+from weft.planning.state_plan import reads_of_keys
 from weft.storage.cleaning import LONGEST_RETENTION_US
 from weft.storage.columns import stored_schema
 from weft.storage.table import Table
@@ -166,11 +168,19 @@ def look_ups_of_plans(catalog: CatalogParts) -> LookedUp:
             branch = for_many(event, parameter_table(record.plan_id, shape), window, whole=False)
             read = columns_read((branch,))
             for path in branch.paths.values():
-                while isinstance(path, Lookup):
-                    if path.table in own:
-                        columns.setdefault((path.table, path.column), set()).update(read.get(path.table, set()))
-                    path = path.via
+                _look_up(path, own, read, columns)
+            for state in all_states(event.relation):
+                for paths, others in reads_of_keys(state):
+                    for path in paths:
+                        _look_up(path, own, others, columns)
     return columns
+
+
+def _look_up(path: Access, own: set[str], read: Mapping[str, set[str]], columns: LookedUp) -> None:
+    while isinstance(path, Lookup):
+        if path.table in own:
+            columns.setdefault((path.table, path.column), set()).update(read.get(path.table, set()))
+        path = path.via
 
 
 def _built(home: OpenHome, name: str, column: str, columns: set[str], *, dry_run: bool) -> Iterator[Done]:

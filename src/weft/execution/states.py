@@ -103,6 +103,8 @@ class StateReader:
         stored = None if tau is None else store.totals(name, tau, files)
         if stored is not None and not key_columns(state) and begins_at(state) >= stored.at:
             stored = None  # the group without keys begins in the window
+        if stored is None and tau is not None and store.has_later(name, tau):
+            return None  # another query of the state ticks more often, and its totals remain
         totals = Totals(state, self.reader)
         if stored is None or not self._continue(totals, stored):
             stored = None

@@ -5,7 +5,7 @@ The state must be bound to a window and to the constants of one query.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 from typing import Literal as OneOf
@@ -22,7 +22,7 @@ from weft.derivation.lift import bound_state
 from weft.derivation.lives import KEYS, Lives, lives
 from weft.derivation.stateful import state_of
 from weft.period_sql.notation import SPARK, Dialect
-from weft.planning.plan import Branch, bound, columns_of_scans, ready
+from weft.planning.plan import Branch, bound, columns_of_scans, columns_read, ready
 from weft.planning.state_sql import bound_life, deltas_sql, inputs, is_settled, key_columns, lives_sql, state_sql
 
 _NO_KEY: Final = "none"
@@ -127,6 +127,22 @@ def state_rows(state: StateSchema, keys: Keys | None, dialect: Dialect = SPARK) 
     given = lives_sql(rows, state.window, views, dialect)
     text = state_sql(state, given, dialect, settled=is_settled(state.operator, rows))
     return StateRows(text, paths, _columns(rows), _reads(rows), given)
+
+
+def reads_of_keys(state: StateSchema) -> Iterator[tuple[Iterable[Access], Mapping[str, set[str]]]]:
+    """Yield the access paths and the columns by table with which a tick finds touched groups and looks groups up."""
+    kinds = [kind for _, kind in key_columns(state)]
+    every = tuple(range(len(kinds)))
+    for places in dict.fromkeys((every, *((place,) for place in every))):
+        if places:
+            keys = Keys(places, tuple(kinds[place] for place in places), (False,) * len(places))
+            rows = state_rows(state, keys)
+            yield rows.paths.values(), rows.columns
+    for branch in touched_keys(state):
+        yield branch.paths.values(), columns_read((branch,))
+    found = state_deltas(state)
+    if found is not None:
+        yield found.paths, found.columns
 
 
 @dataclass(frozen=True)

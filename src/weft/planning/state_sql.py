@@ -24,6 +24,7 @@ from weft.algebra.scalar import (
     TICK_END,
     TICK_START,
     TIME_START,
+    Call,
     ColumnRef,
     Literal,
     Scalar,
@@ -54,8 +55,8 @@ def inputs(operator: relational.Relation) -> tuple[relational.Relation, tuple[Ou
     """
     match operator:
         case Grouped(input=inner, groups=groups, measures=measures):
-            values = [output.value for output in groups]
-            return inner, _columns(values, [part for each in measures for part in arguments(each)]), len(values)
+            values = [positive(output.value) for output in groups]
+            return inner, _columns(values, [part for each in measures for part in _arguments(each)]), len(values)
         case Windowed(input=inner, partition=partition, outputs=outputs):
             rest = [*(output.value for output in outputs), *_window_values(operator)]
             return inner, _columns(partition, rest), len(partition)
@@ -67,6 +68,18 @@ def inputs(operator: relational.Relation) -> tuple[relational.Relation, tuple[Ou
             return operator, _columns(refs, ()), len(refs)
         case _:
             raise DerivationError(f"{type(operator).__name__} has no state")
+
+
+def _arguments(measure: relational.Measure) -> tuple[Scalar, ...]:
+    extreme = measure.function in ("min", "max")
+    return tuple(map(positive, arguments(measure))) if extreme else arguments(measure)
+
+
+def positive(value: Scalar) -> Scalar:
+    """Return a DOUBLE without the sign of zero: rows with 0.0 and -0.0 are one group, whose value is 0.0."""
+    if value.type.name not in ("FLOAT", "DOUBLE"):
+        return value
+    return Call("+", (value, Literal(0.0, value.type, fixed=True)), value.type)
 
 
 def _columns(keys: Sequence[Scalar], rest: Sequence[Scalar]) -> tuple[Output, ...]:

@@ -83,7 +83,7 @@ def lower_grouped(
             outputs.append(_grouped_item(node, grouped_scope, item, number))
     demanded: Predicate | None = None
     with reasons.part():
-        demanded = None if having is None else _having(having, select, grouped_scope)
+        demanded = None if having is None else _having(having, select, replace(grouped_scope, windows=None))
     sorted_by: list[Output] = []
     with reasons.part():
         sorted_by = of_each(lambda node: _grouped_item(node, grouped_scope, item, 0), hidden)

@@ -7,7 +7,7 @@ answer, by name or number, or an expression over FROM.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -16,6 +16,7 @@ from weft.algebra import relation as relational
 from weft.algebra.relation import SortKey
 from weft.algebra.schema import INTERVAL, MONTHS
 from weft.errors import SqlError, of_each
+from weft.sql.lower_aggregate import is_aggregate
 from weft.sql.lower_window import sort_key
 from weft.sql.ordering import column_of
 from weft.sql.refusal import only, place, refuse
@@ -33,8 +34,8 @@ class Limit:
 
     def hidden(self, query: exp.Expr) -> tuple[exp.Expr, ...]:
         """Return the items of ORDER BY that are no columns of the answer by name or number."""
-        named = {each.alias.lower() for each in query.expressions if isinstance(each, exp.Alias)}
-        return tuple(each.this for each in self.items if not _is_named(each.this.unnest(), named))
+        items = {each.alias.lower(): each.unalias() for each in query.expressions if isinstance(each, exp.Alias)}
+        return tuple(_with_items(each, items) for each in self.items if not _is_named(each.this.unnest(), set(items)))
 
 
 def limit_of(query: exp.Expr, scope: Scope) -> Limit | None:
@@ -50,6 +51,19 @@ def limit_of(query: exp.Expr, scope: Scope) -> Limit | None:
     if order is not None:
         only(order, "expressions")
     return Limit(count, skipped, tuple(() if order is None else order.expressions))
+
+
+def _with_items(item: exp.Expr, items: Mapping[str, exp.Expr]) -> exp.Expr:
+    """Return the expression of an item of ORDER BY, with items of the select list in place of their names.
+
+    As in Spark, a name outside of aggregates is first a name of the select list.
+    """
+    copy = item.copy()
+    for part in list(copy.walk(prune=lambda each: isinstance(each, exp.Query) or is_aggregate(each))):
+        if isinstance(part, exp.Column) and not part.table and part.name.lower() in items:
+            part.replace(exp.paren(items[part.name.lower()].copy()))
+    inner: exp.Expr = copy.this
+    return inner
 
 
 def _number(clause: str, node: exp.Expr) -> int:

@@ -20,6 +20,7 @@ from weft.algebra.relation import SortKey, Windowed, WindowFunction
 from weft.algebra.scalar import ColumnRef, Literal, Scalar, call
 from weft.algebra.schema import INT
 from weft.algebra.traverse import mentioned, substitute
+from weft.sql.lower_nested import as_column
 from weft.sql.scope import Scope, Windows
 
 _IN_TOTAL_ORDER: Final = ("row_number", "lag", "lead", "first_value", "last_value", "nth_value")
@@ -130,7 +131,7 @@ def _over(
         order = tuple(replace(key, value=substitute(key.value, known)) for key in function.order)
         if is_total(function):
             sorted_by = {key.value for key in order}
-            order = (*order, *(SortKey(value) for value in ties if value not in sorted_by))
+            order = (*order, *(SortKey(as_column(value)) for value in ties if value not in sorted_by))
         name = columns.names[function.output] = columns.unique(function.function)
         args = tuple(substitute(each, known) for each in function.args)
         output = ColumnRef(alias, name, function.output.type)

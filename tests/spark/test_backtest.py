@@ -82,8 +82,8 @@ def test_it_is_shown_and_refused(weft: Weft, tmp_path: Path) -> None:
     assert early is not None and early.startswith("No row was loaded for the time before 1990-01-01 00:00:00 UTC: ")
     with pytest.raises(Refused, match="the window from 1993-04-07 00:00:00 UTC to 1993-04-06 00:00:00 UTC is empty"):
         weft.backtest(TEXTS[0], since="1993-04-07", until="1993-04-06")
-    with pytest.raises(SqlError, match="LIMIT"):
-        weft.backtest("SELECT k FROM seen ORDER BY k LIMIT 1")
+    with pytest.raises(SqlError, match="FETCH"):
+        weft.backtest("SELECT k FROM seen ORDER BY k FETCH FIRST 1 ROWS ONLY")
     weft.close()
     asked = ["backtest", TEXTS[1], "--to", "1993-04-12", "--home", str(tmp_path / "home")]
     run = CliRunner().invoke(app, asked)

@@ -236,7 +236,7 @@ def test_many_rows_of_values_are_no_chain_of_selects(tmp_path: Path, spark: Spar
 
 
 def test_an_error_that_quotes_the_guard_is_not_the_guards(spark: SparkSession) -> None:
-    from weft.execution.answers import MANY, gave_too_many, guarded
+    from weft.execution.guarded import MANY, gave_too_many, guarded
 
     def raised(text: str) -> Exception:
         with pytest.raises(spark_errors()) as found:

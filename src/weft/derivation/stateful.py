@@ -53,7 +53,7 @@ STARTS: Final = "_from"
 ENDS: Final = "_to"
 SHARED: Final = "_k"
 """The beginning of the names of the keys by which queries with other constants share a state."""
-MOST_BLOCKS: Final = 8
+MOST_BLOCKS: Final = 16
 """A join or a union with more blocks reads the unions inside it as states.
 
 An outer join is a union.  Without this limit, each outer join would double the number of branches.

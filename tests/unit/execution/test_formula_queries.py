@@ -153,22 +153,6 @@ def test_columns_that_a_formula_cannot_use_are_left_unnamed(
     assert {row.values for row in weft.results("f")} == answers
 
 
-def test_the_formula_that_a_refused_aggregate_names_counts_rows_apart_from_columns_that_it_cannot_use(
-    weft: Weft, tmp_path: Path
-) -> None:
-    rows = ("1,u,2020-01-01,0", "1,u,2020-01-02,1", "2,u,2020-01-01,1", "3,v,2020-01-01,1", "4,v,,1")
-    text = "\n".join(["a,b,day,ts", *(f"{row[:-1]}{_text(int(row[-1]))}" for row in rows)])
-    (tmp_path / "s.csv").write_text(f"{text}\n")
-    weft.ingest_file(tmp_path / "s.csv", "s", ts_from="ts")
-    with pytest.raises(Refused) as refused:
-        weft.install("f", "SELECT b, COUNT(*) AS n FROM s GROUP BY b")
-    found = re.search(r'--language monpoly "([^"]+)".*differ only in ts or day count as one', str(refused.value.hint))
-    assert found
-    weft.install("f", found[1], language="monpoly")
-    weft.tick(now=_text(9))
-    assert {row.values for row in weft.results("f")} == {(0, 1, "u"), (1, 2, "u"), (1, 1, "v")}
-
-
 @pytest.mark.parametrize(
     ("text", "why"),
     [

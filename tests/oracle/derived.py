@@ -170,8 +170,8 @@ def _restricted(path: Access, news: Mapping[str, Sequence[Slice]], suffix: str) 
 
 @dataclass
 class StateTables:
-    """The rows of states on DuckDB, as a tick computes them (``execution.states``): those of the groups that change in
-    the window, of the groups that a look-up names, or all."""
+    """Compute the rows of states on DuckDB, as ``execution.states`` does: all groups, the groups that change in the
+    window, or the groups that a look-up names."""
 
     engine: DuckDb
     extra: str = "FALSE"

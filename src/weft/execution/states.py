@@ -21,17 +21,17 @@ from weft.execution.groups import instant
 from weft.execution.guarded import COLLECTED, guarded, in_memory
 from weft.execution.reader import Reader
 from weft.execution.temp_views import Rows, TempViews
-from weft.execution.totals import Totals
+from weft.execution.totals import Totals, files_below
 from weft.execution.windows import NEVER, slices_between
 from weft.period_sql.notation import SPARK
 from weft.planning.plan import Branch, columns_read
 from weft.planning.state_plan import (
     Keys,
     asked,
-    base_scans,
     begins_at,
     keys_sql,
     keys_view,
+    may_continue,
     since,
     state_deltas,
     state_rows,
@@ -42,7 +42,6 @@ from weft.planning.state_plan import (
 )
 from weft.planning.state_sql import continued_sql, key_columns
 from weft.storage.columns import stored_schema
-from weft.storage.delta_log import DataFile
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -92,17 +91,15 @@ class StateReader:
         store, (tau, t) = self.reader.state_store, window_of(state)
         if store is None or state_deltas(state) is None:
             return None
-        files: dict[str, tuple[str, tuple[DataFile, ...]]] = {}
-        for scan in base_scans(state):
-            files[scan.table.name] = scan.table.start, self.reader.files(scan.table.name)
+        files = files_below(state, self.reader.files)
         if any(file.attached for _, listed in files.values() for file in listed):
             return None
         name = timeless(state).name
         if store.is_refused(name):
             return None
         stored = None if tau is None else store.totals(name, tau, files)
-        if stored is not None and not key_columns(state) and begins_at(state) >= stored.at:
-            stored = None  # the group without keys begins in the window
+        if stored is not None and not may_continue(state, stored.at):
+            stored = None
         if stored is None and tau is not None and store.has_later(name, tau):
             return None  # another query of the state ticks more often, and its totals remain
         totals = Totals(state, self.reader)

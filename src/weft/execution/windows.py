@@ -5,7 +5,8 @@ A row is new if the sum of a column value and a branch's threshold lies in a que
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Final
 
 from weft.algebra.access import Access, DeltaScan
@@ -36,14 +37,7 @@ def slices_between(paths: Iterable[Access], tau: int | None, t: int) -> dict[str
     ranges: dict[tuple[str, str], set[tuple[int | None, int]]] = {}
     for path in paths:
         if isinstance(path, DeltaScan):
-            shift = path.shift.micros
-            constant = all(isinstance(interval, Literal) for interval, _ in path.shift.intervals)
-            for interval, count in path.shift.intervals if constant else ():
-                assert isinstance(interval, Literal) and isinstance(interval.value, int)
-                shift += count * interval.value
-            low, high = (None if tau is None else tau - shift - path.slack), t - shift + path.slack
-            own = (low, high) if constant else (None, NEVER)
-            ranges.setdefault((path.table, path.column), set()).add(own)
+            ranges.setdefault((path.table, path.column), set()).add(_range(path, tau, t, _constant))
     return _slices(ranges)
 
 
@@ -58,30 +52,34 @@ def _ranges(path: DeltaScan, group: Group) -> set[tuple[int | None, int]]:
     members: Iterable[Member] = group.members
     if not path.shift.intervals:
         members = {member.tau: member for member in members}.values()
-    return {_range(path, member, group.t) for member in members}
+    return {_range(path, member.tau, group.t, partial(_value, member)) for member in members}
 
 
-def _range(path: DeltaScan, member: Member, t: int) -> tuple[int | None, int]:
-    """Return the range [tau - shift, t - shift) of the path's column for one query, widened by the path's slack.
+def _range(
+    path: DeltaScan, tau: int | None, t: int, value_of: Callable[[Scalar], int | None]
+) -> tuple[int | None, int]:
+    """Return the range [tau - shift, t - shift) of the path's column, widened by the path's slack.
 
-    If the shift is not constant, return the range of all instants.
+    ``value_of`` returns the length of an interval, or None if the interval is not constant. In that case, return the
+    range of all instants.
     """
     shift = path.shift.micros
     for interval, count in path.shift.intervals:
-        value = _value(interval, member)
+        value = value_of(interval)
         if value is None:
             return None, NEVER
         shift += count * value
-    return (None if member.tau is None else member.tau - shift - path.slack), t - shift + path.slack
+    return (None if tau is None else tau - shift - path.slack), t - shift + path.slack
 
 
-def _value(interval: Scalar, member: Member) -> int | None:
-    if isinstance(interval, Literal):
-        return interval.value if isinstance(interval.value, int) else None
+def _constant(interval: Scalar) -> int | None:
+    return interval.value if isinstance(interval, Literal) and isinstance(interval.value, int) else None
+
+
+def _value(member: Member, interval: Scalar) -> int | None:
     if isinstance(interval, ColumnRef) and interval.scan == PARAMETERS:
-        value = member.values[int(interval.column[1:]) - 1].value
-        return value if isinstance(value, int) else None
-    return None
+        return _constant(member.values[int(interval.column[1:]) - 1])
+    return _constant(interval)
 
 
 def merged(ranges: Iterable[tuple[int | None, int]]) -> list[tuple[int | None, int]]:

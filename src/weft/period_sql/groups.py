@@ -1,7 +1,7 @@
 """Render aggregates of groups over time (Yang and Widom 1998, section 5.1).
 
-Counts and exact sums are running totals over the bounds of the rows' periods.  The other aggregates are computed anew
-for each fragment between two bounds.
+Counts and exact sums are running totals over the bounds of the rows' periods.  The other aggregates are recomputed for
+each fragment between two bounds.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ def windowed(sweep: Sweep, rows: str, width: int, partition: Sequence[str], func
 
     ``rows`` returns the columns of the axis, the columns ``partition``, the columns that the functions name, and
     periods.  ``functions`` is SQL over rows with the alias ``r``, in which ``PARTITION`` stands for the keys of the
-    partition.  The functions are computed anew for each fragment between two bounds of a partition.  Equal rows of
+    partition.  The functions are recomputed for each fragment between two bounds of a partition.  Equal rows of
     adjacent fragments are merged, and equal rows of one fragment remain as many as they are.
     """
     axis = sweep.axis

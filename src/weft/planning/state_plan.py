@@ -23,7 +23,16 @@ from weft.derivation.lives import KEYS, Lives, lives
 from weft.derivation.stateful import state_of
 from weft.period_sql.notation import SPARK, Dialect
 from weft.planning.plan import Branch, bound, columns_of_scans, columns_read, ready
-from weft.planning.state_sql import bound_life, deltas_sql, inputs, is_settled, key_columns, lives_sql, state_sql
+from weft.planning.state_sql import (
+    bound_life,
+    deltas_sql,
+    inputs,
+    is_settled,
+    is_unbounded,
+    key_columns,
+    lives_sql,
+    state_sql,
+)
 
 _NO_KEY: Final = "none"
 """The column of keys without a key: a relation with at most one row."""
@@ -44,7 +53,7 @@ def window_of(state: StateSchema) -> tuple[int | None, int]:
     """Return τ and t of a bound state in microseconds.  τ is None if the window has no start."""
     tau, t, _ = (each.value if isinstance(each, Literal) else None for each in state.window)
     assert isinstance(tau, int) and isinstance(t, int), "the state must be bound to a window"
-    return (None if tau <= -(2**62) else tau), t
+    return (None if is_unbounded(state.window) else tau), t
 
 
 def begins_at(state: StateSchema) -> int:
@@ -52,6 +61,14 @@ def begins_at(state: StateSchema) -> int:
     t0 = state.window[2]
     assert isinstance(t0, Literal) and isinstance(t0.value, int), "the state must be bound to a window"
     return t0.value
+
+
+def may_continue(state: StateSchema, at: int) -> bool:
+    """Return whether totals at the instant ``at`` determine the state in its window.
+
+    They do not if the group of a state without keys begins in the window.
+    """
+    return bool(key_columns(state)) or begins_at(state) < at
 
 
 def touched_keys(state: StateSchema) -> tuple[Branch, ...]:
@@ -89,11 +106,6 @@ def keys_view(state: StateSchema) -> str:
 def suffix(state: StateSchema) -> str:
     """Return the suffix of the views that the state's input reads."""
     return f"__of_{state.name}"
-
-
-def key_names(state: StateSchema) -> tuple[str, ...]:
-    """Return the names of the state's columns that are keys, or an empty text for a key that is not a column."""
-    return tuple(name for name, _ in key_columns(state))
 
 
 @dataclass(frozen=True)

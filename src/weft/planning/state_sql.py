@@ -122,7 +122,7 @@ def measures_of(operator: Grouped) -> list[Measure]:
 def _grouping(operator: Grouped, given: str, window: Window, sweep: Sweep, *, lasting: bool = False) -> Grouping:
     span = None
     if not operator.groups:
-        begins = window[2] if _unbounded(window) else greatest((window[2], minus(window[0], MICROSECOND)))
+        begins = window[2] if is_unbounded(window) else greatest((window[2], minus(window[0], MICROSECOND)))
         span = (render.scalar(begins), VALID_TIME.forever)
     return Grouping(sweep, given, len(operator.groups), measures_of(operator), span, lasting=lasting)
 
@@ -287,13 +287,13 @@ def _combinations(life: Lives, window: Window, views: Mapping[str, str]) -> str:
     tau, t, _ = window
     begins = substitute(life.start, {TIME_START: window[2]})
     start, end = render.scalar(begins), "CAST(NULL AS TIMESTAMP)"
-    if not _unbounded(window):
+    if not is_unbounded(window):
         start = render.scalar(greatest((begins, minus(tau, MICROSECOND))))
     conditions = [*life.conditions, call("<", begins, t)]
     if life.end is not None:
         open_ended = call("is null", life.end)
         conditions.append(call("or", open_ended, call("<", begins, life.end)))
-        if not _unbounded(window):
+        if not is_unbounded(window):
             conditions.append(call("or", open_ended, call("<=", tau, life.end)))
         end = f"CASE WHEN {render.scalar(call('<', life.end, t))} THEN {render.scalar(life.end)} END"
     items = listed(
@@ -305,7 +305,7 @@ def _combinations(life: Lives, window: Window, views: Mapping[str, str]) -> str:
     return render.select(items, relational.block(life.sources or (relational.UNIT,), condition), views)
 
 
-def _unbounded(window: Window) -> bool:
+def is_unbounded(window: Window) -> bool:
     """Return whether the window has no start."""
     return isinstance(window[0], Literal) and isinstance(window[0].value, int) and window[0].value <= _BEGINNING
 

@@ -14,15 +14,15 @@ from weft.algebra.scalar import ColumnRef
 from weft.arrangement.state_store import StateStore
 from weft.derivation.stateful import states
 from weft.execution.driver_reader import DriverReader, LocalRows, Reading, count_text, readings
+from weft.execution.totals import files_below
 from weft.execution.windows import slices_between
 from weft.planning.plan import Branch, columns_read
 from weft.planning.state_plan import (
     Keys,
     StateDeltas,
     asked,
-    base_scans,
-    begins_at,
     keys_view,
+    may_continue,
     state_deltas,
     state_rows,
     suffix,
@@ -75,11 +75,9 @@ class StateForecast:
 
     def _totals(self, state: StateSchema, deltas: StateDeltas) -> Reading:
         tau, t = window_of(state)
-        files = {scan.table.name: (scan.table.start, self.driver.files(scan.table.name)) for scan in base_scans(state)}
+        files = files_below(state, self.driver.files)
         stored = None if tau is None else self.store.totals(timeless(state).name, tau, files)
-        if stored is not None and not key_columns(state) and begins_at(state) >= stored.at:
-            stored = None
-        if stored is None:
+        if stored is None or not may_continue(state, stored.at):
             return self._groups(state, "whole")
         by = self._inputs(deltas.paths, deltas.columns, deltas.reads, state, stored.at, t)
         return Reading(by, f"{count_text(stored.rows.num_rows, 'stored group')}, continued with the changes")

@@ -14,6 +14,14 @@ from weft.cli.frame import example
 from weft.configuration import configuration
 
 _HOME: Final = Path("demo-home")
+_Sizes = Annotated[
+    list[int] | None, typer.Option(min=10_000, help="Size of the table; can be repeated (default: 380000).")
+]
+_Ticks = Annotated[int, typer.Option(min=1, help="Ticks measured at each size.")]
+_Warm = Annotated[int, typer.Option(min=1, help="Ticks that run before the measured ticks.")]
+_Full = Annotated[int, typer.Option(min=0, help="Rounds that run the full queries, too.")]
+_Tables = Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for the tables (default: the system's).")]
+_Out = Annotated[Path | None, typer.Option(metavar="FILE", help="A JSON file for the figures.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -78,17 +86,12 @@ class _Terminal:
 
 
 def tapestry(
-    messages: Annotated[
-        list[int] | None,
-        typer.Option(min=10_000, help="Size of the table; can be repeated (default: 380000)."),
-    ] = None,
-    ticks: Annotated[int, typer.Option(min=1, help="Ticks measured at each size.")] = 7,
-    warm: Annotated[int, typer.Option(min=1, help="Ticks that run before the measured ticks.")] = 10,
-    full: Annotated[int, typer.Option(min=0, help="Rounds that run the full queries, too.")] = 3,
-    folder: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder for the tables (default: the system's).")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="A JSON file for the figures.")] = None,
+    messages: _Sizes = None,
+    ticks: _Ticks = 7,
+    warm: _Warm = 10,
+    full: _Full = 3,
+    folder: _Tables = None,
+    out: _Out = None,
 ) -> None:
     """Compare a tick of the paper's five queries with the five full queries, on a generated NetNews."""
     from weft.bench.tapestry import compare
@@ -106,10 +109,8 @@ def many(
     messages: Annotated[int, typer.Option(min=10_000, help="Size of the table.")] = 380_000,
     ticks: Annotated[int, typer.Option(min=1, help="Ticks measured in each case.")] = 5,
     warm: Annotated[int, typer.Option(min=0, help="Ticks that run before the measured ticks.")] = 5,
-    folder: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder for the tables (default: the system's).")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="A JSON file for the figures.")] = None,
+    folder: _Tables = None,
+    out: _Out = None,
 ) -> None:
     """Compare a tick of one query with ticks of many queries of its shape, and of many shapes."""
     from weft.bench.many import compare
@@ -122,7 +123,7 @@ def commands(
     folder: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for the home (default: the system's).")
     ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="A JSON file for the figures.")] = None,
+    out: _Out = None,
 ) -> None:
     """Measure commands on the demo's home, each in its own process, without and with the class-data archive."""
     from weft.bench.commands import compare
@@ -137,10 +138,8 @@ def load(
         typer.Option("--format", metavar="parquet|csv", help="Format of the file; can be repeated (default: both)."),
     ] = None,
     rounds: Annotated[int, typer.Option(min=1, help="Loads in each way.")] = 3,
-    folder: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder for the tables (default: the system's).")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="A JSON file for the figures.")] = None,
+    folder: _Tables = None,
+    out: _Out = None,
 ) -> None:
     """Compare loading a large file with Weft and with plain Spark."""
     from weft.bench.load import FORMATS, compare
@@ -160,7 +159,7 @@ def views(
     folder: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for the homes (default: the system's).")
     ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="A JSON file for the figures.")] = None,
+    out: _Out = None,
 ) -> None:
     """Compare refreshing temporal views after a batch of changes with recomputing them in Spark."""
     from weft.bench.view_refreshes import compare
@@ -189,7 +188,7 @@ def synopses(
         typer.Option(min=1, help="Events in a batch; can be repeated (default: 1000, 10000, 100000)."),
     ] = None,
     in_memory: Annotated[bool, typer.Option("--in-memory", help="Do not measure the ticks of a home.")] = False,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="A JSON file for the figures.")] = None,
+    out: _Out = None,
 ) -> None:
     """Measure how many events a second synopses process, compared with the whole history."""
     from weft.bench.synopses import compare
@@ -198,17 +197,12 @@ def synopses(
 
 
 def aggregates(
-    messages: Annotated[
-        list[int] | None,
-        typer.Option(min=10_000, help="Size of the table; can be repeated (default: 380000)."),
-    ] = None,
-    ticks: Annotated[int, typer.Option(min=1, help="Ticks measured at each size.")] = 7,
-    warm: Annotated[int, typer.Option(min=1, help="Ticks that run before the measured ticks.")] = 10,
-    full: Annotated[int, typer.Option(min=0, help="Rounds that run the full queries, too.")] = 3,
-    folder: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder for the tables (default: the system's).")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="A JSON file for the figures.")] = None,
+    messages: _Sizes = None,
+    ticks: _Ticks = 7,
+    warm: _Warm = 10,
+    full: _Full = 3,
+    folder: _Tables = None,
+    out: _Out = None,
 ) -> None:
     """Compare a tick of five queries with aggregates with the five full queries, on a generated NetNews."""
     from weft.bench.aggregates import compare
@@ -223,10 +217,8 @@ def tpch(
     ticks: Annotated[int, typer.Option(min=1, help="Batches measured.")] = 5,
     warm: Annotated[int, typer.Option(min=0, help="Batches that run before the measured ones.")] = 3,
     full: Annotated[int, typer.Option(min=0, help="Batches after which Spark runs the full queries.")] = 2,
-    folder: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder for the tables (default: the system's).")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="A JSON file for the figures.")] = None,
+    folder: _Tables = None,
+    out: _Out = None,
 ) -> None:
     """Compare a tick of each query of TPC-H with the full query. The data come from tpchgen-cli."""
     from tempfile import TemporaryDirectory
@@ -247,10 +239,8 @@ def nexmark(
     ticks: Annotated[int, typer.Option(min=1, help="Batches measured.")] = 5,
     warm: Annotated[int, typer.Option(min=0, help="Batches that run before the measured ones.")] = 3,
     full: Annotated[int, typer.Option(min=0, help="Batches after which Spark runs the full queries.")] = 2,
-    folder: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder for the tables (default: the system's).")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="A JSON file for the figures.")] = None,
+    folder: _Tables = None,
+    out: _Out = None,
 ) -> None:
     """Compare a tick of each query of Nexmark with the full query."""
     from weft.bench.nexmark_texts import Events

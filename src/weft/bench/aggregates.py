@@ -8,9 +8,7 @@ queries have a tick of their own in the same Spark session. The report gives med
 
 from __future__ import annotations
 
-import json
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -18,11 +16,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from weft.bench.bench_home import COLUMNS, NEW, QUERIES, BenchHome, TickTimes, arrival
-from weft.bench.tapestry import require_room
+from weft.bench.tapestry import each_size
 from weft.execution.phases import measure_phases
 from weft.execution.reader import Reader
 from weft.instants import format_instant
-from weft.runtime.session import stop_session
 
 TEXTS: Final = {
     "groups": "SELECT newsgroup, COUNT(*) AS n FROM msgs GROUP BY newsgroup HAVING COUNT(*) > 5",
@@ -74,19 +71,7 @@ def compare(
 
     ``full`` is the number of measured rounds that also run the full queries. Raise Refused if the disk is too small.
     """
-    sizes = []
-    for count in messages:
-        with tempfile.TemporaryDirectory(prefix="weft-bench-", dir=folder) as place:
-            require_room(count, Path(place))
-            sizes.append(_measure(Path(place) / "home", count, (warm, ticks, full), progress))
-        progress(report(sizes[-1]))
-    if len(sizes) > 1:
-        ratio = sizes[-1].tick / sizes[0].tick
-        progress(f"tick at {sizes[-1].messages:,} / tick at {sizes[0].messages:,}: {ratio:.2f}")
-    if out is not None:
-        out.write_text(json.dumps([_json(size) for size in sizes], indent=2) + "\n", encoding="utf-8")
-        progress(f"written to {out}")
-    stop_session()
+    each_size(messages, (warm, ticks, full), folder, out, progress, (_measure, report, _json))
 
 
 class Bench(BenchHome):

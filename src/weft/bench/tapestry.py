@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias, TypeVar
 
 from weft.bench.bench_home import COLUMNS, NEW, QUERIES, BenchHome, TickTimes, arrival
 from weft.bench.delta_session import delta_session
@@ -71,19 +71,39 @@ def compare(
 
     ``full`` is the number of measured rounds that also run the full queries. Raise Refused if the disk is too small.
     """
+    each_size(messages, (warm, ticks, full), folder, out, progress, (measure, report, _json))
+
+
+SizeTimes = TypeVar("SizeTimes", bound=TickTimes)
+Steps: TypeAlias = tuple[
+    Callable[[Path, int, tuple[int, int, int], Callable[[str], None]], SizeTimes],
+    Callable[[SizeTimes], str],
+    Callable[[SizeTimes], dict[str, Any]],
+]
+"""Functions that measure one size, report the measurement, and turn it into JSON."""
+
+
+def each_size(
+    messages: Sequence[int],
+    rounds: tuple[int, int, int],
+    folder: Path | None,
+    out: Path | None,
+    progress: Callable[[str], None],
+    steps: Steps[SizeTimes],
+) -> None:
+    """Measure each number of messages as ``compare`` does. ``rounds`` is the third argument of the first step."""
+    measured, reported, as_json = steps
     sizes = []
     for count in messages:
         with tempfile.TemporaryDirectory(prefix="weft-bench-", dir=folder) as place:
             require_room(count, Path(place))
-            size = measure(Path(place) / "home", count, (warm, ticks, full), progress)
-        sizes.append(size)
-        progress(report(size))
+            sizes.append(measured(Path(place) / "home", count, rounds, progress))
+        progress(reported(sizes[-1]))
     if len(sizes) > 1:
-        progress(
-            f"tick at {sizes[-1].messages:,} / tick at {sizes[0].messages:,}: {sizes[-1].tick / sizes[0].tick:.2f}"
-        )
+        ratio = sizes[-1].tick / sizes[0].tick
+        progress(f"tick at {messages[-1]:,} / tick at {messages[0]:,}: {ratio:.2f}")
     if out is not None:
-        out.write_text(json.dumps([_json(size) for size in sizes], indent=2) + "\n", encoding="utf-8")
+        out.write_text(json.dumps([as_json(size) for size in sizes], indent=2) + "\n", encoding="utf-8")
         progress(f"written to {out}")
     stop_session()
 

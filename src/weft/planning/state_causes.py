@@ -9,9 +9,9 @@ from weft.algebra.relation import TRUE, StateSchema, condition, conjunction, con
 from weft.algebra.traverse import Node, scans, substitute
 from weft.derivation.incremental import changes
 from weft.derivation.merge import mergeable_blocks
+from weft.derivation.order import exclude_each_other
 from weft.derivation.stateful import states, written
 from weft.planning.state_sql import inputs
-from weft.planning.time_order import exclude_each_other
 from weft.planning.words import calculated, condition_words, meanings, several
 
 

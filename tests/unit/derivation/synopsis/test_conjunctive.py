@@ -54,6 +54,16 @@ def test_orders_that_the_distances_exclude_are_left_out() -> None:
     assert allowed_orders(["r", "s"], distances) == ()
 
 
+def test_distances_between_three_rows_contradict_each_other() -> None:
+    distances = Distances()
+    distances.demand("s", "r", Distance(2, None))
+    distances.demand("u", "s", Distance(2, None))
+    distances.demand("u", "r", Distance(None, 4))
+    assert allowed_orders(["r", "s", "u"], distances) == ((("u",), ("s",), ("r",)),)
+    distances.demand("u", "r", Distance(None, 3))
+    assert allowed_orders(["r", "s", "u"], distances) == ()
+
+
 def test_what_was_before_is_kept_by_the_values_that_matter() -> None:
     found = _one("SELECT s.b FROM r, s WHERE r.ts < s.ts AND r.a = s.a AND r.b LIKE 'x%'")
     assert found.formula == Exists((A,), And(Atom("s", (A, B)), _past(Atom("r", (A,)))))

@@ -3,15 +3,22 @@
 The constraints form a graph: each constraint is an edge y → x of length c.  The constraints contradict each other if
 and only if the graph has a cycle of negative length (Bellman and Ford).  A strict constraint has the length c minus an
 infinitesimal.  Lengths are therefore pairs in lexicographic order.
+
+Proof: proofs/Rewrites.v: contradiction_rule.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
+
+from weft.algebra.relation import Plain, Predicate
+from weft.algebra.scalar import Call, Literal, Scalar, shifted
+from weft.algebra.schema import TIMESTAMP
 
 L = TypeVar("L")
+_NEGATED: Final = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
 @dataclass(frozen=True)
@@ -74,3 +81,51 @@ class Order(Generic[L]):
             node = constraint.right
             if node == start:
                 return tuple(dict.fromkeys(reasons))
+
+
+def exclude_each_other(predicates: Iterable[Predicate]) -> bool:
+    """Return whether the comparisons in ``predicates`` can never all be true, for example o.ts > e.ts + 90 days and
+    o.ts <= e.ts.
+
+    >>> from shown import M, R
+    >>> from weft.algebra.scalar import call
+    >>> m, r = M.ref("ts"), R.ref("ts")
+    >>> exclude_each_other([Plain(call("<", m, r)), Plain(call("<=", r, m))])
+    True
+    >>> exclude_each_other([Plain(call("<", m, r)), Plain(call("<=", m, r))])
+    False
+    """
+    order = Order[None]()
+    for each in predicates:
+        if isinstance(each, Plain):
+            _add(order, each.condition)
+    return order.cycle() is not None
+
+
+def _add(order: Order[None], condition: Scalar) -> None:
+    match condition:
+        case Call(name="and", args=parts):
+            for part in parts:
+                _add(order, part)
+        case Call(name="not", args=(Call(name=name, args=args, type=type),)) if name in _NEGATED:
+            _add(order, Call(_NEGATED[name], args, type))
+        case Call(name="<" | "<=" | ">" | ">=" | "=" as name, args=(left, right)):
+            (low, low_by), (high, high_by) = _place(left), _place(right)
+            whole = left.type == TIMESTAMP
+            step, strict = int(whole and name in "<>"), not whole and name in "<>"
+            if name[0] in "<=":
+                order.at_most(low, high, high_by - low_by - step, None, strict=strict)
+            if name[0] in ">=":
+                order.at_most(high, low, low_by - high_by - step, None, strict=strict)
+        case _:
+            pass
+
+
+def _place(value: Scalar) -> tuple[Scalar | None, int]:
+    """Return a base and a distance in microseconds.  None as the base stands for the beginning of 1970."""
+    parts = shifted(value)
+    if value.type != TIMESTAMP or parts.intervals:
+        return value, 0
+    if isinstance(parts.base, Literal) and isinstance(parts.base.value, int):
+        return None, parts.base.value + parts.micros
+    return parts.base, parts.micros

@@ -132,6 +132,7 @@ CHANGED_FROM = Param("changed_from", TIMESTAMP)
 past.
 """
 MICROSECOND = Literal(1, INTERVAL, fixed=True)
+TRUE = Literal(True, BOOLEAN, fixed=True)
 
 
 def call(name: str, *args: Scalar, type: DataType = BOOLEAN) -> Call:
@@ -187,6 +188,13 @@ def with_children(scalar: Scalar, parts: tuple[Scalar, ...]) -> Scalar:
             return Case(pairs, None if default is None else parts[-1], type)
         case ColumnRef() | Literal() | Param() | Now() | PeriodOf() | Element():
             return scalar
+
+
+def conjuncts(condition: Scalar) -> tuple[Scalar, ...]:
+    """Return the conjuncts of a condition, without nested ANDs.  TRUE has no conjuncts."""
+    if isinstance(condition, Call) and condition.name == "and":
+        return tuple(part for each in condition.args for part in conjuncts(each))
+    return () if condition == TRUE else (condition,)
 
 
 def columns(scalar: Scalar) -> frozenset[ColumnRef]:

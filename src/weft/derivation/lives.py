@@ -30,7 +30,7 @@ from weft.algebra.relation import (
     Scan,
     Source,
 )
-from weft.algebra.scalar import TIME_START, Call, ColumnRef, Literal, Scalar, call, greatest
+from weft.algebra.scalar import TIME_START, TRUE, Call, ColumnRef, Literal, Scalar, call, greatest
 from weft.algebra.schema import BOOLEAN, TIMESTAMP
 from weft.algebra.traverse import mentioned
 from weft.derivation.merge import mergeable_blocks
@@ -220,7 +220,7 @@ def _as_scalar(predicate: Predicate) -> Scalar:
         case Plain(condition=test):
             return test
         case And(items=()):
-            return Literal(True, BOOLEAN, fixed=True)
+            return TRUE
         case Or(items=()):
             return Literal(False, BOOLEAN, fixed=True)
         case And(items=items):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
 from weft.algebra.relation import Plain, Predicate
-from weft.algebra.scalar import Call, Literal, Scalar, shifted
+from weft.algebra.scalar import Call, Literal, Scalar, conjuncts, shifted
 from weft.algebra.schema import TIMESTAMP
 
 L = TypeVar("L")
@@ -98,15 +98,13 @@ def exclude_each_other(predicates: Iterable[Predicate]) -> bool:
     order = Order[None]()
     for each in predicates:
         if isinstance(each, Plain):
-            _add(order, each.condition)
+            for condition in conjuncts(each.condition):
+                _add(order, condition)
     return order.cycle() is not None
 
 
 def _add(order: Order[None], condition: Scalar) -> None:
     match condition:
-        case Call(name="and", args=parts):
-            for part in parts:
-                _add(order, part)
         case Call(name="not", args=(Call(name=name, args=args, type=type),)) if name in _NEGATED:
             _add(order, Call(_NEGATED[name], args, type))
         case Call(name="<" | "<=" | ">" | ">=" | "=" as name, args=(left, right)):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from weft.algebra import formula as algebra
 from weft.algebra.formula import And, Formula, Interval, Variable, free_variables
-from weft.formula.renaming import without_clashes
+from weft.algebra.renaming import without_clashes
 
 
 def propagate_bounds(formula: Formula) -> Formula:

@@ -35,8 +35,8 @@ from weft.algebra.formula import (
     Variable,
 )
 from weft.algebra.formula import free_variables as free
+from weft.algebra.renaming import substituted
 from weft.formula.monitorable import compares, conjuncts
-from weft.formula.renaming import substituted
 from weft.formula.unseen_values import Occurrences, split
 
 FALSE = Truth(False)

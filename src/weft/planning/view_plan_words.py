@@ -7,11 +7,11 @@ predicates on time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from weft.algebra.scalar import Call, Literal, Scalar
+from weft.algebra.scalar import Literal, conjuncts
 from weft.algebra.temporal import Base, Extension, Selection, Temporal, TemporalJoin, each, mentions_time
 from weft.derivation.temporal.delta_propagation import Kind
 from weft.derivation.temporal.maintenance_plan import Derived
@@ -143,7 +143,7 @@ def _timely(view: Temporal) -> tuple[str, ...]:
     conditions: dict[str, None] = {}
     for part in each(view):
         if isinstance(part, (Selection, TemporalJoin)):
-            for condition in _conjuncts(part.predicate):
+            for condition in conjuncts(part.predicate):
                 if mentions_time(condition):
                     conditions[scalar_words(condition)] = None
         elif isinstance(part, Extension):
@@ -153,14 +153,6 @@ def _timely(view: Temporal) -> tuple[str, ...]:
                 case window:
                     conditions[f"rows leave the window of {scalar_words(window)}"] = None
     return tuple(conditions)
-
-
-def _conjuncts(predicate: Scalar) -> Iterator[Scalar]:
-    if isinstance(predicate, Call) and predicate.name == "and":
-        for each_arg in predicate.args:
-            yield from _conjuncts(each_arg)
-    else:
-        yield predicate
 
 
 _KINDS: tuple[tuple[str, Kind], ...] = (("deleted from", "deletions"), ("inserted into", "insertions"))

@@ -16,6 +16,7 @@ from typing import TypeAlias
 from weft.algebra import temporal
 from weft.algebra.scalar import (
     TIME_START,
+    TRUE,
     Call,
     Case,
     Cast,
@@ -26,6 +27,7 @@ from weft.algebra.scalar import (
     PeriodOf,
     Scalar,
     columns,
+    conjuncts,
     with_children,
 )
 from weft.algebra.scalar import children as parts_of
@@ -136,12 +138,6 @@ def _asked(predicate: Scalar) -> tuple[PeriodOf, ...]:
     if isinstance(predicate, Call) and predicate.name in ("period_start", "period_end", "period_length"):
         return tuple(each for each in predicate.args if isinstance(each, PeriodOf))
     return tuple(period for part in parts_of(predicate) for period in _asked(part))
-
-
-def _conjuncts(scalar: Scalar) -> tuple[Scalar, ...]:
-    if isinstance(scalar, Call) and scalar.name == "and":
-        return tuple(each for part in scalar.args for each in _conjuncts(part))
-    return (scalar,)
 
 
 def _is_equality(scalar: Scalar) -> bool:
@@ -323,10 +319,10 @@ class Chain:
         """Replace the period functions in a condition by columns, and add the necessary joins to ``joins``."""
         match scalar:
             case Call(name="period_overlaps", args=(PeriodOf(at=None), PeriodOf(at=None))):
-                return Literal(True, BOOLEAN, fixed=True)  # joined rows always share an instant
+                return TRUE  # joined rows always share an instant
             case Call(name="period_contains" | "period_overlaps", args=(PeriodOf() as one, PeriodOf() as other)):
                 if one.scan == other.scan:
-                    return Literal(True, BOOLEAN, fixed=True)
+                    return TRUE
                 contained = scalar.name == "period_contains"
                 return self.paired(one, other, _Joining(items, whole, joins), contained=contained)
             case Call(name=name, args=(PeriodOf() as period,), type=type):
@@ -350,7 +346,7 @@ class Chain:
         """
         outer, inner = _of(one.scan, joining.items), _of(other.scan, joining.items)
         names = {**_named(outer.columns, "a"), **_named(inner.columns, "b")}
-        equal = [each for each in _conjuncts(joining.whole) if _is_equality(each) and columns(each) <= names.keys()]
+        equal = [each for each in conjuncts(joining.whole) if _is_equality(each) and columns(each) <= names.keys()]
         condition = "".join(f" AND {self.text(each, names)}" for each in equal)
         sizes = (outer.step, len(outer.columns)), (inner.step, len(inner.columns))
         related = self.named(pairs(*sizes, condition, self.until(one), contained=contained), (outer.step, inner.step))

@@ -26,12 +26,12 @@ from typing import TypeAlias
 
 from weft.algebra import temporal
 from weft.algebra.relation import Output
-from weft.algebra.scalar import ColumnRef, Scalar, columns
+from weft.algebra.scalar import ColumnRef, Scalar, columns, conjuncts
 from weft.algebra.schema import TableSchema
 from weft.algebra.traverse import rename, substitute
 from weft.derivation.temporal.delta import Delta
 from weft.derivation.temporal.delta_propagation import BOTH, Kind
-from weft.derivation.temporal.judging import conjunction, conjuncts
+from weft.derivation.temporal.judging import conjunction
 from weft.derivation.temporal.maintenance_plan import Derived, Maintenance, maintenance
 
 Keys: TypeAlias = "Mapping[int, tuple[str, ...]]"

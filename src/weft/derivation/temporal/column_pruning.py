@@ -34,8 +34,7 @@ from weft.algebra.relation import (
     conjuncts,
     sources,
 )
-from weft.algebra.scalar import ColumnRef, Literal, PeriodOf, columns
-from weft.algebra.schema import BOOLEAN
+from weft.algebra.scalar import TRUE, ColumnRef, PeriodOf, columns
 from weft.algebra.temporal import Base, attributes, periods_asked
 from weft.algebra.traverse import mentioned, range_variables, rename, substitute, transform, walk
 
@@ -108,7 +107,7 @@ def _with_pruned_tables(select: Select, needed: dict[Scan, tuple[ColumnRef, ...]
 def _pruned(scan: Scan, local: tuple[Plain, ...], used: tuple[ColumnRef, ...], inner: str) -> Project:
     stored = Scan(scan.table, inner)
     outputs = tuple(Output(ref.column, ColumnRef(inner, ref.column, ref.type)) for ref in used)
-    there = (Output("held", Literal(True, BOOLEAN, fixed=True)),)
+    there = (Output("held", TRUE),)
     demanded = rename(conjunction(*local), {scan.alias: inner})
     return Project(Select(stored, demanded) if local else stored, scan.alias, outputs or there)
 

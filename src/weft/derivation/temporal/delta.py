@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.algebra.relation import Output
-from weft.algebra.scalar import Cast, ColumnRef, Literal
-from weft.algebra.schema import BOOLEAN, Column
+from weft.algebra.scalar import TRUE, Cast, ColumnRef
+from weft.algebra.schema import Column
 from weft.algebra.temporal import (
     Constant,
     Difference,
@@ -33,8 +33,6 @@ from weft.algebra.temporal import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-TRUE = Literal(True, BOOLEAN, fixed=True)
 
 
 @dataclass(frozen=True)

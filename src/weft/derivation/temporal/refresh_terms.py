@@ -40,12 +40,13 @@ from weft.algebra.scalar import (
     call,
     children,
     columns,
+    conjuncts,
     mentions_now,
     minus,
     plus,
 )
 from weft.algebra.schema import TIMESTAMP
-from weft.derivation.temporal.judging import START, as_of_refresh, conjunction, conjuncts, disjunction, not_true
+from weft.derivation.temporal.judging import START, as_of_refresh, conjunction, disjunction, not_true
 from weft.derivation.temporal.rules import DerivationTrace, Dropped
 from weft.derivation.temporal.satisfiable import END, contradiction, rises
 

@@ -25,7 +25,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from weft.algebra.relation import Output
-from weft.algebra.scalar import REFRESHED, Call, ColumnRef, Param, Scalar, columns
+from weft.algebra.scalar import REFRESHED, Call, ColumnRef, Param, Scalar, columns, conjuncts
 from weft.algebra.temporal import (
     Aggregation,
     Base,
@@ -46,7 +46,7 @@ from weft.algebra.temporal import (
     mentions_time,
     over,
 )
-from weft.derivation.temporal.judging import conjunction, conjuncts
+from weft.derivation.temporal.judging import conjunction
 from weft.derivation.temporal.refresh_terms import (
     Crossing,
     PeriodCondition,

@@ -59,7 +59,7 @@ from weft.algebra.relation import (
     sources,
 )
 from weft.algebra.relation import attributes as columns_of
-from weft.algebra.scalar import ColumnRef, Literal, Now, PeriodOf, Scalar, call, columns
+from weft.algebra.scalar import TRUE, ColumnRef, Literal, Now, PeriodOf, Scalar, call, columns
 from weft.algebra.schema import BOOLEAN
 from weft.algebra.temporal import (
     Aggregation,
@@ -342,7 +342,7 @@ def _joined(items: tuple[Temporal, ...], conditions: tuple[Scalar, ...]) -> Temp
 
 def _all(conditions: Sequence[Scalar]) -> Scalar:
     if not conditions:
-        return Literal(True, BOOLEAN, fixed=True)
+        return TRUE
     return conditions[0] if len(conditions) == 1 else call("and", *conditions)
 
 

@@ -1,4 +1,4 @@
-"""Plans of maintenance: what is kept stands for itself, look-ups instead of whole tables, auxiliary views."""
+"""Plans of maintenance: look-ups instead of whole tables, auxiliary views."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from weft.algebra.temporal import (
     over,
 )
 from weft.derivation.temporal.auxiliary import Auxiliary, Keys, auxiliary_views, needed_auxiliaries
-from weft.derivation.temporal.maintenance_plan import maintenance, states
+from weft.derivation.temporal.maintenance_plan import maintenance
 from weft.derivation.temporal.refresh_terms import Within, windows
 from weft.errors import DerivationError
 
@@ -93,20 +93,6 @@ def test_a_refresh_by_a_columns_threshold_looks_up_the_rest_of_a_join() -> None:
     plan = maintenance(TemporalJoin((E, S), call("and", call("=", ref("e", "id"), ref("s", "id")), due)))
     assert plan.refresh.deleted is None
     assert plan.refresh.reads_whole == (S,)
-
-
-def test_a_kept_aggregate_is_maintained_without_its_base_relation() -> None:
-    (state,) = states(BY_PROJECT)
-    kept = stored(state, 91)
-    derived = maintenance(BY_PROJECT, ((state, kept),)).change([ASSIGNMENTS])
-    assert derived.reads == (kept,)
-    assert derived.reads_whole == ()
-    assert maintenance(BY_PROJECT).change([ASSIGNMENTS]).reads == (S,)
-
-
-def test_a_table_of_other_columns_cannot_stand_for_a_kept_expression() -> None:
-    with pytest.raises(DerivationError, match="cannot store the expression"):
-        maintenance(BY_PROJECT, ((BY_PROJECT, S),))
 
 
 def test_what_has_no_rule_is_refused() -> None:
@@ -208,30 +194,27 @@ def test_auxiliary_views_are_kept_by_the_changes_of_their_table_alone() -> None:
     assert new == {(1, 1): frozenset((1, 2, 3)), (2, 1): frozenset((3,))}
 
 
-def test_random_views_with_kept_aggregates() -> None:
-    kept_ones = 0
+def test_random_views_are_maintained_by_what_a_plan_reads() -> None:
+    grouped = 0
     for seed in range(100):
         drawn = Drawn(10_000 + seed)
         view, then, now = drawn.view(2), 5, 8
-        kept = tuple((state, stored(state, 200 + n)) for n, state in enumerate(states(view)))
-        plan = maintenance(view, kept)
+        plan = maintenance(view)
         old: dict[str, Rows] = {table.name: drawn.rows(then) for table in TABLES}
         before = Database(then, old)
-        contents = {base.table.name: before.value(state) for state, base in kept}
-        tables = {name: later(rows, then, now) for name, rows in (old | contents).items()}
+        tables = {name: later(rows, then, now) for name, rows in old.items()}
         data = Database(now, tables, params={"refreshed": then})
         refreshed = less(later(before.value(plan.view), then, now), data.value(plan.refresh.deleted))
         current = union(refreshed, data.value(plan.refresh.inserted))
         assert current == data.value(plan.view)
-        tables |= {base.table.name: data.value(state) for state, base in kept}
         deltas = {table.name: drawn.change(tables[table.name], now, now) for table in TABLES}
         gone, came = ({name: pair[side] for name, pair in deltas.items()} for side in (0, 1))
         change, data = plan.change(TABLES), Database(now, tables, gone, came, {"changed_from": now})
         new = {name: union(less(tables[name], gone[name]), came[name]) for name in deltas}
         changed = union(less(current, data.value(change.deleted)), data.value(change.inserted))
         assert changed == Database(now, new).value(plan.view)
-        kept_ones += bool(kept)
-    assert kept_ones > 15
+        grouped += any(isinstance(part, Aggregation) for part in each(plan.view))
+    assert grouped > 15
 
 
 def test_a_difference_is_looked_up_on_both_sides() -> None:

@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from itertools import product
 from typing import Any
 
+from weft.algebra.relation import Values
 from weft.algebra.scalar import Call, Case, Cast, ColumnRef, Literal, Now, Param, PeriodOf, Scalar
 from weft.algebra.temporal import (
     Aggregation,
     Base,
-    Constant,
     Deleted,
     Difference,
     Extension,
@@ -90,7 +90,7 @@ class Database:
                 return self.deleted.get(base.table.name, {})
             case Inserted(base=base):
                 return self.inserted.get(base.table.name, {})
-            case Constant(rows=rows):
+            case Values(rows=rows):
                 always = frozenset(range(self.now + 1))
                 return {tuple(self.scalar(value, {}) for value in row): always for row in rows}
             case _:

@@ -10,6 +10,8 @@ Operators that do not refer to time are τ-reducible.  The snapshot of the resul
 applied to the snapshots of the inputs.  A predicate that refers to NOW or to a period set (``mentions_time``) is
 evaluated at t_now, once per tuple.  The predicate retains or removes the tuple with its past (θ-reducible).
 
+``Values`` has constant rows, valid from the beginning of time (t0).  Without rows, it is the empty relation.
+
 Expressions are immutable values.  An expression that occurs twice is computed once.  A ``ColumnRef`` refers to a
 column.
 """
@@ -23,9 +25,9 @@ from operator import is_
 from typing import Final, TypeAlias
 
 from weft.algebra.relation import Measure as Measure
-from weft.algebra.relation import Output
+from weft.algebra.relation import Output, Values
 from weft.algebra.scalar import ColumnRef, Now, Param, PeriodOf, Scalar, children
-from weft.algebra.schema import Column, TableSchema, hashed_once
+from weft.algebra.schema import TableSchema, hashed_once
 
 VALID_FROM: Final = "valid_from"
 VALID_TO: Final = "valid_to"
@@ -58,16 +60,6 @@ class Inserted:
     """ΔR: the tuples and instants that a change adds to R."""
 
     base: Base
-
-
-@hashed_once
-@dataclass(frozen=True)
-class Constant:
-    """Constant rows, valid from the beginning of time (t0).  A ``Constant`` without rows is the empty relation."""
-
-    alias: str
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[Scalar, ...], ...]
 
 
 @hashed_once
@@ -175,7 +167,7 @@ class Fragment:
 
 
 Temporal: TypeAlias = (
-    "Base | Deleted | Inserted | Constant | Selection | Projection | TemporalJoin | TemporalUnion | Difference"
+    "Base | Deleted | Inserted | Values | Selection | Projection | TemporalJoin | TemporalUnion | Difference"
     " | Semijoin | Extension | Aggregation | Fragment"
 )
 
@@ -189,7 +181,7 @@ def attributes(relation: Temporal) -> tuple[ColumnRef, ...]:
             return tuple(ColumnRef(alias, c.name, c.type) for c in table.columns if c.name not in hidden)
         case Deleted(base=base) | Inserted(base=base):
             return attributes(base)
-        case Constant(alias=alias, columns=columns):
+        case Values(alias=alias, columns=columns):
             return tuple(ColumnRef(alias, column.name, column.type) for column in columns)
         case Selection(input=inner) | Extension(input=inner) | Fragment(input=inner):
             return attributes(inner)
@@ -207,7 +199,7 @@ def attributes(relation: Temporal) -> tuple[ColumnRef, ...]:
 def inputs(relation: Temporal) -> tuple[Temporal, ...]:
     """Return the direct inputs of an operator."""
     match relation:
-        case Base() | Deleted() | Inserted() | Constant():
+        case Base() | Deleted() | Inserted() | Values():
             return ()
         case Selection(input=inner) | Projection(input=inner) | Extension(input=inner) | Fragment(input=inner):
             return (inner,)
@@ -226,7 +218,7 @@ def over(relation: Temporal, parts: tuple[Temporal, ...]) -> Temporal:
     if all(map(is_, parts, inputs(relation))):
         return relation
     match relation:
-        case Base() | Deleted() | Inserted() | Constant():
+        case Base() | Deleted() | Inserted() | Values():
             return relation
         case TemporalUnion() | Difference() | Semijoin():
             return replace(relation, left=parts[0], right=parts[1])

@@ -11,19 +11,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from weft.algebra.relation import Values
 from weft.algebra.scalar import Call, Cast, Literal, Scalar, children
 from weft.algebra.schema import BIGINT, DATE, DOUBLE, INTEGRAL, STRING, TIMESTAMP, DataType
-from weft.algebra.temporal import (
-    Aggregation,
-    Constant,
-    Extension,
-    Fragment,
-    Projection,
-    Selection,
-    Temporal,
-    TemporalJoin,
-    each,
-)
+from weft.algebra.temporal import Aggregation, Extension, Fragment, Projection, Selection, Temporal, TemporalJoin, each
 from weft.period_sql.groups import arguments
 from weft.sql.duckdb_case_mapping import LOWER, UPPER
 from weft.sql.functions import as_decimal
@@ -118,7 +109,7 @@ def _scalars(relation: Temporal) -> Iterator[Scalar]:
             yield predicate
         case Projection(outputs=outputs):
             yield from (output.value for output in outputs)
-        case Constant(rows=rows):
+        case Values(rows=rows):
             yield from (value for row in rows for value in row)
         case Extension(window=window):
             yield window

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from weft.algebra import temporal
+from weft.algebra.relation import Values
 from weft.algebra.scalar import (
     TIME_START,
     TRUE,
@@ -197,7 +198,7 @@ class Chain:
         match relation:
             case temporal.Base() | temporal.Deleted() | temporal.Inserted():
                 return self.leaf(relation)
-            case temporal.Constant():
+            case Values():
                 return self.constant(relation)
             case temporal.Selection(input=inner, predicate=predicate):
                 return self.joined((inner,), predicate)
@@ -233,7 +234,7 @@ class Chain:
         start, end = render.quoted(base.table.start), render.quoted(base.table.end or "NULL")
         return f"SELECT {listed(heads, f'{start} AS valid_from', f'{end} AS valid_to')} FROM {name}"
 
-    def constant(self, constant: temporal.Constant) -> str:
+    def constant(self, constant: Values) -> str:
         """Return the SQL of constant rows, which are valid since t0."""
         types = [column.type for column in constant.columns]
         rows = constant.rows or (tuple(Literal(None, type) for type in types),)

@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 
 from temporal_values import Histories, Value, day, leaf_name, tracked
-from weft.algebra.relation import Output
+from weft.algebra.relation import Output, Values
 from weft.algebra.scalar import Literal, Now, Param, PeriodOf, call
 from weft.algebra.schema import BIGINT, BOOLEAN, INT, INTERVAL, TIMESTAMP
 from weft.algebra.temporal import (
     Base,
-    Constant,
     Deleted,
     Difference,
     Extension,
@@ -181,11 +180,11 @@ def test_constants_hold_since_time_began() -> None:
     rows = ((Literal(1, INT), Literal("a", columns[1].type)), (Literal(None, INT), Literal(None, columns[1].type)))
     made = Histories([R])
     asked = Evaluation(9, 3)
-    assert made.read(value_sql(Constant("v", columns, rows), leaf_name, asked)) == {
+    assert made.read(value_sql(Values("v", columns, rows), leaf_name, asked)) == {
         (1, "a"): [(3, None)],
         (None, None): [(3, None)],
     }
-    assert made.read(value_sql(Constant("v", columns, ()), leaf_name, asked)) == {}
+    assert made.read(value_sql(Values("v", columns, ()), leaf_name, asked)) == {}
 
 
 def test_a_period_that_is_not_at_hand_is_told() -> None:

@@ -24,12 +24,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeAlias
 
-from weft.algebra.relation import Output
+from weft.algebra.relation import Output, Values
 from weft.algebra.scalar import REFRESHED, Call, ColumnRef, Param, Scalar, columns, conjuncts
 from weft.algebra.temporal import (
     Aggregation,
     Base,
-    Constant,
     Deleted,
     Difference,
     Extension,
@@ -81,7 +80,7 @@ class _Reduction:
 
     def _is_small(self, relation: Temporal) -> bool:
         match relation:
-            case Deleted() | Inserted() | Constant():
+            case Deleted() | Inserted() | Values():
                 return True
             case Base():
                 return False

@@ -64,7 +64,6 @@ from weft.algebra.schema import BOOLEAN
 from weft.algebra.temporal import (
     Aggregation,
     Base,
-    Constant,
     Difference,
     Extension,
     Projection,
@@ -140,7 +139,7 @@ class _Reading:
             case Scan(table=table):
                 return Base(table, alias or node.alias)
             case Values(columns=heads, rows=rows):
-                return Constant(alias or node.alias, heads, rows)
+                return Values(alias or node.alias, heads, rows)
             case Distinct(input=inner):
                 return self.source(_one_source(inner), alias)
             case Project(input=inner, outputs=outputs):

@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from weft.algebra.relation import Values
 from weft.algebra.scalar import ColumnRef, Scalar
 from weft.algebra.temporal import (
     VALID_FROM,
     VALID_TO,
     Aggregation,
     Base,
-    Constant,
     Deleted,
     Difference,
     Fragment,
@@ -109,7 +109,7 @@ class RefreshValues:
                 return self._union(relation, left, right)
             case Semijoin(left=left, right=right):
                 return self._computed(relation) if self.of(right) and self.of(left) else None
-            case Constant() | Aggregation(groups=()):
+            case Values() | Aggregation(groups=()):
                 return self._computed(relation)
             case _:
                 return self._computed(relation) if all(map(self.of, _cheapest_first(relation))) else None

@@ -17,11 +17,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from weft.algebra.relation import Output, Values
+from weft.algebra.relation import Output, Scan, Values
 from weft.algebra.scalar import Call, ColumnRef, PeriodOf, Scalar, children, with_children
 from weft.algebra.temporal import (
     Aggregation,
-    Base,
     Deleted,
     Difference,
     Extension,
@@ -54,7 +53,7 @@ class Words:
         if known is not None:
             return known
         match relation:
-            case Base(alias=alias) | Values(alias=alias):
+            case Scan(alias=alias) | Values(alias=alias):
                 return alias
             case Deleted(base=base):
                 return f"∇{self.relation(base)}"
@@ -174,7 +173,7 @@ class Naming:
         order, uses = _below(relation, self._names)
         for part in order:
             self._name_predicate(part)
-            if part is relation or isinstance(part, (Base, Deleted, Inserted, Values)):
+            if part is relation or isinstance(part, (Scan, Deleted, Inserted, Values)):
                 continue
             text = self.words.relation(part)
             if len(text) > (_WIDE if uses[part] == 1 else _SHORT):

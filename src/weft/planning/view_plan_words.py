@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from weft.algebra.relation import Scan
 from weft.algebra.scalar import Literal, conjuncts
-from weft.algebra.temporal import Base, Extension, Selection, Temporal, TemporalJoin, each, mentions_time
+from weft.algebra.temporal import Extension, Selection, Temporal, TemporalJoin, each, mentions_time
 from weft.derivation.temporal.delta_propagation import Kind
 from weft.derivation.temporal.maintenance_plan import Derived
 from weft.planning.summary import cut, first
@@ -107,7 +108,7 @@ def explained_view(
     table.
     """
     plan, naming = view_plan.plan, Naming()
-    bases = {part.alias: part.table.name for part in each(plan.view) if isinstance(part, Base)}
+    bases = {part.alias: part.table.name for part in each(plan.view) if isinstance(part, Scan)}
     view = naming.lines("V", plan.view, "E")
     naming.call(plan.view, "V")
     tables, events = dict(called or {}), []

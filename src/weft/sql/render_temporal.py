@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from weft.algebra import temporal
-from weft.algebra.relation import Values
+from weft.algebra.relation import Scan, Values
 from weft.algebra.scalar import (
     TIME_START,
     TRUE,
@@ -41,7 +41,7 @@ from weft.period_sql.sweep import Sweep
 from weft.sql import render
 from weft.sql.null_on_overflow import within_range
 
-Leaf: TypeAlias = "temporal.Base | temporal.Deleted | temporal.Inserted"
+Leaf: TypeAlias = "Scan | temporal.Deleted | temporal.Inserted"
 Names: TypeAlias = Mapping[ColumnRef, ColumnRef]
 """A mapping from each column of a relation to a column of a named query."""
 
@@ -196,7 +196,7 @@ class Chain:
         """Return the SQL of a relation over the queries of its inputs."""
         width = len(temporal.attributes(relation))
         match relation:
-            case temporal.Base() | temporal.Deleted() | temporal.Inserted():
+            case Scan() | temporal.Deleted() | temporal.Inserted():
                 return self.leaf(relation)
             case Values():
                 return self.constant(relation)
@@ -227,7 +227,7 @@ class Chain:
 
     def leaf(self, leaf: Leaf) -> str:
         """Return SQL that selects from the view of a leaf and names the columns by position."""
-        base = leaf if isinstance(leaf, temporal.Base) else leaf.base
+        base = leaf if isinstance(leaf, Scan) else leaf.base
         name = self.views(leaf)
         self.reads.append(name)
         heads = [f"{render.quoted(ref.column)} AS c{number}" for number, ref in enumerate(temporal.attributes(leaf), 1)]

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from temporal_values import Histories, Value, day, leaf_name, tracked
-from weft.algebra.relation import Output, Values
+from weft.algebra.relation import Output, Scan, Values
 from weft.algebra.scalar import Literal, Now, Param, PeriodOf, call
 from weft.algebra.schema import BIGINT, BOOLEAN, INT, INTERVAL, TIMESTAMP
 from weft.algebra.temporal import (
-    Base,
     Deleted,
     Difference,
     Extension,
@@ -35,7 +34,7 @@ from weft.sql.render_temporal import Evaluation, value_sql, value_steps
 LAST = 12
 R = tracked(1, "r", k="INT", x="STRING")
 S = tracked(2, "s", k="INT", x="STRING")
-BASE_R, BASE_S = Base(R, "r"), Base(S, "s")
+BASE_R, BASE_S = Scan(R, "r"), Scan(S, "s")
 Held = dict[tuple[Any, ...], set[int]]
 
 
@@ -151,7 +150,7 @@ def test_a_parameter_that_is_not_given_is_told() -> None:
 
 def test_equal_parts_are_one_step_under_any_alias() -> None:
     one, other = (
-        Selection(Base(R, alias), call("=", attributes(Base(R, alias))[0], Literal(1, INT))) for alias in "ab"
+        Selection(Scan(R, alias), call("=", attributes(Scan(R, alias))[0], Literal(1, INT))) for alias in "ab"
     )
     steps = value_steps(TemporalJoin((one, other), Literal(True, BOOLEAN)), leaf_name, Evaluation(5, 0))
     assert [step.reads for step in steps] == [("r",), ("step_1",), ("step_2",)]

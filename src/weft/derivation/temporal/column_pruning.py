@@ -35,7 +35,7 @@ from weft.algebra.relation import (
     sources,
 )
 from weft.algebra.scalar import TRUE, ColumnRef, PeriodOf, columns
-from weft.algebra.temporal import Base, attributes, periods_asked
+from weft.algebra.temporal import attributes, periods_asked
 from weft.algebra.traverse import mentioned, range_variables, rename, substitute, transform, walk
 
 
@@ -48,7 +48,7 @@ def prune_columns(query: Query) -> Query:
     needed: dict[Scan, tuple[ColumnRef, ...]] = {}
     for part in walk(query):
         if isinstance(part, Scan) and part.alias not in whole:
-            own = attributes(Base(part.table, part.alias))
+            own = attributes(part)
             used = tuple(ref for ref in own if ref in known)
             if used != own:
                 needed[part] = used

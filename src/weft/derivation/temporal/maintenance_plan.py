@@ -17,15 +17,9 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain
 
+from weft.algebra.relation import Scan
 from weft.algebra.schema import TableSchema
-from weft.algebra.temporal import (
-    Base,
-    Selection,
-    Semijoin,
-    Temporal,
-    each,
-    inputs,
-)
+from weft.algebra.temporal import Selection, Semijoin, Temporal, each, inputs
 from weft.derivation.temporal.delta import Delta
 from weft.derivation.temporal.delta_propagation import BOTH, Kind, change_delta, refresh_delta
 from weft.derivation.temporal.measures import maintainable_form
@@ -55,12 +49,12 @@ class Derived:
         return self.deleted is None and self.inserted is None
 
     @property
-    def reads(self) -> tuple[Base, ...]:
+    def reads(self) -> tuple[Scan, ...]:
         """The recorded relations that the expressions read, each once.  ∇R and ΔR are not recorded relations."""
         return tuple(dict.fromkeys(chain.from_iterable(map(_read, self._parts))))
 
     @property
-    def reads_whole(self) -> tuple[Base, ...]:
+    def reads_whole(self) -> tuple[Scan, ...]:
         """The recorded relations that an expression reads without a look-up of keys and without a window of instants.
 
         The operator FR may limit the read to rows that hold at the beginning of the change or later.
@@ -81,7 +75,7 @@ class Maintenance:
     @property
     def tables(self) -> tuple[TableSchema, ...]:
         """The tables that the view reads."""
-        return tuple(dict.fromkeys(part.table for part in each(self.view) if isinstance(part, Base)))
+        return tuple(dict.fromkeys(part.table for part in each(self.view) if isinstance(part, Scan)))
 
     def change(self, tables: Iterable[TableSchema], kinds: Collection[Kind] = BOTH) -> Derived:
         """Return ∇V and ΔV for a change of these tables at one instant.
@@ -125,11 +119,11 @@ def _derived(delta: Delta, trace: DerivationTrace) -> Derived:
     return Derived(gone, came, delta, tuple(trace.steps), tuple(trace.dropped))
 
 
-def _read(relation: Temporal) -> frozenset[Base]:
-    return frozenset(part for part in _parts(relation) if isinstance(part, Base))
+def _read(relation: Temporal) -> frozenset[Scan]:
+    return frozenset(part for part in _parts(relation) if isinstance(part, Scan))
 
 
-def _read_whole(relation: Temporal) -> frozenset[Base]:
+def _read_whole(relation: Temporal) -> frozenset[Scan]:
     """Return the base relations that are neither on the left of ⋉ nor under a window of first or last instants."""
     whole = {relation}
     for part in _parts(relation):
@@ -140,7 +134,7 @@ def _read_whole(relation: Temporal) -> frozenset[Base]:
                 pass
             case _:
                 whole.update(inputs(part))
-    return frozenset(part for part in whole if isinstance(part, Base))
+    return frozenset(part for part in whole if isinstance(part, Scan))
 
 
 def _parts(relation: Temporal) -> tuple[Temporal, ...]:

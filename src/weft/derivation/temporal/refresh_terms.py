@@ -30,6 +30,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from weft.algebra import temporal
+from weft.algebra.relation import Scan
 from weft.algebra.scalar import (
     MICROSECOND,
     REFRESHED,
@@ -221,7 +222,7 @@ def candidates(
     than π, σ, ⋉ and ∪ over base relations.
     """
     match relation:
-        case temporal.Base(alias=alias):
+        case Scan(alias=alias):
             tuples = temporal.Selection(relation, bound(alias))
             return tuples, frozenset((tuples,))
         case temporal.Selection(input=inner, predicate=predicate) if temporal.mentions_time(predicate):

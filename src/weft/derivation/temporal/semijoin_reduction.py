@@ -15,7 +15,7 @@ In a refresh, the module limits X to the tuples that can have changed (``refresh
     law: among the rows that agree with a row of D in ``on``, limited(X, D, on) has exactly the rows of X.
 
 The result of ``limited`` may have other rows too, so each use above also tests the equality.  Each row keeps its full
-period set, so the limitation does not change predicates over periods.  Each base relation becomes Semijoin(Base, …),
+period set, so the limitation does not change predicates over periods.  Each base relation becomes Semijoin(Scan, …),
 and storage computes the semijoin by a look-up.
 """
 
@@ -24,11 +24,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeAlias
 
-from weft.algebra.relation import Output, Values
+from weft.algebra.relation import Output, Scan, Values
 from weft.algebra.scalar import REFRESHED, Call, ColumnRef, Param, Scalar, columns, conjuncts
 from weft.algebra.temporal import (
     Aggregation,
-    Base,
     Deleted,
     Difference,
     Extension,
@@ -82,7 +81,7 @@ class _Reduction:
         match relation:
             case Deleted() | Inserted() | Values():
                 return True
-            case Base():
+            case Scan():
                 return False
             case Selection() | TemporalJoin() if self._crossed(relation) is not None:
                 return True

@@ -63,7 +63,6 @@ from weft.algebra.scalar import TRUE, ColumnRef, Literal, Now, PeriodOf, Scalar,
 from weft.algebra.schema import BOOLEAN
 from weft.algebra.temporal import (
     Aggregation,
-    Base,
     Difference,
     Extension,
     Projection,
@@ -137,7 +136,7 @@ class _Reading:
     def source(self, node: Source, alias: str | None = None) -> Temporal:
         match node:
             case Scan(table=table):
-                return Base(table, alias or node.alias)
+                return Scan(table, alias or node.alias)
             case Values(columns=heads, rows=rows):
                 return Values(alias or node.alias, heads, rows)
             case Distinct(input=inner):

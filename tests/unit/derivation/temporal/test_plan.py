@@ -10,12 +10,11 @@ import pytest
 from shown_temporal import tracked, words
 from temporal_drawn import TABLES, Drawn
 from temporal_evaluator import Database, Rows, later, less, union
-from weft.algebra.relation import Output
+from weft.algebra.relation import Output, Scan
 from weft.algebra.scalar import MICROSECOND, Call, ColumnRef, Literal, Now, PeriodOf, Scalar, call, minus
 from weft.algebra.schema import BIGINT, INT, INTERVAL, TIMESTAMP, Column, TableSchema
 from weft.algebra.temporal import (
     Aggregation,
-    Base,
     Deleted,
     Difference,
     Extension,
@@ -39,7 +38,7 @@ from weft.errors import DerivationError
 
 EMPLOYEES = tracked(11, "employees", "id", "dept", "office", "phone")
 ASSIGNMENTS = tracked(12, "assignments", "id", "project", "hours")
-E, S = Base(EMPLOYEES, "e"), Base(ASSIGNMENTS, "s")
+E, S = Scan(EMPLOYEES, "e"), Scan(ASSIGNMENTS, "s")
 
 
 def ref(scan: str, column: str) -> ColumnRef:
@@ -56,12 +55,12 @@ HOURS = Measure("sum", ref("s", "hours"), ColumnRef("a", "hours", BIGINT))
 BY_PROJECT = Aggregation(S, "a", (Output("project", ref("s", "project")),), (ROWS, HOURS))
 
 
-def stored(relation: Temporal, id: int) -> Base:
+def stored(relation: Temporal, id: int) -> Scan:
     """A table that holds an expression."""
     names = attributes(relation)
     given = (*((name.column, name.type) for name in names), ("valid_from", TIMESTAMP), ("valid_to", TIMESTAMP))
     columns = tuple(Column(place + 1, *each) for place, each in enumerate(given))
-    return Base(TableSchema(id, f"kept{id}", columns, start="valid_from", end="valid_to"), names[0].scan)
+    return Scan(TableSchema(id, f"kept{id}", columns, start="valid_from", end="valid_to"), names[0].scan)
 
 
 def test_a_change_looks_up_what_it_meets() -> None:
@@ -150,7 +149,7 @@ def over_auxiliaries(expression: Temporal, keys: Keys, stored: Mapping[Auxiliary
 
 
 def replaced(relation: Temporal, chosen: Mapping[TableSchema, TableSchema]) -> Temporal:
-    if isinstance(relation, Base):
+    if isinstance(relation, Scan):
         return replace(relation, table=chosen.get(relation.table, relation.table))
     return over(relation, tuple(replaced(part, chosen) for part in inputs(relation)))
 
@@ -184,7 +183,7 @@ def test_auxiliary_views_are_kept_by_the_changes_of_their_table_alone() -> None:
     )
     (kept,) = (each for each in auxiliary_views(view, {12: ("id",)}) if each.table == ASSIGNMENTS)
     assert kept.columns == ("id", "project") and kept.conditions
-    base = Base(ASSIGNMENTS, "assignments")
+    base = Scan(ASSIGNMENTS, "assignments")
     old = {(1, 1, 7): frozenset((1, 2, 3)), (2, 1, 7): frozenset((3,))}
     gone, came = {(1, 1, 7): frozenset((3,))}, {(1, 1, 8): frozenset((3,)), (3, 0, 1): frozenset((3,))}
     data = Database(3, {"assignments": old}, {"assignments": gone}, {"assignments": came})
@@ -240,7 +239,7 @@ def test_a_window_of_first_or_last_instants_is_told_where_each_tuple_has_one() -
 def test_keys_are_of_what_holds_since_the_change() -> None:
     """Else a look-up by what many have had, one after the other, would find all of them."""
     three = TemporalJoin(
-        (Base(EMPLOYEES, "d"), E, S),
+        (Scan(EMPLOYEES, "d"), E, S),
         call("and", call("=", ref("d", "dept"), ref("e", "dept")), call("=", ref("e", "id"), ref("s", "id"))),
     )
     change = maintenance(three).change([EMPLOYEES], ["deletions"])

@@ -94,11 +94,6 @@ class Maintenance:
         trace = DerivationTrace()
         return _derived(refresh_delta(self.view, trace), trace)
 
-    @property
-    def needs_refresh(self) -> bool:
-        """Whether the passing of time can change the view, apart from the extension of open periods."""
-        return not self.refresh.empty
-
 
 @lru_cache(maxsize=1_000)
 def maintenance(expression: Temporal) -> Maintenance:

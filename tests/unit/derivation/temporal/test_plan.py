@@ -101,12 +101,12 @@ def test_what_has_no_rule_is_refused() -> None:
 
 def test_which_views_time_changes() -> None:
     ended = call("<", Call("period_end", (PeriodOf("e"),), TIMESTAMP), Now())
-    assert not maintenance(PROJECTS).needs_refresh
-    assert not maintenance(BY_PROJECT).needs_refresh
-    assert not maintenance(Selection(E, ended)).needs_refresh  # an open period stays open: what ended has ended
+    assert maintenance(PROJECTS).refresh.empty
+    assert maintenance(BY_PROJECT).refresh.empty
+    assert maintenance(Selection(E, ended)).refresh.empty  # an open period stays open: what ended has ended
     young = call(">=", Call("period_start", (PeriodOf("e"),), TIMESTAMP), Call("-", (Now(), WEEK), TIMESTAMP))
-    assert maintenance(Selection(E, young)).needs_refresh
-    assert maintenance(replace(BY_PROJECT, input=Extension(S, WEEK))).needs_refresh
+    assert not maintenance(Selection(E, young)).refresh.empty
+    assert not maintenance(replace(BY_PROJECT, input=Extension(S, WEEK))).refresh.empty
 
 
 WEEK = Literal(7 * 86_400_000_000, INTERVAL)

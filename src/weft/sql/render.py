@@ -362,7 +362,8 @@ def measure_text(measure: relational.Measure, shown: Callable[[Scalar], str] = s
         by = by.branches[0][1] if isinstance(by, Case) else by
         if not _is_struct(argument):
             conditions.append(condition)
-    if isinstance(argument, Literal) and argument.fixed and len(conditions) == 1:
+    counted = measure.function == "count" and isinstance(argument, Literal) and argument.fixed
+    if counted and len(conditions) == 1:
         return f"COUNT_IF({shown(conditions[0])})"
     name: str = measure.function
     if argument is not None and argument.type == BOOLEAN and name in _OF_CONDITIONS:

@@ -35,6 +35,9 @@ SECTIONS: Final[dict[str, Constructs]] = {
         "`PIVOT`": (
             "SELECT * FROM (SELECT newsgroup, sender FROM msgs) PIVOT (COUNT(sender) FOR newsgroup IN ('a', 'b'))"
         ),
+        "`UNPIVOT`": (
+            "SELECT * FROM (SELECT msgid, sender, subject FROM msgs) UNPIVOT (value FOR name IN (sender, subject))"
+        ),
     },
     "Joins": {
         "`JOIN … ON`, comma, `CROSS JOIN`": "SELECT r.msgid FROM msgs m JOIN msgs r ON r.inreplyto = m.msgid",
@@ -201,6 +204,7 @@ SECTIONS: Final[dict[str, Constructs]] = {
         "an interval as a column": (
             "SELECT a.msgid, b.date - a.date AS delay FROM msgs a JOIN msgs b ON b.inreplyto = a.msgid"
         ),
+        "an aggregate of intervals": "SELECT newsgroup, AVG(ts - date) AS delay FROM msgs GROUP BY newsgroup",
         "`FOR SYSTEM_TIME`": "SELECT name FROM staff FOR SYSTEM_TIME AS OF TIMESTAMP '1993-04-05'",
     },
 }

@@ -133,6 +133,10 @@ past.
 """
 MICROSECOND = Literal(1, INTERVAL, fixed=True)
 TRUE = Literal(True, BOOLEAN, fixed=True)
+MICROSECONDS = "microseconds"
+"""The function that returns the length of an interval in microseconds.  The text of a query has no such function."""
+OF_MICROSECONDS = "interval of microseconds"
+"""The inverse of ``MICROSECONDS``."""
 
 
 def call(name: str, *args: Scalar, type: DataType = BOOLEAN) -> Call:
@@ -177,8 +181,15 @@ def children(scalar: Scalar) -> tuple[Scalar, ...]:
 
 
 def with_children(scalar: Scalar, parts: tuple[Scalar, ...]) -> Scalar:
-    """Return a copy of the expression with the items of ``parts`` as subexpressions, in the order of ``children``."""
+    """Return a copy of the expression with the items of ``parts`` as subexpressions, in the order of ``children``.
+
+    The interval of a column that a derived table computes becomes the interval that the column stores.
+    """
     match scalar:
+        case Call(name=name) if (
+            name == OF_MICROSECONDS and isinstance(parts[0], Call) and parts[0].name == MICROSECONDS
+        ):
+            return parts[0].args[0]
         case Call(name=name, type=type):
             return Call(name, parts, type)
         case Cast(type=type):

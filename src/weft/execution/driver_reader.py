@@ -9,7 +9,7 @@ The tick makes Spark views of the readings (``temp_views``), and ``explain --tic
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
@@ -109,7 +109,8 @@ def local_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
 
 
 def _decoded(texts: Sequence[str | None], type_: DataType) -> pa.Array:
-    return pa.array([decode([text], [type_])[0] for text in texts], arrow_type(type_))
+    plain = replace(type_, shape=None)  # a query reads intervals as numbers
+    return pa.array([decode([text], [plain])[0] for text in texts], arrow_type(plain))
 
 
 def _spelled(schema: pa.Schema, name: str) -> str:

@@ -203,7 +203,7 @@ def _adds_up(measure: Measure) -> bool:
         case "avg":
             return not measure.distinct and kind is not None and kind.name in INTEGRAL
         case "min" | "max":
-            return kind is not None and kind.shape is None
+            return kind is not None and kind.json is None
         case _:
             return False
 

@@ -125,7 +125,6 @@ ADVICE: Final[dict[str, str]] = {
     "WITH RECURSIVE": _STEPS,
     "DISTINCT ON": _NEWEST,
     "FILTER (WHERE …)": "Write one query per condition, with the condition in WHERE.",
-    "PIVOT": "Write COUNT(*) FILTER (WHERE x = 'a') AS a for each value, with GROUP BY.",
     **dict.fromkeys(("LEFT JOIN", "LEFT OUTER JOIN", "RIGHT JOIN", "RIGHT OUTER JOIN", "FULL JOIN", "FULL OUTER JOIN",
                      "NATURAL LEFT JOIN", "NATURAL RIGHT JOIN", "NATURAL FULL JOIN"), _PARTNERLESS),
     "OUTER JOIN": "Write LEFT, RIGHT or FULL JOIN.",

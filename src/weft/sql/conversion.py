@@ -13,6 +13,7 @@ from weft.algebra.schema import DATE, INTERVAL, MONTHS, NULL, STRING, TIMESTAMP,
 from weft.errors import SqlError
 from weft.sql import literals
 from weft.sql.functions import castable, tryable, wider
+from weft.sql.intervals import as_interval
 from weft.sql.refusal import place, refuse
 from weft.sql.rewriting import as_number
 
@@ -32,6 +33,7 @@ def comparable(left: Scalar, right: Scalar, node: exp.Expr) -> tuple[Scalar, Sca
                 "'x'), or compare the JSON text, TO_JSON(doc)."
             ),
         )
+    left, right = as_interval(left), as_interval(right)
     if left.type == right.type or NULL in (left.type, right.type):
         return left, right
     if left.type == STRING and right.type in (TIMESTAMP, DATE):
@@ -94,7 +96,7 @@ def _alike(left: Scalar, right: Scalar, node: exp.Expr) -> str:
 
 def opened(value: Scalar) -> Scalar:
     """Return a call that parses ``value`` if it is a JSON column of a nested type.  Other values remain unchanged."""
-    shape = value.type.shape
+    shape = value.type.json
     return value if shape is None else Call("from_json", (value, Literal(str(shape), STRING, fixed=True)), shape)
 
 

@@ -12,12 +12,13 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from weft.algebra.relation import Values
-from weft.algebra.scalar import Call, Cast, Literal, Scalar, children
+from weft.algebra.scalar import MICROSECONDS, OF_MICROSECONDS, Call, Cast, Literal, Scalar, children
 from weft.algebra.schema import BIGINT, DATE, DOUBLE, INTEGRAL, STRING, TIMESTAMP, DataType
 from weft.algebra.temporal import Aggregation, Extension, Fragment, Projection, Selection, Temporal, TemporalJoin, each
 from weft.period_sql.groups import arguments
 from weft.sql.duckdb_case_mapping import LOWER, UPPER
 from weft.sql.functions import as_decimal
+from weft.sql.render import ROUNDED
 
 MACROS: Final = {
     "UNIX_MICROS(x)": "epoch_us(x)",
@@ -50,6 +51,7 @@ ALIKE: Final = frozenset(
         *("like", "is null", "is not null", "isnull", "isnotnull", "coalesce", "ifnull", "nullif", "greatest", "least"),
         *("+", "-", "negative", "lower", "upper", "length", "char_length", "startswith", "endswith", "contains"),
         *("trim", "ltrim", "rtrim", "replace", "nvl", "dayofmonth", "dayofyear", "last_day"),
+        *(MICROSECONDS, OF_MICROSECONDS, ROUNDED),
         *("unix_micros", "year", "month", "day", "hour", "minute", "second", "quarter", "date_trunc"),
         *("period_start", "period_end", "period_length", "period_contains", "period_overlaps"),
     )

@@ -21,7 +21,7 @@ from sqlglot import exp
 
 from weft.algebra import relation as relational
 from weft.algebra.scalar import Cast, ColumnRef, Scalar, call, children, mentions_now
-from weft.algebra.schema import INTERVAL, MONTHS, NULL, DataType, TableSchema
+from weft.algebra.schema import MONTHS, NULL, DataType, TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.algebra.traverse import scalars, scans, thresholds, walk
 from weft.errors import Reasons, SqlError, of_each
@@ -41,7 +41,7 @@ from weft.sql.lower_value import with_values
 from weft.sql.ordering import at_the_end, lower_order
 from weft.sql.parse import parse
 from weft.sql.refusal import only, place, refuse
-from weft.sql.rewriting import NOT_TODAY, as_number
+from weft.sql.rewriting import NOT_TODAY
 from weft.sql.scope import CommonTable, Context, Names, Scope, Windows
 from weft.sql.time_windows import with_time_window
 from weft.sql.windowed import windowed, with_copies_numbered
@@ -115,9 +115,10 @@ def _answerable(output: relational.Output, node: exp.Expr, *, view: bool) -> Non
     if view and output.name.lower() in (VALID_FROM, VALID_TO):
         reason = "views use this name for the periods of their rows"
         raise refuse(f"the column name {output.name!r}", node, reason, "Rename the column with AS.")
-    if output.value.type in (INTERVAL, MONTHS, NULL):
+    if output.value.type in (MONTHS, NULL):
         kind = output.value.type
-        hint = "Write CAST(NULL AS STRING), or cast to another type." if kind == NULL else as_number(node)
+        months = "Select the number of months."
+        hint = "Write CAST(NULL AS STRING), or cast to another type." if kind == NULL else months
         raise refuse(f"the column {output.name} of type {kind}", node, "this type cannot be stored", hint)
 
 
@@ -312,8 +313,9 @@ def _alike(
         try:
             types.append(common([a.type, b.type]))
         except TypeError:
+            kinds = f"{a.type.declared} on one side and {b.type.declared} on the other"
             raise SqlError(
-                f"{node.key.upper()}: column {a.column!r} is {a.type} on one side and {b.type} on the other",
+                f"{node.key.upper()}: column {a.column!r} is {kinds}",
                 where=place(node),
                 hint="Convert one of the two columns: CAST(… AS …).",
             ) from None
@@ -392,8 +394,9 @@ def _output(item: exp.Expr, scope: Scope, position: int) -> relational.Output:
             "Use the period function in WHERE.",
         )
     called = isinstance(item.unalias(), (exp.Anonymous, exp.Any, exp.Filter))
-    named = isinstance(value, ColumnRef) and not called
-    name = item.alias if isinstance(item, exp.Alias) else value.column if named and isinstance(value, ColumnRef) else ""
+    stored = as_column(value)
+    column = stored.column if isinstance(stored, ColumnRef) and not called else ""
+    name = item.alias if isinstance(item, exp.Alias) else column
     if name.startswith("_"):
         raise refuse(
             f"the column name {name!r}",
@@ -402,7 +405,7 @@ def _output(item: exp.Expr, scope: Scope, position: int) -> relational.Output:
             "Rename the column with AS.",
         )
     field = item.name if isinstance(item, exp.Dot) and not item.name.startswith("_") else field_name(value)
-    return relational.Output(name or field or f"col{position + 1}", as_column(value))
+    return relational.Output(name or field or f"col{position + 1}", stored)
 
 
 def _subquery(node: exp.Expr, scope: Scope) -> tuple[relational.Relation, tuple[ColumnRef, ...]]:

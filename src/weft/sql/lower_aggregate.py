@@ -19,11 +19,12 @@ from sqlglot import exp
 
 from weft.algebra.relation import AggregateFunction
 from weft.algebra.scalar import Call, Case, Literal, Scalar, mentions_now
-from weft.algebra.schema import BIGINT, BOOLEAN, INT, INTERVAL, MONTHS, NULL, STRING, TINYINT, DataType, sums_fit
+from weft.algebra.schema import BIGINT, BOOLEAN, INT, MONTHS, NULL, STRING, TINYINT, DataType, sums_fit
 from weft.errors import SqlError, of_each
 from weft.sql.advice import advice
 from weft.sql.conversion import typed
 from weft.sql.functions import MARKS, MEASURES, aggregate_type
+from weft.sql.intervals import as_stored, averaged
 from weft.sql.lower_calls import mentions_period
 from weft.sql.refusal import only, place, refuse
 from weft.sql.scope import Grouping, Scope
@@ -83,7 +84,8 @@ def lower_aggregate(node: exp.Expr, scope: Scope, grouping: Grouping, lower: Low
     if is_aggregate(call) and _called(call)[0] in MARKS:
         name, given, _ = _called(call)
         return _mark(name, [lower(part, inside) for part in given], call, grouping)
-    return grouping.measure(*read_aggregate(node, inside, lower, timely=not scope.context.view))
+    read = read_aggregate(node, inside, lower, timely=not scope.context.view)
+    return averaged(grouping.measure(*read), read[1])
 
 
 def read_aggregate(
@@ -109,7 +111,7 @@ def read_aggregate(
         only(given[0])
         _refuse_time([] if condition is None else [condition], node, timely=timely)
         return "count", None if condition is None else _kept(condition, _ONE), False, None
-    args = of_each(lambda part: lower(part, scope), given)
+    args = [as_stored(arg) for arg in of_each(lambda part: lower(part, scope), given)]
     _fitting(name, args, node, distinct=distinct)
     argument, by = _arguments(name, args, distinct=distinct)
     _refuse_time([*args, *([] if condition is None else [condition])], node, timely=timely)
@@ -157,7 +159,7 @@ def _fitting(name: str, args: Sequence[Scalar], node: exp.Expr, *, distinct: boo
         raise refuse(f"{name.upper()}(DISTINCT …) of {args[0].type}", node, "its sum may have too many digits", hint)
     unordered = args[1:] if name in _OF_TWO else args if distinct else ()
     for part in unordered:
-        if part.type in (NULL, INTERVAL, MONTHS) or part.type.nested:
+        if part.type in (NULL, MONTHS) or part.type.nested:
             raise SqlError(f"{name.upper()} cannot compare values of type {part.type}", where=place(node))
 
 

@@ -13,6 +13,7 @@ from weft.sql import literals
 from weft.sql.advice import ADVICE
 from weft.sql.conversion import converted
 from weft.sql.functions import arithmetic
+from weft.sql.intervals import divided
 from weft.sql.refusal import place
 from weft.sql.rewriting import as_number
 
@@ -92,6 +93,8 @@ def _time_arithmetic(operator: str, left: Scalar, right: Scalar, node: exp.Expr)
             assert isinstance(span.value, int)
             literals.within_calendar(float(number.value) * span.value, node)
         return Call("*", (span, number), INTERVAL)
+    if operator == "/" and left.type == INTERVAL and right.type.numeric:
+        return divided(left, right)
     return None
 
 

@@ -80,7 +80,7 @@ def apply(name: str, args: list[Scalar], node: exp.Expr) -> Scalar:
         type = function.result([arg.type for arg in args])
     except TypeError as error:
         raise SqlError(f"{name.upper()}: {error} have no common type", where=place(node)) from None
-    if (type == TIMESTAMP and function.takes == ("ANY",)) or name in ("hour", "minute", "second"):
+    if (type == TIMESTAMP and function.takes == ("CHOICE",)) or name in ("hour", "minute", "second"):
         args = [converted(arg, TIMESTAMP) for arg in args]
     if name == "round":
         type = _rounded(type, args)
@@ -157,9 +157,9 @@ def _fitting(name: str, function: Function, args: list[Scalar], node: exp.Expr) 
 
 def _joined_array(args: list[Scalar], node: exp.Expr) -> Scalar | None:
     """Return CONCAT_WS of an ARRAY as ARRAY_JOIN, or None if no argument is a nested column."""
-    if not any(arg.type.shape is not None for arg in args):
+    if not any(arg.type.json is not None for arg in args):
         return None
-    if len(args) != 2 or args[0].type.shape is not None:
+    if len(args) != 2 or args[0].type.json is not None:
         hint = "Write ARRAY_JOIN(x, ',') for the array, and combine the texts with CONCAT_WS."
         raise refuse("CONCAT_WS of an array and other values", node, "an array is a column of JSON text", hint)
     of_array = apply("array_join", [args[1], args[0]], node)

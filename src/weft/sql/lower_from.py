@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from weft.algebra import relation as relational
 from weft.algebra.scalar import Call, Cast, ColumnRef, Scalar, call, mentions_now
-from weft.algebra.schema import NULL, Column
+from weft.algebra.schema import NULL, Column, DataType
 from weft.errors import Reasons, SqlError, of_each
 from weft.printable import counted
 from weft.sql.advice import advice
@@ -23,6 +23,7 @@ from weft.sql.lower_outer import Shared, Side, outer_join
 from weft.sql.lower_predicate import lower_predicate
 from weft.sql.lower_scalar import lower_scalar
 from weft.sql.lower_unnest import exploding, lower_unnest
+from weft.sql.pivots import pivoted
 from weft.sql.refusal import only, place, refuse
 from weft.sql.scope import RESULTS, CommonTable, Merged, Scope, Variable
 
@@ -79,6 +80,9 @@ def _refuse_other(join: exp.Join, side: str, kind: str, scope: Scope) -> None:
     method = str(join.args.get("method") or "").upper()
     inner, half = kind in _INNER and not side, kind in _HALF and side in ("", "LEFT")
     outer = kind in ("", "OUTER") and side in _OUTER and not scope.context.view
+    if join.this.args.get("pivots"):
+        hint = "Write the clause after a query: FROM a JOIN (SELECT * FROM b PIVOT (…)) AS p."
+        raise refuse("PIVOT or UNPIVOT after JOIN", join, "in Spark it applies to the whole join", hint)
     if (inner or outer or half) and (not method or (method == "NATURAL" and not half)):
         return
     words = " ".join(w for w in (method, side, kind, "JOIN") if w)
@@ -186,6 +190,8 @@ def _source(node: exp.Expr, scope: Scope, rows: Rows) -> relational.Source:
 
 
 def _read_source(node: exp.Expr, scope: Scope, rows: Rows) -> relational.Source:
+    if node.args.get("pivots"):
+        return _pivot(node.copy(), scope, rows)
     match node:
         case exp.Table(this=exp.Identifier()):
             return _table(node, scope, rows)
@@ -200,6 +206,23 @@ def _read_source(node: exp.Expr, scope: Scope, rows: Rows) -> relational.Source:
             return _lateral(node, scope, rows)
         case _:
             raise refuse(f"{node.sql('spark')} in FROM", node, "only tables of this home can be read")
+
+
+def _pivot(node: exp.Expr, scope: Scope, rows: Rows) -> relational.Source:
+    """Translate a source with PIVOT or UNPIVOT, which names some of the source's columns and leaves the others."""
+    for pivot in node.args.pop("pivots"):
+        names, inner = scope.context.names, scope.inner(lateral=False)
+        taken = set(names.taken)
+        _read_source(node.copy(), inner, rows)
+        columns = [ref.column for variable in inner.variables.values() for ref in variable.listed]
+
+        def kinds(query: exp.Query) -> list[DataType]:
+            trial = rows(query, scope.inner(lateral=False), "derived", ())
+            return [ref.type for ref in relational.attributes(trial)]
+
+        node = exp.Subquery(this=pivoted(node, pivot, columns, kinds), alias=pivot.args.get("alias"))
+        names.taken = taken
+    return _read_source(node, scope, rows)
 
 
 def _lateral(node: exp.Lateral, scope: Scope, rows: Rows) -> relational.Source:

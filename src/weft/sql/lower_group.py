@@ -32,6 +32,7 @@ from weft.algebra.scalar import Cast, ColumnRef, Literal, PeriodOf, Scalar
 from weft.algebra.schema import INT, NULL
 from weft.algebra.traverse import free_columns, substitute, walk
 from weft.errors import Reasons, SqlError, of_each
+from weft.sql.intervals import as_interval
 from weft.sql.lower_aggregate import has_aggregate, is_aggregate
 from weft.sql.lower_group_by import lower_group_by
 from weft.sql.lower_outer import joined
@@ -156,7 +157,10 @@ def _over_groups(node: N, scope: Scope, place_of: exp.Expr) -> N:
     """
     grouping = scope.grouping
     assert grouping is not None
-    of_columns = {value: ref for value, ref in grouping.groups.items() if not isinstance(value, Literal)}
+    of_columns: dict[Scalar, Scalar] = {}
+    for value, ref in grouping.groups.items():
+        if not isinstance(value, Literal):
+            of_columns |= {value: ref, as_interval(value): as_interval(ref)}
     grouped = substitute(node, of_columns)
     own = {ref.scan for variable in scope.variables.values() for ref in variable.columns}
     loose = sorted(f"{ref.scan}.{ref.column}" for ref in free_columns(grouped) if ref.scan in own)

@@ -18,6 +18,7 @@ from weft.algebra.scalar import Call, Literal, Scalar, mentions_now
 from weft.algebra.schema import INTERVAL
 from weft.errors import Reasons, SqlError, of_each
 from weft.sql.functions import WINDOW
+from weft.sql.intervals import as_stored
 from weft.sql.lower_aggregate import has_aggregate
 from weft.sql.lower_calls import for_views_only, mentions_period
 from weft.sql.lower_scalar import lower_scalar
@@ -157,7 +158,7 @@ def _group(node: exp.Expr, scope: Scope) -> Scalar:
         )
     if isinstance(value, Call) and value.name == STRUCT:  # the start of a window decides its end
         return value.args[1]
-    return value
+    return as_stored(value)
 
 
 def _window(node: exp.Anonymous, scope: Scope) -> Scalar:

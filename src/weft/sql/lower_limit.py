@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from weft.algebra import relation as relational
 from weft.algebra.relation import SortKey
-from weft.algebra.schema import INTERVAL, MONTHS
+from weft.algebra.schema import MONTHS
 from weft.errors import SqlError, of_each
 from weft.sql.lower_aggregate import is_aggregate
 from weft.sql.lower_window import sort_key
@@ -97,7 +97,7 @@ def with_limit(
     def key(item: exp.Expr) -> SortKey:
         column = column_of(item.this.unnest(), query, names) if _is_named(item.this.unnest(), named) else None
         value = next(rest).value if column is None else outputs[column].value
-        if value.type in (INTERVAL, MONTHS) or value.type.nested:
+        if value.type == MONTHS or value.type.nested:
             raise SqlError(f"ORDER BY cannot compare values of type {value.type}", where=place(item))
         return sort_key(item, value)
 

@@ -21,6 +21,7 @@ from weft.algebra.schema import BOOLEAN, INTEGRAL, NULL, STRING, DataType
 from weft.errors import SqlError
 from weft.sql.conversion import opened
 from weft.sql.functions import FUNCTIONS, wider
+from weft.sql.intervals import as_stored
 from weft.sql.lower_calls import apply, part_of_split
 from weft.sql.patterns import check_pattern
 from weft.sql.refusal import only, place, refuse
@@ -88,9 +89,9 @@ def field_name(value: Scalar) -> str | None:
 
 
 def as_column(value: Scalar) -> Scalar:
-    """Convert a nested value to JSON text, as a column stores it.  Return any other value unchanged."""
+    """Convert a nested value to JSON text, and an interval to microseconds, as a column stores them."""
     if not value.type.nested:
-        return value
+        return as_stored(value)
     return Call("to_json", (value, _TO_THE_MICROSECOND), DataType.of_json(value.type))
 
 

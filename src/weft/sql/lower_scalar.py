@@ -17,6 +17,7 @@ from weft.errors import Reasons, SqlError, of_each
 from weft.sql import literals
 from weft.sql.conversion import cast, comparable, compared_as_text, converted, typed
 from weft.sql.functions import FUNCTIONS, common, fits
+from weft.sql.intervals import as_interval
 from weft.sql.literals import interval, months
 from weft.sql.lower_aggregate import is_aggregate, lower_aggregate, misplaced
 from weft.sql.lower_arithmetic import combined
@@ -105,6 +106,7 @@ def _column(node: exp.Column, scope: Scope) -> Scalar:
     value: Scalar | None = scope.element(first.name)
     if value is None:
         value, fields = scope.path(node)
+        value = as_interval(value)
     for field in fields:
         value = field_of(value, field.name, node)
     return value

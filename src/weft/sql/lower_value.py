@@ -24,6 +24,7 @@ from weft.algebra.traverse import substitute
 from weft.errors import SqlError
 from weft.sql.conversion import comparable
 from weft.sql.decorrelate import one_row
+from weft.sql.intervals import as_interval
 from weft.sql.lower_aggregate import has_aggregate
 from weft.sql.refusal import place, refuse
 from weft.sql.scope import Scope
@@ -50,7 +51,7 @@ def lower_value(node: exp.Expr, scope: Scope) -> Scalar:
     assert not isinstance(rows, (relational.Join, Select))
     source = _flat(rows, scope) if _exactly_one(rows, query) else _padded(rows, scope)
     scope.values.append(source)
-    return relational.attributes(source)[0]
+    return as_interval(relational.attributes(source)[0])
 
 
 def with_values(relation: relational.Relation, scope: Scope) -> relational.Relation:

@@ -17,11 +17,12 @@ from sqlglot import exp
 
 from weft.algebra.relation import AggregateFunction, Frame, SortKey, ValueFunction, WindowFunction
 from weft.algebra.scalar import Call, Case, ColumnRef, Literal, Scalar, is_constant, mentions_now
-from weft.algebra.schema import BOOLEAN, DATE, INT, INTEGRAL, INTERVAL, MONTHS, NULL, TIMESTAMP, DataType
+from weft.algebra.schema import BOOLEAN, DATE, INT, INTEGRAL, MONTHS, NULL, TIMESTAMP, DataType
 from weft.errors import SqlError, of_each
 from weft.sql import literals
 from weft.sql.conversion import converted, typed
 from weft.sql.functions import aggregate_type, common
+from weft.sql.intervals import as_interval, as_stored, averaged
 from weft.sql.lower_aggregate import is_measure, read_aggregate
 from weft.sql.lower_nested import as_column
 from weft.sql.refusal import only, place, refuse
@@ -69,6 +70,10 @@ class _Window:
 
 def lower_window(node: exp.Window, scope: Scope, lower: Lower) -> Scalar:
     """Return the column of a window function.  Raise SqlError where no window function may stand."""
+    return as_interval(_window_column(node, scope, lower))
+
+
+def _window_column(node: exp.Window, scope: Scope, lower: Lower) -> Scalar:
     windows = scope.windows
     if windows is None:
         reason = "a window function belongs in a select list, in QUALIFY or in ORDER BY with LIMIT"
@@ -129,10 +134,10 @@ def _over(window: _Window, scope: Scope, lower: Lower, node: exp.Expr) -> _Over:
 
 
 def _key(node: exp.Expr, scope: Scope, lower: Lower) -> Scalar:
-    value = lower(node, scope)
+    value = as_stored(lower(node, scope))
     if mentions_now(value):
         raise refuse("NOW() in a window", node, "the window would change every microsecond")
-    if value.type in (INTERVAL, MONTHS) or value.type.nested:
+    if value.type == MONTHS or value.type.nested:
         raise SqlError(f"a window cannot order or group values of type {value.type}", where=place(node))
     return value
 
@@ -229,7 +234,7 @@ def _beside(call: exp.Expr, scope: Scope, lower: Lower) -> tuple[tuple[Scalar, .
 
 def _argument(node: exp.Expr, scope: Scope, lower: Lower) -> Scalar:
     value = as_column(lower(node, scope))
-    if value.type in (NULL, INTERVAL, MONTHS):
+    if value.type in (NULL, MONTHS):
         raise SqlError(f"a window function cannot return values of type {value.type}", where=place(node))
     if mentions_now(value):
         raise refuse("NOW() in a window function", node, "its value would change every microsecond")
@@ -295,7 +300,7 @@ def _aggregate(call: exp.Expr, over: _Over, windows: Windows, scope: Scope, lowe
     args = tuple(replace(part, fixed=True) if isinstance(part, Literal) else part for part in (argument, by) if part)
     type = aggregate_type(function, None if argument is None else argument.type)
     frame = over.frame or (UP_TO_PEERS if over.order else None)
-    return windows.column(over.partition, _function(function, args, over.order, frame, type))
+    return averaged(windows.column(over.partition, _function(function, args, over.order, frame, type)), argument)
 
 
 def _function(

@@ -26,7 +26,7 @@ _LATER: Final = {
     "into": ("INTO", "a standing query changes nothing"),
     "operation_modifiers": ("a SELECT modifier", "remove it"),
     "kind": ("SELECT AS STRUCT or VALUE", "select the columns one by one"),
-    "pivots": ("PIVOT", "standing queries do not support it"),
+    "pivots": ("PIVOT", "it belongs after a table or a query of FROM"),
     "sort": ("SORT BY", "answers are ordered by their first instant, and a view is unordered; remove SORT BY"),
     "cluster": ("CLUSTER BY", "remove it"),
     "distribute": ("DISTRIBUTE BY", "remove it"),

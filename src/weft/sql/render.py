@@ -17,12 +17,35 @@ from typing import Final
 from weft.algebra import relation as relational
 from weft.algebra.calendar import within_calendar
 from weft.algebra.event import Event
-from weft.algebra.scalar import Call, Case, Cast, ColumnRef, Element, Literal, Now, Param, PeriodOf, Scalar, is_constant
+from weft.algebra.scalar import (
+    MICROSECONDS,
+    OF_MICROSECONDS,
+    Call,
+    Case,
+    Cast,
+    ColumnRef,
+    Element,
+    Literal,
+    Now,
+    Param,
+    PeriodOf,
+    Scalar,
+    is_constant,
+)
 from weft.algebra.schema import BOOLEAN, DATE, INTERVAL, TIMESTAMP, DataType
 from weft.algebra.traverse import free_columns
 from weft.errors import DerivationError
 from weft.instants import format_full, to_date
 
+ROUNDED: Final = "rounded"
+"""A DOUBLE rounded to a BIGINT."""
+_EPOCH: Final = "TIMESTAMP '1970-01-01 00:00:00+00:00'"
+_FORMS: Final = {
+    "try_cast": "TRY_CAST({} AS {})",
+    OF_MICROSECONDS: f"(TIMESTAMP_MICROS({{}}) - {_EPOCH})",
+    MICROSECONDS: f"UNIX_MICROS(TRY_ADD({_EPOCH}, {{}}))",
+    ROUNDED: "CAST(ROUND({}) AS BIGINT)",
+}
 NULL_SAFE: Final = "is not distinct from"
 """The operator ``<=>`` in a form that other engines also accept."""
 _INFIX: Final = frozenset(
@@ -149,7 +172,7 @@ def scalar(value: Scalar) -> str:
             return quoted(label)
         case Cast(arg=arg, type=type) if arg.type == DATE and type == TIMESTAMP and not within_calendar(arg):
             days = f"TRY_MULTIPLY(INTERVAL '1' DAY, UNIX_DATE({scalar(arg)}))"
-            return f"TRY_ADD(TIMESTAMP '1970-01-01 00:00:00+00:00', {days})"
+            return f"TRY_ADD({_EPOCH}, {days})"
         case Cast(arg=arg, type=type):
             return f"CAST({scalar(arg)} AS {spelled(type)})"
         case Case(branches=branches, default=default):
@@ -178,8 +201,8 @@ def _call(value: Call) -> str:
         return f"-({scalar(args[0])})" if isinstance(args[0], Literal) else f"-{_operand(args[0])}"
     if value.name == ESCAPED_LIKE:
         return f"{_operand(args[0])} LIKE {_operand(args[1])} ESCAPE '\\\\'"
-    if value.name == "try_cast":
-        return f"TRY_CAST({scalar(args[0])} AS {spelled(value.type)})"
+    if value.name in _FORMS:
+        return _FORMS[value.name].format(scalar(args[0]), spelled(value.type))
     if value.name == "timestampdiff":  # its unit is a keyword
         return f"TIMESTAMPDIFF({', '.join((str(_constant(args[0])), *map(scalar, args[1:])))})"
     if value.name in _OF_PARTS:
@@ -339,7 +362,8 @@ def measure_text(measure: relational.Measure, shown: Callable[[Scalar], str] = s
         by = by.branches[0][1] if isinstance(by, Case) else by
         if not _is_struct(argument):
             conditions.append(condition)
-    if isinstance(argument, Literal) and argument.fixed and len(conditions) == 1:
+    counted = measure.function == "count" and isinstance(argument, Literal) and argument.fixed
+    if counted and len(conditions) == 1:
         return f"COUNT_IF({shown(conditions[0])})"
     name: str = measure.function
     if argument is not None and argument.type == BOOLEAN and name in _OF_CONDITIONS:

@@ -450,10 +450,10 @@ class Scope:
         first, *behind = column.parts
         if behind:
             ref = self._find(first.name, behind[0].name, column)
-            if ref is not None and (ref.type.shape is not None or ref.type.nested):
+            if ref is not None and (ref.type.json is not None or ref.type.nested):
                 return ref, behind[1:]
             own = self._find("", first.name, column) if ref is None else None
-            if own is not None and (own.type.shape is not None or own.type.nested):
+            if own is not None and (own.type.json is not None or own.type.nested):
                 return own, behind
         return self.resolve(column), []
 

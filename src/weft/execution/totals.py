@@ -37,6 +37,14 @@ def files_below(state: StateSchema, files: Callable[[str], Sequence[DataFile]]) 
     return {scan.table.name: (scan.table.start, files(scan.table.name)) for scan in base_scans(state)}
 
 
+def deltas_schema(state: StateSchema) -> pa.Schema:
+    """Return the columns of the exact deltas of a state's input: values, period and sign."""
+    _, columns, _ = inputs(state.operator)
+    fields = [pa.field(column.name, arrow_type(column.value.type)) for column in columns]
+    period = [pa.field(name, arrow_type(TIMESTAMP)) for name in VALID_TIME.period]
+    return pa.schema([*fields, *period, pa.field("sign", pa.int32())])
+
+
 @dataclass
 class Totals:
     """The groups of a state in its window.
@@ -60,7 +68,8 @@ class Totals:
         return VALID_TIME.columns(len(key_columns(self.state)))
 
     @property
-    def _schema(self) -> pa.Schema:
+    def schema(self) -> pa.Schema:
+        """The columns of the state and of the running totals."""
         own = stored_schema(self.state)
         totals = [pa.field(f"_{name}", arrow_type(kind)) for name, kind in totals_of(self.state)]
         return pa.schema([*own, *totals])
@@ -78,7 +87,7 @@ class Totals:
         """Set the rows of all groups in the window."""
         own = stored_schema(self.state).names
         if isinstance(rows, pa.Table):
-            rows = rows.cast(self._schema)
+            rows = rows.cast(self.schema)
             self.whole = self._given(rows)
             self.changed = self._last(rows)
             return
@@ -91,7 +100,7 @@ class Totals:
         if rows.count() > MOST_GROUPS:
             return None
         try:
-            return self._last(rows.toArrow().cast(self._schema))
+            return self._last(rows.toArrow().cast(self.schema))
         except spark_errors() as error:
             if not too_large(error):
                 raise
@@ -149,14 +158,8 @@ class Totals:
     def _computed(self, before: pa.Table) -> pa.Table:
         assert self.continued is not None
         text = continued_sql(self.continued, "deltas_", "before_", DUCKDB)
-        deltas = self.deltas if self.deltas is not None else self._no_deltas()
-        return computed(text, self._schema, deltas_=deltas, before_=before)
-
-    def _no_deltas(self) -> pa.Table:
-        _, columns, _ = inputs(self.state.operator)
-        fields = [pa.field(column.name, arrow_type(column.value.type)) for column in columns]
-        period = [pa.field(name, arrow_type(TIMESTAMP)) for name in VALID_TIME.period]
-        return pa.schema([*fields, *period, pa.field("sign", pa.int32())]).empty_table()
+        deltas = self.deltas if self.deltas is not None else deltas_schema(self.state).empty_table()
+        return computed(text, self.schema, deltas_=deltas, before_=before)
 
     def _last(self, rows: pa.Table) -> pa.Table:
         """Return the totals of the groups that exist at the end of the window."""

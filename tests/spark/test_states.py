@@ -59,7 +59,7 @@ def lost(home: Path, _: random.Random) -> None:
 
 def damaged(home: Path, chance: random.Random) -> None:
     """Each file loses its end, or some of its bytes change."""
-    for file in (home / "states").rglob("*.parquet"):
+    for file in (home / "states").rglob("*.arrow"):
         data = file.read_bytes()
         file.write_bytes(data[: len(data) // 2] if chance.random() < 0.5 else data[:-30] + bytes(30))
 

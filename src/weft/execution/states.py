@@ -117,7 +117,7 @@ class StateReader:
     def _store(self, store: StateStore, name: str, totals: Totals, before: StoredTotals | None, files: Files) -> None:
         _, t = window_of(totals.state)
         if totals.changed is not None:
-            store.write(name, t, totals.changed, files)
+            store.write(name, t, totals.changed, files, before, totals.added_up)
         elif before is not None:
             store.advance(name, before, t, files)
         else:

@@ -236,10 +236,10 @@ class StateTables:
     def _rows(self, name: str, state: StateSchema, keys: Keys | None, given: str = "") -> str:
         if given:
             self.engine.table(keys_view(state), given)
-        plan_ = state_rows(state, keys, DUCKDB)
+        plan_ = state_rows(state, keys)
         known = {each.name: each for each in plan_.reads}
         views = definitions(plan_.paths.values(), {}, self.extra, known, self, suffix(state))
-        self.engine.table(name, with_views(views, plan_.sql))
+        self.engine.table(name, with_views(views, plan_.sql(DUCKDB)))
         self.made.setdefault((state.name, name), name)
         return name
 

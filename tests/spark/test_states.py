@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from replayed import DAY, HOUR, START, answers, load, replay_home
+from weft.algebra.schema import INT, STRING, TIMESTAMP
 from weft.api import Weft
 from weft.arrangement import state_store
 from weft.execution import totals
@@ -58,7 +59,7 @@ def lost(home: Path, _: random.Random) -> None:
 
 def damaged(home: Path, chance: random.Random) -> None:
     """Each file loses its end, or some of its bytes change."""
-    for file in (home / "states").rglob("*.parquet"):
+    for file in (home / "states").rglob("*.arrow"):
         data = file.read_bytes()
         file.write_bytes(data[: len(data) // 2] if chance.random() < 0.5 else data[:-30] + bytes(30))
 
@@ -123,6 +124,42 @@ def test_answers_do_not_depend_on_stored_totals(
         whole.install(name, text)
     whole.tick(now=START + 20 * DAY)
     assert delivered(home) == delivered(whole)
+
+
+def jobs(spark: SparkSession, work: Callable[[], object]) -> int:
+    """The number of Spark jobs of a call."""
+    context = spark.sparkContext
+    context.setJobGroup("counted", "counted")
+    before = len(context.statusTracker().getJobIdsForGroup("counted"))
+    work()
+    return len(context.statusTracker().getJobIdsForGroup("counted")) - before
+
+
+def test_a_small_tick_of_states_runs_one_job(tmp_path: Path, spark: SparkSession) -> None:
+    """The driver computes the states, and Spark the branches of all queries together."""
+    rows = batches(random.Random(5))
+    home = replay_home(tmp_path / "home")
+    load(home, spark, "msgs", rows[0])
+    for name, text in QUERIES.items():
+        home.install(name, text)
+    home.tick(now=START + DAY)
+    load(home, spark, "msgs", [("new", "sci.space", "m1", START + DAY + HOUR)])
+    assert jobs(spark, lambda: home.tick(now=START + 2 * DAY)) == 1
+
+
+NUMBERS: Final = (("name", STRING), ("n", INT), ("date", TIMESTAMP))
+
+
+def test_spark_computes_what_overflows_in_duckdb(tmp_path: Path, spark: SparkSession) -> None:
+    """DuckDB raises an error where an integer of Spark wraps around."""
+    home = replay_home(tmp_path / "home")
+    load(home, spark, "numbers", [("a", 1, START), ("b", 5, START)], NUMBERS)
+    home.install("wrapped", "SELECT name, COUNT(DISTINCT n) AS n, MIN(n + 2147483547) AS m FROM numbers GROUP BY name")
+    home.tick(now=START + HOUR)
+    load(home, spark, "numbers", [("a", 200, START + HOUR)], NUMBERS)
+    home.tick(now=START + 2 * HOUR)
+    found = {values for _, _, values in answers(home, "wrapped")}
+    assert found == {("a", 1, 2147483548), ("b", 1, 2147483552), ("a", 2, 2147483747 - 2**32)}
 
 
 BEGINNING: Final = {

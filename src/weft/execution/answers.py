@@ -89,7 +89,8 @@ def candidates(
     views = StateReader(reader, small_only).views(branches)
     with phase(READING):
         paths = [path for b in branches for path in b.paths.values() if not path.table.startswith(PARAMETER_TABLE)]
-        views.register(paths, slices_of(work))
+        views.read(paths, slices_of(work))
+        views.register()
         for group, branches_of_group in work:
             register_parameters(spark, group, branches_of_group, views.local)
     parts = []

@@ -85,6 +85,14 @@ class LocalRows:
         rows = local_frame(spark, self.data)
         return rows.selectExpr(*answer_columns(self.relation)) if isinstance(self.relation, ResultsTable) else rows
 
+    def table(self, columns: Mapping[str, set[str]]) -> pa.Table:
+        """Return the rows with the columns of the relation. ``columns`` maps tables to the columns that are needed."""
+        if not isinstance(self.relation, ResultsTable):
+            return self.data
+        schema = self.relation.schema
+        needed = {*columns.get(schema.name, ()), schema.start}
+        return pa.table({each.name: self.column(each.name) for each in schema.columns if each.name in needed})
+
     def column(self, name: str) -> pa.ChunkedArray:
         """Return the values of the relation's column with this name."""
         if not isinstance(self.relation, ResultsTable):

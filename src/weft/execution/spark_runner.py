@@ -26,6 +26,7 @@ from weft.runtime.session import disk_is_full, interrupted, plain_errors, root_c
 from weft.runtime.settings import small, use_cluster_cores
 from weft.runtime.turn import turn
 from weft.runtime.watchdog import limited
+from weft.storage.time_limit import time_limit
 from weft.store import Store
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def repeated(ready: Callable[[], Prepared], compute: Callable[[Prepared], Result
         try:
             with turn():  # no other thread ends this JVM before the computation begins
                 prepared = ready()
-                with query_faults(), spark_faults(), limited(seconds):
+                with query_faults(), spark_faults(), limited(seconds), time_limit(seconds):
                     return compute(prepared)
         except JvmEnded as error:
             if last or error.known:

@@ -1,12 +1,12 @@
 """Compute the rows of states: aggregates and window functions over the window of a tick (``derivation.stateful``).
 
 A tick computes only the groups (or partitions) that it needs. These are the groups that change in the window, or the
-groups that a look-up names.
+groups that a look-up names. If the input is in the driver's memory, DuckDB computes the rows without a Spark job.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,18 +14,22 @@ import pyarrow as pa
 
 from weft.algebra.access import Access, Lookup
 from weft.algebra.relation import StateSchema
-from weft.arrangement.state_store import Files, StateStore, StoredTotals
+from weft.algebra.schema import BOOLEAN
+from weft.arrangement.state_store import Files, StateStore, StoredTotals, computed
 from weft.derivation.stateful import states
+from weft.errors import ExecutionError, LimitExceeded
 from weft.execution.driver_reader import LocalRows
 from weft.execution.groups import instant
-from weft.execution.guarded import COLLECTED, guarded, in_memory
+from weft.execution.guarded import COLLECTED, MOST_ROWS, guarded, in_memory
 from weft.execution.reader import Reader
 from weft.execution.temp_views import Rows, TempViews
-from weft.execution.totals import Totals, files_below
+from weft.execution.totals import Totals, deltas_schema, files_below
 from weft.execution.windows import NEVER, slices_between
-from weft.period_sql.notation import SPARK
+from weft.period_sql.notation import DUCKDB, SPARK, Dialect
 from weft.planning.plan import Branch, columns_read
+from weft.planning.state_engine import same_in_duckdb
 from weft.planning.state_plan import (
+    NO_KEY,
     Keys,
     asked,
     begins_at,
@@ -41,7 +45,7 @@ from weft.planning.state_plan import (
     window_of,
 )
 from weft.planning.state_sql import continued_sql, key_columns
-from weft.storage.columns import stored_schema
+from weft.storage.columns import arrow_type, stored_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -113,7 +117,7 @@ class StateReader:
     def _store(self, store: StateStore, name: str, totals: Totals, before: StoredTotals | None, files: Files) -> None:
         _, t = window_of(totals.state)
         if totals.changed is not None:
-            store.write(name, t, totals.changed, files)
+            store.write(name, t, totals.changed, files, before, totals.added_up)
         elif before is not None:
             store.advance(name, before, t, files)
         else:
@@ -124,9 +128,13 @@ class StateReader:
         state = totals.state
         plan = state_rows(state, None)
         views = self._views(plan.columns, plan.reads, suffix(state))
-        views.register(plan.paths.values(), {})
-        text = continued_sql(state, f"(SELECT *, 1 AS sign FROM ({plan.lives}) AS given)", "", SPARK)
-        totals.all_groups(self._computed(text, small=views.small))
+        views.read(plan.paths.values(), {})
+
+        def text(dialect: Dialect) -> str:
+            given = f"(SELECT *, 1 AS sign FROM ({plan.lives(dialect)}) AS given)"
+            return continued_sql(state, given, "", dialect)
+
+        totals.all_groups(self._computed(state, text, totals.schema, views))
 
     def _continue(self, totals: Totals, stored: StoredTotals) -> bool:
         """Compute the groups that change from the stored totals. Return False if the changes are too many."""
@@ -134,11 +142,11 @@ class StateReader:
         plan = state_deltas(state)
         assert plan is not None
         views = self._views(plan.columns, plan.reads, suffix(state))
-        views.register(plan.paths, slices_between(plan.paths, stored.at, window_of(state)[1]))
+        views.read(plan.paths, slices_between(plan.paths, stored.at, window_of(state)[1]))
         if not plan.sql:
             totals.changes(state, stored.rows, None)
             return True
-        rows = self._computed(plan.sql, small=True) if views.small else None
+        rows = self._computed(state, lambda _: plan.sql, deltas_schema(state), views) if views.small else None
         if not isinstance(rows, pa.Table):
             return False
         totals.changes(state, stored.rows, rows)
@@ -161,8 +169,10 @@ class StateReader:
             return _nothing(state)
         views = self.views(branches, suffix(state))
         paths = [path for branch in branches for path in branch.paths.values()]
-        views.register(paths, slices_between(paths, tau, t))
-        found = self._computed(keys_sql(branches, len(kinds)), small=views.small)
+        views.read(paths, slices_between(paths, tau, t))
+        named = [pa.field(f"k{number}", arrow_type(kind)) for number, kind in enumerate(kinds, 1)]
+        schema = pa.schema(named or [pa.field(NO_KEY, arrow_type(BOOLEAN))])
+        found = self._computed(state, lambda _: keys_sql(branches, len(kinds)), schema, views)
         places = tuple(range(len(kinds)))
         if not isinstance(found, pa.Table):
             keys = Keys(places, kinds, (True,) * len(kinds))
@@ -195,17 +205,38 @@ class StateReader:
         views = self._views(plan.columns, plan.reads, suffix(state))
         if given is not None:
             views.given[view] = LocalRows(None, given) if isinstance(given, pa.Table) else given
-        views.register(plan.paths.values(), {})
-        rows = self._computed(plan.sql, small=views.small)
+        views.read(plan.paths.values(), {})
+        rows = self._computed(state, plan.sql, stored_schema(state), views)
         return LocalRows(state, rows) if isinstance(rows, pa.Table) else rows
 
-    def _computed(self, text: str, *, small: bool) -> pa.Table | DataFrame:
-        spark = self.reader.spark
-        if small:
-            result = in_memory(spark, spark.sql(guarded(text, COLLECTED)))
+    def _computed(
+        self, state: StateSchema, text: Callable[[Dialect], str], schema: pa.Schema, views: TempViews
+    ) -> pa.Table | DataFrame:
+        """Compute SQL that belongs to the state. Its columns are those of ``schema``."""
+        if views.small and same_in_duckdb(state):
+            result = _by_duckdb(text(DUCKDB), schema, views)
             if result is not None:
                 return result
-        return self.reader.keep(spark.sql(text))
+        spark, in_spark = self.reader.spark, text(SPARK)
+        views.register()
+        if views.small:
+            result = in_memory(spark, spark.sql(guarded(in_spark, COLLECTED)))
+            if result is not None:
+                return result
+        return self.reader.keep(spark.sql(in_spark))
+
+
+def _by_duckdb(text: str, schema: pa.Schema, views: TempViews) -> pa.Table | None:
+    """Return None if the result has too many rows, or if DuckDB cannot compute it, as after an overflow."""
+    bounded = f"SELECT * FROM ({text}) AS bounded LIMIT {MOST_ROWS + 1}"
+    given = {view + views.suffix: rows.table(views.columns) for view, rows in views.local.items()}
+    try:
+        rows = computed(bounded, schema, **given)
+    except LimitExceeded:
+        raise
+    except (ExecutionError, ValueError):
+        return None
+    return rows if rows.num_rows <= MOST_ROWS else None
 
 
 def _frame(reader: Reader, rows: Rows) -> DataFrame:

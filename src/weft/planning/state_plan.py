@@ -21,7 +21,7 @@ from weft.derivation.incremental import changes
 from weft.derivation.lift import bound_state
 from weft.derivation.lives import KEYS, Lives, lives
 from weft.derivation.stateful import state_of
-from weft.period_sql.notation import SPARK, Dialect
+from weft.period_sql.notation import Dialect
 from weft.planning.plan import Branch, bound, columns_of_scans, columns_read, ready
 from weft.planning.state_sql import (
     bound_life,
@@ -34,19 +34,29 @@ from weft.planning.state_sql import (
     state_sql,
 )
 
-_NO_KEY: Final = "none"
+NO_KEY: Final = "none"
 """The column of keys without a key: a relation with at most one row."""
 
 
 @dataclass(frozen=True)
 class StateRows:
-    """The SQL of a state's rows, the access paths of its input, and the columns that it reads, by table."""
+    """How a state is computed from its input: the access paths, and the columns that are read, by table."""
 
-    sql: str
+    state: StateSchema
+    input: tuple[Lives, ...]
     paths: Mapping[str, Access]
     columns: Mapping[str, set[str]]
     reads: tuple[StateSchema, ...]
-    lives: str
+
+    def sql(self, dialect: Dialect) -> str:
+        """Return the SQL of the state's rows."""
+        settled = is_settled(self.state.operator, self.input)
+        return state_sql(self.state, self.lives(dialect), dialect, settled=settled)
+
+    def lives(self, dialect: Dialect) -> str:
+        """Return the SQL of the lives of the input."""
+        views = {alias: path.view + suffix(self.state) for alias, path in self.paths.items()}
+        return lives_sql(self.input, self.state.window, views, dialect)
 
 
 def window_of(state: StateSchema) -> tuple[int | None, int]:
@@ -81,7 +91,7 @@ def touched_keys(state: StateSchema) -> tuple[Branch, ...]:
 
 def keys_sql(branches: Sequence[Branch], count: int) -> str:
     """Return SQL for the distinct keys of the branches, in the columns k1, k2 …."""
-    names = [f"c{number} AS k{number}" for number in range(1, count + 1)] or [f"TRUE AS {_NO_KEY}"]
+    names = [f"c{number} AS k{number}" for number in range(1, count + 1)] or [f"TRUE AS {NO_KEY}"]
     texts = [f"SELECT {', '.join(names)} FROM ({branch.sql}) AS b" for branch in branches]
     return f"SELECT DISTINCT * FROM ({' UNION ALL '.join(texts)}) AS keys"
 
@@ -124,8 +134,8 @@ class Keys:
         )
 
 
-def state_rows(state: StateSchema, keys: Keys | None, dialect: Dialect = SPARK) -> StateRows:
-    """Return the SQL of the state's rows, restricted to the keys in ``keys_view`` if ``keys`` is given."""
+def state_rows(state: StateSchema, keys: Keys | None) -> StateRows:
+    """Return how the state's rows are computed, restricted to the keys in ``keys_view`` if ``keys`` is given."""
     inner, columns, _ = inputs(state.operator)
     restricted: tuple[Scan, Sequence[Scalar]] | None = None
     if keys is not None and keys.places:
@@ -134,11 +144,7 @@ def state_rows(state: StateSchema, keys: Keys | None, dialect: Dialect = SPARK) 
         schema = TableSchema(-2, keys_view(state), (*named, instant), "_at", None, "state")
         restricted = Scan(schema, KEYS), [columns[place].value for place in keys.places]
     rows = lives(inner, columns, restricted)
-    paths = lives_paths(rows)
-    views = {alias: path.view + suffix(state) for alias, path in paths.items()}
-    given = lives_sql(rows, state.window, views, dialect)
-    text = state_sql(state, given, dialect, settled=is_settled(state.operator, rows))
-    return StateRows(text, paths, _columns(rows), _reads(rows), given)
+    return StateRows(state, tuple(rows), lives_paths(rows), _columns(rows), _reads(rows))
 
 
 def reads_of_keys(state: StateSchema) -> Iterator[tuple[Iterable[Access], Mapping[str, set[str]]]]:

@@ -158,6 +158,37 @@ def continued_sql(state: StateSchema, deltas: str, before: str, dialect: Dialect
     return f"SELECT {listed(heads, (f'{name} AS _{name}' for name in names))} FROM ({text}) AS rows_"
 
 
+def added_sql(state: StateSchema, deltas: str) -> str:
+    """Return SQL for the keys and for what exact deltas add to the running totals by the end of the window.
+
+    ``deltas`` is the name of a relation with the columns of ``deltas_sql``.
+    """
+    assert isinstance(state.operator, Grouped)
+    measures = measures_of(state.operator)
+    signed = {name: f"sign * {value}" for name, value in amounts(measures).items()}
+    signed |= {name: value for name, (_, value) in extremes(measures).items()}
+    heads = listed(
+        VALID_TIME.columns(len(state.operator.groups)), (f"{value} AS {name}" for name, value in signed.items())
+    )
+    return added_up_sql(state, f"(SELECT {heads} FROM {deltas} WHERE {VALID_TIME.end} IS NULL)")
+
+
+def added_up_sql(state: StateSchema, totals: str) -> str:
+    """Return SQL that adds up the rows of each group. ``totals`` is a relation with the keys and the totals.
+
+    A group whose totals are 0 has no row.
+    """
+    assert isinstance(state.operator, Grouped)
+    keys, ends = VALID_TIME.columns(len(state.operator.groups)), extremes(measures_of(state.operator))
+    heads = [
+        f"{ends[name][0]}({name}) AS {name}" if name in ends else f"CAST(SUM({name}) AS {kind}) AS {name}"
+        for name, kind in totals_of(state)
+    ]
+    some = " OR ".join(f"SUM({name}) <> 0" for name, _ in totals_of(state) if name not in ends)
+    by = f" GROUP BY {listed(keys)}" if keys else ""
+    return f"SELECT {listed(keys, heads)} FROM {totals} AS totals{by} HAVING {some}"
+
+
 def totals_of(state: StateSchema) -> tuple[tuple[str, DataType], ...]:
     """Return the names and types of the running totals of a state with exact measures."""
     operator = state.operator

@@ -101,7 +101,7 @@ class _Texts:
         """The rows continue the stored totals.  Without stored totals, they come from the whole tables."""
         if self.whole:
             plan = state_rows(state, None)
-            given = f"(SELECT *, 1 AS sign FROM ({plan.lives}) AS given)"
+            given = f"(SELECT *, 1 AS sign FROM ({plan.lives(SPARK)}) AS given)"
             views = self._views(plan.reads, plan.paths.values(), plan.columns, state)
             text = continued_sql(state, given, "", SPARK)
             return "all groups, from the tables", (*views, ViewText(state.name, laid_out(text)))
@@ -137,7 +137,7 @@ class _Texts:
     def _rows(self, state: StateSchema, keys: Keys | None) -> tuple[ViewText, ...]:
         plan = state_rows(state, keys)
         views = self._views(plan.reads, plan.paths.values(), plan.columns, state)
-        return (*views, ViewText(state.name, laid_out(plan.sql)))
+        return (*views, ViewText(state.name, laid_out(plan.sql(SPARK))))
 
     def _views(
         self, read: Iterable[StateSchema], paths: Iterable[Access], columns: Mapping[str, set[str]], state: StateSchema

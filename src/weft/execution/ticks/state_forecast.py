@@ -80,7 +80,7 @@ class StateForecast:
         if stored is None or not may_continue(state, stored.at):
             return self._groups(state, "whole")
         by = self._inputs(deltas.paths, deltas.columns, deltas.reads, state, stored.at, t)
-        return Reading(by, f"{count_text(stored.rows.num_rows, 'stored group')}, continued with the changes")
+        return Reading(by, f"{count_text(stored.rows.num_rows)} of stored totals, continued with the changes")
 
     def _groups(self, state: StateSchema, groups: int | str) -> Reading:
         tau, t = window_of(state)

@@ -27,8 +27,8 @@ from weft.algebra.relation import (
     Windowed,
     attributes,
 )
-from weft.sql import render
-from weft.sql.render import item
+from weft.sql.rendering import render
+from weft.sql.rendering.render import item
 
 STEP = "  "
 

@@ -13,10 +13,10 @@ from weft.algebra.relation import Scan
 from weft.algebra.schema import TIMESTAMP, Column, DataType, TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO, Temporal
 from weft.derivation.temporal.sequenced import sequenced
-from weft.sql.duckdb_dialect import MACROS
-from weft.sql.lower import bind_view
-from weft.sql.render import spelled
-from weft.sql.render_temporal import Evaluation, Leaf, value_sql
+from weft.sql.dialects.duckdb_dialect import MACROS
+from weft.sql.lower.query import bind_view
+from weft.sql.rendering.render import spelled
+from weft.sql.rendering.render_temporal import Evaluation, Leaf, value_sql
 
 EPOCH = dt.datetime(1970, 1, 1)
 Period = tuple[int, "int | None"]

@@ -20,7 +20,7 @@ from weft.delivery.registry import _CHANNELS, CURSOR
 from weft.errors import Refused, SqlError, WeftError
 from weft.planning.plan import plan
 from weft.sql.functions import FUNCTIONS
-from weft.sql.lower_scalar import NOW_NAMES
+from weft.sql.lower.scalar import NOW_NAMES
 
 STAFF = TableSchema(
     9,

@@ -28,7 +28,7 @@ from weft.planning.form import StoredForm, restored_plan, stored_form, stored_pa
 from weft.planning.plan import Branch, Plan, parameter_table, plan
 from weft.planning.state_plan import Keys, asked, keys_sql, keys_view, state_rows, suffix, touched_keys, window_of
 from weft.planning.state_sql import key_columns
-from weft.sql import render
+from weft.sql.rendering import render
 from weft.storage.slices import Slice
 
 Delivered = dict[Row, int]

@@ -21,8 +21,8 @@ from weft.algebra.schema import BIGINT, STRING, TIMESTAMP, Column, TableSchema
 from weft.derivation.normalize import normalize
 from weft.derivation.synopsis.conjunctive import ANSWER, Nest, nests
 from weft.errors import SynopsisError
-from weft.sql.lower import bind
-from weft.sql.render import query_sql
+from weft.sql.lower.query import bind
+from weft.sql.rendering.render import query_sql
 from weft.storage.local_sql import connect
 
 CASES = 400

@@ -36,7 +36,7 @@ from temporal_values import Histories, Value, tracked
 from weft.algebra.temporal import Temporal, each
 from weft.derivation.temporal.sequenced import sequenced
 from weft.errors import SqlError
-from weft.sql.lower import bind_view
+from weft.sql.lower.query import bind_view
 
 TEXTS = 400
 SHARDS = 4

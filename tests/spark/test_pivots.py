@@ -11,8 +11,8 @@ import pytest
 from netnews import table
 from weft.algebra.schema import INT, INTERVAL, STRING, TIMESTAMP
 from weft.planning.plan import columns_of
-from weft.sql.lower import bind
-from weft.sql.render import query_sql
+from weft.sql.lower.query import bind
+from weft.sql.rendering.render import query_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

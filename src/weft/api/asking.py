@@ -16,7 +16,7 @@ from weft.planning.explain import Explanation
 from weft.planning.how_many import why_no_answer
 from weft.planning.plan import Plan, columns_of, plan, standing_plan
 from weft.planning.synopsis_words import SynopsisExplanation
-from weft.sql.ordering import order_of
+from weft.sql.lower.ordering import order_of
 
 if TYPE_CHECKING:
     from weft.execution.ad_hoc import Answer

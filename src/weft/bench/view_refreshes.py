@@ -28,7 +28,7 @@ from weft.extraction.sources.apply_changes import record_changes
 from weft.period_sql.notation import SPARK
 from weft.planning.view_plan import bound_view
 from weft.runtime.session import stop_session
-from weft.sql.render_temporal import Evaluation, Leaf, value_sql
+from weft.sql.rendering.render_temporal import Evaluation, Leaf, value_sql
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,7 +14,7 @@ from weft.algebra.schema import INTERVAL, STRING, DataType, TableSchema
 from weft.catalog import CatalogParts, layout
 from weft.catalog.naming import distinct
 from weft.catalog.records import FIRST_AT, ORDINAL, QueryRecord, TableRecord
-from weft.sql.render import interval, literal, quoted
+from weft.sql.rendering.render import interval, literal, quoted
 from weft.storage.delta_log import DataFile
 from weft.storage.table import Table
 from weft.store import Store

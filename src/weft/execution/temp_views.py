@@ -15,7 +15,7 @@ from weft.algebra.relation import StateSchema
 from weft.execution.driver_reader import LocalRows, Reading, readings
 from weft.execution.reader import Reader
 from weft.runtime.settings import arrow_input
-from weft.sql.render import quoted
+from weft.sql.rendering.render import quoted
 from weft.storage.slices import Slice
 
 if TYPE_CHECKING:

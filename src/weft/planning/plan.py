@@ -31,11 +31,11 @@ from weft.derivation.size import size
 from weft.derivation.stateful import begins_with_time, depends_on_time, has_own_constants, stateful, states
 from weft.errors import Reasons, SqlError
 from weft.planning.names import numbered, numbered_columns, renumbered, without_clashes
-from weft.sql import render
-from weft.sql.lower import bind, within_limits
-from weft.sql.render import branch_sql, query_sql, quoted
-from weft.sql.rewriting import viewed
-from weft.sql.view_definitions import with_definitions
+from weft.sql.lower.query import bind, within_limits
+from weft.sql.lower.rewriting import viewed
+from weft.sql.lower.view_definitions import with_definitions
+from weft.sql.rendering import render
+from weft.sql.rendering.render import branch_sql, query_sql, quoted
 
 PARAMETERS: Final = "_p"
 """The range variable of the parameter table.  Aliases of users never start with an underscore."""

@@ -16,7 +16,7 @@ from weft.algebra.schema import INTEGRAL, STRING, DataType
 from weft.algebra.traverse import scalars, walk
 from weft.derivation.stateful import RANKS
 from weft.period_sql.groups import arguments
-from weft.sql.duckdb_dialect import unlike
+from weft.sql.dialects.duckdb_dialect import unlike
 
 _PLAIN: Final = (*INTEGRAL, "BOOLEAN", "STRING", "TIMESTAMP", "DATE", "DECIMAL", "DOUBLE")
 """The types whose values DuckDB and Spark exchange with Weft in the same form."""

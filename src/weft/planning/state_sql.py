@@ -42,7 +42,7 @@ from weft.period_sql import windows
 from weft.period_sql.groups import Grouping, Measure, amounts, arguments, extremes, measure_of
 from weft.period_sql.notation import SPARK, VALID_TIME, Dialect, listed
 from weft.period_sql.sweep import Sweep
-from weft.sql import render
+from weft.sql.rendering import render
 
 Window: TypeAlias = tuple[Scalar, Scalar, Scalar]
 _BEGINNING: Final = -(2**62)

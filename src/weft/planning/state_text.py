@@ -29,8 +29,8 @@ from weft.planning.state_plan import (
 from weft.planning.state_sql import continued_sql, key_columns
 from weft.planning.view_text import ViewText, view_texts
 from weft.planning.words import state_words
-from weft.sql import render
-from weft.sql.layout import laid_out
+from weft.sql.rendering import render
+from weft.sql.rendering.layout import laid_out
 
 _STORED: Final = "before_"
 _DELTAS: Final = "deltas_"

@@ -38,7 +38,7 @@ from weft.algebra.temporal import (
     mentions_time,
 )
 from weft.derivation.temporal.rules import DerivationStep, Dropped
-from weft.sql import render
+from weft.sql.rendering import render
 
 
 @dataclass(frozen=True)

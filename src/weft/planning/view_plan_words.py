@@ -21,7 +21,7 @@ from weft.planning.temporal_words import Naming
 from weft.planning.view_plan import ViewPlan
 from weft.planning.words import length, scalar_words
 from weft.printable import InLines
-from weft.sql.scope import as_written
+from weft.sql.lower.scope import as_written
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from weft.planning.state_causes import possible
 from weft.planning.state_notes import state_notes
 from weft.planning.state_text import StateText
 from weft.planning.words import is_padded, named, state_words
-from weft.sql.scope import as_written
+from weft.sql.lower.scope import as_written
 
 
 def notes(plan: Plan, later: Sequence[Branch], texts: Sequence[StateText], *, lasting: bool) -> tuple[Note, ...]:

@@ -54,8 +54,8 @@ from weft.algebra.scalar import (
 from weft.algebra.schema import DATE, NULL
 from weft.algebra.traverse import Node, rename, scans, substitute, transform, walk
 from weft.derivation.stateful import SHARED, written
-from weft.sql import render
-from weft.sql.scope import as_written
+from weft.sql.lower.scope import as_written
+from weft.sql.rendering import render
 
 _UNITS: Final = (
     (604_800_000_000, "week"),

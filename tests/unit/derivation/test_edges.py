@@ -27,7 +27,7 @@ from weft.algebra.traverse import scans
 from weft.derivation.replay import OPERATORS, at, ends, starts
 from weft.derivation.replay.not_exists import witness
 from weft.planning.plan import plan
-from weft.sql import render
+from weft.sql.rendering import render
 
 M, R = Scan(MSGS, "m"), Scan(MSGS, "r")
 S = Scan(STAFF, "s")

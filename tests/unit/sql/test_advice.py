@@ -12,9 +12,9 @@ from weft.algebra.schema import DATE, INT, STRING, TIMESTAMP, DataType
 from weft.errors import SqlError
 from weft.planning.form import signature
 from weft.planning.plan import plan
-from weft.sql.advice import ADVICE, advice
 from weft.sql.functions import FUNCTIONS
-from weft.sql.lower_scalar import NOW_NAMES
+from weft.sql.lower.advice import ADVICE, advice
+from weft.sql.lower.scalar import NOW_NAMES
 
 ORDERS = {
     "id": INT,

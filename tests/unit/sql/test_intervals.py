@@ -18,9 +18,9 @@ from weft.errors import Refused, SqlError
 from weft.planning.explain import explain
 from weft.planning.plan import columns_of, plan
 from weft.planning.view_plan import bound_view
-from weft.sql.duckdb_dialect import MACROS, local_text
-from weft.sql.lower import bind
-from weft.sql.render import query_sql
+from weft.sql.dialects.duckdb_dialect import MACROS, local_text
+from weft.sql.lower.query import bind
+from weft.sql.rendering.render import query_sql
 from weft.storage.ledger import ResultRow
 from weft.storage.typed_answers import answers_table, typed_table
 from weft.storage.values import decode

@@ -8,9 +8,9 @@ import pytest
 from netnews import table
 from weft.algebra.schema import BOOLEAN, DATE, INT, STRING
 from weft.errors import SqlError
-from weft.sql.duckdb_dialect import local_text
-from weft.sql.lower import bind
-from weft.sql.render import query_sql
+from weft.sql.dialects.duckdb_dialect import local_text
+from weft.sql.lower.query import bind
+from weft.sql.rendering.render import query_sql
 
 SALES = table(1, "sales", {"shop": STRING, "quarter": STRING, "amount": INT, "open": BOOLEAN, "day": DATE})
 TABLES = {"sales": SALES, "plan": table(2, "plan", {"shop": STRING, "q1": INT, "q2": INT, "note": STRING})}

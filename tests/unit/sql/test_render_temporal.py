@@ -28,8 +28,8 @@ from weft.algebra.temporal import (
 )
 from weft.derivation.temporal.sequenced import sequenced
 from weft.errors import DerivationError
-from weft.sql.lower import bind_view
-from weft.sql.render_temporal import Evaluation, value_sql, value_steps
+from weft.sql.lower.query import bind_view
+from weft.sql.rendering.render_temporal import Evaluation, value_sql, value_steps
 
 LAST = 12
 R = tracked(1, "r", k="INT", x="STRING")

@@ -19,7 +19,7 @@ from weft.execution.reader import cut_off, spark_schema, stored_frame
 from weft.execution.spark_runner import repeated
 from weft.period_sql.notation import SPARK, Dialect
 from weft.runtime.settings import plan_for
-from weft.sql.render import quoted
+from weft.sql.rendering.render import quoted
 from weft.storage.data_files import FileForm, NewFile
 from weft.storage.delta_log import DataFile
 from weft.storage.slices import Slice

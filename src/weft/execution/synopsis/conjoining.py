@@ -29,7 +29,7 @@ from weft.execution.synopsis.relating import Operations, Value
 from weft.formula.written import bare_text, term_text
 from weft.period_sql.notation import listed
 from weft.period_sql.steps import Steps
-from weft.sql.formula_terms import extended, first_divided_by_0, grouped, lessened, selected
+from weft.sql.rendering.formula_terms import extended, first_divided_by_0, grouped, lessened, selected
 
 
 def conjoined(operations: Operations, formula: Formula, value: Callable[[Formula], Value]) -> Value:

@@ -24,7 +24,7 @@ from weft.execution.temporal.running import refresh_choice
 from weft.execution.temporal.states import LoggedTable
 from weft.instants import LAST_INSTANT
 from weft.planning.words import length
-from weft.sql.render import interval, quoted
+from weft.sql.rendering.render import interval, quoted
 from weft.storage.delta_log import DeltaSnapshot
 
 

@@ -35,8 +35,8 @@ from weft.execution.engines.engine import Engine
 from weft.execution.temporal.logs import Logs
 from weft.execution.temporal.states import Among, LoggedTable
 from weft.period_sql.notation import listed
-from weft.sql import render
-from weft.sql.render_temporal import Chain, Evaluation, Leaf
+from weft.sql.rendering import render
+from weft.sql.rendering.render_temporal import Chain, Evaluation, Leaf
 from weft.storage.slices import Slice
 
 Value: TypeAlias = "str | None"

@@ -13,7 +13,7 @@ from weft.derivation.normalize import normalize
 from weft.derivation.synopsis.conjunctive import Nest, nests
 from weft.derivation.synopsis.distances import Distance, Distances, allowed_orders, orders
 from weft.errors import SynopsisError
-from weft.sql.lower import bind
+from weft.sql.lower.query import bind
 
 HOUR, DAY = 3_600_000_000, 86_400_000_000
 

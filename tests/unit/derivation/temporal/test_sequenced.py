@@ -23,7 +23,7 @@ from weft.algebra.temporal import (
 )
 from weft.algebra.traverse import walk
 from weft.derivation.temporal.sequenced import sequenced
-from weft.sql.lower import bind_view
+from weft.sql.lower.query import bind_view
 
 TABLES = {
     "e": tracked(1, "e", id="INT", dept="STRING", name="STRING"),

@@ -17,8 +17,8 @@ from weft.algebra.schema import TIMESTAMP, TableSchema
 from weft.algebra.temporal import Difference, Temporal, TemporalUnion, attributes
 from weft.derivation.temporal.maintenance_plan import Derived, Maintenance, maintenance
 from weft.derivation.temporal.sequenced import sequenced
-from weft.sql.lower import bind_view
-from weft.sql.render_temporal import Evaluation, value_sql
+from weft.sql.lower.query import bind_view
+from weft.sql.rendering.render_temporal import Evaluation, value_sql
 
 DAY = 86_400_000_000
 E = tracked(1, "e", id="INT", dept="STRING", pay="INT")

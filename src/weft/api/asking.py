@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from weft.execution.backtest import Backtest
     from weft.execution.relations import Relation
     from weft.execution.ticks.forecast import Forecast
+    from weft.execution.why import Why
     from weft.planning.view_plan_words import ViewExplanation
 
 
@@ -104,6 +105,17 @@ class Asking(Viewing):
         }:
             return explain_installed(self.opened, name)
         return self.explain_view(name)
+
+    def why(self, name: str, ordinal: int) -> Why:
+        """Explain why an answer of a standing query appeared at its first instant.
+
+        The result names the driver (the row that began or ended, or the threshold that NOW reached), the rows that it
+        joined, and the conditions that no row satisfied.  Raises NotFound if the query or the answer does not exist.
+        Raises PlanMismatch for a formula.  Also raises ExecutionError and StorageError.
+        """
+        from weft.api.why import why
+
+        return why(self.opened, name, ordinal)
 
     def explain_tick(self, name: str) -> Forecast:
         """Predict which data the next tick of the query would read.

@@ -30,6 +30,7 @@ from weft.cli import (
     ticks,
     troubles,
     view_commands,
+    why,
 )
 from weft.cli.frame import check_arguments, example
 
@@ -75,6 +76,7 @@ for part in (
     monitoring,
     queries,
     results,
+    why,
     deliveries,
     ticks,
     status,

@@ -352,6 +352,12 @@ def columns_of(query: Query) -> tuple[tuple[str, DataType], ...]:
     return tuple((output.name, output.value.type) for output in query.outputs)
 
 
+def identity(value: ColumnRef) -> str:
+    """Return SQL for the form of a value that identifies an answer.  -0.0 and 0.0 have the same form."""
+    text = encoded(value)
+    return f"IF({render.scalar(value)} = 0, '0.0', {text})" if value.type.name in ("DOUBLE", "FLOAT") else text
+
+
 def columns_read(branches: Iterable[Branch]) -> dict[str, set[str]]:
     """Return the names of the columns that branches read, by table."""
     columns: dict[str, set[str]] = {}

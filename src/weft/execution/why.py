@@ -124,7 +124,8 @@ def combinations(
     with ad_hoc_reader(spark, catalog, tables) as (reader, _), spark_faults():
         views = StateReader(reader).views(cause.branch for cause in found)
         paths = [path for cause in found for path in cause.branch.paths.values()]
-        views.register(paths, slices_between(paths, s, s + 1))
+        views.read(paths, slices_between(paths, s, s + 1))
+        views.register()
         parts = [f"SELECT {n} AS cause, w.witness FROM ({each.sql(answer.row)}) AS w" for n, each in enumerate(found)]
         shown, by_cause = _Combined(reader, s, known), dict[int, list[list[str | None]]]()
         for row in _rows(reader, parts, small=views.small):
@@ -189,7 +190,8 @@ class _Combined:
         if group is None:
             return witness
         views = StateReader(self.reader).views(group.branches)
-        views.register([path for branch in group.branches for path in branch.paths.values()], {})
+        views.read([path for branch in group.branches for path in branch.paths.values()], {})
+        views.register()
         columns = [ColumnRef("b", output.name, output.value.type) for output in group.branches[0].outputs]
         listed = ", ".join(map(encoded, columns))
         parts = [f"SELECT ARRAY({listed}) AS row FROM ({each.sql}) AS b" for each in group.branches]

@@ -43,8 +43,8 @@ from weft.algebra.schema import STRING
 from weft.algebra.traverse import scans, substitute, transform
 from weft.planning.plan import Branch, Plan, at_instant, encoded, for_one, identity, with_constants
 from weft.planning.words import condition_words, meanings, scalar_words, spoken, why
-from weft.sql import render
-from weft.sql.scope import as_written
+from weft.sql.lower.scope import as_written
+from weft.sql.rendering import render
 
 Role = OneOf["driver", "joined", "exists"]
 """The part of a witness: the row that began or ended, a row of FROM, or a row of an EXISTS."""

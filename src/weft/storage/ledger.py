@@ -80,8 +80,7 @@ def read_stored(data: Store, query: QueryRecord, ordinal: int) -> tuple[int, int
     Raise StorageError if the answer is missing.
     """
     ledger = Table(data / layout.LEDGER)
-    for _, *stored in _scan(_relevant(ledger.files(), query, ordinal, ordinal), query, ordinal, ordinal):
-        first_at, tick, row = stored
+    for _, first_at, tick, row in _scan(_relevant(ledger.files(), query, ordinal, ordinal), query, ordinal, ordinal):
         return first_at, tick, row
     raise StorageError(f"the answer {ordinal} of {query.name} is not in the ledger", hint=RESTORE_HINT)
 

@@ -1,8 +1,8 @@
 """Generate the SQL for the events of a synopsis and for its answers.
 
 An event is a row of a predicate.  The name of a predicate is a hash of the definition of its rows.  Equal subformulas
-of different queries therefore have equal predicates.  The SQL is for DuckDB (``sql.duckdb_dialect``).  The module
-refuses an expression that Spark might compute differently.
+of different queries therefore have equal predicates.  The SQL is for DuckDB (``sql.dialects.duckdb_dialect``).  The
+module refuses an expression that Spark might compute differently.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The functions are deterministic and total, and their output has a bounded size. 
 example, Weft refuses volatile functions (rand, uuid) and functions that depend on the session (current_user).  Weft
 also refuses functions that call Java code (reflect) or turn a short row into a huge row (space, sequence).
 
-Each entry gives the number of arguments and the type of the result.  ``lower_time`` and ``lower_calls`` translate the
+Each entry gives the number of arguments and the type of the result.  ``lower.times`` and ``lower.calls`` translate the
 functions with a special syntax (``FORMS``).
 
 The aggregates have these result types in every engine:

@@ -1,6 +1,6 @@
 """List Weft's replacements for constructs and functions of other databases.
 
-``refusal.refuse`` looks up the name of a construct if the caller passes no hint.  ``lower_calls`` looks up functions.
+``refusal.refuse`` looks up the name of a construct if the caller passes no hint.  ``calls`` looks up functions.
 The names of functions are in lower case.  Constructs have the same names as in error messages.
 """
 

@@ -311,7 +311,7 @@ class Scope:
     side: str = ""
     """The suffix of the range variables on one side of EXCEPT or INTERSECT."""
     joined: dict[Any, Any] = field(default_factory=dict)
-    """The column of the outer join for each column of its sides (``lower_outer``)."""
+    """The column of the outer join for each column of its sides (``outer``)."""
     nullable: set[str] = field(default_factory=set)
     """The aliases whose columns are all NULL in some rows of an outer join."""
     time_windows: dict[exp.Expr, Scalar] = field(default_factory=dict)

@@ -26,11 +26,13 @@ from weft.execution.temp_views import Rows, TempViews
 from weft.execution.totals import Totals, deltas_schema, files_below
 from weft.execution.windows import NEVER, slices_between
 from weft.period_sql.notation import DUCKDB, SPARK, Dialect
+from weft.planning.first_rows import first_rows
 from weft.planning.plan import Branch, columns_read
 from weft.planning.state_engine import same_in_duckdb
 from weft.planning.state_plan import (
     NO_KEY,
     Keys,
+    StateRows,
     asked,
     begins_at,
     keys_sql,
@@ -202,12 +204,27 @@ class StateReader:
             return _nothing(state)
         view = keys_view(state)
         plan = state_rows(state, keys)
-        views = self._views(plan.columns, plan.reads, suffix(state))
+        first = self._first_rows(plan, keys, given)
+        views = self._views(plan.columns, () if first else plan.reads, suffix(state))
+        views.given |= first
         if given is not None:
             views.given[view] = LocalRows(None, given) if isinstance(given, pa.Table) else given
         views.read(plan.paths.values(), {})
         rows = self._computed(state, plan.sql, stored_schema(state), views)
         return LocalRows(state, rows) if isinstance(rows, pa.Table) else rows
+
+    def _first_rows(self, plan: StateRows, keys: Keys | None, given: pa.Table | DataFrame | None) -> dict[str, Rows]:
+        """Return the only input of first ranks without the rows that no partition needs, or nothing."""
+        first = first_rows(plan)
+        if first is None or not same_in_duckdb(plan.state):
+            return {}
+        totals = self._totals_of(first.input)
+        if totals is None or totals.whole is not None or not totals.names:
+            return {}
+        partitions = None
+        if keys is not None and isinstance(given, pa.Table):
+            partitions = given.rename_columns([f"p{place + 1}" for place in keys.places])
+        return {first.view: totals.first(first, partitions)}
 
     def _computed(
         self, state: StateSchema, text: Callable[[Dialect], str], schema: pa.Schema, views: TempViews

@@ -26,7 +26,17 @@ from weft.execution.windows import slices_between, slices_of
 from weft.period_sql.notation import DUCKDB
 from weft.planning.form import StoredForm, restored_plan, stored_form, stored_parameter
 from weft.planning.plan import Branch, Plan, parameter_table, plan
-from weft.planning.state_plan import Keys, asked, keys_sql, keys_view, state_rows, suffix, touched_keys, window_of
+from weft.planning.state_plan import (
+    Keys,
+    asked,
+    changed_sql,
+    keys_sql,
+    keys_view,
+    state_rows,
+    suffix,
+    touched_keys,
+    window_of,
+)
 from weft.planning.state_sql import key_columns
 from weft.sql.rendering import render
 from weft.storage.slices import Slice
@@ -226,20 +236,21 @@ class StateTables:
         null = tuple(bool(self.engine.run(f"SELECT 1 FROM {touched} WHERE k{n + 1} IS NULL LIMIT 1")) for n in places)
         keys = Keys(places, kinds, null)
         named = ", ".join(f"k{n + 1} AS {column}" for n, column in zip(places, keys.columns, strict=True))
-        return self._rows(name, state, keys, f"SELECT {named} FROM {touched}")
+        return self._rows(name, state, keys, f"SELECT {named} FROM {touched}", changed=True)
 
     def _nothing(self, name: str, state: StateSchema) -> str:
         self._rows(name, state, None)
         self.engine.table(name, f"SELECT * FROM {name} WHERE FALSE")
         return name
 
-    def _rows(self, name: str, state: StateSchema, keys: Keys | None, given: str = "") -> str:
+    def _rows(self, name: str, state: StateSchema, keys: Keys | None, given: str = "", *, changed: bool = False) -> str:
         if given:
             self.engine.table(keys_view(state), given)
         plan_ = state_rows(state, keys)
         known = {each.name: each for each in plan_.reads}
         views = definitions(plan_.paths.values(), {}, self.extra, known, self, suffix(state))
-        self.engine.table(name, with_views(views, plan_.sql(DUCKDB)))
+        text = changed_sql(plan_, DUCKDB) if changed else plan_.sql(DUCKDB)
+        self.engine.table(name, with_views(views, text))
         self.made.setdefault((state.name, name), name)
         return name
 

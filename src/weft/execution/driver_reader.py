@@ -48,6 +48,7 @@ class ReadBounds:
     - ``loaded``: rows of a table that a load scans for known keys; loads into larger tables use an arrangement
     - ``size``: bytes of a result, because a few rows with long texts could fill the JVM's memory
     - ``written``: answers of Spark that the driver stores as one file. Fewer rows would cost the executors more.
+    - ``inputs``: new rows, or rows that a look-up returns, for a state that DuckDB computes
     - ``passes``: ratio of table rows to batch rows; up to this ratio, a load of more than ``keys`` rows scans the table
     """
 
@@ -59,11 +60,12 @@ class ReadBounds:
     loaded: int = 20_000
     size: int = 64 << 20
     written: int = 20_000
+    inputs: int = 400_000
     passes: int = 8
 
 
 BOUNDS: Final = ReadBounds()
-NOTHING: Final = ReadBounds(-1, -1, -1, -1, -1, -1, written=-1)
+NOTHING: Final = ReadBounds(-1, -1, -1, -1, -1, -1, written=-1, inputs=-1)
 """Limits that are so low that Spark reads every relation."""
 
 _LEDGER: Final = ledger_schema("query_id", "ordinal", "first_at", "row")
@@ -149,6 +151,11 @@ class DriverReader:
     bounds: ReadBounds = BOUNDS
     look_ups: LookUps | None = None
     tables_read: dict[tuple[str, frozenset[str]], pa.Table] = field(default_factory=dict)
+
+    @property
+    def for_duckdb(self) -> DriverReader:
+        """The reader for the input of states that DuckDB computes."""
+        return replace(self, bounds=replace(self.bounds, news=self.bounds.inputs))
 
     def whole(self, name: str, columns: Iterable[str]) -> Reading:
         """Read all rows of a relation. The result has the given columns and the start column."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ from weft.algebra.schema import BOOLEAN
 from weft.arrangement.state_store import Files, StateStore, StoredTotals, computed
 from weft.derivation.stateful import states
 from weft.errors import ExecutionError, LimitExceeded
-from weft.execution.driver_reader import LocalRows
+from weft.execution.driver_reader import DriverReader, LocalRows
 from weft.execution.groups import instant
 from weft.execution.guarded import COLLECTED, MOST_ROWS, guarded, in_memory
 from weft.execution.reader import Reader
@@ -26,13 +27,16 @@ from weft.execution.temp_views import Rows, TempViews
 from weft.execution.totals import Totals, deltas_schema, files_below
 from weft.execution.windows import NEVER, slices_between
 from weft.period_sql.notation import DUCKDB, SPARK, Dialect
+from weft.planning.first_rows import first_rows
 from weft.planning.plan import Branch, columns_read
 from weft.planning.state_engine import same_in_duckdb
 from weft.planning.state_plan import (
     NO_KEY,
     Keys,
+    StateRows,
     asked,
     begins_at,
+    changed_sql,
     keys_sql,
     keys_view,
     may_continue,
@@ -63,14 +67,22 @@ class StateReader:
     known: dict[tuple[str, str], Rows] = field(default_factory=dict)
     totals: dict[str, Totals | None] = field(default_factory=dict)
 
-    def views(self, branches: Iterable[Branch], suffix: str = "") -> TempViews:
-        """Return the views of branches. Each name ends with ``suffix``."""
+    def views(self, branches: Iterable[Branch]) -> TempViews:
+        """Return the views of branches."""
         branches = tuple(branches)
         read = (state for branch in branches for state in states(branch.event.relation))
-        return self._views(columns_read(branches), read, suffix)
+        return self._views(columns_read(branches), read, self.reader.driver, "")
 
-    def _views(self, columns: Mapping[str, set[str]], read: Iterable[StateSchema], suffix: str) -> TempViews:
-        return TempViews(self.reader, columns, self, {each.name: each for each in read}, self.small_only, suffix)
+    def _inputs(self, state: StateSchema, columns: Mapping[str, set[str]], read: Iterable[StateSchema]) -> TempViews:
+        """Return the views of the input of a state. Spark does not receive rows that only DuckDB needs."""
+        driver = self.reader.driver.for_duckdb if same_in_duckdb(state) else self.reader.driver
+        return self._views(columns, read, driver, suffix(state))
+
+    def _views(
+        self, columns: Mapping[str, set[str]], read: Iterable[StateSchema], driver: DriverReader, suffix: str
+    ) -> TempViews:
+        by_name = {each.name: each for each in read}
+        return TempViews(self.reader, columns, self, by_name, driver, self.small_only, suffix)
 
     def read(self, state: StateSchema, same: Sequence[Access], vias: Mapping[str, Rows]) -> Rows:
         """Return the rows of the state that the access paths ``same`` need, and possibly further rows.
@@ -127,7 +139,7 @@ class StateReader:
         """Compute all groups from the tables."""
         state = totals.state
         plan = state_rows(state, None)
-        views = self._views(plan.columns, plan.reads, suffix(state))
+        views = self._inputs(state, plan.columns, plan.reads)
         views.read(plan.paths.values(), {})
 
         def text(dialect: Dialect) -> str:
@@ -141,7 +153,7 @@ class StateReader:
         state = since(totals.state, instant(stored.at))
         plan = state_deltas(state)
         assert plan is not None
-        views = self._views(plan.columns, plan.reads, suffix(state))
+        views = self._inputs(state, plan.columns, plan.reads)
         views.read(plan.paths, slices_between(plan.paths, stored.at, window_of(state)[1]))
         if not plan.sql:
             totals.changes(state, stored.rows, None)
@@ -167,7 +179,8 @@ class StateReader:
             return self._rows(state, None, None)
         if not branches:
             return _nothing(state)
-        views = self.views(branches, suffix(state))
+        read = (each for branch in branches for each in states(branch.event.relation))
+        views = self._inputs(state, columns_read(branches), read)
         paths = [path for branch in branches for path in branch.paths.values()]
         views.read(paths, slices_between(paths, tau, t))
         named = [pa.field(f"k{number}", arrow_type(kind)) for number, kind in enumerate(kinds, 1)]
@@ -182,7 +195,7 @@ class StateReader:
         if not kinds:
             return self._rows(state, None, None)
         keys = Keys(places, kinds, tuple(bool(column.null_count) for column in found.columns))
-        return self._rows(state, keys, found.rename_columns(list(keys.columns)))
+        return self._rows(state, keys, found.rename_columns(list(keys.columns)), changed=True)
 
     def _looked_up(self, state: StateSchema, place: int, parts: Sequence[tuple[Rows, str]]) -> Rows:
         """Return the groups whose key at ``place`` occurs in a column of ``parts``."""
@@ -197,17 +210,41 @@ class StateReader:
             united = united.union(frame)
         return self._rows(state, keys, self.reader.keep(united.dropna().distinct()))
 
-    def _rows(self, state: StateSchema, keys: Keys | None, given: pa.Table | DataFrame | None) -> Rows:
+    def _rows(
+        self,
+        state: StateSchema,
+        keys: Keys | None,
+        given: pa.Table | DataFrame | None,
+        *,
+        changed: bool = False,
+    ) -> Rows:
+        """With ``changed``, return only the rows that begin or end in the window."""
         if isinstance(given, pa.Table) and not given.num_rows:
             return _nothing(state)
         view = keys_view(state)
         plan = state_rows(state, keys)
-        views = self._views(plan.columns, plan.reads, suffix(state))
+        first = self._first_rows(plan, keys, given)
+        views = self._inputs(state, plan.columns, () if first else plan.reads)
+        views.given |= first
         if given is not None:
             views.given[view] = LocalRows(None, given) if isinstance(given, pa.Table) else given
         views.read(plan.paths.values(), {})
-        rows = self._computed(state, plan.sql, stored_schema(state), views)
+        text = partial(changed_sql, plan) if changed else plan.sql
+        rows = self._computed(state, text, stored_schema(state), views)
         return LocalRows(state, rows) if isinstance(rows, pa.Table) else rows
+
+    def _first_rows(self, plan: StateRows, keys: Keys | None, given: pa.Table | DataFrame | None) -> dict[str, Rows]:
+        """Return the only input of first ranks without the rows that no partition needs, or nothing."""
+        first = first_rows(plan)
+        if first is None or not same_in_duckdb(plan.state):
+            return {}
+        totals = self._totals_of(first.input)
+        if totals is None or totals.whole is not None or not totals.names:
+            return {}
+        partitions = None
+        if keys is not None and isinstance(given, pa.Table):
+            partitions = given.rename_columns([f"p{place + 1}" for place in keys.places])
+        return {first.view: totals.first(first, partitions)}
 
     def _computed(
         self, state: StateSchema, text: Callable[[Dialect], str], schema: pa.Schema, views: TempViews

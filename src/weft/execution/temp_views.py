@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from weft.algebra.access import Access, DeltaScan, FullScan, Lookup
 from weft.algebra.relation import StateSchema
-from weft.execution.driver_reader import LocalRows, Reading, readings
+from weft.execution.driver_reader import DriverReader, LocalRows, Reading, readings
 from weft.execution.reader import Reader
 from weft.runtime.settings import arrow_input
 from weft.sql.rendering.render import quoted
@@ -40,15 +40,16 @@ class States(Protocol):
 class TempViews:
     """The relations to which SQL refers, by the names of their views.
 
-    ``columns`` maps each table to the columns that the SQL reads. ``schemas`` has the states by name, and ``suffix``
-    ends the names of all views. With ``small_only``, ``read`` raises NotSmall at the first relation whose rows are not
-    in the driver's memory.
+    ``columns`` maps each table to the columns that the SQL reads. ``schemas`` has the states by name. ``driver`` reads
+    the small relations. ``suffix`` ends the names of all views. With ``small_only``, ``read`` raises NotSmall at the
+    first relation whose rows are not in the driver's memory.
     """
 
     reader: Reader
     columns: Mapping[str, set[str]]
     states: States
     schemas: Mapping[str, StateSchema]
+    driver: DriverReader
     small_only: bool = False
     suffix: str = ""
     rows: dict[str, Rows] = field(default_factory=dict)
@@ -78,7 +79,7 @@ class TempViews:
             known = {view: reading.rows for view, reading in by_view.items() if reading.rows is not None}
             return self._state(same, {**self.rows, **known})
 
-        for same, reading in readings(self.reader.driver, self.columns, paths, slices, computed):
+        for same, reading in readings(self.driver, self.columns, paths, slices, computed):
             rows = reading.rows if reading.rows is not None else self.given.get(same[0].view)
             if not isinstance(rows, LocalRows) and self.small_only:
                 raise NotSmall

@@ -22,6 +22,7 @@ from weft.execution.guarded import too_large
 from weft.execution.reader import Reader
 from weft.execution.temp_views import Rows
 from weft.period_sql.notation import DUCKDB, VALID_TIME
+from weft.planning.first_rows import FirstRows
 from weft.planning.state_plan import base_scans
 from weft.planning.state_sql import added_sql, added_up_sql, continued_sql, inputs, key_columns, totals_of
 from weft.runtime.session import spark_errors
@@ -140,6 +141,23 @@ class Totals:
             return self.touched
         wanted = self._wanted([path for path in same if isinstance(path, Lookup)], same, vias)
         return self._given(self._computed(self.base if wanted is None else wanted))
+
+    def first(self, rows: FirstRows, partitions: pa.Table | None) -> Rows:
+        """Return the rows that suffice for ``rows``, and possibly further rows.
+
+        ``partitions`` has the needed partitions, in some of the columns p1, p2 …, or is None if all are needed.
+        """
+        assert self.base is not None
+        near = self.near if self.near is not None else self.base.slice(0, 0)
+        given = {"before_": self.base, "near_": near}
+        text = rows.sql("before_", "near_")
+        if partitions is not None:
+            given["partitions_"] = partitions
+            text = rows.sql("before_", "near_", "partitions_", partitions.column_names)
+        keys = pa.schema([self.stored.field(name) for name in self.names])
+        changing = [part.select(self.names).cast(keys) for part in (near, self.deltas) if part is not None]
+        found = pa.concat_tables([computed(text, keys, **given), *changing])
+        return self._given(self._computed(among(self.base, found, self.names)))
 
     def _wanted(self, look_ups: Sequence[Lookup], same: Sequence[Access], vias: Mapping[str, Rows]) -> pa.Table | None:
         """Return the totals of the groups that look-ups name and of those that change, or None for all groups."""

@@ -20,7 +20,7 @@ from weft.derivation.exact import deltas
 from weft.derivation.incremental import changes
 from weft.derivation.lift import bound_state
 from weft.derivation.lives import KEYS, Lives, lives
-from weft.derivation.stateful import state_of
+from weft.derivation.stateful import ENDS, STARTS, state_of
 from weft.period_sql.notation import Dialect
 from weft.planning.plan import Branch, bound, columns_of_scans, columns_read, ready
 from weft.planning.state_sql import (
@@ -33,6 +33,7 @@ from weft.planning.state_sql import (
     lives_sql,
     state_sql,
 )
+from weft.sql import render
 
 NO_KEY: Final = "none"
 """The column of keys without a key: a relation with at most one row."""
@@ -145,6 +146,12 @@ def state_rows(state: StateSchema, keys: Keys | None) -> StateRows:
         restricted = Scan(schema, KEYS), [columns[place].value for place in keys.places]
     rows = lives(inner, columns, restricted)
     return StateRows(state, tuple(rows), lives_paths(rows), _columns(rows), _reads(rows))
+
+
+def changed_sql(plan: StateRows, dialect: Dialect) -> str:
+    """Return the SQL of those rows of a state that begin or end in the window."""
+    tau = render.scalar(plan.state.window[0])
+    return f"SELECT * FROM ({plan.sql(dialect)}) AS rows_ WHERE {STARTS} >= {tau} OR {ENDS} IS NOT NULL"
 
 
 def reads_of_keys(state: StateSchema) -> Iterator[tuple[Iterable[Access], Mapping[str, set[str]]]]:

@@ -254,7 +254,7 @@ def _windowed(operator: Windowed, given: str, sweep: Sweep, *, settled: bool) ->
     )
     places = iter(f"r.w{number}" for number in range(1, values + 1))
     functions = [
-        _function(each, [next(places) for _ in each.args], [next(places) for _ in each.order])
+        window_function(each, [next(places) for _ in each.args], [next(places) for _ in each.order])
         for each in operator.functions
     ]
     rows = f"SELECT {renamed} FROM ({given}) AS given"
@@ -265,8 +265,11 @@ def _windowed(operator: Windowed, given: str, sweep: Sweep, *, settled: bool) ->
     return windows.windowed(sweep, rows, width, partition, functions)
 
 
-def _function(function: WindowFunction, args: Sequence[str], order: Sequence[str]) -> str:
-    """``{partition}`` stands for the keys of the partition."""
+def window_function(function: WindowFunction, args: Sequence[str], order: Sequence[str]) -> str:
+    """Return SQL for a function of rows, in which ``PARTITION`` stands for the keys of the partition.
+
+    ``args`` and ``order`` are SQL for the function's arguments and for the items of its ORDER BY.
+    """
     spelled = [
         f"{place}{' DESC' if key.descending else ''} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
         for place, key in zip(order, function.order, strict=True)

@@ -17,6 +17,7 @@ from weft.execution.driver_reader import DriverReader, LocalRows, Reading, count
 from weft.execution.totals import files_below
 from weft.execution.windows import slices_between
 from weft.planning.plan import Branch, columns_read
+from weft.planning.state_engine import same_in_duckdb
 from weft.planning.state_plan import (
     Keys,
     StateDeltas,
@@ -55,6 +56,7 @@ class StateForecast:
         slices: Mapping[str, Sequence[Slice]],
         own: Iterable[StateSchema],
         given: Mapping[str, Reading] = {},
+        driver: DriverReader | None = None,
     ) -> Iterator[tuple[list[Access], Reading]]:
         """Yield each reading with its access paths. ``own`` are the states, and ``given`` the keys, among them."""
         self.schemas |= {state.name: state for state in own}
@@ -62,7 +64,7 @@ class StateForecast:
         def computed(same: Sequence[Access], _: Mapping[str, Reading]) -> Reading:
             return given[same[0].table] if same[0].table in given else self._state(self.schemas[same[0].table], same)
 
-        return readings(self.driver, columns, paths, slices, computed)
+        return readings(driver or self.driver, columns, paths, slices, computed)
 
     def _state(self, state: StateSchema, same: Sequence[Access]) -> Reading:
         tau, _ = window_of(state)
@@ -130,7 +132,8 @@ class StateForecast:
         """Read the inputs of a state. Return "Spark" if Spark reads one of them, otherwise "driver"."""
         paths = tuple(paths)
         by: By = "driver"
-        for same, reading in self.readings(columns, paths, slices_between(paths, tau, t), read, given):
+        driver, slices = self.driver.for_duckdb if same_in_duckdb(state) else self.driver, slices_between(paths, tau, t)
+        for same, reading in self.readings(columns, paths, slices, read, given, driver):
             self.read.append((suffix(state), same, reading))
             if reading.by == "Spark":
                 by = "Spark"

@@ -61,8 +61,9 @@ def pytest_unconfigure() -> None:
 
 
 LONGEST = (
-    "test_view_courses.py", "test_laws.py", "test_analytic.py", "test_synopses.py", "test_views.py", "test_two_sorted.py",
-)  # fmt: skip
+    *("test_view_courses.py", "test_laws.py", "test_analytic.py", "test_synopses.py", "test_views.py"),
+    *("test_suites.py", "test_two_sorted.py"),
+)
 
 
 def _turn(item: pytest.Item) -> tuple[bool, int]:

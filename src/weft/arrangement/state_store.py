@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from weft.access import make_file, make_folder
+from weft.failpoint import failpoint
 from weft.period_sql.notation import conjunction, same
 from weft.storage.columns import conformed
 from weft.storage.delta_log import DataFile
@@ -75,6 +76,7 @@ class StateStore:
             make_folder(folder)
             make_file(folder / name)
             pq.write_table(rows, folder / name, compression="zstd")
+            failpoint("state.written")
             self._record(folder, at, {"data": name, "rows": rows.num_rows, "digest": _digest(folder / name)}, files)
 
     def advance(self, state: str, stored: StoredTotals, at: int, files: Files) -> None:
@@ -110,13 +112,17 @@ class StateStore:
         draft = folder / f".{at}.json"
         make_file(draft)
         draft.write_text(json.dumps({**manifest, "format": _FORMAT, "files": names}))
+        failpoint("state.noted")
         draft.replace(folder / f"{at}.json")
+        failpoint("state.recorded")
         for old in sorted(self._instants(folder.name))[:-_KEPT]:
             (folder / f"{old}.json").unlink(missing_ok=True)
+            failpoint("state.forgotten")
         needed = {json.loads(path.read_bytes())["data"] for path in folder.glob("[0-9-]*.json")}
         for path in folder.glob("*.parquet"):
             if path.name not in needed:
                 path.unlink(missing_ok=True)
+                failpoint("state.cleaned")
 
     def _instants(self, state: str) -> list[int]:
         return [int(path.stem) for path in (self.folder / state).glob("*.json") if path.stem.lstrip("-").isdigit()]

@@ -341,7 +341,7 @@ class AnalyticWriter(Writer):
         if choice < 42 and len(self.scopes) < 3 and self.spend():
             kind = self.pick(KINDS)
             inner = self.closed(lambda: self.rows([kind], ["c0"], sets=0))
-            return f"{self.value(kind, 1)} {self.pick(ORDERED)} {self.pick(['ANY', 'ALL', 'SOME'])} ({inner})"
+            return f"{self.value(kind, 1)} {self.pick(ORDERED)} {self.pick(['ANY', 'ALL', 'ALL', 'SOME'])} ({inner})"
         return super().subquery()
 
     # --- ORDER BY, window functions

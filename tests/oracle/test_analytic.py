@@ -64,6 +64,8 @@ KEPT: Final = (
     "SELECT a.n AS c0 FROM r AS a UNION SELECT DISTINCT c.n AS c0 FROM m AS c ORDER BY c0 NULLS FIRST LIMIT 1",
     "SELECT e.a AS c0 FROM (SELECT b.n AS i0 FROM u AS b UNION SELECT c.k AS c0 FROM m AS c "
     "ORDER BY i0 NULLS FIRST LIMIT 1) AS e(a)",
+    "SELECT COUNT(h.x) AS c0 FROM m AS c LEFT JOIN r AS e ON e.n = c.n LEFT JOIN m AS g ON g.f = TRUE "
+    "LEFT JOIN r AS h ON g.n = h.k GROUP BY GROUPING SETS ((g.ts), (g.k))",
 )
 """Texts that failed before."""
 

@@ -6,7 +6,7 @@ from typing import Final
 
 FIRST: Final = 5
 """The shards that ``make test`` tries."""
-MANY: Final = 400
+MANY: Final = 1_000
 """Texts of which some must contain each construct."""
 CONSTRUCTS: Final = {
     "GROUP BY": r"GROUP BY",

@@ -184,11 +184,15 @@ class AnalyticWriter(Writer):
         for key in keys:
             place = values.index(key) if key in values else -1
             if place >= 0 and self.chance(35):
-                by_name = names[place].startswith("c") and self.chance(50)
+                by_name = names[place].startswith("c") and self.chance(50) and not self.is_column(names[place])
                 shown.append(names[place] if by_name else str(place + 1))
             else:
                 shown.append(key)
         return ", ".join(shown)
+
+    def is_column(self, name: str) -> bool:
+        """Whether a column of FROM has the name, which then means this column."""
+        return any(name in named for columns in self.scopes[-1].values() for named in columns.values())
 
     def having(self, keys: Chosen) -> str:
         choice = self.random.randrange(20)

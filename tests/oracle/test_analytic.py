@@ -54,6 +54,7 @@ IN_TURN: Final[tuple[tuple[Law, ...], ...]] = (
 REFUSALS: Final = (
     r"Split the query", r"at most 64 are allowed", r"aggregated subquery", r"LATERAL", r"no column '\w+\.(part|v)'",
     r"multiply out", r"a subquery cannot stand here", r"CASE WHEN NULL",
+    r"ALL with expressions",
 )  # fmt: skip
 """What Weft may say of a text that it refuses."""
 KEPT: Final = (

@@ -66,6 +66,7 @@ LONGEST = (
     "test_analytic.py",
     "test_synopses.py",
     "test_views.py",
+    "test_suites.py",
     "test_two_sorted.py",
 )
 

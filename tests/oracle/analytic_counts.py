@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-FIRST: Final = 8
+FIRST: Final = 2
 """The shards that ``make test`` tries."""
-MANY: Final = 500
+MANY: Final = 1_000
 """Texts of which some must contain each construct."""
 CONSTRUCTS: Final = {
     "GROUP BY": r"GROUP BY",

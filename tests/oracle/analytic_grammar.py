@@ -184,11 +184,15 @@ class AnalyticWriter(Writer):
         for key in keys:
             place = values.index(key) if key in values else -1
             if place >= 0 and self.chance(35):
-                by_name = names[place].startswith("c") and self.chance(50)
+                by_name = names[place].startswith("c") and self.chance(50) and not self.is_column(names[place])
                 shown.append(names[place] if by_name else str(place + 1))
             else:
                 shown.append(key)
         return ", ".join(shown)
+
+    def is_column(self, name: str) -> bool:
+        """Whether a column of FROM has the name, which then means this column."""
+        return any(name in named for columns in self.scopes[-1].values() for named in columns.values())
 
     def having(self, keys: Chosen) -> str:
         choice = self.random.randrange(20)
@@ -341,7 +345,7 @@ class AnalyticWriter(Writer):
         if choice < 42 and len(self.scopes) < 3 and self.spend():
             kind = self.pick(KINDS)
             inner = self.closed(lambda: self.rows([kind], ["c0"], sets=0))
-            return f"{self.value(kind, 1)} {self.pick(ORDERED)} {self.pick(['ANY', 'ALL', 'SOME'])} ({inner})"
+            return f"{self.value(kind, 1)} {self.pick(ORDERED)} {self.pick(['ANY', 'ALL', 'ALL', 'SOME'])} ({inner})"
         return super().subquery()
 
     # --- ORDER BY, window functions

@@ -25,6 +25,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from weft.access import make_file, make_folder
+from weft.failpoint import failpoint
 from weft.period_sql.notation import conjunction, same
 from weft.storage.columns import conformed
 from weft.storage.delta_log import DataFile
@@ -106,6 +107,7 @@ class StateStore:
                 writer.write_table(rows)
             digest = _digest(draft)
             draft.replace(folder / name)  # a reader may have mapped the file with this name
+            failpoint("state.written")
             part = {"data": name, "rows": rows.num_rows, "digest": digest}
             self._record(folder, at, [*manifest[:kept], part], files)
 
@@ -141,13 +143,17 @@ class StateStore:
         draft = folder / f".{at}.json"
         make_file(draft)
         draft.write_text(json.dumps({"parts": list(parts), "format": _FORMAT, "files": names}))
+        failpoint("state.noted")
         draft.replace(folder / f"{at}.json")
+        failpoint("state.recorded")
         for old in sorted(self._instants(folder.name))[:-_KEPT]:
             (folder / f"{old}.json").unlink(missing_ok=True)
+            failpoint("state.forgotten")
         needed = {part["data"] for path in folder.glob("[0-9-]*.json") for part in _parts_of(path)}
         for path in folder.glob("*"):
             if path.suffix in (".arrow", ".parquet") and path.name not in needed:
                 path.unlink(missing_ok=True)
+                failpoint("state.cleaned")
 
     def _instants(self, state: str) -> list[int]:
         return [int(path.stem) for path in (self.folder / state).glob("*.json") if path.stem.lstrip("-").isdigit()]

@@ -127,11 +127,9 @@ def _of_distinct(
 
 
 def rows_within(
-    limit: Limit | None, relation: relational.Source, query: exp.Expr, alias: str, scope: Scope
-) -> relational.Source:
-    """Return the rows of a set operation or of a query in parentheses that ``limit`` leaves."""
-    if limit is None:
-        return relation
+    limit: Limit, relation: relational.Source, query: exp.Expr, scope: Scope
+) -> tuple[relational.Relation, tuple[relational.Output, ...]]:
+    """Return the rows of a set operation or of a query in parentheses that ``limit`` leaves, and their columns."""
     outputs = tuple(relational.Output(ref.column, ref) for ref in relational.attributes(relation))
     names = [output.name for output in outputs]
     keys = []
@@ -141,5 +139,4 @@ def rows_within(
             reason = "ORDER BY takes columns of the set operation, by name or number"
             raise refuse(f"ORDER BY {item.this.sql('spark')}", item, reason)
         keys.append(sort_key(item, outputs[column].value))
-    chosen, listed = limited(relation, outputs, keys, (limit.count, limit.skipped), scope)
-    return relational.Project(chosen, scope.fresh(alias), listed)
+    return limited(relation, outputs, keys, (limit.count, limit.skipped), scope)

@@ -90,8 +90,14 @@ _MOST_UNIONS: Final = 3
 
 
 def joined(node: N, scope: Scope) -> N:
-    """Replace the columns of outer joins by the columns of their unions."""
-    return substitute(node, scope.joined) if scope.joined else node
+    """Replace the columns of outer joins by the columns of their unions.
+
+    A ``Materialized`` is closed, and a copy of it has the range variables of the original inside.
+    """
+    if not scope.joined:
+        return node
+    closed = {part: part for part in walk(node) if isinstance(part, relational.Materialized)}
+    return substitute(node, {**closed, **scope.joined})
 
 
 def _without_partner(own: Side, other: Side, on: relational.Predicate) -> relational.Select:

@@ -12,7 +12,7 @@ several megabytes (design section 8).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -131,8 +131,9 @@ def lower_rows(node: exp.Expr, scope: Scope, alias: str, columns: Sequence[str] 
         case exp.Subquery():
             only(node, "this", "alias", "with_", *at_the_end(node, scope))
             _with(node, scope)
-            inside = lower_rows(node.this, scope.inner(), alias, columns)
-            return rows_within(limit_of(node, scope), inside, node, alias, scope)
+            return _within(
+                node, lambda names: lower_rows(node.this, scope.inner(), alias, names), scope, alias, columns
+            )
         case exp.Select() if (values := bare_values(node)) is not None:
             return lower_values(values, scope, alias, columns)
         case exp.Select():
@@ -141,13 +142,27 @@ def lower_rows(node: exp.Expr, scope: Scope, alias: str, columns: Sequence[str] 
             once = node.args.get("distinct") is not None and limit_of(node, scope) is None
             return relational.Distinct(project) if once else project
         case exp.SetOperation():
-            rows = _set_operation(node, scope, alias, columns)
-            return rows_within(limit_of(node, scope), rows, node, alias, scope)
+            return _within(node, lambda names: _set_operation(node, scope, alias, names), scope, alias, columns)
         case exp.Values():
             return lower_values(node, scope, alias, columns)
         case _:
             kind = type(node).__name__.upper()
             raise refuse(f"{kind} as a query", node, "a query is SELECT, VALUES or a set operation")
+
+
+def _within(
+    node: exp.Expr,
+    rows: Callable[[Sequence[str]], relational.Source],
+    scope: Scope,
+    alias: str,
+    columns: Sequence[str],
+) -> relational.Source:
+    """Return the rows that ORDER BY and LIMIT leave.  ORDER BY does not see the new names ``columns``."""
+    limit = limit_of(node, scope)
+    if limit is None:
+        return rows(columns)
+    chosen, outputs = rows_within(limit, rows(()), node, scope)
+    return relational.Project(chosen, scope.fresh(alias), _named(outputs, columns, node))
 
 
 def _named(

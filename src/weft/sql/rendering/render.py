@@ -36,6 +36,7 @@ from weft.algebra.schema import BOOLEAN, DATE, INTERVAL, TIMESTAMP, DataType
 from weft.algebra.traverse import free_columns
 from weft.errors import DerivationError
 from weft.instants import format_full, to_date
+from weft.sql.join_order import join_order
 
 ROUNDED: Final = "rounded"
 """A DOUBLE rounded to a BIGINT."""
@@ -287,9 +288,10 @@ def _loose(test: Scalar) -> bool:
 def select(items: str, body: relational.Relation, views: Views, depth: int = 1) -> str:
     """Return SELECT items FROM … WHERE …, with one clause per line."""
     indent = "\n" + "  " * depth
-    arrays_last = sorted(relational.sources(body), key=lambda source: isinstance(source, relational.Unnest))
-    tables = ", ".join(_beside(source, arrays_last, views, depth) for source in arrays_last)
     demanded = relational.condition(body)
+    ordered = join_order(relational.sources(body), demanded)
+    arrays_last = sorted(ordered, key=lambda source: isinstance(source, relational.Unnest))
+    tables = ", ".join(_beside(source, arrays_last, views, depth) for source in arrays_last)
     text = f"SELECT {items}{indent}FROM {tables}"
     if demanded != relational.TRUE:
         parts = relational.conjuncts(demanded)

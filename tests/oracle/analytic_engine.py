@@ -29,6 +29,8 @@ class Prepared(DuckDb):
         for name in TABLES:
             self.connection.execute(f"CREATE TABLE {name} ({COLUMNS})")
         self.connection.execute("CREATE MACRO size(items) AS COALESCE(LEN(items), -1)")
+        self.connection.execute("CREATE MACRO unix_micros(x) AS epoch_us(x)")
+        self.connection.execute("CREATE MACRO timestamp_micros(x) AS make_timestamp(x)")
 
     @staticmethod
     def translated(text: str) -> str:

@@ -28,6 +28,7 @@ from weft.errors import Reasons, SqlError, of_each
 from weft.sql.decorrelate import with_outer_groups
 from weft.sql.excluded_parts import decided
 from weft.sql.functions import common
+from weft.sql.lower_aggregate import has_aggregate
 from weft.sql.lower_calls import mentions_period
 from weft.sql.lower_from import bare_values, lower_from, lower_values, named, plain_name, stars
 from weft.sql.lower_group import is_grouped, lower_grouped
@@ -226,6 +227,7 @@ def _from_and_where(select: exp.Select, scope: Scope) -> relational.Relation:
     where = select.args.get("where")
     with reasons.part():
         if where is not None:
+            _refuse_items(where, select, scope)
             conditions.append(lower_predicate(where.this, True, scope))
     reasons.check()
     predicate = relational.conjunction(*conditions)
@@ -235,6 +237,23 @@ def _from_and_where(select: exp.Select, scope: Scope) -> relational.Relation:
         whole = decided(joined(whole, scope), scope)
         scope.joined[whole] = whole
     return whole
+
+
+def _refuse_items(where: exp.Expr, select: exp.Select, scope: Scope) -> None:
+    """Raise SqlError if WHERE names an item of the select list, as other databases allow."""
+    items = {each.alias.lower(): each.unalias() for each in select.expressions if isinstance(each, exp.Alias)}
+    for part in where.walk(prune=lambda each: isinstance(each, exp.Query)):
+        if not isinstance(part, exp.Column) or part.table or scope.refused or part.name.lower() not in items:
+            continue
+        if scope.visible(part):
+            continue
+        item = items[part.name.lower()]
+        hint = f"Write {item.sql('spark')}."
+        if has_aggregate(item):
+            hint = f"Write the condition on {part.name} in HAVING, which chooses groups."
+        elif item.find(exp.Window):
+            hint = f"Write the condition on {part.name} in QUALIFY."
+        raise SqlError(f"WHERE cannot use {part.name!r}, an item of the select list", where=place(part), hint=hint)
 
 
 def _with(node: exp.Expr, scope: Scope) -> None:

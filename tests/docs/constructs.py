@@ -32,6 +32,9 @@ SECTIONS: Final[dict[str, Constructs]] = {
         ),
         "`TABLESAMPLE`": "SELECT msgid FROM msgs TABLESAMPLE (10 PERCENT)",
         "a random function": "SELECT msgid FROM msgs WHERE RAND() < 0.5",
+        "`EXISTS` as a value": (
+            "SELECT m.msgid, EXISTS (SELECT 1 FROM msgs r WHERE r.inreplyto = m.msgid) AS answered FROM msgs m"
+        ),
         "`PIVOT`": (
             "SELECT * FROM (SELECT newsgroup, sender FROM msgs) PIVOT (COUNT(sender) FOR newsgroup IN ('a', 'b'))"
         ),

@@ -51,6 +51,8 @@ class Prepared(DuckDb):
         self.connection.execute(f"SET disabled_optimizers = '{','.join(sorted(names - NEEDED))}'")
         for number, world in enumerate(worlds):
             self._add(world.rows, number)
+        self.connection.execute("CREATE MACRO unix_micros(x) AS epoch_us(x)")
+        self.connection.execute("CREATE MACRO timestamp_micros(x) AS make_timestamp(x)")
 
     @staticmethod
     def translated(text: str) -> str:

@@ -317,7 +317,8 @@ class TableSchema:
     row has not ended.  For an append-only table ``end`` is None.  ``source`` is the kind of object that ``id``
     identifies.  The kind is "table" for a table of the home, and "results" for a standing query.  The table
     ``results.NAME`` contains the answers of a standing query, with the start column ``_first_at``.  The kind "state" is
-    a part of a query that a tick computes (``relation.StateSchema``).
+    a part of a query that a tick computes (``relation.StateSchema``).  ``key`` are the names of columns whose values no
+    two rows share at any instant, or empty.
     """
 
     id: int
@@ -326,6 +327,7 @@ class TableSchema:
     start: str = "ts"
     end: str | None = None
     source: Literal["table", "results", "state"] = "table"
+    key: tuple[str, ...] = field(default=(), compare=False, repr=False, kw_only=True)
 
     def column(self, name: str) -> Column | None:
         """Return the column with the given name, or None.  The search ignores case."""

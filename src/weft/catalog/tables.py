@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from sqlalchemy import Connection, delete, insert, select, update
 
-from weft.algebra.schema import NULL, STRING, TIMESTAMP, Column, DataType, TableSchema
+from weft.algebra.schema import STRING, TIMESTAMP, Column, DataType, TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
@@ -216,6 +216,7 @@ def read_tables(connection: Connection, table_id: int | None = None) -> tuple[Ta
                 columns.get(row.table_id, ()),
                 tracked=bool(row.tracked),
                 depends_on_now=depends.get(row.table_id),
+                key=tuple(json.loads(row.keys)),
             ),
             log=TableSchema(row.table_id, row.name, tuple(columns[row.table_id])) if row.tracked else None,
             path=row.path,
@@ -305,5 +306,5 @@ def _check_columns(columns: Sequence[tuple[str, DataType]]) -> None:
             raise Refused(f"the column name {name!r} is reserved, because it begins with _", hint="Rename the column.")
         if folded(name) == TS and type_ != TIMESTAMP:
             raise Refused(f"the column ts has the type {type_}, but ts must be a TIMESTAMP", hint="Rename the column.")
-        if type_ == NULL:
+        if type_.name in ("NULL", "INTERVAL"):
             raise Refused(f"the column {name!r} has the type {type_}, which a table cannot store")

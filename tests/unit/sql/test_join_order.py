@@ -10,7 +10,7 @@ from weft.algebra.scalar import Call
 from weft.algebra.traverse import mentioned
 from weft.bench.tpch_texts import queries
 from weft.planning.plan import standing_plan
-from weft.sql.join_order import join_order
+from weft.sql.rendering.join_order import join_order
 
 CHAIN = "SELECT n_name FROM supplier, part, lineitem, partsupp, orders, nation WHERE {}"
 TIES = (

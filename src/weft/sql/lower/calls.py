@@ -57,6 +57,7 @@ _CALLED: Final = {
     "NESTED": "a STRUCT, an ARRAY or a MAP",
     "PART": "a value with a type",
     "ANY": "a plain value",
+    "CHOICE": "a plain value",
 }
 _CALLED_NESTED: Final = frozenset(("COLLECTION", "ARRAY", "MAP", "STRINGS", "NESTED"))
 _FROM_TEXT: Final = "Read JSON text first: FROM_JSON(doc, 'ARRAY<STRING>')."

@@ -190,5 +190,6 @@ def _refused(outer: Iterable[ColumnRef], node: exp.Expr) -> SqlError:
         node,
         "a subquery with aggregates, window functions or LIMIT may compare outer columns only by = in its WHERE, "
         "within AND",
-        "Compare a column of the subquery with the outer column: WHERE r.ref = m.id.",
+        "Compare a column of the subquery with the outer column by =: WHERE r.ref = m.id. For another comparison, join "
+        "in FROM and group: SELECT m.id, COUNT(*) FROM m JOIN r ON r.ts < m.ts GROUP BY m.id.",
     )

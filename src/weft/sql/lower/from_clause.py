@@ -33,6 +33,9 @@ Rows: TypeAlias = Callable[[exp.Expr, Scope, str, Sequence[str]], relational.Sou
 _INNER: Final = ("", "INNER", "CROSS")
 RESERVED: Final = ("_instant", "_first_at", "_ordinal", "_tick", "_query_id")
 """The names of the columns that Weft adds to rows."""
+_NESTED_JOIN: Final = (
+    "Write the joins one after another, or a derived table: a LEFT JOIN (SELECT b.x, c.y FROM b JOIN c ON …) AS d ON …."
+)
 _HALF: Final = ("SEMI", "ANTI")
 _OUTER: Final = ("LEFT", "RIGHT", "FULL")
 
@@ -195,6 +198,9 @@ def _read_source(node: exp.Expr, scope: Scope, rows: Rows) -> relational.Source:
     match node:
         case exp.Table(this=exp.Identifier()):
             return _table(node, scope, rows)
+        case exp.Subquery(this=exp.Table()):
+            scope.refused |= {each.alias_or_name.lower() for each in node.find_all(exp.Table)}
+            raise refuse("a join in parentheses", node, "joins cannot be nested", _NESTED_JOIN)
         case exp.Subquery() | exp.Values():
             only(node, "this", "alias", "expressions")
             query = node if isinstance(node, exp.Values) else node.this
@@ -273,7 +279,7 @@ def _table(node: exp.Table, scope: Scope, rows: Rows) -> relational.Source:
             f"Write {node.name}." if known else None,
         )
     if node.args.get("joins"):
-        raise refuse("a join in parentheses", node, "joins cannot be nested", "Write the joins one after another.")
+        raise refuse("a join in parentheses", node, "joins cannot be nested", _NESTED_JOIN)
     alias = node.args.get("alias")
     columns: tuple[str, ...] = ()
     if alias is not None:

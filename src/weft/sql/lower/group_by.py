@@ -156,6 +156,9 @@ def _group(node: exp.Expr, scope: Scope) -> Scalar:
             "groups are formed by column values",
             "Use NOW() in WHERE.",
         )
+    if value.type.nested and not (isinstance(value, Call) and value.name == STRUCT):
+        hint = "Group by its parts, such as doc.a, or by its text: GROUP BY TO_JSON(doc)."
+        raise refuse(f"GROUP BY of {value.type}", node, "a group is formed by plain values", hint)
     if isinstance(value, Call) and value.name == STRUCT:  # the start of a window decides its end
         return value.args[1]
     return as_stored(value)

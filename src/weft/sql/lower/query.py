@@ -26,6 +26,7 @@ from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.algebra.traverse import scalars, scans, thresholds, walk
 from weft.errors import Reasons, SqlError, of_each
 from weft.sql.functions import common
+from weft.sql.lower.aggregate import has_aggregate
 from weft.sql.lower.calls import mentions_period
 from weft.sql.lower.decorrelate import with_outer_groups
 from weft.sql.lower.excluded_parts import decided
@@ -241,6 +242,7 @@ def _from_and_where(select: exp.Select, scope: Scope) -> relational.Relation:
     where = select.args.get("where")
     with reasons.part():
         if where is not None:
+            _refuse_items(where, select, scope)
             conditions.append(lower_predicate(where.this, True, scope))
     reasons.check()
     predicate = relational.conjunction(*conditions)
@@ -250,6 +252,23 @@ def _from_and_where(select: exp.Select, scope: Scope) -> relational.Relation:
         whole = decided(joined(whole, scope), scope)
         scope.joined[whole] = whole
     return whole
+
+
+def _refuse_items(where: exp.Expr, select: exp.Select, scope: Scope) -> None:
+    """Raise SqlError if WHERE names an item of the select list, as other databases allow."""
+    items = {each.alias.lower(): each.unalias() for each in select.expressions if isinstance(each, exp.Alias)}
+    for part in where.walk(prune=lambda each: isinstance(each, exp.Query)):
+        if not isinstance(part, exp.Column) or part.table or scope.refused or part.name.lower() not in items:
+            continue
+        if scope.visible(part):
+            continue
+        item = items[part.name.lower()]
+        hint = f"Write {item.sql('spark')}."
+        if has_aggregate(item):
+            hint = f"Write the condition on {part.name} in HAVING, which chooses groups."
+        elif item.find(exp.Window):
+            hint = f"Write the condition on {part.name} in QUALIFY."
+        raise SqlError(f"WHERE cannot use {part.name!r}, an item of the select list", where=place(part), hint=hint)
 
 
 def _with(node: exp.Expr, scope: Scope) -> None:

@@ -33,7 +33,7 @@ from weft.sql.lower.nested import (
 from weft.sql.lower.refusal import only, place, refuse, spaced
 from weft.sql.lower.scope import Scope
 from weft.sql.lower.times import FORMS, lower_time_form, today
-from weft.sql.lower.value import lower_value
+from weft.sql.lower.value import lower_existence, lower_value
 from weft.sql.lower.window import lower_window
 
 NOW_NAMES: Final = frozenset(("now", "current_timestamp", "getdate", "localtimestamp"))
@@ -63,9 +63,10 @@ def lower_scalar(node: exp.Expr, scope: Scope) -> Scalar:
         return _aggregate(node, scope)
     if isinstance(node, (exp.Subquery, exp.Select, exp.SetOperation)):
         return lower_value(node, scope)
-    if isinstance(node, (exp.Any, exp.All, exp.Exists)):
-        shown = "EXISTS" if isinstance(node, exp.Exists) else "ANY or ALL of a subquery"
-        raise refuse(f"{shown} used as a value", node, "it must be a condition of WHERE, ON or HAVING")
+    if isinstance(node, exp.Exists):
+        return lower_existence(node.this, scope)
+    if isinstance(node, (exp.Any, exp.All)):
+        raise refuse("ANY or ALL of a subquery used as a value", node, "it must be a condition of WHERE, ON or HAVING")
     if isinstance(node, exp.Window):
         return lower_window(node, scope, lower_scalar)
     if isinstance(node, exp.Concat):
@@ -279,7 +280,10 @@ def listed(node: exp.In) -> list[exp.Expr]:
     """Return the values of IN.  Raise SqlError for a subquery or an empty list."""
     if node.args.get("query") is not None:
         raise refuse(
-            "IN (SELECT …) used as a value", node, "it must be a condition of WHERE or ON, within AND, OR and NOT"
+            "IN (SELECT …) used as a value",
+            node,
+            "it must be a condition of WHERE or ON, within AND, OR and NOT",
+            "Write EXISTS (SELECT 1 FROM t WHERE t.y = x), which may be a value.",
         )
     if not node.expressions:
         raise SqlError(

@@ -432,6 +432,10 @@ class Scope:
             SqlError(f"there is no column {shown!r}", where=place(column), hint=hint), column.table.lower()
         )
 
+    def visible(self, column: exp.Column) -> bool:
+        """Return whether FROM or an outer FROM has a column for a name."""
+        return self._find(column.table, column.name, column) is not None
+
     def consequence(self, error: SqlError, qualifier: str = "") -> SqlError:
         """Mark the error as a consequence if it concerns a column of a refused table.  Return the error.
 

@@ -40,8 +40,8 @@ _LIKE: Final = (
 def with_time_window(select: exp.Select, relation: Relation, scope: Scope) -> Relation:
     """Return the rows of ``relation`` in each of their windows, and add the window to ``scope``.
 
-    Without WINDOW in the select list, in GROUP BY or in HAVING, return ``relation``.  In these clauses, the name
-    ``window`` becomes a copy of the call.
+    Without WINDOW in the select list, GROUP BY, HAVING, QUALIFY or ORDER BY with LIMIT, return ``relation``.  In these
+    clauses, the name ``window`` becomes a copy of the call.
     """
     parts = list(_parts(select))
     calls = [part for part in parts if _is_window(part)]
@@ -56,7 +56,10 @@ def with_time_window(select: exp.Select, relation: Relation, scope: Scope) -> Re
         time, length, slide, start = _arguments(first, scope)
     for part in parts:
         if isinstance(part, exp.Column) and part.parts[0].name.lower() == TIME_WINDOW and not _known(part, scope):
-            part.replace(_with_fields(first.copy(), part.parts[1:]))
+            fields = part.parts[1:]
+            if isinstance(part.parent, exp.Ordered) and not fields:  # windows are in the order of their starts
+                fields = [exp.to_identifier("start")]
+            part.replace(_with_fields(first.copy(), fields))
     count = -(-length // slide)
     begun = last_multiple(slide, start, time)
     held: Scalar = call("is not null", time)
@@ -74,7 +77,8 @@ def with_time_window(select: exp.Select, relation: Relation, scope: Scope) -> Re
 
 
 def _parts(select: exp.Select) -> Iterator[exp.Expr]:
-    clauses = (*select.expressions, *(select.args.get(key) for key in ("group", "having")))
+    ordered = ("order",) if select.args.get("limit") else ()
+    clauses = (*select.expressions, *(select.args.get(key) for key in ("group", "having", "qualify", *ordered)))
     for clause in clauses:
         if clause is not None:
             yield from list(clause.walk(prune=lambda part: isinstance(part, exp.Query)))

@@ -17,17 +17,30 @@ from typing import Final
 from sqlglot import exp
 
 from weft.algebra import relation as relational
-from weft.algebra.relation import Distinct, Exists, Grouped, NotExists, Output, Plain, Predicate, Project, Select, Union
-from weft.algebra.scalar import Call, Cast, Literal, Scalar, call, mentions_now
+from weft.algebra.relation import (
+    Distinct,
+    Exists,
+    Grouped,
+    Measure,
+    NotExists,
+    Output,
+    Plain,
+    Predicate,
+    Project,
+    Select,
+    Union,
+)
+from weft.algebra.scalar import Call, Cast, ColumnRef, Literal, Scalar, call, mentions_now
 from weft.algebra.schema import BOOLEAN, NULL
 from weft.algebra.traverse import substitute
 from weft.errors import SqlError
 from weft.sql.lower.aggregate import has_aggregate
 from weft.sql.lower.conversion import comparable
-from weft.sql.lower.decorrelate import one_row
+from weft.sql.lower.decorrelate import one_row, with_outer_groups
 from weft.sql.lower.intervals import as_interval
 from weft.sql.lower.refusal import place, refuse
 from weft.sql.lower.scope import Scope
+from weft.sql.lower.single_rows import at_most_one
 
 _NEGATED: Final = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "=": "<>", "<>": "="}
 
@@ -46,12 +59,31 @@ def lower_value(node: exp.Expr, scope: Scope) -> Scalar:
         message = f"a subquery used as a value has one column, not {len(columns)}"
         raise SqlError(message, where=place(query), hint="Select one column.")
     if not _at_most_one(rows, query):
-        hint = "Select an aggregate, such as MAX(x), or add ORDER BY … LIMIT 1."
+        hint = "Select an aggregate, such as MAX(x), add ORDER BY … LIMIT 1, or compare all columns of a key by =."
         raise refuse("a subquery that may have several rows", query, "a value is one row", hint)
     assert not isinstance(rows, (relational.Join, Select))
-    source = _flat(rows, scope) if _exactly_one(rows, query) else _padded(rows, scope)
+    single = _exactly_one(rows, query)
+    if isinstance(rows, Distinct) and isinstance(rows.input, Project):
+        rows, single = _greatest(rows.input, scope, query), True
+    source = _flat(rows, scope) if single else _padded(rows, scope)
     scope.values.append(source)
     return as_interval(relational.attributes(source)[0])
+
+
+def lower_existence(query: exp.Expr, scope: Scope) -> Scalar:
+    """Return the BOOLEAN column of EXISTS that stands for a value, and add its row to the sources of ``scope``."""
+    if scope.values is None or scope.context.view:
+        reason = "views do not support it" if scope.context.view else "it must be a condition of WHERE, ON or HAVING"
+        hint = "Put it into a derived table: FROM (SELECT …, EXISTS (…) AS found FROM t) AS d."
+        raise refuse("EXISTS used as a value", query, reason, None if scope.context.view else hint)
+    body, parts = scope.context.body(query, scope), list[Project]()
+    for found in (True, False):
+        row = Select(one_row(scope.fresh("value")), Exists(body) if found else NotExists(scope.copy_of(body)))
+        parts.append(Project(row, scope.fresh("value"), (Output("found", Literal(found, BOOLEAN, fixed=True)),)))
+    union = Union(scope.fresh("value"), tuple(parts))
+    scope.context.names.unions.add(union.alias)
+    scope.values.append(union)
+    return relational.attributes(union)[0]
 
 
 def with_values(relation: relational.Relation, scope: Scope) -> relational.Relation:
@@ -64,7 +96,7 @@ def _at_most_one(rows: relational.Relation, query: exp.Expr) -> bool:
     limit = query.args.get("limit")
     if isinstance(limit, exp.Limit) and limit.expression.name in ("0", "1"):
         return True
-    return _is_aggregated(rows, query)
+    return _is_aggregated(rows, query) or at_most_one(rows)
 
 
 def _aggregates(query: exp.Expr) -> bool:
@@ -96,6 +128,14 @@ def _exactly_one(rows: relational.Relation, query: exp.Expr) -> bool:
     return (isinstance(inner, Grouped) and not inner.groups) or (
         isinstance(inner, (Grouped, Union)) and _aggregates(query)
     )
+
+
+def _greatest(rows: Project, scope: Scope, query: exp.Expr) -> Project:
+    """Return the only value of ``rows``, which may be in several rows, as an aggregate."""
+    (output,) = rows.outputs
+    ref = ColumnRef(scope.fresh("grouped"), output.name, output.value.type)
+    grouped = Grouped(rows.input, ref.scan, (), (Measure("max", output.value, ref),))
+    return with_outer_groups(Project(grouped, scope.fresh(rows.alias), (Output(output.name, ref),)), scope.fresh, query)
 
 
 def _flat(rows: relational.Source, scope: Scope) -> relational.Source:

@@ -46,6 +46,10 @@ _OTHERS: Final = {
     "percent_rank": "Write (RANK() - 1) / (COUNT(*) OVER (PARTITION BY …) - 1).",
     "cume_dist": "Write COUNT(*) OVER (PARTITION BY … ORDER BY …) / COUNT(*) OVER (PARTITION BY …).",
 }
+_NEAREST: Final = {
+    "lag": "Write LAST_VALUE(x) IGNORE NULLS OVER (… ORDER BY ts ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING).",
+    "lead": "Write FIRST_VALUE(x) IGNORE NULLS OVER (… ORDER BY ts ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING).",
+}
 UP_TO_PEERS: Final = Frame("range", None, 0)
 """The default frame of a window with ORDER BY."""
 
@@ -202,7 +206,10 @@ def _ranked(
         raise refuse(f"{shown} without ORDER BY", call, "it counts rows in an order", "Write OVER (… ORDER BY ts).")
     if over.frame is not None or ignoring:
         what = "IGNORE NULLS" if ignoring else "a frame"
-        raise refuse(f"{what} of {shown}", call, "it uses the whole partition", f"Remove {what}.")
+        reason, hint = "it uses the whole partition", f"Remove {what}."
+        if ignoring and name in _NEAREST:
+            reason, hint = "Weft does not support it", _NEAREST[name]
+        raise refuse(f"{what} of {shown}", call, reason, hint)
     if name in _BESIDE:
         args, type = _beside(call, scope, lower)
         return windows.column(over.partition, _function(name, args, over.order, None, type))

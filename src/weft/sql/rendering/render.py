@@ -36,7 +36,7 @@ from weft.algebra.schema import BOOLEAN, DATE, INTERVAL, TIMESTAMP, DataType
 from weft.algebra.traverse import free_columns
 from weft.errors import DerivationError
 from weft.instants import format_full, to_date
-from weft.sql.join_order import join_order
+from weft.sql.rendering.join_order import join_order
 
 ROUNDED: Final = "rounded"
 """A DOUBLE rounded to a BIGINT."""

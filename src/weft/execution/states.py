@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from weft.algebra.access import Access, Lookup
-from weft.algebra.relation import StateSchema
+from weft.algebra.relation import Recursive, StateSchema
 from weft.arrangement.state_store import Files, StateStore, StoredTotals
 from weft.derivation.stateful import states
 from weft.execution.driver_reader import LocalRows
 from weft.execution.groups import instant
 from weft.execution.guarded import COLLECTED, guarded, in_memory
 from weft.execution.reader import Reader
+from weft.execution.recursion import recursive_rows
 from weft.execution.temp_views import Rows, TempViews
 from weft.execution.totals import Totals, files_below
 from weft.execution.windows import NEVER, slices_between
@@ -32,6 +33,7 @@ from weft.planning.state_plan import (
     keys_sql,
     keys_view,
     may_continue,
+    recursion_plan,
     since,
     state_deltas,
     state_rows,
@@ -190,6 +192,8 @@ class StateReader:
     def _rows(self, state: StateSchema, keys: Keys | None, given: pa.Table | DataFrame | None) -> Rows:
         if isinstance(given, pa.Table) and not given.num_rows:
             return _nothing(state)
+        if isinstance(state.operator, Recursive):
+            return self._recursion(state)
         view = keys_view(state)
         plan = state_rows(state, keys)
         views = self._views(plan.columns, plan.reads, suffix(state))
@@ -198,6 +202,18 @@ class StateReader:
         views.register(plan.paths.values(), {})
         rows = self._computed(plan.sql, small=views.small)
         return LocalRows(state, rows) if isinstance(rows, pa.Table) else rows
+
+    def _recursion(self, state: StateSchema) -> Rows:
+        plan = recursion_plan(state)
+        views = self._views(plan.columns, plan.reads, suffix(state))
+        views.register(plan.paths.values(), {})
+        rows = recursive_rows(plan, views, self.reader)
+        if not isinstance(rows, pa.Table):
+            return rows
+        local, bounds = LocalRows(state, rows), self.reader.bounds
+        if rows.num_rows > bounds.news or rows.nbytes > bounds.size:
+            return self.reader.keep(local.frame(self.reader.spark))
+        return local
 
     def _computed(self, text: str, *, small: bool) -> pa.Table | DataFrame:
         spark = self.reader.spark

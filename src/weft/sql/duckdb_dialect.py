@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from weft.algebra.scalar import Call, Cast, Literal, Scalar, children
-from weft.algebra.schema import BIGINT, DATE, DOUBLE, INTEGRAL, STRING, TIMESTAMP, DataType
+from weft.algebra.scalar import Call, Cast, Literal, Scalar, children, with_children
+from weft.algebra.schema import BIGINT, DATE, DOUBLE, INTEGRAL, NULL, STRING, TIMESTAMP, DataType
 from weft.algebra.temporal import (
     Aggregation,
     Constant,
@@ -27,6 +27,7 @@ from weft.algebra.temporal import (
 from weft.period_sql.groups import arguments
 from weft.sql.duckdb_case_mapping import LOWER, UPPER
 from weft.sql.functions import as_decimal
+from weft.sql.null_on_overflow import within_range
 
 MACROS: Final = {
     "UNIX_MICROS(x)": "epoch_us(x)",
@@ -68,6 +69,8 @@ IN_PART: Final = frozenset(
     (*("concat", "substring", "substr", "left", "right"), *("mod", "abs", "floor", "ceil", "ceiling", "round"))
 )
 """The functions that give the same result in both engines only for some types or for constants."""
+_RAISING: Final = (ALIKE | {"*", "concat", "substring", "substr", "left", "right"}) - {"negative"}
+"""The functions whose undefined results DuckDB reports as an error, unless the functions always have a result."""
 _ARRAYS: Final = ("array_agg", "collect_set")
 _MOST_FIELDS: Final = 4
 """The maximal number of columns in a COUNT(DISTINCT …) for which ``MACROS`` has a macro."""
@@ -137,6 +140,26 @@ def unlike(scalar: Scalar) -> Scalar | None:
     """Return the smallest subexpression that may have another value in DuckDB than in Spark, or None."""
     below = (part for child in children(scalar) if (part := unlike(child)) is not None)
     return next(below, None) or (None if _alike(scalar) else scalar)
+
+
+def runs_alike(scalar: Scalar) -> bool:
+    """Return whether DuckDB computes the value that Spark computes in a query, or raises an error.
+
+    For example, a sum of integers that overflows wraps around in Spark, and is an error in DuckDB.
+    """
+    match scalar:
+        case Call(name=name) if name not in _RAISING:
+            return False
+        case Cast(arg=arg, type=type) if type not in (arg.type, STRING) and arg.type != NULL:
+            return False
+        case _:
+            return _alike(scalar) and all(map(runs_alike, children(scalar)))
+
+
+def with_operators(scalar: Scalar) -> Scalar:
+    """Return the scalar with the operators that DuckDB has in place of ``<=>`` and CONCAT."""
+    inner = with_children(scalar, tuple(map(with_operators, children(scalar))))
+    return within_range(inner) if isinstance(inner, Call) and inner.name in ("<=>", "concat") else inner
 
 
 def _alike(scalar: Scalar) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final, TypeAlias
+from typing import Final
 
 from sqlglot import exp
 
@@ -21,13 +21,11 @@ from weft.sql.lower_history import held, refuse_in_view
 from weft.sql.lower_nested import as_column
 from weft.sql.lower_outer import Shared, Side, outer_join
 from weft.sql.lower_predicate import lower_predicate
+from weft.sql.lower_recursive import Rows, lower_recursive, recurrence
 from weft.sql.lower_scalar import lower_scalar
 from weft.sql.lower_unnest import exploding, lower_unnest
 from weft.sql.refusal import only, place, refuse
 from weft.sql.scope import RESULTS, CommonTable, Merged, Scope, Variable
-
-Rows: TypeAlias = Callable[[exp.Expr, Scope, str, Sequence[str]], relational.Source]
-"""The type of ``lower.lower_rows``.  The function is passed as an argument to avoid a circular import."""
 
 _INNER: Final = ("", "INNER", "CROSS")
 RESERVED: Final = ("_instant", "_first_at", "_ordinal", "_tick", "_query_id")
@@ -281,9 +279,13 @@ def _shared(shared: CommonTable, scope: Scope, node: exp.Table, rows: Rows) -> r
         error = SqlError(f"{node.name} was refused", where=place(node))
         error.consequence = True
         raise error
+    if shared.recurrence is not None:
+        return recurrence(shared.recurrence, node, scope)
     inside = shared.scope.inner(lateral=False)
     inside.side = scope.side
     try:
+        if shared.recursive:
+            return lower_recursive(shared, node, scope, rows)
         return rows(shared.query, inside, node.alias or node.name, shared.columns)
     except SqlError:
         shared.refused = True

@@ -1,7 +1,7 @@
-"""Compute the rows of states: aggregates and window functions over the window of a tick (``derivation.stateful``).
+"""Compute the rows of states over the window of a tick: of aggregates, window functions and recursions.
 
-A tick computes only the groups (or partitions) that it needs. These are the groups that change in the window, or the
-groups that a look-up names.
+A tick computes only the groups (or partitions) that it needs (``derivation.stateful``). These are the groups that
+change in the window, or the groups that a look-up names. All rows of a recursion are computed.
 """
 
 from __future__ import annotations

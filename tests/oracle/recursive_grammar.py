@@ -45,7 +45,7 @@ TOPS: Final = (
 
 def recursive_query(chance: random.Random) -> Text:
     """A recursion; UNION ALL, which would not end in a cycle, counts its steps."""
-    deep = chance.random() < 0.6
+    deep = chance.random() < 0.4
     parts = {"d": "t.d + 1", "w": f"t.d < {chance.randint(1, 3)}"} if deep else {"d": "t.d", "w": "TRUE"}
     word = chance.choice(["UNION", "UNION ALL"]) if deep else "UNION"
     step, seed, top = chance.choice(STEPS).format(**parts), chance.choice(SEEDS), chance.choice(TOPS)

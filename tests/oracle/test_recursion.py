@@ -13,9 +13,11 @@ from typing import Final
 import pytest
 
 from oracle.analytic_engine import Prepared
-from oracle.histories import case, telling
+from oracle.expressions import LAST
+from oracle.histories import Case, History, case, telling
 from oracle.laws import Trial, any_partition, from_now, later_tick, one_instant, union_of_starts
 from oracle.recursive_grammar import recursive_query
+from oracle.spelling import Text
 
 CASES: Final = 30
 LONG: Final = 400
@@ -42,3 +44,31 @@ def test_recursions_deliver_what_they_have_at_some_instant(cases: range) -> None
                 raise
     assert counts["with answers"] >= 0.7 * len(cases) and counts["changing"] >= 0.5 * len(cases), counts
     assert counts["ending"] >= 0.3 * len(cases), counts
+
+
+PATHS: Final = (
+    "WITH RECURSIVE t(a, b) AS (SELECT a.k, a.n FROM m AS a UNION SELECT t.a, c.n FROM t JOIN m AS c ON c.k = t.b) "
+)
+
+
+def graph(chance: random.Random) -> History:
+    """Nine edges between four nodes, so that a pair has a short path and an older, longer one."""
+    ends = chance.random() < 0.5
+    rows = []
+    for _ in range(9):
+        start = chance.randint(0, LAST)
+        end = chance.randint(start + 1, LAST + 1) if ends and chance.random() < 0.6 else None
+        rows.append((chance.randrange(4), chance.randrange(4), "a", None, None, start, end))
+    return History({"m": tuple(rows), "r": (), "u": ()}, ("m",) if ends else ())
+
+
+@pytest.mark.parametrize("top", ["SELECT t.a, t.b FROM t", "SELECT t.a, COUNT(*) AS c FROM t GROUP BY t.a"])
+def test_a_longer_path_may_begin_before_a_shorter_one(top: str) -> None:
+    engine = Prepared()
+    for number in range(8):
+        chance = random.Random(number)
+        given = graph(chance)
+        engine.load(given.rows)
+        trial = Trial(Case(Text(PATHS + top, PATHS + top), given, (chance.randint(1, LAST),), number), engine)
+        for law in (union_of_starts, any_partition):
+            law(trial)

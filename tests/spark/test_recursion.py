@@ -46,7 +46,9 @@ def queries(chance: random.Random, engine: Prepared) -> list[tuple[Text, Referen
     return found
 
 
-@pytest.mark.parametrize("bounds", [ReadBounds(), NOTHING], ids=["driver", "spark"])
+@pytest.mark.parametrize(
+    "bounds", [pytest.param(ReadBounds(), id="driver"), pytest.param(NOTHING, id="spark", marks=pytest.mark.slow)]
+)
 def test_ticks_deliver_what_the_text_has_at_each_instant(
     bounds: ReadBounds, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,6 +30,14 @@ SECTIONS: Final[dict[str, Constructs]] = {
             "WITH RECURSIVE thread(msgid, root) AS (SELECT msgid, msgid FROM msgs WHERE inreplyto IS NULL UNION ALL "
             "SELECT m.msgid, t.root FROM msgs m JOIN thread t ON m.inreplyto = t.msgid) SELECT msgid, root FROM thread"
         ),
+        "`WITH RECURSIVE` with `UNION`": (
+            "WITH RECURSIVE led(msgid) AS (SELECT msgid FROM msgs WHERE sender = 'anna' UNION "
+            "SELECT m.msgid FROM msgs m JOIN led ON m.inreplyto = led.msgid) SELECT COUNT(*) AS n FROM led"
+        ),
+        "`WITH RECURSIVE` that reads itself twice": (
+            "WITH RECURSIVE led(a, b) AS (SELECT msgid, inreplyto FROM msgs UNION "
+            "SELECT x.a, y.b FROM led x JOIN led y ON x.b = y.a) SELECT a, b FROM led"
+        ),
         "`TABLESAMPLE`": "SELECT msgid FROM msgs TABLESAMPLE (10 PERCENT)",
         "a random function": "SELECT msgid FROM msgs WHERE RAND() < 0.5",
         "`EXISTS` as a value": (

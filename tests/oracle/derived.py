@@ -16,14 +16,15 @@ from oracle.engines import GRID, DuckDb, Engine, Row
 from oracle.grammar import TABLES
 from oracle.histories import COLUMNS, History
 from weft.algebra.access import Access, DeltaScan, FullScan, KeyScan, Lookup
-from weft.algebra.relation import StateSchema
+from weft.algebra.relation import Recursive, StateSchema
 from weft.algebra.scalar import Literal
 from weft.algebra.schema import Column, DataType, TableSchema
 from weft.catalog.records import QueryRecord
 from weft.derivation import stateful
 from weft.execution.groups import Group, Member
+from weft.execution.recursion import fixpoint
 from weft.execution.windows import slices_between, slices_of
-from weft.period_sql.notation import DUCKDB
+from weft.period_sql.notation import DUCKDB, Dialect
 from weft.planning.form import StoredForm, restored_plan, stored_form, stored_parameter
 from weft.planning.plan import Branch, Plan, parameter_table, plan
 from weft.planning.state_plan import (
@@ -32,6 +33,7 @@ from weft.planning.state_plan import (
     changed_sql,
     keys_sql,
     keys_view,
+    recursion_plan,
     state_rows,
     suffix,
     touched_keys,
@@ -46,6 +48,8 @@ Pair = tuple[Row, int, int]
 """A row, its instant, the branch that gave it."""
 EXTRA = ("FALSE", "TRUE", "n = 1", "x IS NULL", "k = 0")
 """What the views of access paths hold beyond what they must: nothing, everything, something."""
+DEEPEST = 20
+"""The most steps of a recursion."""
 START = GRID
 """Time begins at the grid's 0."""
 
@@ -246,6 +250,8 @@ class StateTables:
     def _rows(self, name: str, state: StateSchema, keys: Keys | None, given: str = "", *, changed: bool = False) -> str:
         if given:
             self.engine.table(keys_view(state), given)
+        if isinstance(state.operator, Recursive):
+            return self._recursion(name, state)
         plan_ = state_rows(state, keys)
         known = {each.name: each for each in plan_.reads}
         views = definitions(plan_.paths.values(), {}, self.extra, known, self, suffix(state))
@@ -253,6 +259,34 @@ class StateTables:
         self.engine.table(name, with_views(views, text))
         self.made.setdefault((state.name, name), name)
         return name
+
+    def _recursion(self, name: str, state: StateSchema) -> str:
+        """The rounds of a recursion, over tables that stand for the views of its inputs."""
+        plan_ = recursion_plan(state)
+        known = {each.name: each for each in plan_.reads}
+        views = definitions(plan_.paths.values(), {}, self.extra, known, self, suffix(state))
+        for number, view in enumerate(views):
+            read = view.split(" AS ", 1)[0]
+            self.engine.table(read, with_views(views[: number + 1], f"SELECT * FROM {read}"))
+        self.engine.table(name, fixpoint(Rounds(self.engine), plan_, DEEPEST))
+        return name
+
+
+@dataclass
+class Rounds:
+    """The part of an engine that computes the rounds of a recursion."""
+
+    engine: DuckDb
+    dialect: Dialect = DUCKDB
+
+    def table(self, name: str, sql: str) -> bool:
+        """Replaces a table; whether it has rows."""
+        self.engine.table(name, sql)
+        return bool(self.engine.run(f"SELECT 1 FROM {name} LIMIT 1"))
+
+    def view(self, name: str, sql: str) -> None:
+        """Replaces a table that stands for a view."""
+        self.engine.table(name, sql)
 
 
 def run(engine: Engine, text: str) -> list[Pair]:

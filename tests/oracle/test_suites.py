@@ -15,7 +15,6 @@ from typing import Final
 import duckdb
 import pyarrow as pa
 import pytest
-from weft.sql.duckdb_dialect import MACROS, local_text
 
 from every_instant import Timeline
 from oracle.derived import Pair, Standing, StateTables, rows_of, run
@@ -25,6 +24,7 @@ from suite_texts import NEXMARK, TPCH, earliest, plain, schemas
 from weft.bench.nexmark_texts import QUERIES, Events
 from weft.bench.suite_data import Nexmark, SuiteData, Tpch
 from weft.bench.tpch_texts import queries
+from weft.sql.dialects.duckdb_dialect import MACROS, local_text
 
 SCALE: Final = 0.01
 SCALES: Final = {"q9": 0.001}

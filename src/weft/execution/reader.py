@@ -140,6 +140,8 @@ class Reader:
     bounds: ReadBounds = field(default_factory=lambda: driver_reader.BOUNDS)
     look_ups: LookUps | None = None
     state_store: StateStore | None = None
+    deepest: int = 100
+    """The most steps of a recursion."""
 
     @cached_property
     def driver(self) -> DriverReader:

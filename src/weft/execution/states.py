@@ -1,7 +1,8 @@
-"""Compute the rows of states: aggregates and window functions over the window of a tick (``derivation.stateful``).
+"""Compute the rows of states over the window of a tick: of aggregates, window functions and recursions.
 
-A tick computes only the groups (or partitions) that it needs. These are the groups that change in the window, or the
-groups that a look-up names. If the input is in the driver's memory, DuckDB computes the rows without a Spark job.
+A tick computes only the groups (or partitions) that it needs (``derivation.stateful``). These are the groups that
+change in the window, or the groups that a look-up names. All rows of a recursion are computed. If the input is in the
+driver's memory, DuckDB computes the rows without a Spark job.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from weft.algebra.access import Access, Lookup
-from weft.algebra.relation import StateSchema
+from weft.algebra.relation import Recursive, StateSchema
 from weft.algebra.schema import BOOLEAN
 from weft.arrangement.state_store import Files, StateStore, StoredTotals, computed
 from weft.derivation.stateful import states
@@ -23,6 +24,7 @@ from weft.execution.driver_reader import DriverReader, LocalRows
 from weft.execution.groups import instant
 from weft.execution.guarded import COLLECTED, MOST_ROWS, guarded, in_memory
 from weft.execution.reader import Reader
+from weft.execution.recursion import recursive_rows
 from weft.execution.temp_views import Rows, TempViews
 from weft.execution.totals import Totals, deltas_schema, files_below
 from weft.execution.windows import NEVER, slices_between
@@ -40,6 +42,7 @@ from weft.planning.state_plan import (
     keys_sql,
     keys_view,
     may_continue,
+    recursion_plan,
     since,
     state_deltas,
     state_rows,
@@ -221,6 +224,8 @@ class StateReader:
         """With ``changed``, return only the rows that begin or end in the window."""
         if isinstance(given, pa.Table) and not given.num_rows:
             return _nothing(state)
+        if isinstance(state.operator, Recursive):
+            return self._recursion(state)
         view = keys_view(state)
         plan = state_rows(state, keys)
         first = self._first_rows(plan, keys, given)
@@ -232,6 +237,18 @@ class StateReader:
         text = partial(changed_sql, plan) if changed else plan.sql
         rows = self._computed(state, text, stored_schema(state), views)
         return LocalRows(state, rows) if isinstance(rows, pa.Table) else rows
+
+    def _recursion(self, state: StateSchema) -> Rows:
+        plan = recursion_plan(state)
+        views = self._inputs(state, plan.columns, plan.reads)
+        views.read(plan.paths.values(), {})
+        rows = recursive_rows(plan, views, self.reader)
+        if not isinstance(rows, pa.Table):
+            return rows
+        local, bounds = LocalRows(state, rows), self.reader.bounds
+        if rows.num_rows > bounds.news or rows.nbytes > bounds.size:
+            return self.reader.keep(local.frame(self.reader.spark))
+        return local
 
     def _first_rows(self, plan: StateRows, keys: Keys | None, given: pa.Table | DataFrame | None) -> dict[str, Rows]:
         """Return the only input of first ranks without the rows that no partition needs, or nothing."""

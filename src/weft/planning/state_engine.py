@@ -16,7 +16,7 @@ from weft.algebra.schema import INTEGRAL, STRING, DataType
 from weft.algebra.traverse import scalars, walk
 from weft.derivation.stateful import RANKS
 from weft.period_sql.groups import arguments
-from weft.sql.dialects.duckdb_dialect import unlike
+from weft.sql.dialects.duckdb_dialect import unlike, with_operators
 
 _PLAIN: Final = (*INTEGRAL, "BOOLEAN", "STRING", "TIMESTAMP", "DATE", "DECIMAL", "DOUBLE")
 """The types whose values DuckDB and Spark exchange with Weft in the same form."""
@@ -30,6 +30,11 @@ _OF_WINDOWS: Final = (*RANKS, "lag", "lead", "count", "min", "max")
 def same_in_duckdb(state: StateSchema) -> bool:
     """Return whether DuckDB computes the rows of the state, and the keys of its groups, as Spark does."""
     return _same(state.operator)
+
+
+def same_after_rewriting(scalar: Scalar) -> bool:
+    """Return whether DuckDB computes a scalar in its own operators (``with_operators``) as Spark does."""
+    return unlike(scalar) is None and _as_written(with_operators(scalar))
 
 
 @lru_cache(maxsize=1_000)

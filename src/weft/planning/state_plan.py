@@ -11,17 +11,18 @@ from typing import Final
 from typing import Literal as OneOf
 
 from weft.algebra.access import Access, FullScan, Lookup
-from weft.algebra.relation import Grouped, Measure, Scan, StateSchema
-from weft.algebra.scalar import TICK_END, TICK_START, TIME_START, ColumnRef, Literal, Scalar
+from weft.algebra.relation import Grouped, Measure, Recursive, Scan, StateSchema
+from weft.algebra.scalar import TICK_END, TICK_START, TIME_START, Literal, Scalar
 from weft.algebra.schema import INTEGRAL, TIMESTAMP, Column, DataType, TableSchema, sums_fit
 from weft.algebra.traverse import Node, mentioned, scans, transform
 from weft.derivation.access_paths import delta_paths, lives_paths
 from weft.derivation.exact import deltas
 from weft.derivation.incremental import changes
 from weft.derivation.lift import bound_state
-from weft.derivation.lives import KEYS, Lives, lives
+from weft.derivation.lives import KEYS, Lives, lives, with_scalars
+from weft.derivation.recursion import ROUND, is_round, is_step
 from weft.derivation.stateful import ENDS, STARTS, state_of
-from weft.period_sql.notation import Dialect
+from weft.period_sql.notation import DUCKDB, Dialect
 from weft.planning.plan import Branch, bound, columns_of_scans, columns_read, ready
 from weft.planning.state_sql import (
     bound_life,
@@ -33,7 +34,8 @@ from weft.planning.state_sql import (
     lives_sql,
     state_sql,
 )
-from weft.sql import render
+from weft.sql.dialects.duckdb_dialect import with_operators
+from weft.sql.rendering import render
 
 NO_KEY: Final = "none"
 """The column of keys without a key: a relation with at most one row."""
@@ -83,7 +85,12 @@ def may_continue(state: StateSchema, at: int) -> bool:
 
 
 def touched_keys(state: StateSchema) -> tuple[Branch, ...]:
-    """Return the branches whose outputs are the keys of the groups that change in the window."""
+    """Return the branches whose outputs are the keys of the groups that change in the window.
+
+    A recursion has no groups, and is always computed whole.
+    """
+    if isinstance(state.operator, Recursive):
+        return ()
     inner, columns, count = inputs(state.operator)
     known = dict(zip(("tau", "t", "t0"), state.window, strict=True))
     branches = changes(inner, columns[:count])
@@ -103,6 +110,8 @@ def asked(state: StateSchema, same: Sequence[Access]) -> int | OneOf["whole", "n
     The number is the place of the key (from 0).
     """
     columns = {path.column for path in same if isinstance(path, Lookup)}
+    if isinstance(state.operator, Recursive):
+        return "whole"
     names = [name for name, _ in key_columns(state)]
     if any(isinstance(path, FullScan) for path in same) or len(columns) > 1 or not columns <= set(names):
         return "whole"
@@ -152,6 +161,61 @@ def changed_sql(plan: StateRows, dialect: Dialect) -> str:
     """Return the SQL of those rows of a state that begin or end in the window."""
     tau = render.scalar(plan.state.window[0])
     return f"SELECT * FROM ({plan.sql(dialect)}) AS rows_ WHERE {STARTS} >= {tau} OR {ENDS} IS NOT NULL"
+
+
+@dataclass(frozen=True)
+class RecursionPlan:
+    """How a tick computes a recursion: the lives of its first rows and of a step, and what they read.
+
+    ``ROUND`` with the suffix of the state is the table with the rows of the last round.  ``paths``, ``columns`` and
+    ``reads`` are those of the other tables.
+    """
+
+    state: StateSchema
+    seeds: tuple[Lives, ...]
+    steps: tuple[Lives, ...]
+    paths: Mapping[str, Access]
+    columns: Mapping[str, set[str]]
+    reads: tuple[StateSchema, ...]
+
+    @property
+    def last_round(self) -> str:
+        """The name of the table with the rows of the last round."""
+        return ROUND + suffix(self.state)
+
+    def first(self, dialect: Dialect) -> str:
+        """Return SQL for the columns of the recursion and the periods of its first rows."""
+        return self._sql(self.seeds, dialect)
+
+    def next(self, dialect: Dialect) -> str:
+        """Return SQL for the columns of the recursion and the periods of the rows that follow from the last round."""
+        return self._sql(self.steps, dialect)
+
+    def _sql(self, rows: Sequence[Lives], dialect: Dialect) -> str:
+        views = {alias: path.view + suffix(self.state) for alias, path in self.paths.items()}
+        views |= {scan.alias: self.last_round for scan in _scans(rows) if is_round(scan)}
+        if dialect == DUCKDB:
+            rows = [with_scalars(life, with_operators) for life in rows]
+        return lives_sql(rows, self.state.window, views, dialect)
+
+
+def recursion_plan(state: StateSchema) -> RecursionPlan:
+    """Return how a tick computes the state of a recursion.  Raise DerivationError if the recursion is not linear."""
+    inner, columns, _ = inputs(state.operator)
+    rows = lives(inner, columns)
+    seeds, steps = list[Lives](), list[Lives]()
+    for life in rows:
+        (steps if is_step(life) else seeds).append(life)
+    rounds = {scan.alias for scan in _scans(rows) if is_round(scan)}
+    paths = {alias: path for alias, path in lives_paths(rows).items() if alias not in rounds}
+    read = {table: names for table, names in _columns(rows).items() if table != ROUND}
+    return RecursionPlan(state, tuple(seeds), tuple(steps), paths, read, _reads(rows))
+
+
+def scalars_of(rows: Iterable[Lives]) -> Iterator[Scalar]:
+    """Yield the scalars that the lives compute."""
+    for life in _all(rows):
+        yield from (*life.conditions, *life.starts, *life.ends, *(output.value for output in life.outputs))
 
 
 def reads_of_keys(state: StateSchema) -> Iterator[tuple[Iterable[Access], Mapping[str, set[str]]]]:
@@ -270,10 +334,6 @@ def _reads(rows: Sequence[Lives]) -> tuple[StateSchema, ...]:
 
 
 def _columns(rows: Sequence[Lives]) -> dict[str, set[str]]:
-    refs: set[ColumnRef] = set()
-    for life in _all(rows):
-        values = [*life.conditions, life.start, *(output.value for output in life.outputs)]
-        values += [] if life.end is None else [life.end]
-        refs |= {ref for value in values for ref in mentioned(value)}
+    refs = {ref for value in scalars_of(rows) for ref in mentioned(value)}
     refs |= {ref for life in _all(rows) for source in life.sources for ref in mentioned(source)}
     return columns_of_scans(_scans(rows), refs)

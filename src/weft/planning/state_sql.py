@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import count
 from typing import Final, TypeAlias
 
@@ -14,6 +13,7 @@ from weft.algebra.relation import (
     Output,
     Plain,
     Project,
+    Recursive,
     StateSchema,
     Union,
     Windowed,
@@ -35,7 +35,8 @@ from weft.algebra.scalar import (
 from weft.algebra.schema import BIGINT, DataType
 from weft.algebra.traverse import substitute
 from weft.derivation.exact import Delta
-from weft.derivation.lives import Lives
+from weft.derivation.lives import Lives, with_scalars
+from weft.derivation.recursion import opened
 from weft.derivation.stateful import RANKS
 from weft.errors import DerivationError
 from weft.period_sql import windows
@@ -51,7 +52,7 @@ _BEGINNING: Final = -(2**62)
 def inputs(operator: relational.Relation) -> tuple[relational.Relation, tuple[Output, ...], int]:
     """Return the relation whose lives an operator needs, the columns of these lives, and the number of its keys.
 
-    The first columns are the operator's keys: the groups, the partition, or all columns.
+    The first columns are the operator's keys: the groups, the partition, or all columns.  A recursion has no keys.
     """
     match operator:
         case Grouped(input=inner, groups=groups, measures=measures):
@@ -66,6 +67,9 @@ def inputs(operator: relational.Relation) -> tuple[relational.Relation, tuple[Ou
         case Union() | Project():
             refs = relational.attributes(operator)
             return operator, _columns(refs, ()), len(refs)
+        case Recursive(duplicates=duplicates):
+            refs = relational.attributes(operator)
+            return opened(operator), _columns(refs if duplicates else [positive(ref) for ref in refs], ()), 0
         case _:
             raise DerivationError(f"{type(operator).__name__} has no state")
 
@@ -103,7 +107,7 @@ def state_sql(state: StateSchema, given: str, dialect: Dialect = SPARK, *, settl
             text = _grouping(operator, given, state.window, sweep, lasting=settled).measured()
         case Windowed():
             text = _windowed(operator, given, sweep, settled=settled)
-        case Distinct():
+        case Distinct() | Recursive(duplicates=False):
             text = sweep.coalesced(given, width)
         case _:
             text = given
@@ -206,11 +210,7 @@ def totals_of(state: StateSchema) -> tuple[tuple[str, DataType], ...]:
 def bound_life(life: Lives, window: Window) -> Lives:
     """Replace τ, t and t0 in a life."""
     known: dict[Scalar, Scalar] = dict(zip((TICK_START, TICK_END, TIME_START), window, strict=True))
-    return replace(
-        life,
-        conditions=tuple(substitute(each, known) for each in life.conditions),
-        starts=tuple(substitute(each, known) for each in life.starts),
-    )
+    return with_scalars(life, lambda scalar: substitute(scalar, known))
 
 
 def is_settled(operator: relational.Relation, rows: Sequence[Lives]) -> bool:
@@ -347,6 +347,8 @@ def is_unbounded(window: Window) -> bool:
 def key_columns(state: StateSchema) -> tuple[tuple[str, DataType], ...]:
     """Return the name of the state's column and the type of each key of ``inputs``."""
     operator = state.operator
+    if isinstance(operator, Recursive):
+        return ()
     if isinstance(operator, Windowed):
         shown = {output.value: output.name for output in operator.outputs}
         return tuple((shown.get(value, ""), value.type) for value in operator.partition)

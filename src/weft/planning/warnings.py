@@ -42,7 +42,8 @@ def notes(plan: Plan, later: Sequence[Branch], texts: Sequence[StateText], *, la
     """Return the warnings about a plan, followed by the notes.  ``texts`` say how a tick computes the states."""
     listed = [*_impossible(later), *_imprecise(plan), *_dear(plan, later), *state_notes(plan, texts)]
     if not lasting:
-        reason = "an aggregate or a window function changes, because " if texts else ""
+        changing = any(not each.recursive for each in texts)
+        reason = "an aggregate or a window function changes, because " if changing else ""
         listed.append(
             Note(
                 "note",

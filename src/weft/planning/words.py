@@ -27,6 +27,7 @@ from weft.algebra.relation import (
     Plain,
     Predicate,
     Project,
+    Recursive,
     Relation,
     Scan,
     Source,
@@ -155,6 +156,8 @@ def state_words(state: StateSchema, *, keys: bool = True) -> str:
             return f"distinct rows of {of}"
         case Project():
             return f"the join of {of}"
+        case Recursive(name=name):
+            return f"the recursion {name} over {of}"
         case _:
             return f"the union over {of}"
 

@@ -68,7 +68,6 @@ ASKED: Final = {
     "SELECT id, due - placed + 2 AS more FROM orders": (
         "SELECT id, TIMESTAMPDIFF(SECOND, placed, due) + 2 AS more FROM orders"
     ),
-    "WITH RECURSIVE r AS (SELECT id FROM orders UNION ALL SELECT r.id FROM r) SELECT id FROM r": NOT_TODAY,
     # payments and fraud
     "SELECT id, ROUND(cents, 2000000000) AS r FROM payments": "SELECT id, ROUND(cents, 2) AS r FROM payments",
     # servers and monitoring

@@ -84,12 +84,6 @@ OUTSIDE = {
         "every",
         None,
     ),
-    "WITH RECURSIVE": (
-        "WITH RECURSIVE s AS (SELECT msgid FROM msgs) SELECT msgid FROM s",
-        "WITH RECURSIVE",
-        "never end",
-        None,
-    ),
     "a CTE twice": (
         "WITH s AS (SELECT 1 AS a FROM msgs), s AS (SELECT 2 AS a FROM msgs) SELECT a FROM s",
         "'s' twice",

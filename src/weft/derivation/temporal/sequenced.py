@@ -44,6 +44,8 @@ from weft.algebra.relation import (
     Predicate,
     Project,
     Query,
+    Recurrence,
+    Recursive,
     Relation,
     Scan,
     Select,
@@ -148,8 +150,8 @@ class _Reading:
             case Union(inputs=inputs):
                 first = self.source(_one_source(inputs[0]), alias or node.alias)
                 return reduce(TemporalUnion, (self.source(_one_source(part)) for part in inputs[1:]), first)
-            case Windowed() | Unnest() | Materialized():
-                raise SqlError("a temporal view has no window functions and no EXPLODE")
+            case Windowed() | Unnest() | Materialized() | Recurrence() | Recursive():
+                raise SqlError("a temporal view has no window functions, no EXPLODE and no recursion")
             case Grouped():
                 return self.grouped(node, alias or node.alias)
 

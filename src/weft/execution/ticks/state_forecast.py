@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 import pyarrow as pa
 
 from weft.algebra.access import Access, DeltaScan
-from weft.algebra.relation import StateSchema
+from weft.algebra.relation import Recursive, StateSchema
 from weft.algebra.scalar import ColumnRef
 from weft.arrangement.state_store import StateStore
 from weft.derivation.stateful import states
@@ -24,6 +24,7 @@ from weft.planning.state_plan import (
     asked,
     keys_view,
     may_continue,
+    recursion_plan,
     state_deltas,
     state_rows,
     suffix,
@@ -87,6 +88,10 @@ class StateForecast:
     def _groups(self, state: StateSchema, groups: int | str) -> Reading:
         tau, t = window_of(state)
         names, kinds = zip(*key_columns(state), strict=True) if key_columns(state) else ((), ())
+        if isinstance(state.operator, Recursive):
+            plan = recursion_plan(state)
+            by = self._inputs(plan.paths.values(), plan.columns, plan.reads, state, None, t)
+            return Reading(by, "all rows, derived round by round from the tables")
         if groups == "whole":
             return Reading(self._rows(state, None, None), "all groups, computed from the tables")
         if groups != "news":

@@ -12,12 +12,13 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from weft.algebra.relation import Values
-from weft.algebra.scalar import MICROSECONDS, OF_MICROSECONDS, Call, Cast, Literal, Scalar, children
+from weft.algebra.scalar import MICROSECONDS, OF_MICROSECONDS, Call, Cast, Literal, Scalar, children, with_children
 from weft.algebra.schema import BIGINT, DATE, DOUBLE, INTEGRAL, STRING, TIMESTAMP, DataType
 from weft.algebra.temporal import Aggregation, Extension, Fragment, Projection, Selection, Temporal, TemporalJoin, each
 from weft.period_sql.groups import arguments
 from weft.sql.dialects.duckdb_case_mapping import LOWER, UPPER
 from weft.sql.functions import as_decimal
+from weft.sql.rendering.null_on_overflow import within_range
 from weft.sql.rendering.render import ROUNDED
 
 MACROS: Final = {
@@ -130,6 +131,12 @@ def unlike(scalar: Scalar) -> Scalar | None:
     """Return the smallest subexpression that may have another value in DuckDB than in Spark, or None."""
     below = (part for child in children(scalar) if (part := unlike(child)) is not None)
     return next(below, None) or (None if _alike(scalar) else scalar)
+
+
+def with_operators(scalar: Scalar) -> Scalar:
+    """Return the scalar with the operators that DuckDB has in place of ``<=>`` and CONCAT."""
+    inner = with_children(scalar, tuple(map(with_operators, children(scalar))))
+    return within_range(inner) if isinstance(inner, Call) and inner.name in ("<=>", "concat") else inner
 
 
 def _alike(scalar: Scalar) -> bool:

@@ -33,10 +33,6 @@ _EITHER: Final = "Write IF(condition, a, b)."
 _MATCH: Final = "Write text RLIKE 'pattern'; begin the pattern with (?i) to ignore case."
 _OWN_KEY: Final = "Use a key column of the rows."
 _COUNTED: Final = "Put a condition on an aggregate in HAVING; WHERE and ON apply to single rows."
-_STEPS: Final = (
-    "Write each step as a join: t AS a JOIN t AS b ON b.parent = a.id. An unlimited number of steps is not "
-    "supported today."
-)
 _OVER: Final = "Write f(x) OVER (PARTITION BY customer ORDER BY ts)."
 _NEWEST: Final = (
     "For the newest row of each group write SELECT … QUALIFY ROW_NUMBER() OVER (PARTITION BY customer ORDER BY ts "
@@ -122,7 +118,6 @@ ADVICE: Final[dict[str, str]] = {
         "Remove this ORDER BY. ORDER BY at the end of a standing query sorts what `weft try` and `weft results` "
         "show."
     ),
-    "WITH RECURSIVE": _STEPS,
     "DISTINCT ON": _NEWEST,
     "FILTER (WHERE …)": "Write one query per condition, with the condition in WHERE.",
     **dict.fromkeys(("LEFT JOIN", "LEFT OUTER JOIN", "RIGHT JOIN", "RIGHT OUTER JOIN", "FULL JOIN", "FULL OUTER JOIN",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final, TypeAlias
+from typing import Final
 
 from sqlglot import exp
 
@@ -22,13 +22,11 @@ from weft.sql.lower.nested import as_column
 from weft.sql.lower.outer import Shared, Side, outer_join
 from weft.sql.lower.pivots import pivoted
 from weft.sql.lower.predicate import lower_predicate
+from weft.sql.lower.recursive import Rows, lower_recursive, recurrence
 from weft.sql.lower.refusal import only, place, refuse
 from weft.sql.lower.scalar import lower_scalar
 from weft.sql.lower.scope import RESULTS, CommonTable, Merged, Scope, Variable
 from weft.sql.lower.unnest import exploding, lower_unnest
-
-Rows: TypeAlias = Callable[[exp.Expr, Scope, str, Sequence[str]], relational.Source]
-"""The type of ``lower.lower_rows``.  The function is passed as an argument to avoid a circular import."""
 
 _INNER: Final = ("", "INNER", "CROSS")
 RESERVED: Final = ("_instant", "_first_at", "_ordinal", "_tick", "_query_id")
@@ -310,9 +308,13 @@ def _shared(shared: CommonTable, scope: Scope, node: exp.Table, rows: Rows) -> r
         error = SqlError(f"{node.name} was refused", where=place(node))
         error.consequence = True
         raise error
+    if shared.recurrence is not None:
+        return recurrence(shared.recurrence, node, scope)
     inside = shared.scope.inner(lateral=False)
     inside.side = scope.side
     try:
+        if shared.recursive:
+            return lower_recursive(shared, node, scope, rows)
         return rows(shared.query, inside, node.alias or node.name, shared.columns)
     except SqlError:
         shared.refused = True

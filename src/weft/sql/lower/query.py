@@ -38,6 +38,7 @@ from weft.sql.lower.ordering import at_the_end, lower_order
 from weft.sql.lower.outer import joined, narrowed
 from weft.sql.lower.parse import parse
 from weft.sql.lower.predicate import lower_predicate
+from weft.sql.lower.recursive import names_itself
 from weft.sql.lower.refusal import only, place, refuse
 from weft.sql.lower.rewriting import NOT_TODAY
 from weft.sql.lower.scalar import lower_scalar
@@ -138,8 +139,8 @@ def lower_rows(node: exp.Expr, scope: Scope, alias: str, columns: Sequence[str] 
         case exp.Select() if (values := bare_values(node)) is not None:
             return lower_values(values, scope, alias, columns)
         case exp.Select():
-            inner, outputs = _select(node, scope)
-            project = relational.Project(inner, scope.fresh(alias), _named(outputs, columns, node))
+            inner, outputs = _select(node, scope, columns)
+            project = relational.Project(inner, scope.fresh(alias), outputs)
             once = node.args.get("distinct") is not None and limit_of(node, scope) is None
             return relational.Distinct(project) if once else project
         case exp.SetOperation():
@@ -175,7 +176,9 @@ def _named(
     return tuple(relational.Output(name, output.value) for name, output in zip(names, outputs, strict=True))
 
 
-def _select(select: exp.Select, scope: Scope) -> tuple[relational.Relation, tuple[relational.Output, ...]]:
+def _select(
+    select: exp.Select, scope: Scope, columns: Sequence[str] = ()
+) -> tuple[relational.Relation, tuple[relational.Output, ...]]:
     reasons = Reasons()
     inner: relational.Relation = relational.UNIT
     with reasons.part():
@@ -198,6 +201,7 @@ def _select(select: exp.Select, scope: Scope) -> tuple[relational.Relation, tupl
             outputs = _outputs(select, scope, hidden)
     reasons.check()
     relation, count = joined(with_values(inner, scope), scope), len(outputs) - len(hidden)
+    outputs = (*_named(outputs[:count], columns, select), *outputs[count:])
     _without_duplicate_names(outputs[:count], select)
     outputs = tuple(relational.Output(output.name, joined(output.value, scope)) for output in outputs)
     if windows is not None:
@@ -278,7 +282,7 @@ def _with(node: exp.Expr, scope: Scope) -> None:
         return
     reasons = Reasons()
     with reasons.part():
-        only(clause, "expressions")
+        only(clause, "expressions", "recursive")
     for cte in clause.expressions:
         alias = cte.args["alias"]
         name = alias.name.lower()
@@ -290,6 +294,7 @@ def _with(node: exp.Expr, scope: Scope) -> None:
             plain_name(alias)
             if name in scope.shared:
                 raise SqlError(f"WITH defines {alias.name!r} twice", where=place(cte), hint="Choose another name.")
+        shared.recursive = bool(clause.args.get("recursive")) and names_itself(cte)
         shared.refused = bool(reasons)
         scope.shared[name] = shared
     reasons.check()

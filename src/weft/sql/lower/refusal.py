@@ -17,7 +17,6 @@ _LATER: Final = {
     "qualify": ("QUALIFY", "views do not support window functions"),
     "windows": ("WINDOW", "views do not support window functions"),
     "with_": ("WITH", "it is allowed only before a query or a subquery"),
-    "recursive": ("WITH RECURSIVE", "a query that calls itself may never end"),
     "by_name": ("BY NAME", "columns are matched by position; write them in the same order on both sides"),
     "laterals": ("LATERAL VIEW", "views do not support it"),
     "field": ("IN without parentheses", "IN takes a list or a subquery in parentheses"),

@@ -25,7 +25,7 @@ from weft.algebra.relation import (
     sources,
 )
 from weft.algebra.scalar import ColumnRef, Element, Scalar
-from weft.algebra.schema import DataType, TableSchema
+from weft.algebra.schema import Column, DataType, TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.algebra.traverse import N, Node, range_variables, rename, walk
 from weft.errors import SqlError, TooLarge
@@ -267,12 +267,16 @@ class CommonTable:
     """A common table expression: its query, its scope, and its column names if the text contains them.
 
     If Weft has refused the expression, ``refused`` is true, and later uses of the expression add no reasons.
+    ``recursive`` is true if the query reads the expression itself.  Within the step of a recursion, ``recurrence`` has
+    the columns of the recursion.
     """
 
     query: exp.Expr
     columns: tuple[str, ...]
     scope: Scope
     refused: bool = False
+    recursive: bool = False
+    recurrence: tuple[Column, ...] | None = None
 
 
 TIME_WINDOW: Final = "window"

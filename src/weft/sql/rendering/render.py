@@ -328,8 +328,12 @@ def rows(relation: relational.Relation, views: Views, depth: int = 1) -> str:
             return _united("UNION", inputs, views, depth)
         case relational.Distinct(input=inner):
             return select("DISTINCT *", inner, views, depth)
-        case relational.Grouped():
-            return _grouped(relation, views, depth)
+        case relational.Grouped() | relational.Recursive():
+            return (
+                _grouped(relation, views, depth)
+                if isinstance(relation, relational.Grouped)
+                else _recursive(relation, views, depth)
+            )
         case relational.Windowed(input=inner, outputs=outputs):
             heads = (*map(item, outputs), *(_window_item(each, relation) for each in relation.functions))
             return select(", ".join(heads), inner, views, depth)
@@ -337,8 +341,16 @@ def rows(relation: relational.Relation, views: Views, depth: int = 1) -> str:
             return rows(inner, views, depth)
         case relational.Unnest():
             raise DerivationError("an array is read only beside other tables")
-        case relational.Scan() | relational.Join() | relational.Select():
+        case relational.Scan() | relational.Join() | relational.Select() | relational.Recurrence():
             return select(", ".join(scalar(ref) for ref in relational.attributes(relation)), relation, views, depth)
+
+
+def _recursive(relation: relational.Recursive, views: Views, depth: int) -> str:
+    name, indent = quoted(relation.name), "\n" + "  " * depth
+    heads = ", ".join(quoted(ref.column) for ref in relational.attributes(relation))
+    word = "UNION ALL" if relation.duplicates else "UNION"
+    parts = _united(word, (relation.seed, relation.step), views, depth + 1)
+    return f"WITH RECURSIVE {name}({heads}) AS ({indent}{parts}){indent}SELECT * FROM {name}"
 
 
 def _grouped(relation: relational.Grouped, views: Views, depth: int) -> str:
@@ -441,6 +453,8 @@ def _source(source: relational.Source, views: Views, depth: int) -> str:
             if source.whole and alias not in views:
                 return f"{view} FOR SYSTEM_TIME ALL AS {quoted(alias)}"
             return view if view == quoted(alias) else f"{view} AS {quoted(alias)}"
+        case relational.Recurrence(name=name, alias=alias):
+            return quoted(name) if name == alias else f"{quoted(name)} AS {quoted(alias)}"
         case relational.Unnest():
             return _unnested(source)
         case _:

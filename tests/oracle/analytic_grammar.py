@@ -511,7 +511,7 @@ class AnalyticWriter(Writer):
         parts = [self.nested(self.pick([1, 1, 2]))] if self.chance(50) else []
         used = self.read()
         inner = ", ".join(f"{value} AS v{n}" for n, (value, _) in enumerate(used))
-        rank = self.rank(used, self.partition(used))
+        rank = self.rank(used, self.partition(used), self.ordered([value for value, _ in used]))
         self.scopes.pop()
         text = f"SELECT {inner}, {rank} AS place {from_where(tables, half_joins, parts)}"
         alias = f"t{self.count}"

@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeVar
 
 from weft.algebra.schema import TableSchema
 from weft.algebra.traverse import scans
-from weft.api.acting import acting_user, require_owner_rights, require_room
+from weft.api.acting import acting_user, preferred_digest, require_owner_rights, require_room
 from weft.api.arguments import digest_times, own_user, texts
 from weft.api.explaining import synopsis_plan
 from weft.api.requirements import require_channel
@@ -149,7 +149,7 @@ def _canonical(home: OpenHome, query: NewQuery) -> NewQuery:
     named = [canonical(channel, home.folder) for channel in texts(query.to)]
     channels = named or (default_channels(home.folder) if seen.rights.may(Right.ADMIN) else ())
     to = tuple(dict.fromkeys(channel for channel in channels if channel != "cursor"))
-    digest, zone = digest_times(query.digest, query.zone)
+    digest, zone = digest_times(preferred_digest(home, query.digest) if to else query.digest, query.zone)
     if digest is not None and not to:
         raise Refused("a digest needs a channel", hint="Name a channel with --to, or omit --digest.")
     user = acting_user(home, query.user) or chosen.install_user

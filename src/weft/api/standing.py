@@ -321,6 +321,7 @@ def remove(home: OpenHome, name: str, *, purge: bool, now: bool) -> QueryRecord:
             hint="Pass purge as well (`weft remove --purge --now`).",
         )
     with home.writing(f"remove {name}") as writer:
+        _refuse_hidden_readers(home, writer.queries.named(name))
         query = writer.queries.remove(name, home.clock(), purge=purge, now=now)
         if purge:
             from weft.writing.removals import finish_purges
@@ -331,6 +332,12 @@ def remove(home: OpenHome, name: str, *, purge: bool, now: bool) -> QueryRecord:
 
             drop_unneeded(writer)
         return query
+
+
+def _refuse_hidden_readers(home: OpenHome, query: QueryRecord) -> None:
+    readers = home.catalog.queries.readers(query.query_id)
+    if len(home.seen().among(readers)) < len(readers):
+        raise Conflict(f"{query.name} is read by queries of others", hint="Ask an administrator.")
 
 
 def time_driven(home: OpenHome, queries: Iterable[QueryRecord]) -> dict[int, bool | None]:

@@ -146,7 +146,7 @@ class Maintaining(WeftMethods):
 
         return maintain(self.opened, dry_run=dry_run, keep_us=None if retain is None else length(retain))
 
-    @requires(Right.ADMIN)
+    @requires(Right.ADMIN, told=("to",))
     def copy(self, to: str | os.PathLike[str], *, store: str | None = None, catalog: str | None = None) -> Copied:
         """Copy this home to the folder ``to``, which must be new or empty, and verify the copy.
 

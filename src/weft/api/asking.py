@@ -19,13 +19,14 @@ from weft.planning.how_many import why_no_answer
 from weft.planning.plan import Plan, columns_of, plan, standing_plan
 from weft.planning.synopsis_words import SynopsisExplanation
 from weft.rights.principal import Right
-from weft.sql.ordering import order_of
+from weft.sql.lower.ordering import order_of
 
 if TYPE_CHECKING:
     from weft.execution.ad_hoc import Answer
     from weft.execution.backtest import Backtest
     from weft.execution.relations import Relation
     from weft.execution.ticks.forecast import Forecast
+    from weft.execution.why import Why
     from weft.planning.view_plan_words import ViewExplanation
 
 
@@ -112,6 +113,18 @@ class Asking(Viewing):
         if not seen.shows_query(name) and folded(name) in {folded(each.name) for each in seen.views()}:
             return self.explain_view(name)
         return explain_installed(self.opened, seen.query(name).name)
+
+    @requires(Right.READ, query="name")
+    def why(self, name: str, ordinal: int) -> Why:
+        """Explain why an answer of a standing query appeared at its first instant.
+
+        The result names the driver (the row that began or ended, or the threshold that NOW reached), the rows that it
+        joined, and the conditions that no row satisfied.  Raises NotFound if the query or the answer does not exist.
+        Raises PlanMismatch for a formula.  Also raises ExecutionError and StorageError.
+        """
+        from weft.api.why import why
+
+        return why(self.opened, name, ordinal)
 
     @requires(Right.OWN, query="name", logged=False)
     def explain_tick(self, name: str) -> Forecast:

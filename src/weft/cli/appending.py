@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
+from weft.api.json.tables import created_json
 from weft.cli import terminal
 from weft.cli.frame import HomeOption, JsonOption, example, opened
 from weft.cli.loads import FutureOption, KeyOption, LateOption, lies_ahead, tell_load
@@ -42,8 +43,7 @@ def create(
         table = weft.make_table(name, columns, keys=keys)
     described = typed((column.name, column.type) for column in table.schema.columns)
     if json:
-        listed = [{"name": column.name, "type": column.type.declared} for column in table.schema.columns]
-        print_json({"name": table.name, "columns": listed, "keys": table.keys})
+        print_json(created_json(table))
     else:
         echo(f"Created the table {table.name}: {described}.")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, overload
 
@@ -187,6 +187,10 @@ class Delivering(WeftMethods):
             Deliveries(query, each, tuple(messages.get(each.sub_id, ())), each.sub_id in served)
             for each, query in subscriptions
         )
+
+    def channel_counts(self) -> Mapping[int, tuple[int, int]]:
+        """Return (number of channels, number of parked channels) by query ID.  Omit queries without channels."""
+        return self.opened.catalog.subscriptions.counts()
 
     def test_channel(self, to: str, user: str = "weft") -> tuple[str, str]:
         """Send a test message to a channel.  Return the canonical name of the channel, and a sentence about the

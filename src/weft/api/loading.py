@@ -20,14 +20,12 @@ if TYPE_CHECKING:
     from weft.extraction.files.given_files import Given
     from weft.extraction.retrying import Retried
     from weft.extraction.storing import Summary
-    from weft.extraction.typed_rows import TextRow
+    from weft.extraction.typed_rows import CsvRows, TextRow
     from weft.storage.ledger import ResultRow
 
 AnyPath = str | os.PathLike[str]
 
-Rows: TypeAlias = (
-    "Mapping[str, object] | Iterable[Mapping[str, object]] | Iterable[bytes] | Iterable[str] | TextRow | Tabular"
-)
+Rows: TypeAlias = "Mapping[str, object] | Iterable[Mapping[str, object]] | Iterable[bytes] | Iterable[str] | TextRow | CsvRows | Tabular"
 """The types of rows that ``append`` accepts."""
 
 
@@ -149,10 +147,16 @@ class Loading(WeftMethods):
 
         return ingest_log(self.opened, Path(log), Path(signature), progress=progress)
 
-    def loads(self, table: str | None = None, limit: int | None = None) -> tuple[LoadSummary, ...]:
-        """Return at most ``limit`` loads into one table or into all tables, the newest first.  Raise NotFound."""
+    def loads(
+        self, table: str | None = None, limit: int | None = None, *, before: int | None = None
+    ) -> tuple[LoadSummary, ...]:
+        """Return at most ``limit`` loads into one table or into all tables, the newest first.  Raise NotFound.
+
+        With ``before``, return only loads with lower IDs.
+        """
         catalog = self.opened.catalog
-        return catalog.load_history.latest(None if table is None else catalog.tables.named(table).table_id, limit)
+        table_id = None if table is None else catalog.tables.named(table).table_id
+        return catalog.load_history.latest(table_id, limit, before)
 
     def undo_load(self, load_id: int) -> Undone:
         """Remove the rows of a load if no answer depends on them.  See ``execution.undoing``.
@@ -209,6 +213,12 @@ class Tabling(WeftMethods):
     def tables(self) -> tuple[TableRecord, ...]:
         """Return all tables in the order of their creation."""
         return self.opened.catalog.tables.known()
+
+    def discarded_tables(self) -> Collection[int]:
+        """Return the IDs of the tables whose rows Weft deletes after its synopses have processed them."""
+        from weft.catalog.discarded import discarded_tables
+
+        return frozenset(discarded_tables(self.opened.catalog))
 
     def attach_table(
         self,

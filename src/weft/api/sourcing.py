@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.api.arguments import AnyInstant, length, micros, renaming
 from weft.api.weft_methods import WeftMethods
+from weft.catalog.records import TableRecord
 from weft.catalog.sources import SourceKind, SourceRecord, Stamps
 
 if TYPE_CHECKING:
@@ -153,6 +154,12 @@ class Sourcing(WeftMethods):
     def sources(self) -> tuple[SourceRecord, ...]:
         """Return all sources in the order in which their tables were created."""
         return self.opened.catalog.sources.all()
+
+    def source(self, name: str) -> tuple[SourceRecord, TableRecord]:
+        """Return a source and its table.  Raise NotFound."""
+        catalog = self.opened.catalog
+        source = catalog.sources.named(name)
+        return source, catalog.tables.by_id(source.table_id)
 
     def remove_source(self, name: str) -> tuple[SourceRecord, str | None]:
         """Remove a source and return its record.  The tracked table and its periods remain.

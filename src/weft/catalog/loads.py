@@ -365,11 +365,17 @@ class LoadHistory:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def latest(self, table_id: int | None = None, limit: int | None = None) -> tuple[LoadSummary, ...]:
-        """Return the latest loads, the newest first.  Without ``table_id``, omit the loads of views."""
+    def latest(
+        self, table_id: int | None = None, limit: int | None = None, before: int | None = None
+    ) -> tuple[LoadSummary, ...]:
+        """Return the latest loads with IDs below ``before``, the newest first.  Omit the loads of views, unless the
+        table ``table_id`` is a view.
+        """
         wanted = _summary_query().where(ddl.loads.c.kind != "view").order_by(ddl.loads.c.load_id.desc()).limit(limit)
         if table_id is not None:
             wanted = wanted.where(ddl.loads.c.table_id == table_id)
+        if before is not None:
+            wanted = wanted.where(ddl.loads.c.load_id < before)
         with self._database.reading() as connection:
             return tuple(_as_summary(row._mapping) for row in connection.execute(wanted))
 

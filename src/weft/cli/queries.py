@@ -229,7 +229,7 @@ def queries(
     with opened(home) as weft:
         listed = weft.queries(limit=limit)
         count = weft.catalog.queries.count() if len(listed) == limit else len(listed)
-        channels = weft.catalog.subscriptions.counts()
+        channels = weft.channel_counts()
     if json:
         print_json([listed_json(query, channels.get(query.query_id, (0, 0))) for query in listed])
     elif not listed:

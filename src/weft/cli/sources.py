@@ -99,7 +99,7 @@ def add(
         chosen = None if columns is None else column_list(columns)
         place = at if "://" in at else str(terminal.path(Path(at)))
         source = weft.add_source(name, kind, place, keys, columns=chosen, publication=publication, **how)
-        record = weft.catalog.tables.named(name)
+        _, record = weft.source(name)
     if json:
         print_json(source_json(source))
         return
@@ -256,8 +256,7 @@ def show(
 ) -> None:
     """Show a source: its location, its columns, and the result of its last poll."""
     with opened(home) as weft:
-        source = weft.catalog.sources.named(name)
-        record = weft.catalog.tables.by_id(source.table_id)
+        source, record = weft.source(name)
     columns = [each for each in record.schema.columns if each.name not in PERIOD]
     if json:
         print_json(shown_source_json(source, record))

@@ -38,11 +38,9 @@ def add_to(app: typer.Typer) -> None:
 
 def tables(home: HomeOption = None, json: JsonOption = False) -> None:
     """List the tables."""
-    from weft.catalog.discarded import discarded_tables
-
     with opened(home) as weft:
-        listed, discarded = weft.tables(), discarded_tables(weft.catalog)
-        queries = weft.catalog.queries.count()
+        listed, discarded = weft.tables(), weft.discarded_tables()
+        queries = weft.queries(limit=1)
     if json:
         print_json([table_json(t, discarded=t.table_id in discarded) for t in listed])
     elif not listed:
@@ -81,7 +79,7 @@ def attach(
     with opened(home, create=True) as weft:
         where = place if "://" in place else terminal.path(Path(place))
         record = weft.attach_table(name, where, ts_from=ts_from, late=late, future=future)
-        source = weft.catalog.sources.named(name)
+        source, _ = weft.source(name)
     if json:
         print_json(attached_json(source, record))
     else:
@@ -127,14 +125,13 @@ def describe(
 ) -> None:
     """Show a table, or the answers of a query (results.NAME): columns, rows, range of ts, samples."""
     from weft.api.loading import ResultsDescription
-    from weft.catalog.discarded import discarded_tables
 
     with opened(home) as weft:
         description = weft.describe(name, samples)
         if isinstance(description, ResultsDescription):
             _print_results(description, json)
             return
-        discarded = description.table.table_id in discarded_tables(weft.catalog)
+        discarded = description.table.table_id in weft.discarded_tables()
     record = description.table
     if json:
         print_json(description_json(description, discarded=discarded))

@@ -9,6 +9,15 @@ from weft.api.json.values import Fields, columns_json, iso
 if TYPE_CHECKING:
     from weft.execution.ad_hoc import Answer
     from weft.execution.backtest import Backtest
+    from weft.storage.ledger import ResultRow
+    from weft.storage.typed_answers import Columns
+
+
+def answer_json(row: ResultRow, columns: Columns) -> Fields:
+    """Return an answer of a query with these ``columns``."""
+    from weft.delivery.rendering import field_names, json_values
+
+    return dict(zip(field_names([name for name, _ in columns]), json_values(row, columns), strict=True))
 
 
 def tried_json(answer: Answer, seconds: float) -> Fields:

@@ -15,6 +15,7 @@ from weft.algebra.schema import TableSchema
 from weft.api import replace_query, standing
 from weft.api.arguments import AnyInstant, micros, texts
 from weft.api.asking import Asking
+from weft.api.browsing import Browsing
 from weft.api.delivering import Delivering
 from weft.api.health import Maintaining
 from weft.api.loading import Loading, Tabling
@@ -53,7 +54,7 @@ def _log_trouble(error: WeftError) -> None:
     logging.getLogger("weft").warning("%s; trying again", error)
 
 
-class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
+class Weft(Asking, Browsing, Delivering, Maintaining, Loading, Sourcing, Tabling):
     """An open home.  Call ``close`` after use, or use a ``with`` block.
 
     Spark starts at the first operation that needs Spark, such as ``try_query`` or a tick with new rows.  All homes of a

@@ -17,6 +17,7 @@ from weft.catalog.lease import LEASE_TTL_US, Leases
 from weft.catalog.loads import LoadHistory, Loads, Quarantine
 from weft.catalog.outbox import Outbox
 from weft.catalog.queries import Queries
+from weft.catalog.query_list import QueryList
 from weft.catalog.records import Clock, HomeRecord, Lease, LeaseName
 from weft.catalog.replaced_texts import Replacements
 from weft.catalog.reservations import Reservations, Revisions
@@ -45,6 +46,7 @@ class CatalogParts:
         self.reservations = Reservations(database)
         self.revisions = Revisions(database)
         self.queries = Queries(database)
+        self.query_list = QueryList(database)
         self.replacements = Replacements(database)
         self.ticks = Ticks(database)
         self.subscriptions = Subscriptions(database)

@@ -1,0 +1,55 @@
+"""Homes whose queries tick without Spark, and browsers of their pages."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from shown_pages import MARKUP
+from weft.api.weft import Weft
+from weft.web.app import application
+from weft.web.site import Site
+
+
+@pytest.fixture
+def weft(tmp_path: Path) -> Iterator[Weft]:
+    """An empty home with the replay clock."""
+    with Weft.open(tmp_path / "home", create=True, clock="replay") as opened:
+        yield opened
+
+
+@pytest.fixture
+def site(weft: Weft) -> Site:
+    """The page of the home."""
+    return Site(weft, hosts=frozenset({"testserver"}))
+
+
+@pytest.fixture
+def browser(site: Site) -> Iterator[TestClient]:
+    """A browser that shows the page."""
+    with TestClient(application(site)) as client:
+        yield client
+
+
+@pytest.fixture
+def filled(weft: Weft) -> Weft:
+    """The home with two tables and with queries that have answers.  Names and values contain markup."""
+    weft.make_table("orders", "id INT, customer STRING, total DOUBLE", keys=["id"])
+    weft.make_table("empty", "note STRING")
+    customers = (MARKUP if n == 2 else f"customer {n}" for n in range(1, 8))
+    weft.append(
+        "orders",
+        [
+            {"id": n, "customer": customer, "total": n * 10.5, "ts": dt.datetime(2026, 3, n, 10)}
+            for n, customer in enumerate(customers, 1)
+        ],
+        ts_from="ts",
+    )
+    weft.install("all-orders", "SELECT o.id, o.customer FROM orders o", user=MARKUP, keep="synopsis")
+    weft.install("dear", "SELECT o.id, o.total FROM orders o WHERE o.total > 50", user="ben", keep="synopsis")
+    weft.tick(now="2026-03-10")
+    return weft

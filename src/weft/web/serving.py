@@ -112,6 +112,7 @@ def page_served(weft: Weft, address: Address) -> Iterator[Address]:
     try:
         yield actual
     finally:
+        site.jobs.close()
         server.should_exit = True
         thread.join(_END_SECONDS)
         listener.close()

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from weft.api.weft_methods import WeftMethods
-from weft.catalog.outbox import OutboxEntry
+from weft.catalog.outbox import ListedMessage, OutboxEntry
 from weft.catalog.query_list import ListedQuery, QueryFilter
-from weft.catalog.records import QueryRecord, TableRecord
+from weft.catalog.records import Lease, LeaseName, QuarantineRecord, QueryRecord, TableRecord, TickRecord
+from weft.catalog.subscriptions import Subscription
 from weft.errors import NotFound
 from weft.printable import Brief
 
@@ -38,6 +39,18 @@ class Browsing(WeftMethods):
         """Return at most ``limit`` installed queries in the order of their names, which come after ``after``."""
         return self.opened.catalog.query_list.page(wanted or QueryFilter(), after, limit)
 
+    def news_page(self, *, before: QueryRecord | None = None, limit: int = 20) -> tuple[QueryRecord, ...]:
+        """Return at most ``limit`` queries with answers, those with the newest answers first.
+
+        The next page follows the query ``before``.
+        """
+        key = None if before is None or before.last_first_at is None else (before.last_first_at, before.query_id)
+        return self.opened.catalog.query_list.latest(key, limit)
+
+    def news_since(self, tick_id: int, query_ids: Collection[int]) -> Mapping[int, int]:
+        """Return the numbers of answers that ticks after the tick ``tick_id`` found, by the IDs of the queries."""
+        return self.opened.catalog.ticks.news_since(tick_id, query_ids)
+
     def query_counts(self) -> Mapping[str, int]:
         """Return the number of installed queries in each state, and as ``troubled`` the number with a trouble."""
         catalog = self.opened.catalog
@@ -65,3 +78,55 @@ class Browsing(WeftMethods):
     def table(self, name: str) -> TableRecord:
         """Return the table with this name, without regard to case.  Raise NotFound."""
         return self.opened.catalog.tables.named(name)
+
+    def quarantine_page(
+        self, table: str | None = None, *, after: int = 0, limit: int = 50
+    ) -> tuple[QuarantineRecord, ...]:
+        """Return at most ``limit`` unresolved records of one or all tables, with IDs above ``after``.  Raise
+        NotFound.
+        """
+        catalog = self.opened.catalog
+        table_id = None if table is None else catalog.tables.named(table).table_id
+        return catalog.quarantine.page(table_id, after, limit)
+
+    def quarantine_counts(self) -> Mapping[int, int]:
+        """Return the number of unresolved records in quarantine by the ID of the table."""
+        return self.opened.catalog.quarantine.counts()
+
+    def message_page(
+        self, query_id: int | None = None, *, before: int | None = None, unsent: bool = False, limit: int = 50
+    ) -> tuple[ListedMessage, ...]:
+        """Return at most ``limit`` messages of one or all queries with IDs below ``before``, the newest first.
+
+        With ``unsent``, return only messages whose delivery is not settled.
+        """
+        return self.opened.catalog.outbox.page(before=before, limit=limit, query_id=query_id, unsent=unsent)
+
+    def troubled_channels(self, *, after: int = 0, limit: int = 50) -> tuple[tuple[Subscription, QueryRecord], ...]:
+        """Return (subscription, query) for channels whose last delivery failed.  Their IDs are above ``after``."""
+        return self.opened.catalog.subscriptions.troubled(after, limit)
+
+    def synopsis_sizes(self, name: str, *, ticks: int = 500) -> Mapping[str, tuple[tuple[int, int], ...]]:
+        """Map each stored relation of a synopsis to pairs (instant of a tick, rows stored then), the oldest first.
+
+        Raise NotFound.  A query without a synopsis has no relations.
+        """
+        from weft.execution.synopsis.standing import path_of
+        from weft.planning.synopsis_plan import is_synopsis, relations_of
+
+        catalog = self.opened.catalog
+        body = catalog.queries.plan(catalog.queries.named(name).plan_id).body
+        paths = {path_of(each): each for each in relations_of(body)} if is_synopsis(body) else {}
+        sizes: dict[str, list[tuple[int, int]]] = {}
+        for at, path, rows in catalog.ticks.rows_of(paths, ticks):
+            sizes.setdefault(paths[path], []).append((at, rows))
+        return {relation: tuple(pairs) for relation, pairs in sizes.items()}
+
+    def latest_ticks(self, limit: int = 20) -> tuple[TickRecord, ...]:
+        """Return the latest ticks, the newest first."""
+        return self.opened.catalog.ticks.latest(limit)
+
+    def leases(self) -> tuple[Lease, ...]:
+        """Return the leases that a process holds, to write or to deliver."""
+        held = (self.opened.catalog.lease(name) for name in get_args(LeaseName))
+        return tuple(each for each in held if each is not None)

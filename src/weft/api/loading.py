@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from weft.execution.undoing import Undone
     from weft.extraction.batches import Late, Progress, TsOrder
     from weft.extraction.files.given_files import Given
+    from weft.extraction.previewing import FilePreview
     from weft.extraction.retrying import Retried
     from weft.extraction.storing import Summary
     from weft.extraction.typed_rows import CsvRows, TextRow
@@ -94,6 +95,30 @@ class Loading(WeftMethods):
         return ingest_file(
             self.opened, paths, table, keys=keys, evolve=evolve, options=how, timing=times, progress=progress
         )
+
+    def preview_file(
+        self,
+        paths: Given | Sequence[Given],
+        table: str,
+        *,
+        evolve: bool = False,
+        types: str | Mapping[str, str] | None = None,
+        rename: str | Mapping[str, str] | None = None,
+        encoding: str | None = None,
+        ts_from: str | None = None,
+        ts_format: str | None = None,
+        rows: int = 10,
+    ) -> FilePreview:
+        """Return the columns, types and first ``rows`` that ``ingest_file`` would store.  Store nothing.
+
+        The parameters and errors are those of ``ingest_file``.
+        """
+        from weft.extraction.previewing import preview_file
+
+        several = [paths] if isinstance(paths, str | os.PathLike) or not isinstance(paths, Sequence) else paths
+        how = file_options(types, rename, encoding, ts_format)
+        times = timing(ts_from, "own", "stamp", "1d", False)
+        return preview_file(self.opened, several, table, evolve=evolve, options=how, timing=times, rows=rows)
 
     def make_table(self, name: str, columns: str | Mapping[str, str], *, keys: Sequence[str] = ()) -> TableRecord:
         """Create an empty table for ``append``, and return its record.

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import ColumnElement, Connection, case, func, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, case, func, or_, select
 
 from weft.catalog import ddl
 from weft.catalog.database import Database
 from weft.catalog.naming import folded
 from weft.catalog.queries import QUERY, query_record
 from weft.catalog.records import QueryRecord, QueryState
+from weft.planning.synopsis_plan import SynopsisPlan
 from weft.printable import Brief
 
 
@@ -20,13 +21,14 @@ class QueryFilter:
     """A choice of installed queries.  A field that is None or False excludes no query.
 
     ``text`` is a part of the name, the text or the owner, in any case.  With ``troubled``, only queries that failed or
-    have a failing channel remain.
+    have a failing channel remain.  With ``synopsis``, only queries that are maintained as synopses remain.
     """
 
     text: str | None = None
     state: QueryState | None = None
     user: str | None = None
     troubled: bool = False
+    synopsis: bool = False
 
 
 @dataclass(frozen=True, repr=False)
@@ -61,6 +63,22 @@ class QueryList:
             channels = _channels(connection, [query.query_id for query in found])
         return tuple(_listed(query, *channels.get(query.query_id, (0, 0, None))) for query in found)
 
+    def latest(self, before: tuple[int, int] | None, limit: int) -> tuple[QueryRecord, ...]:
+        """Return at most ``limit`` queries with answers, those with the newest answers first.
+
+        ``before`` is the pair (first instant of the last answer, ID) of the last query that is known.
+        """
+        queries = ddl.queries.c
+        conditions = [_LIVE, queries.last_first_at.is_not(None)]
+        if before is not None:
+            at, key = before
+            later = and_(queries.last_first_at == at, queries.query_id < key)
+            conditions.append(or_(queries.last_first_at < at, later))
+        order = (queries.last_first_at.desc(), queries.query_id.desc())
+        with self._database.reading() as connection:
+            rows = connection.execute(select(*QUERY).where(*conditions).order_by(*order).limit(limit))
+            return tuple(query_record(row) for row in rows)
+
     def troubled(self) -> int:
         """Return the number of installed queries that failed or have a failing channel."""
         wanted = select(func.count()).select_from(ddl.queries).where(*_conditions(QueryFilter(troubled=True)))
@@ -85,6 +103,9 @@ def _conditions(wanted: QueryFilter) -> list[ColumnElement[bool]]:
     if wanted.troubled:
         failing = select(subscribed.query_id).where(subscribed.last_error.is_not(None), subscribed.state != "ended")
         conditions.append(or_(queries.state == "failed", queries.query_id.in_(failing)))
+    if wanted.synopsis:
+        plans = select(ddl.plans.c.plan_id).where(ddl.plans.c.body.startswith(SynopsisPlan.MARK, autoescape=True))
+        conditions.append(queries.plan_id.in_(plans))
     return conditions
 
 

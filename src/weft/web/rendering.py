@@ -54,7 +54,7 @@ def environment() -> Environment:
         "due": due,
         "every": every,
         "full": full,
-        "length": format_interval,
+        "length_us": format_interval,
         "line": line,
         "moment": moment,
         "lines": lines,
@@ -91,19 +91,22 @@ def moment(instant: int | None, none: str = "–") -> Markup:
 
 def cell(value: object) -> Markup:
     """Format a value of a row on one line."""
-    return _NULL if value is None else escape(one_line(_text(value), _CELL))
+    return _NULL if value is None else escape(one_line(shown(value), _CELL))
 
 
 def full(value: object) -> Markup:
     """Format a value of a row with its lines, up to a large length."""
     if value is None:
         return _NULL
-    text = _text(value)
-    shown = escape(visible(text[:_FULL], allowed="\n\t")) + ("…" if len(text) > _FULL else "")
-    return Markup('<span class="value">{}</span>').format(shown)
+    text = shown(value)
+    cut = escape(visible(text[:_FULL], allowed="\n\t")) + ("…" if len(text) > _FULL else "")
+    return Markup('<span class="value">{}</span>').format(cut)
 
 
-def _text(value: object) -> str:
+def shown(value: object) -> str:
+    """Format a value of a row as text."""
+    if value is None:
+        return "NULL"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dt.datetime):

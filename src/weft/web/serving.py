@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -15,7 +15,7 @@ from typing import Final
 from uvicorn import Config, Server
 
 from weft.api.weft import Weft
-from weft.errors import ExecutionError, Refused
+from weft.errors import ExecutionError, Refused, WeftError
 from weft.web.app import application
 from weft.web.security import LOOPBACK
 from weft.web.site import Site
@@ -23,6 +23,7 @@ from weft.web.site import Site
 PORT: Final = 8765
 HOST: Final = "127.0.0.1"
 _START_SECONDS: Final = 20.0
+_INDEX_SECONDS: Final = 10.0
 _END_SECONDS: Final = 5.0
 
 
@@ -109,13 +110,23 @@ def page_served(weft: Weft, address: Address) -> Iterator[Address]:
         if not thread.is_alive() or time.monotonic() > until:
             raise ExecutionError("the page did not start", where=actual.url, hint="Check the files for TLS.")
         time.sleep(0.02)
+    over = threading.Event()
+    threading.Thread(target=_keep_index, args=(weft, over), name="weft-index", daemon=True).start()
     try:
         yield actual
     finally:
-        site.jobs.close()
+        over.set()
+        site.close()
         server.should_exit = True
         thread.join(_END_SECONDS)
         listener.close()
+
+
+def _keep_index(weft: Weft, over: threading.Event) -> None:
+    """Index new answers before somebody searches for them."""
+    while not over.wait(_INDEX_SECONDS):
+        with suppress(WeftError):  # a search reports it
+            weft.index_answers()
 
 
 def _bound(address: Address) -> socket.socket:

@@ -8,8 +8,17 @@ from typing import Final
 
 from weft.api.weft import Weft
 from weft.web.jobs import Jobs
+from weft.web.uploads import Uploads
 
-AREAS: Final = (("/queries", "Queries"), ("/tables", "Tables"))
+AREAS: Final = (
+    ("/", "Inbox"),
+    ("/queries", "Queries"),
+    ("/tables", "Tables"),
+    ("/views", "Views"),
+    ("/synopses", "Synopses"),
+    ("/deliveries", "Deliveries"),
+    ("/system", "System"),
+)
 """The addresses and names of the areas in the order of the page's menu."""
 
 
@@ -26,9 +35,16 @@ class Site:
     tls: bool = False
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
     jobs: Jobs = field(init=False)
+    uploads: Uploads = field(init=False)
 
     def __post_init__(self) -> None:
         self.jobs = Jobs(self.weft.clock, self.weft.home / "logs")
+        self.uploads = Uploads(self.weft.clock)
+
+    def close(self) -> None:
+        """End the jobs, and delete the files that wait."""
+        self.jobs.close()
+        self.uploads.close()
 
     @property
     def areas(self) -> tuple[tuple[str, str], ...]:

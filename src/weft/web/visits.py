@@ -139,7 +139,7 @@ def page(shown: Page) -> Endpoint:
 
     async def endpoint(request: Request) -> Response:
         site: Site = request.app.state.site
-        form = await request.form() if request.method == "POST" else FormData()
+        form = await request.form(max_files=4, max_fields=100) if request.method == "POST" else FormData()
         try:
             return await run_in_threadpool(_answer, shown, Visit(request, site, form))
         finally:

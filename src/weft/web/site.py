@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from weft.api.weft import Weft
+from weft.web.jobs import Jobs
 
 AREAS: Final = (("/queries", "Queries"), ("/tables", "Tables"))
 """The addresses and names of the areas in the order of the page's menu."""
@@ -24,6 +25,10 @@ class Site:
     hosts: frozenset[str] = frozenset()
     tls: bool = False
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
+    jobs: Jobs = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.jobs = Jobs(self.weft.clock, self.weft.home / "logs")
 
     @property
     def areas(self) -> tuple[tuple[str, str], ...]:

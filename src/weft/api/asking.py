@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from weft.execution.backtest import Backtest
     from weft.execution.relations import Relation
     from weft.execution.ticks.forecast import Forecast
+    from weft.planning.plan_tree import PlanNode
     from weft.planning.view_plan_words import ViewExplanation
 
 
@@ -113,6 +114,15 @@ class Asking(Viewing):
         }:
             return explain_installed(self.opened, name)
         return self.explain_view(name)
+
+    def plan_tree(self, name: str) -> PlanNode:
+        """Return the operators of a standing query as a tree, the last one first.
+
+        Raises NotFound.  Raises PlanMismatch if the query no longer fits its tables.
+        """
+        from weft.api.explaining_installed import tree_of
+
+        return tree_of(self.opened, name)
 
     def explain_tick(self, name: str) -> Forecast:
         """Predict which data the next tick of the query would read.

@@ -3,11 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from weft.api.weft_methods import WeftMethods
+from weft.catalog.outbox import OutboxEntry
 from weft.catalog.query_list import ListedQuery, QueryFilter
 from weft.catalog.records import QueryRecord, TableRecord
 from weft.errors import NotFound
+from weft.printable import Brief
+
+if TYPE_CHECKING:
+    from weft.storage.ledger import ResultRow
+
+
+@dataclass(frozen=True, repr=False)
+class ShownAnswer(Brief):
+    """An answer of a query with the messages that contain it.  A message has a channel."""
+
+    query: QueryRecord
+    row: ResultRow
+    messages: tuple[tuple[OutboxEntry, str], ...]
+
+    def _brief(self) -> str:
+        return f"answer {self.row.ordinal:,} of {self.query.name}: {self.row.values}"
 
 
 class Browsing(WeftMethods):
@@ -31,6 +50,17 @@ class Browsing(WeftMethods):
         if record.state == "removed":
             raise NotFound(f"there is no query #{query_id}")
         return record
+
+    def answer(self, query_id: int, ordinal: int) -> ShownAnswer:
+        """Return an answer of the query with this ID.  Raise NotFound or StorageError."""
+        from weft.storage.ledger import read_rows
+
+        catalog, query = self.opened.catalog, self.query(query_id)
+        with catalog.queries.purge_reported(query_id):
+            found = next(read_rows(catalog.data, query, ordinal - 1, 1), None) if ordinal > 0 else None
+        if found is None:
+            raise NotFound(f"{query.name} has no answer {ordinal:,}", hint=f"Its last answer is {query.rows:,}.")
+        return ShownAnswer(query, found, catalog.outbox.with_answer(query_id, ordinal))
 
     def table(self, name: str) -> TableRecord:
         """Return the table with this name, without regard to case.  Raise NotFound."""

@@ -91,6 +91,18 @@ class Outbox:
         with self._database.reading() as connection:
             return tuple(_entry(row) for row in connection.execute(wanted))
 
+    def with_answer(self, query_id: int, ordinal: int) -> tuple[tuple[OutboxEntry, str], ...]:
+        """Return (message, channel) for each message with this answer of a query, the oldest first."""
+        outbox, subscribed = ddl.outbox.c, ddl.subscriptions.c
+        wanted = (
+            select(ddl.outbox, subscribed.channel)
+            .join_from(ddl.outbox, ddl.subscriptions)
+            .where(subscribed.query_id == query_id, outbox.first_ordinal <= ordinal, outbox.last_ordinal >= ordinal)
+            .order_by(outbox.entry_id)
+        )
+        with self._database.reading() as connection:
+            return tuple((OutboxEntry(*row[:-1]), row[-1]) for row in connection.execute(wanted))
+
     def subscriptions_with_messages(self) -> frozenset[int]:
         """Return the IDs of all subscriptions that have a message, including ended subscriptions."""
         subscribed = ddl.subscriptions.c.sub_id

@@ -23,6 +23,9 @@ from weft.web import security
 FOLDER: Final = Path(__file__).parent
 _CELL: Final = 300
 """The maximum length of a value in a list (characters)."""
+_FULL: Final = 20_000
+"""The maximum length of a value on its own page (characters)."""
+_NULL: Final = Markup('<span class="null">NULL</span>')
 
 
 def page(request: Request, template: str, values: Mapping[str, Any], status: int) -> Response:
@@ -45,15 +48,19 @@ def environment() -> Environment:
     )
     made.filters |= {
         "at": at,
+        "capitalize_first": lambda text: text[:1].upper() + text[1:],
         "cell": cell,
         "counted": counted,
         "due": due,
         "every": every,
+        "full": full,
         "length": format_interval,
         "line": line,
+        "moment": moment,
         "lines": lines,
         "number": number,
         "size": size,
+        "zip": zip,
     }
     made.globals |= {"static": static}
     return made
@@ -77,17 +84,31 @@ def at(instant: int | None, none: str = "–") -> Markup:
     return Markup('<time datetime="{}">{}</time>').format(format_rfc3339(instant), format_instant(instant))
 
 
+def moment(instant: int | None, none: str = "–") -> Markup:
+    """Format an instant of the wall clock (microseconds UTC) to the second."""
+    return at(None if instant is None else instant // 1_000_000 * 1_000_000, none)
+
+
 def cell(value: object) -> Markup:
     """Format a value of a row on one line."""
+    return _NULL if value is None else escape(one_line(_text(value), _CELL))
+
+
+def full(value: object) -> Markup:
+    """Format a value of a row with its lines, up to a large length."""
     if value is None:
-        return Markup('<span class="null">NULL</span>')
+        return _NULL
+    text = _text(value)
+    shown = escape(visible(text[:_FULL], allowed="\n\t")) + ("…" if len(text) > _FULL else "")
+    return Markup('<span class="value">{}</span>').format(shown)
+
+
+def _text(value: object) -> str:
     if isinstance(value, bool):
-        return escape("true" if value else "false")
+        return "true" if value else "false"
     if isinstance(value, dt.datetime):
-        return escape(format_instant(from_datetime(value)))
-    if isinstance(value, bytes):
-        return escape(one_line(value.hex(), _CELL))
-    return escape(one_line(str(value), _CELL))
+        return format_instant(from_datetime(value))
+    return value.hex() if isinstance(value, bytes) else str(value)
 
 
 def line(text: object, longest: int = _CELL) -> str:

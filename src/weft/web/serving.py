@@ -115,6 +115,7 @@ def page_served(
     try:
         yield actual
     finally:
+        site.jobs.close()
         server.should_exit = True
         thread.join(_END_SECONDS)
         listener.close()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 from urllib.parse import urlencode
 
 from starlette.concurrency import run_in_threadpool
@@ -13,12 +13,16 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from weft.api.arguments import own_user
 from weft.api.weft import Weft
 from weft.errors import CatalogUnreachable, Conflict, LeaseBusy, NotFound, Refused, WeftError
-from weft.faults import error_summary, log_defect
+from weft.faults import isolated_error
 from weft.web import rendering, security
+from weft.web.jobs import Go, Job, Shown, Value, Work
 from weft.web.site import Site
 
+_PATIENCE_SECONDS: Final = 2.0
+"""The longest time for which a request waits for its job."""
 _STATUSES: Final[tuple[tuple[type[WeftError], int], ...]] = (
     (NotFound, 404),
     (Conflict, 409),
@@ -40,6 +44,16 @@ class Visit:
     def weft(self) -> Weft:
         """The home, with the rights of the person who asks."""
         return self.site.weft
+
+    @property
+    def person(self) -> str:
+        """The name of the person who asks."""
+        return own_user()
+
+    @property
+    def owner_or_all(self) -> str | None:
+        """The person whose jobs the visit may see, or None for the jobs of all."""
+        return None
 
     @property
     def path(self) -> str:
@@ -87,9 +101,28 @@ class Visit:
         kept = urlencode({key: value for key, value in parameters.items() if value not in (None, "")})
         return f"{self.path}?{kept}" if kept else self.path
 
-    def show(self, template: str, status: int = 200, **values: object) -> Response:
+    def show(self, template: str, code: int = 200, /, **values: object) -> Response:
         """Return a page."""
-        return rendering.page(self.request, template, {"visit": self, **values}, status)
+        return rendering.page(self.request, template, {"visit": self, **values}, code)
+
+    def work(self, title: str, work: Work, back: str | None = None) -> Response:
+        """Run ``work`` as a job.  Return its outcome, or after two seconds the way to its page."""
+        job = self.site.jobs.start(title, self.person, back or self.path, work)
+        return self.outcome(job) if job.wait(_PATIENCE_SECONDS) else self.go(f"/jobs/{job.job_id}")
+
+    def outcome(self, job: Job) -> Response:
+        """Return what a job that has ended leads to."""
+        if job.error is not None:
+            return error_page(self, job.error)
+        match job.outcome:
+            case Go(path, notice):
+                return self.go(path, notice)
+            case Shown(template, values):
+                return self.show(template, **values)
+            case Value():
+                return self.show("job.html", job=job)
+            case None:
+                return self.go(job.back, f"Cancelled: {job.title}.")
 
     def go(self, path: str, notice: str = "") -> Response:
         """Send the browser to another page of this home, which shows ``notice`` once."""
@@ -122,27 +155,17 @@ def _answer(shown: Page, visit: Visit) -> Response:
         if visit.request.method == "POST":
             security.require_own_form(visit.request, visit.given(security.FIELD), visit.csrf)
         return shown(visit)
-    except WeftError as error:
-        return error_page(visit, error)
     except HTTPException:
         raise
     except Exception as error:  # noqa: BLE001 - a defect in one page must not stop the server
-        log_defect(
-            visit.site.weft.home / "logs", visit.site.weft.clock(), f"{visit.request.method} {visit.path}", error
-        )
-        return _failure(visit, 500, f"this is a defect in Weft: {error_summary(error)}", {})
+        home, doing = visit.site.weft, f"{visit.request.method} {visit.path}"
+        return error_page(visit, isolated_error(error, home.home / "logs", home.clock(), doing))
 
 
 def error_page(visit: Visit, error: WeftError) -> Response:
     """Return the page for an error, with its place and its remedy."""
     status = next((status for kind, status in _STATUSES if isinstance(error, kind)), 500)
-    reasons = [{"message": each.message, "where": each.where, "hint": each.hint} for each in error.reasons]
-    more = {"where": error.where, "excerpt": error.excerpt, "hint": error.hint, "reasons": reasons}
-    return _failure(visit, status, error.message, more)
-
-
-def _failure(visit: Visit, status: int, message: str, more: Mapping[str, Any]) -> Response:
-    return visit.show("error.html", status, message=message, **more)
+    return visit.show("error.html", status, error=error, status=status)
 
 
 async def http_error(request: Request, error: Exception) -> Response:
@@ -150,5 +173,5 @@ async def http_error(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     words = {404: "there is no such page", 405: "this address does not take this request"}
     text = words.get(status) or (error.detail if isinstance(error, HTTPException) else "the page failed")
-    visit = Visit(request, request.app.state.site)
-    return await run_in_threadpool(_failure, visit, status, text, {})
+    values = {"error": WeftError(text), "status": status}
+    return await run_in_threadpool(Visit(request, request.app.state.site).show, "error.html", status, **values)

@@ -23,21 +23,37 @@ def weft(tmp_path: Path) -> Iterator[Weft]:
 
 
 @pytest.fixture
-def site(weft: Weft) -> Site:
-    """The page of the home."""
-    return Site(weft, hosts=frozenset({"testserver"}))
-
-
-@pytest.fixture
-def browser(site: Site) -> Iterator[TestClient]:
-    """A browser that shows the page."""
-    with TestClient(application(site)) as client:
-        yield client
+def browser(weft: Weft) -> Iterator[TestClient]:
+    """A browser that shows the page of the home."""
+    yield from _browser(weft)
 
 
 @pytest.fixture
 def filled(weft: Weft) -> Weft:
-    """The home with two tables and with queries that have answers.  Names and values contain markup."""
+    """The home with tables, and with queries that have answers."""
+    return fill(weft)
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Weft]:
+    """A home as ``filled`` is, for all tests of a module, which only read."""
+    with Weft.open(tmp_path_factory.mktemp("web") / "home", create=True, clock="replay") as opened:
+        yield fill(opened)
+
+
+@pytest.fixture(scope="module")
+def reader(full: Weft) -> Iterator[TestClient]:
+    """A browser that only reads the page of the home ``full``."""
+    yield from _browser(full)
+
+
+def _browser(weft: Weft) -> Iterator[TestClient]:
+    with TestClient(application(Site(weft, hosts=frozenset({"testserver"})))) as client:
+        yield client
+
+
+def fill(weft: Weft) -> Weft:
+    """Make two tables and two queries with answers.  Names and values contain markup."""
     weft.make_table("orders", "id INT, customer STRING, total DOUBLE", keys=["id"])
     weft.make_table("empty", "note STRING")
     customers = (MARKUP if n == 2 else f"customer {n}" for n in range(1, 8))

@@ -30,8 +30,8 @@ def got(browser: TestClient, path: str, status: int = 200) -> Any:
     return response.json()
 
 
-def test_the_document_is_openapi(browser: TestClient) -> None:
-    document = got(browser, "/openapi.json")
+def test_the_document_is_openapi(reader: TestClient) -> None:
+    document = got(reader, "/openapi.json")
     validate(document)
     assert document["openapi"] == "3.1.0"
     assert sum(len(each) for each in document["paths"].values()) == len(OPERATIONS)
@@ -44,27 +44,27 @@ def test_each_operation_is_explained(operation: Operation) -> None:
     assert named == operation.in_path, "each part of the path is a parameter"
 
 
-def test_queries_are_paged_by_name(browser: TestClient, filled: Weft) -> None:
-    first = got(browser, "/queries?limit=1")
+def test_queries_are_paged_by_name(reader: TestClient, full: Weft) -> None:
+    first = got(reader, "/queries?limit=1")
     assert [each["name"] for each in first["items"]] == ["all-orders"]
-    second = got(browser, f"/queries?limit=1&after={first['next']}")
+    second = got(reader, f"/queries?limit=1&after={first['next']}")
     assert [each["name"] for each in second["items"]] == ["dear"]
     assert second["next"] is None
-    assert got(browser, "/queries?text=DEAR")["items"] == second["items"]
+    assert got(reader, "/queries?text=DEAR")["items"] == second["items"]
 
 
-def test_answers_are_paged_by_ordinal(browser: TestClient, filled: Weft) -> None:
+def test_answers_are_paged_by_ordinal(reader: TestClient, full: Weft) -> None:
     found: list[Any] = []
     after: int | None = 0
     while after is not None:
-        page = got(browser, f"/queries/all-orders/answers?limit=3&after={after}")
+        page = got(reader, f"/queries/all-orders/answers?limit=3&after={after}")
         found, after = found + page["items"], page["next"]
     assert [each["_ordinal"] for each in found] == list(range(1, 8))
     assert MARKUP in {each["customer"] for each in found}
-    assert got(browser, "/queries/all-orders/answers/3") == found[2]
-    query_id = got(browser, "/queries/all-orders")["id"]
-    assert got(browser, f"/queries/id:{query_id}/answers/3") == found[2]
-    assert "no answer 8" in got(browser, "/queries/all-orders/answers/8", 404)["detail"]
+    assert got(reader, "/queries/all-orders/answers/3") == found[2]
+    query_id = got(reader, "/queries/all-orders")["id"]
+    assert got(reader, f"/queries/id:{query_id}/answers/3") == found[2]
+    assert "no answer 8" in got(reader, "/queries/all-orders/answers/8", 404)["detail"]
 
 
 def test_a_query_is_installed_paused_resumed_replaced_and_removed(browser: TestClient, filled: Weft) -> None:
@@ -85,8 +85,8 @@ def test_a_query_is_installed_paused_resumed_replaced_and_removed(browser: TestC
     assert got(browser, "/queries/late", 404)["title"] == "not found"
 
 
-def test_an_error_is_a_problem_with_place_and_hint(browser: TestClient, filled: Weft) -> None:
-    response = browser.post(f"{API}/explain", json={"sql": "SELECT o.idd FROM orders o"})
+def test_an_error_is_a_problem_with_place_and_hint(reader: TestClient, full: Weft) -> None:
+    response = reader.post(f"{API}/explain", json={"sql": "SELECT o.idd FROM orders o"})
     assert response.status_code == 422
     problem = response.json()
     assert problem["where"] == "line 1, column 10"
@@ -116,13 +116,13 @@ def test_an_error_is_a_problem_with_place_and_hint(browser: TestClient, filled: 
     ],
 )
 def test_what_does_not_fit_is_refused(
-    browser: TestClient, filled: Weft, method: str, path: str, sent: dict[str, Any], status: int
+    reader: TestClient, full: Weft, method: str, path: str, sent: dict[str, Any], status: int
 ) -> None:
-    response = browser.request(method, API + path, **sent)
+    response = reader.request(method, API + path, **sent)
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/problem+json"
     assert response.json()["status"] == status
-    assert filled.show("all-orders").query.state == "active"
+    assert full.show("all-orders").query.state == "active"
 
 
 def test_rows_are_appended_as_json_lines_and_as_csv(browser: TestClient, filled: Weft) -> None:
@@ -160,15 +160,15 @@ def test_loads_are_paged_and_undone(browser: TestClient, filled: Weft) -> None:
     assert got(browser, "/tables/empty")["rows"] == 1
 
 
-def test_everything_of_a_home_can_be_read(browser: TestClient, filled: Weft) -> None:
-    assert got(browser, "/tables?limit=1")["next"] == "empty"
-    assert got(browser, "/tables/results.dear")["query"] == "dear"
-    assert got(browser, "/status")["queries"] == {"active": 2}
-    assert got(browser, "/settings")[0]["setting"]
-    assert "dear" in json.dumps(got(browser, "/explanations/dear"))
-    assert got(browser, "/queries/dear/forecast")["name"] == "dear"
+def test_everything_of_a_home_can_be_read(reader: TestClient, full: Weft) -> None:
+    assert got(reader, "/tables?limit=1")["next"] == "empty"
+    assert got(reader, "/tables/results.dear")["query"] == "dear"
+    assert got(reader, "/status")["queries"] == {"active": 2}
+    assert got(reader, "/settings")[0]["setting"]
+    assert "dear" in json.dumps(got(reader, "/explanations/dear"))
+    assert got(reader, "/queries/dear/forecast")["name"] == "dear"
     for area in ("views", "sources", "quarantine", "deliveries", "jobs"):
-        assert got(browser, f"/{area}") == {"items": [], "next": None}
+        assert got(reader, f"/{area}") == {"items": [], "next": None}
 
 
 def test_channels_are_added_muted_and_removed(browser: TestClient, filled: Weft) -> None:

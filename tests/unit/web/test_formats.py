@@ -20,17 +20,17 @@ from weft.web.formats import calendar
 ATOM = "{http://www.w3.org/2005/Atom}"
 
 
-def test_answers_as_csv_and_json_lines(browser: TestClient, filled: Weft) -> None:
-    query = filled.show("all-orders").query
-    expected = [(row.ordinal, *row.values) for row in filled.results("all-orders")]
-    shown = browser.get(f"/queries/{query.query_id}/answers.csv")
+def test_answers_as_csv_and_json_lines(reader: TestClient, full: Weft) -> None:
+    query = full.show("all-orders").query
+    expected = [(row.ordinal, *row.values) for row in full.results("all-orders")]
+    shown = reader.get(f"/queries/{query.query_id}/answers.csv")
     assert shown.headers["content-type"].startswith("text/csv")
     rows = list(csv.DictReader(io.StringIO(shown.text)))
     assert [(int(each["_ordinal"]), int(each["id"]), each["customer"]) for each in rows] == expected
-    lines = browser.get(f"/queries/{query.query_id}/answers.jsonl?after=2&limit=3").text.splitlines()
+    lines = reader.get(f"/queries/{query.query_id}/answers.jsonl?after=2&limit=3").text.splitlines()
     assert [json.loads(line)["_ordinal"] for line in lines] == [3, 4, 5]
-    assert browser.get(f"/queries/{query.query_id}/answers.csv?after=x").status_code == 422
-    assert browser.get("/queries/99/answers.csv").status_code == 404
+    assert reader.get(f"/queries/{query.query_id}/answers.csv?after=x").status_code == 422
+    assert reader.get("/queries/99/answers.csv").status_code == 404
 
 
 def test_the_feed_has_stable_ids_and_changes_only_with_answers(browser: TestClient, filled: Weft) -> None:
@@ -52,9 +52,9 @@ def test_the_feed_has_stable_ids_and_changes_only_with_answers(browser: TestClie
     assert [each.findtext(f"{ATOM}id") for each in newer][1:] == [each.findtext(f"{ATOM}id") for each in entries]
 
 
-def test_the_calendar_has_what_is_due(browser: TestClient, filled: Weft) -> None:
-    assert browser.get("/queries.ics").text.startswith("BEGIN:VCALENDAR\r\nVERSION:2.0\r\n")
-    query = replace(filled.show("dear").query, sql=f"SELECT 'x, y; z' AS a, '{'é' * 80}' AS b")
+def test_the_calendar_has_what_is_due(reader: TestClient, full: Weft) -> None:
+    assert reader.get("/queries.ics").text.startswith("BEGIN:VCALENDAR\r\nVERSION:2.0\r\n")
+    query = replace(full.show("dear").query, sql=f"SELECT 'x, y; z' AS a, '{'é' * 80}' AS b")
     due = replace(query, next_due=parse_instant("2026-03-11T12:00"))
     never, paused = replace(query, next_due=NEVER), replace(due, state="paused")
     text = calendar([never, due, paused, query], "home", 0, "http://h")
@@ -83,12 +83,12 @@ def test_figures_for_prometheus(browser: TestClient, filled: Weft) -> None:
         assert float(held['weft_lease_held_seconds{lease="write"}']) > 0
 
 
-def test_the_server_says_that_it_is_well(browser: TestClient) -> None:
-    assert browser.get("/healthz").text == "ok\n"
+def test_the_server_says_that_it_is_well(reader: TestClient) -> None:
+    assert reader.get("/healthz").text == "ok\n"
 
 
-def test_lists_and_objects_as_json(browser: TestClient, filled: Weft) -> None:
-    query = filled.show("all-orders").query
+def test_lists_and_objects_as_json(reader: TestClient, full: Weft) -> None:
+    query = full.show("all-orders").query
     for path, expected in (
         ("/queries.json?limit=1", "/queries?limit=1"),
         (f"/queries/{query.query_id}.json", "/queries/all-orders"),
@@ -101,5 +101,5 @@ def test_lists_and_objects_as_json(browser: TestClient, filled: Weft) -> None:
         ("/deliveries.json", "/deliveries"),
         ("/loads.json", "/loads"),
     ):
-        assert browser.get(path).json() == browser.get(f"/api/v1{expected}").json(), path
-    assert browser.get("/queries/99.json").status_code == 404
+        assert reader.get(path).json() == reader.get(f"/api/v1{expected}").json(), path
+    assert reader.get("/queries/99.json").status_code == 404

@@ -7,6 +7,6 @@ from typing import Final
 
 from starlette.routing import Route
 
-from weft.web.pages import queries, tables
+from weft.web.pages import answers, jobs, queries, tables
 
-ROUTES: Final[tuple[Route, ...]] = tuple(chain(queries.ROUTES, tables.ROUTES))
+ROUTES: Final[tuple[Route, ...]] = tuple(chain(queries.ROUTES, answers.ROUTES, tables.ROUTES, jobs.ROUTES))

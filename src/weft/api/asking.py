@@ -37,12 +37,15 @@ class Asking(Viewing):
         Raises SqlError if Weft does not support the query.  Also raises ExecutionError and StorageError.
         """
         compiled = plan(sql, self.opened.schemas(sql))
-        at = self.current_views(sql, None if now is None else micros(now))
+        given = None if now is None else micros(now)
         from weft.execution.ad_hoc import ask
+        from weft.runtime.cancelling import cancellable
 
-        known = self._read_by(compiled)
-        order = order_of(sql, [name for name, _ in columns_of(compiled.query)])
-        return ask(self.opened.session(), self.opened.catalog, known, compiled.query, at, limit, order)
+        with cancellable(self.opened.session):
+            at = self.current_views(sql, given)
+            known = self._read_by(compiled)
+            order = order_of(sql, [name for name, _ in columns_of(compiled.query)])
+            return ask(self.opened.session(), self.opened.catalog, known, compiled.query, at, limit, order)
 
     def backtest(
         self, sql: str, *, since: AnyInstant | None = None, until: AnyInstant | None = None, limit: int | None = 20
@@ -59,7 +62,13 @@ class Asking(Viewing):
         """
         begins = None if since is None else micros(since)
         compiled = standing_plan(sql, self.opened.schemas(sql), from_now=begins is not None)
-        ends = self.current_views(sql, None if until is None else micros(until))
+        given = None if until is None else micros(until)
+        from weft.runtime.cancelling import cancellable
+
+        with cancellable(self.opened.session):
+            return self._backtested(compiled, begins, self.current_views(sql, given), limit)
+
+    def _backtested(self, compiled: Plan, begins: int | None, ends: int, limit: int | None) -> Backtest:
         if begins is not None and begins >= ends:
             span = f"from {format_instant(begins)} to {format_instant(ends)}"
             raise Refused(

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 AnyPath = str | os.PathLike[str]
 
-Rows: TypeAlias = "Mapping[str, object] | Iterable[Mapping[str, object]] | Iterable[bytes] | Iterable[str] | TextRow | CsvRows | Tabular"
+Rows: TypeAlias = (
+    "Mapping[str, object] | Iterable[Mapping[str, object]] | Iterable[bytes] | Iterable[str]"
+    " | TextRow | CsvRows | Tabular"
+)
 """The types of rows that ``append`` accepts."""
 
 

@@ -43,6 +43,7 @@ def replacement(home: OpenHome, query: NewQuery, current: Callable[[], int]) -> 
     """
     from weft.execution.relations import relations
     from weft.execution.replacement_preview import Replacement, preview_replacement
+    from weft.runtime.cancelling import cancellable
 
     _refuse_unfit(query)
     catalog = home.catalog
@@ -50,12 +51,13 @@ def replacement(home: OpenHome, query: NewQuery, current: Callable[[], int]) -> 
     definition = _definition(home, catalog, query, old)
     _refuse_same(catalog, old, definition)
     catalog.replacements.require_no_circle(definition)
-    until = current()
-    if definition.from_instant is not None and definition.from_instant >= until:
-        return Replacement(old, 0, 0, definition.from_instant, until)
-    plan = standing_plan(query.sql, home.schemas(query.sql), from_now=definition.from_instant is not None)
-    known = relations(catalog, plan.reads)
-    return preview_replacement(home.session(), catalog, known, old, plan, definition, until, catalog.home().t0)
+    with cancellable(home.session):
+        until = current()
+        if definition.from_instant is not None and definition.from_instant >= until:
+            return Replacement(old, 0, 0, definition.from_instant, until)
+        plan = standing_plan(query.sql, home.schemas(query.sql), from_now=definition.from_instant is not None)
+        known = relations(catalog, plan.reads)
+        return preview_replacement(home.session(), catalog, known, old, plan, definition, until, catalog.home().t0)
 
 
 def _definition(home: OpenHome, catalog: CatalogParts, query: NewQuery, old: QueryRecord) -> QueryDefinition:

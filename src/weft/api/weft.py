@@ -119,6 +119,11 @@ class Weft(Asking, Browsing, Delivering, Maintaining, Loading, Searching, Sourci
         return self._home.folder
 
     @property
+    def home_id(self) -> str:
+        """The ID of the home, which never changes."""
+        return self.opened.catalog.home().home_id
+
+    @property
     def catalog(self) -> Catalog:
         """The home's catalog."""
         return self.opened.catalog

@@ -12,6 +12,7 @@ from weft.catalog.address import CatalogAddress
 from weft.catalog.copying import copied_catalog
 from weft.catalog.database import Database
 from weft.catalog.dialects import drop_tables
+from weft.catalog.figures import Figures, read_figures
 from weft.catalog.home_record import open_database, read_home
 from weft.catalog.lease import LEASE_TTL_US, Leases
 from weft.catalog.loads import LoadHistory, Loads, Quarantine
@@ -66,6 +67,10 @@ class CatalogParts:
     def data(self) -> Store:
         """The data location of the home.  Paths in the catalog are relative to this location."""
         return self.address.data
+
+    def figures(self, at: int, now: int | None) -> Figures:
+        """Return the figures for a monitoring program: see ``read_figures``."""
+        return read_figures(self._database, at, now)
 
     def home(self) -> HomeRecord:
         """Return the home's record."""

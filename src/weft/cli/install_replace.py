@@ -42,10 +42,7 @@ def preview_replacement(
             hint="Add --replace, or use `weft backtest` to see what a new query would have delivered.",
         )
     with working_on_spark("asking"):
-        from weft.runtime.cancelling import cancellable
-
-        with cancellable(weft.session):
-            preview = weft.replacement(name, sql, **arguments)
+        preview = weft.replacement(name, sql, **arguments)
     if json:
         print_json(replacement_json(preview))
     else:

@@ -56,7 +56,7 @@ def results(
     if json and csv:
         raise Refused("--json and --csv cannot be combined", hint="Omit one of them.")
     if follow and terminal.remote() is not None:
-        raise terminal.RunLocally  # it may run for days, and would occupy the server
+        raise terminal.not_here("--follow")  # it may run for days, and would occupy the server
     with opened(home) as weft:
         answers = weft.results(name, after=after, limit=limit)
         query = answers.query

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from weft.api.weft import Weft
+    from weft.cli.server.server import LocalServer
     from weft.schedule.runner import Stop
     from weft.web.serving import Address
 
@@ -154,20 +155,21 @@ def _open(
 
     with opened(home) as weft, stopped_by_signals() as stop, listening(weft.home) as listener:
         server = LocalServer(weft, line, stop.ask)
-        with serving(server, listener), _page(weft, page, json):
+        with serving(server, listener), _page(weft, page, json, server):
             server.warm(rehearsal.days if rehearse else None, lambda: None if json else echo(_WARM))
             _serve(weft, stop, pace_us, json)
     return server.reload
 
 
 @contextmanager
-def _page(weft: Weft, address: Address | None, json: bool) -> Iterator[None]:
+def _page(weft: Weft, address: Address | None, json: bool, server: LocalServer) -> Iterator[None]:
     if address is None:
         yield
         return
+    from weft.cli.server.door import command_route
     from weft.web.serving import page_served
 
-    with page_served(weft, address) as served:
+    with page_served(weft, address, lambda site: [command_route(server, site)]) as served:
         if not json:
             echo(f"The page is at {served.url}")
         yield

@@ -47,7 +47,14 @@ class Shown:
     values: Mapping[str, Any]
 
 
-Outcome: TypeAlias = Go | Shown
+@dataclass(frozen=True)
+class Value:
+    """The outcome of a job of the HTTP API: a value for JSON."""
+
+    value: Any
+
+
+Outcome: TypeAlias = Go | Shown | Value
 
 
 @dataclass

@@ -6,12 +6,13 @@ import ipaddress
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from starlette.routing import Route
 from uvicorn import Config, Server
 
 from weft.api.weft import Weft
@@ -78,8 +79,10 @@ def read_address(text: str, certificate: Path | None = None, key: Path | None = 
 
 
 @contextmanager
-def page_served(weft: Weft, address: Address) -> Iterator[Address]:
-    """Serve the page of the home during the ``with`` block.  Yield the address with the actual port.
+def page_served(
+    weft: Weft, address: Address, more: Callable[[Site], Sequence[Route]] = lambda _: ()
+) -> Iterator[Address]:
+    """Serve the page of the home during the ``with`` block, with ``more`` routes.  Yield the address with its port.
 
     Raises Refused if others than this machine could reach the page.  Raises ExecutionError if the address is in use.
     """
@@ -93,7 +96,7 @@ def page_served(weft: Weft, address: Address) -> Iterator[Address]:
     actual = Address(address.host, listener.getsockname()[1], address.certificate, address.key)
     site = Site(weft, hosts=LOOPBACK | {address.host.lower()}, tls=address.tls)
     config = Config(
-        application(site),
+        application(site, more(site)),
         lifespan="off",
         log_config=None,
         access_log=False,

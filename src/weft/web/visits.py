@@ -18,7 +18,7 @@ from weft.api.weft import Weft
 from weft.errors import CatalogUnreachable, Conflict, LeaseBusy, NotFound, Refused, WeftError
 from weft.faults import isolated_error
 from weft.web import rendering, security
-from weft.web.jobs import Go, Job, Shown, Work
+from weft.web.jobs import Go, Job, Shown, Value, Work
 from weft.web.site import Site
 
 _PATIENCE_SECONDS: Final = 2.0
@@ -119,6 +119,8 @@ class Visit:
                 return self.go(path, notice)
             case Shown(template, values):
                 return self.show(template, **values)
+            case Value():
+                return self.show("job.html", job=job)
             case None:
                 return self.go(job.back, f"Cancelled: {job.title}.")
 

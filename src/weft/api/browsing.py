@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
 
+from weft.api.requirements import requires
 from weft.api.weft_methods import WeftMethods
 from weft.catalog.outbox import ListedMessage, OutboxEntry
 from weft.catalog.query_list import ListedQuery, QueryFilter
@@ -13,6 +14,7 @@ from weft.catalog.records import Lease, LeaseName, QuarantineRecord, QueryRecord
 from weft.catalog.subscriptions import Subscription
 from weft.errors import NotFound
 from weft.printable import Brief
+from weft.rights.principal import Right
 
 if TYPE_CHECKING:
     from weft.storage.ledger import ResultRow
@@ -33,39 +35,52 @@ class ShownAnswer(Brief):
 class Browsing(WeftMethods):
     """The methods of ``Weft`` that list objects by pages, and find objects by ID."""
 
+    @requires(Right.READ)
     def query_page(
         self, wanted: QueryFilter | None = None, *, after: str | None = None, limit: int = 50
     ) -> tuple[ListedQuery, ...]:
         """Return at most ``limit`` installed queries in the order of their names, which come after ``after``."""
-        return self.opened.catalog.query_list.page(wanted or QueryFilter(), after, limit)
+        seen = self.opened.seen()
+        return seen.catalog.query_list.page(wanted or QueryFilter(), after, limit, seen.seen_by)
 
+    @requires(Right.READ)
     def news_page(self, *, before: QueryRecord | None = None, limit: int = 20) -> tuple[QueryRecord, ...]:
         """Return at most ``limit`` queries with answers, those with the newest answers first.
 
         The next page follows the query ``before``.
         """
         key = None if before is None or before.last_first_at is None else (before.last_first_at, before.query_id)
-        return self.opened.catalog.query_list.latest(key, limit)
+        seen = self.opened.seen()
+        return seen.catalog.query_list.latest(key, limit, seen.seen_by)
 
+    @requires(Right.READ)
     def news_since(self, tick_id: int, query_ids: Collection[int]) -> Mapping[int, int]:
         """Return the numbers of answers that ticks after the tick ``tick_id`` found, by the IDs of the queries."""
-        return self.opened.catalog.ticks.news_since(tick_id, query_ids)
+        catalog = self.opened.catalog
+        readable = [each.query_id for each in self.opened.seen().among(catalog.queries.by_ids(query_ids))]
+        return catalog.ticks.news_since(tick_id, readable)
 
+    @requires(Right.READ)
     def query_counts(self) -> Mapping[str, int]:
         """Return the number of installed queries in each state, and as ``troubled`` the number with a trouble."""
-        catalog = self.opened.catalog
-        states = {str(state): count for state, count in catalog.queries.counts().items()}
-        return states | {"troubled": catalog.query_list.troubled()}
+        seen = self.opened.seen()
+        return seen.catalog.query_list.counts(seen.seen_by)
 
+    @requires(Right.READ)
     def query(self, query_id: int) -> QueryRecord:
         """Return the installed query with this ID, whatever its name is now.  Raise NotFound."""
-        record = self.opened.catalog.queries.by_id(query_id)
-        if record.state == "removed":
-            raise NotFound(f"there is no query #{query_id}")
-        return record
+        seen = self.opened.seen()
+        found = [each for each in seen.catalog.queries.by_ids([query_id]) if each.state != "removed"]
+        if not found or not seen.shows_query(found[0].name):
+            raise NotFound(f"there is no query #{query_id}", hint="List the queries first.")
+        return seen.query(found[0].name)
 
+    @requires(Right.READ)
     def answer(self, query_id: int, ordinal: int) -> ShownAnswer:
-        """Return an answer of the query with this ID.  Raise NotFound or StorageError."""
+        """Return an answer of the query with this ID.  Raise NotFound or StorageError.
+
+        Only the owner of the query and administrators see the messages.
+        """
         from weft.storage.ledger import read_rows
 
         catalog, query = self.opened.catalog, self.query(query_id)
@@ -73,39 +88,57 @@ class Browsing(WeftMethods):
             found = next(read_rows(catalog.data, query, ordinal - 1, 1), None) if ordinal > 0 else None
         if found is None:
             raise NotFound(f"{query.name} has no answer {ordinal:,}", hint=f"Its last answer is {query.rows:,}.")
-        return ShownAnswer(query, found, catalog.outbox.with_answer(query_id, ordinal))
+        is_own = bool(self.opened.seen().among([query], Right.OWN))
+        return ShownAnswer(query, found, catalog.outbox.with_answer(query_id, ordinal) if is_own else ())
 
+    @requires(Right.READ, table="name")
     def table(self, name: str) -> TableRecord:
         """Return the table with this name, without regard to case.  Raise NotFound."""
         return self.opened.catalog.tables.named(name)
 
+    @requires(Right.LOAD, table="table", logged=False)
     def quarantine_page(
         self, table: str | None = None, *, after: int = 0, limit: int = 50
     ) -> tuple[QuarantineRecord, ...]:
         """Return at most ``limit`` unresolved records of one or all tables, with IDs above ``after``.  Raise
         NotFound.
         """
-        catalog = self.opened.catalog
+        catalog, seen = self.opened.catalog, self.opened.seen()
+        if table is None:
+            seen.require(Right.ADMIN)
         table_id = None if table is None else catalog.tables.named(table).table_id
         return catalog.quarantine.page(table_id, after, limit)
 
+    @requires(Right.READ)
     def quarantine_counts(self) -> Mapping[int, int]:
         """Return the number of unresolved records in quarantine by the ID of the table."""
-        return self.opened.catalog.quarantine.counts()
+        seen = self.opened.seen()
+        counts = seen.catalog.quarantine.counts()
+        return {key: count for key, count in counts.items() if seen.has_table(key, Right.LOAD)}
 
+    @requires(Right.READ)
     def message_page(
         self, query_id: int | None = None, *, before: int | None = None, unsent: bool = False, limit: int = 50
     ) -> tuple[ListedMessage, ...]:
         """Return at most ``limit`` messages of one or all queries with IDs below ``before``, the newest first.
 
+        A user sees the messages of her own queries only.
         With ``unsent``, return only messages whose delivery is not settled.
         """
-        return self.opened.catalog.outbox.page(before=before, limit=limit, query_id=query_id, unsent=unsent)
+        outbox, owner = self.opened.catalog.outbox, self._owner()
+        return outbox.page(before=before, limit=limit, query_id=query_id, owner=owner, unsent=unsent)
 
+    @requires(Right.READ)
     def troubled_channels(self, *, after: int = 0, limit: int = 50) -> tuple[tuple[Subscription, QueryRecord], ...]:
         """Return (subscription, query) for channels whose last delivery failed.  Their IDs are above ``after``."""
-        return self.opened.catalog.subscriptions.troubled(after, limit)
+        return self.opened.catalog.subscriptions.troubled(after, limit, self._owner())
 
+    def _owner(self) -> str | None:
+        """Return the owner of the queries whose deliveries the principal may see, or None for all."""
+        rights = self.opened.seen().rights
+        return None if rights.reaches_all(Right.OWN) else rights.principal.name or ""
+
+    @requires(Right.READ, query="name")
     def synopsis_sizes(self, name: str, *, ticks: int = 500) -> Mapping[str, tuple[tuple[int, int], ...]]:
         """Map each stored relation of a synopsis to pairs (instant of a tick, rows stored then), the oldest first.
 
@@ -122,10 +155,12 @@ class Browsing(WeftMethods):
             sizes.setdefault(paths[path], []).append((at, rows))
         return {relation: tuple(pairs) for relation, pairs in sizes.items()}
 
+    @requires(Right.READ)
     def latest_ticks(self, limit: int = 20) -> tuple[TickRecord, ...]:
         """Return the latest ticks, the newest first."""
         return self.opened.catalog.ticks.latest(limit)
 
+    @requires(Right.ADMIN, logged=False)
     def leases(self) -> tuple[Lease, ...]:
         """Return the leases that a process holds, to write or to deliver."""
         held = (self.opened.catalog.lease(name) for name in get_args(LeaseName))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from weft.api.requirements import requires
 from weft.api.weft_methods import WeftMethods
 from weft.arrangement.run import ArrangementDamaged
 from weft.arrangement.word_index import Hit, Indexed, WordIndex
@@ -15,6 +16,7 @@ from weft.catalog.records import QueryRecord
 from weft.errors import StorageError
 from weft.execution.home import OpenHome
 from weft.printable import Brief, counted
+from weft.rights.principal import Right
 from weft.storage.ledger import ledger_schema
 from weft.storage.table import Table
 
@@ -57,6 +59,7 @@ class Found(Brief):
 class Searching(WeftMethods):
     """The methods of ``Weft`` that search."""
 
+    @requires(Right.READ)
     def search(self, text: str, *, query_id: int | None = None, before: int | None = None, limit: int = 50) -> Found:
         """Return at most ``limit`` answers of one or all queries with words that begin as those of ``text``.
 
@@ -71,6 +74,7 @@ class Searching(WeftMethods):
         more = hits[limit - 1].place if len(hits) > limit else None
         return Found(tuple(self._live(hits[:limit])), more, complete)
 
+    @requires(Right.ADMIN, logged=False)
     def index_answers(self) -> None:
         """Add the answers that are not in the index of ``search`` yet.  The first time, this reads the whole ledger."""
         self._with_index(lambda index: _catch_up(self.opened, index, quickly=False))
@@ -87,7 +91,7 @@ class Searching(WeftMethods):
     def _live(self, hits: Iterable[Hit]) -> Iterator[FoundAnswer]:
         found = [hit.answer for hit in hits]
         records = self.opened.catalog.queries.by_ids({each.query_id for each in found})
-        live = {query.query_id: query for query in records}
+        live = {query.query_id: query for query in self.opened.seen().among(records)}
         for each in found:
             query = live.get(each.query_id)
             if query is not None and query.state != "removed":

@@ -102,11 +102,18 @@ class Outbox:
             return tuple(_entry(row) for row in connection.execute(wanted))
 
     def page(
-        self, *, before: int | None, limit: int, query_id: int | None = None, unsent: bool = False
+        self,
+        *,
+        before: int | None,
+        limit: int,
+        query_id: int | None = None,
+        owner: str | None = None,
+        unsent: bool = False,
     ) -> tuple[ListedMessage, ...]:
         """Return at most ``limit`` messages with IDs below ``before``, the newest first.
 
-        With ``unsent``, return only messages that are neither sent nor withdrawn.
+        With ``owner``, return only messages of her queries.  With ``unsent``, return only messages that are neither sent
+        nor withdrawn.
         """
         outbox, subscribed, query = ddl.outbox.c, ddl.subscriptions.c, ddl.queries.c
         wanted = select(ddl.outbox, subscribed.channel, query.query_id, query.name)
@@ -115,6 +122,8 @@ class Outbox:
             wanted = wanted.where(outbox.entry_id < before)
         if query_id is not None:
             wanted = wanted.where(subscribed.query_id == query_id)
+        if owner is not None:
+            wanted = wanted.where(query.user == owner)
         if unsent:
             wanted = wanted.where(outbox.state.not_in(_OVER))
         with self._database.reading() as connection:

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, and_, case, func, or_, select
 from weft.catalog import ddl
 from weft.catalog.database import Database
 from weft.catalog.naming import folded
-from weft.catalog.queries import QUERY, query_record
+from weft.catalog.queries import QUERY, SeenBy, is_seen_by, query_record
 from weft.catalog.records import QueryRecord, QueryState
 from weft.planning.synopsis_plan import SynopsisPlan
 from weft.printable import Brief
@@ -52,10 +52,12 @@ class QueryList:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def page(self, wanted: QueryFilter, after: str | None, limit: int) -> tuple[ListedQuery, ...]:
+    def page(
+        self, wanted: QueryFilter, after: str | None, limit: int, seen_by: SeenBy | None
+    ) -> tuple[ListedQuery, ...]:
         """Return at most ``limit`` queries whose names come after the name ``after``."""
         queries = ddl.queries.c
-        statement = select(*QUERY).where(*_conditions(wanted)).order_by(queries.folded).limit(limit)
+        statement = select(*QUERY).where(*_conditions(wanted, seen_by)).order_by(queries.folded).limit(limit)
         if after is not None:
             statement = statement.where(queries.folded > folded(after))
         with self._database.reading() as connection:
@@ -63,13 +65,13 @@ class QueryList:
             channels = _channels(connection, [query.query_id for query in found])
         return tuple(_listed(query, *channels.get(query.query_id, (0, 0, None))) for query in found)
 
-    def latest(self, before: tuple[int, int] | None, limit: int) -> tuple[QueryRecord, ...]:
+    def latest(self, before: tuple[int, int] | None, limit: int, seen_by: SeenBy | None) -> tuple[QueryRecord, ...]:
         """Return at most ``limit`` queries with answers, those with the newest answers first.
 
         ``before`` is the pair (first instant of the last answer, ID) of the last query that is known.
         """
         queries = ddl.queries.c
-        conditions = [_LIVE, queries.last_first_at.is_not(None)]
+        conditions = [*_conditions(QueryFilter(), seen_by), queries.last_first_at.is_not(None)]
         if before is not None:
             at, key = before
             later = and_(queries.last_first_at == at, queries.query_id < key)
@@ -79,19 +81,25 @@ class QueryList:
             rows = connection.execute(select(*QUERY).where(*conditions).order_by(*order).limit(limit))
             return tuple(query_record(row) for row in rows)
 
-    def troubled(self) -> int:
-        """Return the number of installed queries that failed or have a failing channel."""
-        wanted = select(func.count()).select_from(ddl.queries).where(*_conditions(QueryFilter(troubled=True)))
+    def counts(self, seen_by: SeenBy | None) -> dict[str, int]:
+        """Return the number of queries in each state, and as ``troubled`` of those that failed or have a failing
+        channel.
+        """
+        state = ddl.queries.c.state
+        states = select(state, func.count()).where(*_conditions(QueryFilter(), seen_by)).group_by(state)
+        troubled = select(func.count()).select_from(ddl.queries)
         with self._database.reading() as connection:
-            return int(connection.execute(wanted).scalar_one())
+            counts = {row[0]: int(row[1]) for row in connection.execute(states)}
+            wanted = troubled.where(*_conditions(QueryFilter(troubled=True), seen_by))
+            return counts | {"troubled": int(connection.execute(wanted).scalar_one())}
 
 
 _LIVE: Final = ddl.queries.c.state != "removed"
 
 
-def _conditions(wanted: QueryFilter) -> list[ColumnElement[bool]]:
+def _conditions(wanted: QueryFilter, seen_by: SeenBy | None) -> list[ColumnElement[bool]]:
     queries, subscribed = ddl.queries.c, ddl.subscriptions.c
-    conditions: list[ColumnElement[bool]] = [_LIVE]
+    conditions: list[ColumnElement[bool]] = [_LIVE] if seen_by is None else [_LIVE, is_seen_by(seen_by)]
     if wanted.text:
         part = wanted.text.casefold()
         texts = (queries.folded, func.lower(queries.sql), func.lower(queries.user))

@@ -25,7 +25,7 @@ UPLOAD: Final = "/tables/upload"
 """The address that takes files."""
 _LARGEST_FILE: Final = 2 << 30
 _LARGEST_FORM: Final = 4 << 20
-_MONTH_SECONDS: Final = 30 * 24 * 3600
+MONTH_SECONDS: Final = 30 * 24 * 3600
 YEAR_SECONDS: Final = 365 * 24 * 3600
 _NOTICE_SECONDS: Final = 60
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -91,7 +91,7 @@ class Guard:
             headers.setdefault("strict-transport-security", f"max-age={YEAR_SECONDS}")
         if new_visitor is not None and not path.startswith("/static/"):
             cookie = Response()
-            set_cookie(cookie, _VISITOR, new_visitor, _MONTH_SECONDS, self._site)
+            set_cookie(cookie, _VISITOR, new_visitor, MONTH_SECONDS, self._site)
             headers.append("set-cookie", cookie.headers["set-cookie"])
 
 
@@ -115,6 +115,11 @@ def _visitor(request: Request) -> tuple[str, bool]:
 def set_cookie(response: Response, name: str, value: str, seconds: int, site: Site) -> None:
     """Set a cookie that scripts and other sites cannot read."""
     response.set_cookie(name, value, max_age=seconds, httponly=True, samesite="lax", secure=site.tls, path="/")
+
+
+def new_visitor(response: Response, site: Site) -> None:
+    """Give the browser a new random name, so that a name that somebody else set before the sign-in is worthless."""
+    set_cookie(response, _VISITOR, secrets.token_urlsafe(32), MONTH_SECONDS, site)
 
 
 def form_token(secret: bytes, visitor: str) -> str:

@@ -8,6 +8,7 @@ from starlette.testclient import TestClient
 from shown_pages import MARKUP, assert_safe, field, sent
 from weft.api.weft import Weft
 
+
 @pytest.fixture(autouse=True)
 def _clock(weft: Weft) -> None:
     """Set the replay clock, because rows without a time of their own take its instant."""

@@ -18,9 +18,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from weft.api.arguments import own_user
+from weft.errors import NotAllowed
 from weft.faults import isolated_error
+from weft.rights.principal import OWNER
 from weft.web.api_v1.operation import LARGEST, ROW_TYPES, Caller, Operation, Rows
 from weft.web.api_v1.operations.jobs import job_json
+from weft.web.callers import principal_of
 from weft.web.jobs import Value
 from weft.web.problems import problem, problem_of, problem_response
 from weft.web.site import Site
@@ -69,8 +72,17 @@ def _endpoint(site: Site, methods: Mapping[str, Operation]) -> Endpoint:
 
 
 def caller_of(site: Site, request: Request) -> Caller:
-    """Return who sent the request.  A home without users belongs to everybody who reaches its page."""
-    return Caller(site.weft, own_user(), site.jobs, sees_all=True)
+    """Return who sent the request: by a token, a session, or as the owner of a home without users.
+
+    Raise NotAllowed for somebody else.
+    """
+    principal = principal_of(site, request)
+    if principal is None:
+        raise NotAllowed("this needs a token, or a session of the page", hint="Send Authorization: Bearer TOKEN.")
+    if principal == OWNER:
+        return Caller(site.weft, own_user(), site.jobs, sees_all=True)
+    weft = site.weft.acting_as(principal)
+    return Caller(weft, principal.name or "", site.jobs, sees_all=weft.accounts.me().role == "admin")
 
 
 def require_own_origin(request: Request) -> None:

@@ -7,7 +7,19 @@ from typing import Final
 
 from starlette.routing import Route
 
-from weft.web.pages import answers, deliveries, inbox, jobs, queries, synopses, system, tables, views
+from weft.web.pages import (
+    accounts,
+    answers,
+    deliveries,
+    inbox,
+    jobs,
+    queries,
+    signing_in,
+    synopses,
+    system,
+    tables,
+    views,
+)
 
-_AREAS: Final = (inbox, queries, answers, tables, views, synopses, deliveries, system, jobs)
+_AREAS: Final = (signing_in, inbox, queries, answers, tables, views, synopses, deliveries, accounts, system, jobs)
 ROUTES: Final[tuple[Route, ...]] = tuple(chain.from_iterable(each.ROUTES for each in _AREAS))

@@ -10,8 +10,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from weft.api.weft import Weft
+from weft.catalog.records import TableRecord
 from weft.catalog.sources import SourceRecord
-from weft.errors import NotFound, Refused, WeftError
+from weft.errors import NotAllowed, NotFound, Refused, WeftError
 from weft.extraction.files.given_files import Uploaded
 from weft.printable import counted
 from weft.web.jobs import Go, Job, Outcome, Shown
@@ -29,7 +30,7 @@ def listed(visit: Visit) -> Response:
     text = visit.asked("q").casefold()
     views = {view.table_id for view in visit.weft.views()}
     tables = [table for table in visit.weft.tables() if text in table.name.casefold()]
-    troubles = {source.table_id: source.trouble for source in visit.weft.sources() if source.trouble}
+    troubles = {source.table_id: source.trouble for source in _sources(visit) if source.trouble}
     return visit.show(
         "tables.html",
         tables=tables,
@@ -56,9 +57,23 @@ def show(visit: Visit) -> Response:
         source=_source(visit, table.table_id),
         loads=loads[:_LISTED],
         older=visit.here(before=loads[_LISTED - 1].load.load_id) if len(loads) > _LISTED else None,
-        rejected=weft.quarantine_page(table.name, limit=_SAMPLES),
-        quarantined=weft.quarantine_counts().get(table.table_id, 0),
+        **_quarantined(visit, table),
     )
+
+
+def _quarantined(visit: Visit, table: TableRecord) -> dict[str, object]:
+    """Who may not load rows does not see the records that could not be read."""
+    try:
+        rejected = visit.weft.quarantine_page(table.name, limit=_SAMPLES)
+    except NotAllowed:
+        return {"rejected": (), "quarantined": 0, "may_load": False}
+    count = visit.weft.quarantine_counts().get(table.table_id, 0)
+    return {"rejected": rejected, "quarantined": count, "may_load": True}
+
+
+def _sources(visit: Visit) -> tuple[SourceRecord, ...]:
+    """Sources are for administrators."""
+    return visit.weft.sources() if visit.is_admin else ()
 
 
 def _samples(weft: Weft, name: str) -> tuple[Sequence[object], WeftError | None]:
@@ -70,7 +85,7 @@ def _samples(weft: Weft, name: str) -> tuple[Sequence[object], WeftError | None]
 
 
 def _source(visit: Visit, table_id: int) -> SourceRecord | None:
-    return next((each for each in visit.weft.sources() if each.table_id == table_id), None)
+    return next((each for each in _sources(visit) if each.table_id == table_id), None)
 
 
 def act(visit: Visit) -> Response:

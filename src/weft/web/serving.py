@@ -14,6 +14,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from starlette.routing import Route
+from starlette.types import ASGIApp
 from uvicorn import Config, Server
 
 from weft.api.weft import Weft
@@ -100,18 +101,7 @@ def page_served(
     listener = _bound(address)
     actual = Address(address.host, listener.getsockname()[1], address.certificate, address.key)
     site = Site(weft, _hosts(address, chosen.web_url), address.tls or _is_https(chosen.web_url), is_local)
-    config = Config(
-        application(site, more(site)),
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,  # the proxy of the settings is known by its address
-        ssl_certfile=address.certificate,
-        ssl_keyfile=address.key,
-        timeout_graceful_shutdown=int(_END_SECONDS),
-    )
-    server = Server(config)
+    server = Server(_config(address, application(site, more(site))))
     thread = threading.Thread(target=server.run, args=([listener],), name="weft-page", daemon=True)
     thread.start()
     until = time.monotonic() + _START_SECONDS
@@ -129,6 +119,20 @@ def page_served(
         server.should_exit = True
         thread.join(_END_SECONDS)
         listener.close()
+
+
+def _config(address: Address, served: ASGIApp) -> Config:
+    return Config(
+        served,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,  # the proxy of the settings is known by its address
+        ssl_certfile=address.certificate,
+        ssl_keyfile=address.key,
+        timeout_graceful_shutdown=int(_END_SECONDS),
+    )
 
 
 def _keep_index(weft: Weft, over: threading.Event) -> None:

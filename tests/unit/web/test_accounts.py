@@ -173,7 +173,7 @@ def test_an_administrator_manages_users(browser: TestClient, peopled: Weft) -> N
     signed_in(browser, "ada")
     shown = browser.get("/users").text
     assert_safe(shown)
-    sent(browser, "/users", shown, do="add", name="new", role="reader")
+    assert "/password/" in sent(browser, "/users", shown, do="add", name="new", role="reader")
     assert "/password/" in sent(browser, "/users", shown, do="link", name="new")
     sent(browser, "/users", shown, do="add-group", name="team")
     sent(browser, "/users", shown, do="join", name="team", user="new")
@@ -217,3 +217,25 @@ def test_a_home_without_users_is_for_this_machine(weft: Weft) -> None:
     with TestClient(application(Site(weft, is_local=False))) as client:
         assert client.get("/queries", follow_redirects=False).status_code == 303
         assert "has no users" in client.get("/sign-in").text
+
+
+def test_a_user_has_marks_of_her_own(browser: TestClient, second: TestClient, peopled: Weft) -> None:
+    signed_in(browser, "rea")
+    signed_in(second, "ben")
+    assert "3 new" in browser.get("/").text
+    browser.get("/queries/2/answers/3")
+    assert "2 new" in browser.get("/").text
+    assert browser.get("/queries/2/answers").text.count('class="unread"') == 2
+    read = sent(browser, "/", browser.get("/").text, query="2")
+    assert_safe(read)
+    assert " new</span>" not in read
+    assert "3 new" in second.get("/").text
+
+
+def test_the_first_user_gets_a_link(browser: TestClient, filled: Weft) -> None:
+    shown = sent(browser, "/users", browser.get("/users").text, do="add", name="ada", role="admin")
+    link = "/password/" + shown.partition("/password/")[2].partition("<")[0]
+    assert browser.get("/users", follow_redirects=False).status_code == 303
+    sent(browser, link, browser.get(link).text, password=PASSWORD, again=PASSWORD)
+    assert "Inbox" in signed_in(browser, "ada")
+    assert browser.get("/users").status_code == 200

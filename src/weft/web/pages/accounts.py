@@ -67,11 +67,6 @@ def _users(visit: Visit, link: tuple[str, str] | None = None) -> Response:
     )
 
 
-def _add_user(visit: Visit) -> str:
-    user = visit.weft.accounts.add_user(visit.given("name"), _role(visit))
-    return f"{user.name} is a user. Give her a link for her password."
-
-
 def _role(visit: Visit) -> Role:
     return cast(Role, visit.given("role"))
 
@@ -116,7 +111,6 @@ def _revoke(visit: Visit) -> str:
 
 
 _ACTIONS: Final[Mapping[str, Callable[[Visit], str]]] = {
-    "add": _add_user,
     "change": _change_user,
     "remove": _remove_user,
     "add-group": _add_group,
@@ -130,9 +124,11 @@ _ACTIONS: Final[Mapping[str, Callable[[Visit], str]]] = {
 
 def change_users(visit: Visit) -> Response:
     """Do what a button of the page says."""
-    do = visit.given("do")
-    if do == "link":
-        name = visit.given("name")
+    do, name = visit.given("do"), visit.given("name")
+    if do == "add":
+        # The page of the first user's link is the last one that the owner sees without signing in.
+        visit.weft.accounts.add_user(name, _role(visit))
+    if do in ("add", "link"):
         issued = visit.weft.accounts.password_link(name)
         base = f"{visit.request.url.scheme}://{visit.request.url.netloc}"
         return _users(visit, (name, f"{base}/password/{issued.secret}"))

@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from weft.catalog.records import QueryRecord
 from weft.storage.ledger import ResultRow
-from weft.web import security
+from weft.web.marks import Marks
 from weft.web.visits import Visit, page
 
 _QUERIES: Final = 10
@@ -19,17 +19,19 @@ _SCANNED: Final = 200
 """The maximum number of queries among which a page looks for unread answers."""
 _ANSWERS: Final = 3
 _FOUND: Final = 30
-_SEEN: Final = "weft_seen"
-"""The cookie with the last tick whose answers the owner of the home has read: she has no account to keep it."""
 
 
 @dataclass(frozen=True)
 class News:
-    """A query with its latest answers, the newest first, and with the number of its unread answers."""
+    """A query with its latest answers, the newest first, and with the number of its unread answers.
+
+    ``marked`` are the ordinals of the unread ones among ``rows``.
+    """
 
     query: QueryRecord
     rows: tuple[ResultRow, ...]
     unread: int
+    marked: frozenset[int]
 
 
 def show(visit: Visit) -> Response:
@@ -58,26 +60,22 @@ def _queries(
     visit: Visit, known: QueryRecord | None, unread_only: bool
 ) -> tuple[tuple[QueryRecord, ...], Mapping[int, int]]:
     found = visit.weft.news_page(before=known, limit=_SCANNED if unread_only else _QUERIES + 1)
-    unread = visit.weft.news_since(_seen(visit), [query.query_id for query in found])
+    unread = Marks(visit).unread(found)
     return tuple(query for query in found if not unread_only or unread.get(query.query_id)), unread
 
 
 def _news(visit: Visit, query: QueryRecord, unread: int) -> News:
     rows = tuple(visit.weft.results(query.name, after=max(query.rows - _ANSWERS, 0), limit=_ANSWERS))
-    return News(query, rows[::-1], min(unread, query.rows))
-
-
-def _seen(visit: Visit) -> int:
-    text = visit.request.cookies.get(_SEEN, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
+    return News(query, rows[::-1], min(unread, query.rows), Marks(visit).unread_of(query, rows))
 
 
 def mark(visit: Visit) -> Response:
-    """Mark all answers so far as read."""
-    response = visit.go("/", "All answers so far are read.")
-    latest = visit.weft.latest_ticks(1)
-    if latest:
-        security.set_cookie(response, _SEEN, str(latest[0].tick_id), security.YEAR_SECONDS, visit.site)
+    """Mark the answers of one query as read, or those of all queries."""
+    one = visit.given("query")
+    marks, weft = Marks(visit), visit.weft
+    queries = (weft.query(visit.whole("query")),) if one else weft.news_page(limit=_SCANNED)
+    response = visit.go("/", f"The answers of {queries[0].name} are read." if one else "All answers so far are read.")
+    marks.read_all(response, queries)
     return response
 
 

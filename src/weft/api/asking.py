@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from weft.api.acting import own_limits
 from weft.api.arguments import AnyInstant, micros
 from weft.api.explaining import Known, explain_query, extents
+from weft.api.requirements import requires
 from weft.api.viewing import Viewing
 from weft.catalog.naming import folded
 from weft.catalog.records import FromMode
@@ -16,6 +18,7 @@ from weft.planning.explain import Explanation
 from weft.planning.how_many import why_no_answer
 from weft.planning.plan import Plan, columns_of, plan, standing_plan
 from weft.planning.synopsis_words import SynopsisExplanation
+from weft.rights.principal import Right
 from weft.sql.ordering import order_of
 
 if TYPE_CHECKING:
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 class Asking(Viewing):
     """The methods of ``Weft`` that ask and explain queries."""
 
+    @requires(Right.INSTALL, logged=False)
     def try_query(self, sql: str, *, now: AnyInstant | None = None, limit: int | None = 20) -> Answer:
         """Run the query ``sql`` at the instant ``now``, and return at most ``limit`` rows.
 
@@ -41,12 +45,14 @@ class Asking(Viewing):
         from weft.execution.ad_hoc import ask
         from weft.runtime.cancelling import cancellable
 
-        with cancellable(self.opened.session):
+        home = self.opened
+        with cancellable(home.session):
             at = self.current_views(sql, given)
             known = self._read_by(compiled)
             order = order_of(sql, [name for name, _ in columns_of(compiled.query)])
-            return ask(self.opened.session(), self.opened.catalog, known, compiled.query, at, limit, order)
+            return ask(home.session(), home.catalog, known, compiled.query, at, limit, order, allowed=own_limits(home))
 
+    @requires(Right.INSTALL, logged=False)
     def backtest(
         self, sql: str, *, since: AnyInstant | None = None, until: AnyInstant | None = None, limit: int | None = 20
     ) -> Backtest:
@@ -79,7 +85,8 @@ class Asking(Viewing):
 
         known = self._read_by(compiled)
         window = BacktestWindow(begins, ends, self.opened.catalog.home().t0)
-        answers = backtest(self.opened.session(), self.opened.catalog, known, compiled, window, limit)
+        home = self.opened
+        answers = backtest(home.session(), home.catalog, known, compiled, window, limit, allowed=own_limits(home))
         if answers.count:
             return answers
         sizes = extents(self.opened.catalog, {table.name: table for table in compiled.tables})
@@ -92,15 +99,22 @@ class Asking(Viewing):
         refuse_discarded(self.opened.catalog, compiled.tables)
         return relations(self.opened.catalog, compiled.reads)
 
+    @requires(Right.INSTALL, logged=False)
     def explain(self, sql: str, *, start: FromMode = "start") -> Explanation:
         """Explain how Weft would evaluate a query after its installation.  The method does not start Spark.
 
         ``start`` has the same meaning as in ``install``.  The field ``brief`` of the explanation has about ten lines.
         Raises SqlError.
         """
-        schemas = self.opened.schemas(sql)
-        return explain_query(sql, Known(schemas, None, extents(self.opened.catalog, schemas)), from_now=start == "now")
+        return explain_query(sql, self.known(sql), from_now=start == "now")
 
+    @requires(Right.INSTALL, logged=False)
+    def known(self, sql: str) -> Known:
+        """Return the tables and results that the query ``sql`` may read, with their sizes."""
+        schemas = self.opened.schemas(sql)
+        return Known(schemas, None, extents(self.opened.catalog, schemas))
+
+    @requires(Right.READ)
     def explain_installed(self, name: str) -> Explanation | SynopsisExplanation | ViewExplanation:
         """Return an explanation of a standing query or a view.
 
@@ -109,12 +123,12 @@ class Asking(Viewing):
         """
         from weft.api.explaining_installed import explain_installed
 
-        if self.opened.catalog.queries.among([name]) or folded(name) not in {
-            folded(each.name) for each in self.views()
-        }:
-            return explain_installed(self.opened, name)
-        return self.explain_view(name)
+        seen = self.opened.seen()
+        if not seen.shows_query(name) and folded(name) in {folded(each.name) for each in seen.views()}:
+            return self.explain_view(name)
+        return explain_installed(self.opened, seen.query(name).name)
 
+    @requires(Right.READ, query="name")
     def plan_tree(self, name: str) -> PlanNode:
         """Return the operators of a standing query as a tree, the last one first.
 
@@ -124,6 +138,7 @@ class Asking(Viewing):
 
         return tree_of(self.opened, name)
 
+    @requires(Right.OWN, query="name", logged=False)
     def explain_tick(self, name: str) -> Forecast:
         """Predict which data the next tick of the query would read.
 

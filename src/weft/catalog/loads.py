@@ -359,6 +359,11 @@ class Commits:
     versions: tuple[int, ...]
 
 
+def no_load(load_id: int) -> NotFound:
+    """Return the error for an unknown load."""
+    return NotFound(f"there is no load {load_id}", hint="List the loads with `weft loads`.")
+
+
 class LoadHistory:
     """The history of loads."""
 
@@ -384,7 +389,7 @@ class LoadHistory:
         with self._database.reading() as connection:
             row = connection.execute(_summary_query().where(ddl.loads.c.load_id == load_id)).first()
         if row is None:
-            raise NotFound(f"there is no load {load_id}", hint="List the loads with `weft loads`.")
+            raise no_load(load_id)
         return _as_summary(row._mapping)
 
     def begin_undo(self, load_id: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, case, func, or_, select
 from weft.catalog import ddl
 from weft.catalog.database import Database
 from weft.catalog.naming import folded
-from weft.catalog.queries import QUERY, query_record
+from weft.catalog.queries import QUERY, is_seen_by, query_record
 from weft.catalog.records import QueryRecord, QueryState
 from weft.printable import Brief
 
@@ -20,13 +21,14 @@ class QueryFilter:
     """A choice of installed queries.  A field that is None or False excludes no query.
 
     ``text`` is a part of the name, the text or the owner, in any case.  With ``troubled``, only queries that failed or
-    have a failing channel remain.
+    have a failing channel remain.  With ``seen_by``, only the queries of this owner and those with these IDs remain.
     """
 
     text: str | None = None
     state: QueryState | None = None
     user: str | None = None
     troubled: bool = False
+    seen_by: tuple[str | None, Collection[int]] | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -78,6 +80,8 @@ def _conditions(wanted: QueryFilter) -> list[ColumnElement[bool]]:
         part = wanted.text.casefold()
         texts = (queries.folded, func.lower(queries.sql), func.lower(queries.user))
         conditions.append(or_(*(each.contains(part, autoescape=True) for each in texts)))
+    if wanted.seen_by is not None:
+        conditions.append(is_seen_by(*wanted.seen_by))
     if wanted.state:
         conditions.append(queries.state == wanted.state)
     if wanted.user:

@@ -85,6 +85,7 @@ def deliver(
     """
     own = catalog.delivering(clock or (lambda: at), wait_us=wait_us) if sender is None else nullcontext(sender)
     with own as writer:
+        writer.rechecks.run()
         run = _Run(writer, home, at, clock)
         run.recover()
         run.reschedule_empty_digests()

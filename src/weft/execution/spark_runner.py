@@ -31,6 +31,7 @@ from weft.store import Store
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+
 Prepared = TypeVar("Prepared")
 Result = TypeVar("Result")
 
@@ -74,13 +75,15 @@ def few_enough(most: int) -> Iterator[None]:
 
 @contextmanager
 def ad_hoc_reader(
-    spark: SparkSession, catalog: CatalogParts, tables: Mapping[str, Relation]
+    spark: SparkSession, catalog: CatalogParts, tables: Mapping[str, Relation], allowed: Limits | None = None
 ) -> Iterator[tuple[Reader, Limits]]:
     """Provide a reader and the limits for a query outside of ticks. After the block, release the reader's cache.
 
+    The default of ``allowed`` is the limits of a query in a tick.
+
     Raise ExecutionError if Spark cannot run the query. Raise LimitExceeded if the query exceeds the limits of a tick.
     """
-    reader, allowed = Reader(spark, catalog.data, tables), limits(catalog)
+    reader, allowed = Reader(spark, catalog.data, tables), allowed or limits(catalog)
     use_cluster_cores(spark)
     with (
         removals_reported(catalog.data, reader.snapshots),

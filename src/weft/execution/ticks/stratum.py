@@ -98,7 +98,9 @@ def _together(
     """Set aside the queries that would add too many rows."""
     windows, most = grouped(members, run.plans, run.t0), runner.limits.rows
     new = runner.run(lambda reader: new_answers(reader, *windows, most=most, apart=apart), seconds)
-    many = {key: too_many(each.rows, most) for key, each in new.added.items() if each.rows > most}
+    own = {each.query.query_id: run.most_rows.get(each.query.user, most) for each in members}
+    limited = {key: min(most, own.get(key, most)) for key in new.added}
+    many = {key: too_many(each.rows, limited[key]) for key, each in new.added.items() if each.rows > limited[key]}
     if not many:
         return new
     run.set_aside(many)

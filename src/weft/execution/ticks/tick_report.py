@@ -124,6 +124,11 @@ class TickRun:
         return self.writer.home().t0
 
     @cached_property
+    def most_rows(self) -> Mapping[str, int]:
+        """The most rows that a query of an owner may add in one tick, for each owner with a limit."""
+        return self.writer.users.most_rows()
+
+    @cached_property
     def ticked(self) -> frozenset[int]:
         """The IDs of the queries that this tick has advanced. The set is final after the last stratum has run."""
         return frozenset(each.query.query_id for each in self.done)

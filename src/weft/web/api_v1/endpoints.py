@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import tempfile
@@ -30,15 +31,17 @@ _FLAGS: Final = {"true": True, "false": False}
 PATIENCE_SECONDS: Final = 2.0
 """How long a request waits for its job."""
 _IN_MEMORY: Final = 1 << 20
+_TITLES: Final = {401: "not signed in", 403: "not allowed"}
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class Unfit(Exception):
     """A request that does not fit its operation.  ``document`` is the problem document."""
 
-    def __init__(self, status: int, detail: str, **more: object) -> None:
+    def __init__(self, status: int, detail: str, headers: Mapping[str, str] | None = None, **more: object) -> None:
         super().__init__(detail)
-        self.document = problem(status, "invalid request", detail, **more)
+        self.headers = headers
+        self.document = problem(status, _TITLES.get(status, "invalid request"), detail, **more)
 
 
 def routes(site: Site, operations: Iterable[Operation]) -> list[Route]:
@@ -58,7 +61,7 @@ def _endpoint(site: Site, methods: Mapping[str, Operation]) -> Endpoint:
             parameters = await _parameters(request, operation)
             return await _answer(caller, operation, parameters)
         except Unfit as error:
-            return problem_response(error.document)
+            return problem_response(error.document, error.headers)
         except Exception as error:  # noqa: BLE001 - a defect in one operation must not stop the server
             doing = f"{operation.method} /api/v1{operation.path}"
             return problem_response(
@@ -68,9 +71,35 @@ def _endpoint(site: Site, methods: Mapping[str, Operation]) -> Endpoint:
     return endpoint
 
 
-def caller_of(site: Site, request: Request) -> Caller:
-    """Return who sent the request.  A home without users belongs to everybody who reaches its page."""
-    return Caller(site.weft, own_user(), site.jobs, sees_all=True)
+def caller_of(site: Site, request: Request, door: str = "api") -> Caller:
+    """Return who sent the request.  A home without users belongs to everybody who reaches its page.
+
+    Raise Unfit for a missing, unknown or expired token.
+    """
+    accounts = site.weft.accounts
+    if not accounts.in_use():
+        return Caller(site.weft, own_user(), site.jobs, sees_all=True)
+    token = _token(request)
+    address = request.client.host if request.client else None
+    principal = None if token is None else accounts.of_token(token, door=door, address=address)
+    if principal is None or principal.name is None:
+        what = "this needs a token" if token is None else "the token is unknown, withdrawn or expired"
+        hint = "Send the header `Authorization: Bearer TOKEN` with a token from `weft token create`."
+        raise Unfit(401, what, {"WWW-Authenticate": "Bearer"}, hint=hint)
+    return Caller(site.weft.acting_as(principal), principal.name, site.jobs)
+
+
+def _token(request: Request) -> str | None:
+    """Return the token of a request.  Feed readers and calendars send it as the password of basic authentication."""
+    kind, _, given = request.headers.get("authorization", "").partition(" ")
+    if kind.lower() == "bearer":
+        return given.strip()
+    if kind.lower() != "basic":
+        return None
+    try:
+        return base64.b64decode(given, validate=True).decode().partition(":")[2]
+    except ValueError:
+        return None
 
 
 def require_own_origin(request: Request) -> None:

@@ -44,8 +44,11 @@ class Browsing(WeftMethods):
         self, wanted: QueryFilter | None = None, *, after: str | None = None, limit: int = 50
     ) -> tuple[ListedQuery, ...]:
         """Return at most ``limit`` installed queries in the order of their names, which come after ``after``."""
-        seen = replace(wanted or QueryFilter(), seen_by=self.opened.seen().seen_by)
-        return self.opened.catalog.query_list.page(seen, after, limit)
+        seen = self.opened.seen()
+        found = self.opened.catalog.query_list.page(
+            replace(wanted or QueryFilter(), seen_by=seen.seen_by), after, limit
+        )
+        return found if seen.seen_by is None else tuple(replace(each, query=seen.told(each.query)) for each in found)
 
     @requires(Right.READ)
     def query_counts(self) -> Mapping[str, int]:

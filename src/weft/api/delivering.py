@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, overload
 
-from weft.api.acting import require_owner_rights
+from weft.api.acting import preferred_digest, require_owner_rights
 from weft.api.arguments import digest_times, texts
 from weft.api.requirements import requires
 from weft.api.weft_methods import WeftMethods
@@ -84,7 +84,8 @@ class Delivering(WeftMethods):
         from weft.delivery.registry import CURSOR, canonical, require_accepted
         from weft.storage.ledger import Answers
 
-        channels, times = [canonical(each, self.opened.folder) for each in texts(to)], digest_times(digest, zone)
+        channels = [canonical(each, self.opened.folder) for each in texts(to)]
+        times = digest_times(preferred_digest(self.opened, digest), zone)
         if CURSOR in channels:
             raise Refused(
                 "cursor is not a channel that can be subscribed: every query has a cursor",

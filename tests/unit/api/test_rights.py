@@ -454,6 +454,47 @@ def test_a_removed_user_may_do_nothing(home: Weft) -> None:
     assert anna.tables() == ()
 
 
+def test_a_paused_query_shows_its_answers_and_its_reason_to_few(home: Weft) -> None:
+    home.accounts.grant("anna", "read", "secret")
+    anna, bo, root = (acting(home, name) for name in ("anna", "bo", "root"))
+    anna.install("mine", "SELECT id FROM secret")
+    anna.accounts.grant("bo", "read", "results.mine")
+    anna.install("above", "SELECT id FROM results.mine")
+    home.accounts.revoke("anna", "read", "secret")
+    home.catalog.queries.named("mine")
+    with home.writing("test") as writer:
+        writer.rechecks.run()
+    with pytest.raises(NotAllowed, match="mine is paused: its owner anna may not read secret"):
+        anna.results("mine")
+    with pytest.raises(NotAllowed) as refused:
+        bo.results("mine")
+    assert "secret" not in str(refused.value)
+    assert [each.reason for each in bo.queries()] == ["its owner has lost a right"]
+    assert [each.reason for each in anna.queries()] == ["its owner anna may not read secret", None]
+    assert set(anna.schemas("results.mine")) == set()
+    assert list(root.results("mine")) == []
+    with pytest.raises(NotAllowed):
+        anna.resume("mine")
+    with pytest.raises(NotAllowed):
+        root.resume("mine")
+    home.accounts.grant("anna", "read", "secret")
+    anna.resume("mine")
+    assert list(bo.results("mine")) == []
+
+
+def test_readers_that_one_may_not_see_have_no_name(home: Weft) -> None:
+    home.accounts.grant("anna", "read", "open")
+    anna = acting(home, "anna")
+    anna.install("mine", "SELECT id FROM open")
+    home.install("hidden", "SELECT id FROM results.mine", user="owner")
+    assert anna.show("mine").read_by == ()
+    with pytest.raises(Conflict) as refused:
+        anna.remove("mine")
+    assert "hidden" not in str(refused.value)
+    with pytest.raises(Conflict, match="hidden"):
+        home.remove("mine")
+
+
 def test_limits_are_those_of_the_user(home: Weft) -> None:
     home.accounts.grant("anna", "read", "open")
     home.accounts.change_user("anna", limits=UserLimits(queries=1))

@@ -45,9 +45,10 @@ class Asking(Viewing):
         from weft.execution.ad_hoc import ask
         from weft.runtime.cancelling import cancellable
 
-        with cancellable(self.opened.session):
+        home = self.opened
+        with cancellable(home.session):
             at = self.current_views(sql, given)
-            known, home = self._read_by(compiled), self.opened
+            known = self._read_by(compiled)
             order = order_of(sql, [name for name, _ in columns_of(compiled.query)])
             return ask(home.session(), home.catalog, known, compiled.query, at, limit, order, allowed=own_limits(home))
 
@@ -105,8 +106,13 @@ class Asking(Viewing):
         ``start`` has the same meaning as in ``install``.  The field ``brief`` of the explanation has about ten lines.
         Raises SqlError.
         """
+        return explain_query(sql, self.known(sql), from_now=start == "now")
+
+    @requires(Right.INSTALL, logged=False)
+    def known(self, sql: str) -> Known:
+        """Return the tables and results that the query ``sql`` may read, with their sizes."""
         schemas = self.opened.schemas(sql)
-        return explain_query(sql, Known(schemas, None, extents(self.opened.catalog, schemas)), from_now=start == "now")
+        return Known(schemas, None, extents(self.opened.catalog, schemas))
 
     @requires(Right.READ)
     def explain_installed(self, name: str) -> Explanation | SynopsisExplanation | ViewExplanation:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, overload
 
-from weft.api.acting import require_owner_rights
+from weft.api.acting import preferred_digest, require_owner_rights
 from weft.api.arguments import digest_times, texts
 from weft.api.requirements import requires
 from weft.api.weft_methods import WeftMethods
@@ -84,7 +84,8 @@ class Delivering(WeftMethods):
         from weft.delivery.registry import CURSOR, canonical, require_accepted
         from weft.storage.ledger import Answers
 
-        channels, times = [canonical(each, self.opened.folder) for each in texts(to)], digest_times(digest, zone)
+        channels = [canonical(each, self.opened.folder) for each in texts(to)]
+        times = digest_times(preferred_digest(self.opened, digest), zone)
         if CURSOR in channels:
             raise Refused(
                 "cursor is not a channel that can be subscribed: every query has a cursor",
@@ -204,7 +205,10 @@ class Delivering(WeftMethods):
     @requires(Right.READ)
     def channel_counts(self) -> Mapping[int, tuple[int, int]]:
         """Return (number of channels, number of parked channels) by query ID.  Omit queries without channels."""
-        return self.opened.catalog.subscriptions.counts()
+        counts, seen = self.opened.catalog.subscriptions.counts(), self.opened.seen()
+        if seen.rights.reaches_all(Right.READ):
+            return counts
+        return {each.query_id: counts[each.query_id] for each in seen.queries() if each.query_id in counts}
 
     @requires(Right.CHANNEL, channel="to")
     def test_channel(self, to: str, user: str = "weft") -> tuple[str, str]:

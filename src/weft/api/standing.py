@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeVar
 
 from weft.algebra.schema import TableSchema
 from weft.algebra.traverse import scans
-from weft.api.acting import acting_user, require_owner_rights, require_room
+from weft.api.acting import acting_user, preferred_digest, require_owner_rights, require_room
 from weft.api.arguments import digest_times, own_user, texts
 from weft.api.explaining import synopsis_plan
 from weft.api.requirements import require_channel
@@ -149,7 +149,7 @@ def _canonical(home: OpenHome, query: NewQuery) -> NewQuery:
     named = [canonical(channel, home.folder) for channel in texts(query.to)]
     channels = named or (default_channels(home.folder) if seen.rights.may(Right.ADMIN) else ())
     to = tuple(dict.fromkeys(channel for channel in channels if channel != "cursor"))
-    digest, zone = digest_times(query.digest, query.zone)
+    digest, zone = digest_times(preferred_digest(home, query.digest) if to else query.digest, query.zone)
     if digest is not None and not to:
         raise Refused("a digest needs a channel", hint="Name a channel with --to, or omit --digest.")
     user = acting_user(home, query.user) or chosen.install_user
@@ -321,6 +321,7 @@ def remove(home: OpenHome, name: str, *, purge: bool, now: bool) -> QueryRecord:
             hint="Pass purge as well (`weft remove --purge --now`).",
         )
     with home.writing(f"remove {name}") as writer:
+        _refuse_hidden_readers(home, writer.queries.named(name))
         query = writer.queries.remove(name, home.clock(), purge=purge, now=now)
         if purge:
             from weft.writing.removals import finish_purges
@@ -331,6 +332,12 @@ def remove(home: OpenHome, name: str, *, purge: bool, now: bool) -> QueryRecord:
 
             drop_unneeded(writer)
         return query
+
+
+def _refuse_hidden_readers(home: OpenHome, query: QueryRecord) -> None:
+    readers = home.catalog.queries.readers(query.query_id)
+    if len(home.seen().among(readers)) < len(readers):
+        raise Conflict(f"{query.name} is read by queries of others", hint="Ask an administrator.")
 
 
 def time_driven(home: OpenHome, queries: Iterable[QueryRecord]) -> dict[int, bool | None]:

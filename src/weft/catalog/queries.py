@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import fields
 from functools import lru_cache
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeVar
 
 from sqlalchemy import (
     BindParameter,
@@ -52,10 +52,6 @@ QUERY: Final = tuple(ddl.queries.c[field.name] for field in fields(QueryRecord))
 _NAMES: Final = 5_000
 
 
-SeenBy: TypeAlias = tuple[str | None, Collection[int]]
-"""An owner, and the IDs of queries of others that she may read."""
-
-
 class Queries:
     """The standing queries of a home.  IDs of queries are never reused."""
 
@@ -86,7 +82,7 @@ class Queries:
         *,
         after: int = 0,
         limit: int | None = None,
-        seen_by: SeenBy | None = None,
+        seen_by: tuple[str | None, Collection[int]] | None = None,
     ) -> tuple[QueryRecord, ...]:
         """Return at most ``limit`` installed queries with an ID above ``after``, ordered by ID.
 
@@ -97,7 +93,7 @@ class Queries:
         if not include_removed:
             wanted = wanted.where(queries.state != "removed")
         if seen_by is not None:
-            wanted = wanted.where(is_seen_by(seen_by))
+            wanted = wanted.where(is_seen_by(*seen_by))
         with self._database.reading() as connection:
             return tuple(query_record(row) for row in connection.execute(wanted))
 
@@ -138,6 +134,13 @@ class Queries:
         wanted = select(state, func.count()).where(state != "removed").group_by(state)
         with self._database.reading() as connection:
             return {row[0]: row[1] for row in connection.execute(wanted)}
+
+    def barred(self) -> int:
+        """Return the number of queries that are paused because their owner has lost a right."""
+        queries = ddl.queries.c
+        wanted = select(func.count()).where(queries.state == "paused", queries.reason.is_not(None))
+        with self._database.reading() as connection:
+            return int(connection.execute(wanted).scalar_one())
 
     def waiting_since(self, at: int) -> tuple[int | None, int | None]:
         """Return the instant at which the first active query became ready to run, and the earliest due instant up to
@@ -337,9 +340,8 @@ class Queries:
             return change_query(connection, query.query_id, plan_id=plan_id, next_due=None, next_run=run, **begin)
 
 
-def is_seen_by(seen_by: SeenBy) -> ColumnElement[bool]:
-    """Return the SQL condition for the queries of an owner, and for those with other IDs."""
-    owner, others = seen_by
+def is_seen_by(owner: str | None, others: Collection[int]) -> ColumnElement[bool]:
+    """Return the condition for the queries of an owner, and those with the IDs ``others``."""
     listed: BindParameter[Any] = bindparam(
         "others", sorted(others), expanding=True, literal_execute=True
     )  # any number of IDs

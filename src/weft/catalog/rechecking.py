@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, not_, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Select, and_, not_, select, update
 
 from weft.catalog import ddl
 from weft.catalog.database import Database
@@ -94,9 +94,12 @@ def _with_other_channels(owner: str, rights: Rights) -> Select[tuple[int]]:
     """Select the queries of an owner that have a channel of a kind that she may not use."""
     queries, subscribed = ddl.queries.c, ddl.subscriptions.c
     kinds = {key for right, _, key in rights.grants if right is Right.CHANNEL} - ADMIN_CHANNELS
-    allowed = or_(*(subscribed.channel.startswith(f"{kind}:", autoescape=True) for kind in sorted(kinds)))
-    others = (subscribed.state != "ended", *([not_(allowed)] if kinds else []))
-    return select(subscribed.query_id).join_from(ddl.subscriptions, ddl.queries).where(queries.user == owner, *others)
+    others = [not_(subscribed.channel.startswith(f"{kind}:", autoescape=True)) for kind in sorted(kinds)]
+    return (
+        select(subscribed.query_id)
+        .join_from(ddl.subscriptions, ddl.queries)
+        .where(queries.user == owner, subscribed.state != "ended", *others)
+    )
 
 
 def _owners(connection: Connection, name: str | None = None) -> dict[str, Rights]:

@@ -16,7 +16,7 @@ from weft.catalog.query_list import QueryFilter
 from weft.errors import CatalogError, Refused
 from weft.faults import isolated_error
 from weft.web import formats
-from weft.web.api_v1.endpoints import caller_of, routes
+from weft.web.api_v1.endpoints import Unfit, caller_of, routes
 from weft.web.api_v1.operation import Caller, Operation
 from weft.web.api_v1.operations import homes, jobs, queries, sources, tables, views
 from weft.web.problems import problem_of, problem_response
@@ -65,6 +65,10 @@ def _endpoint(site: Site, shown: Shown) -> Callable[[Request], Awaitable[Respons
     def answer(request: Request) -> Response:
         try:
             return shown(caller_of(site, request), request)
+        except Unfit as error:
+            # Feed readers know no other challenge.
+            challenge = {"WWW-Authenticate": 'Basic realm="Weft"'} if error.headers else None
+            return problem_response(error.document, challenge)
         except Exception as error:  # noqa: BLE001 - a defect in one format must not stop the server
             home = site.weft
             return problem_response(problem_of(isolated_error(error, home.home / "logs", home.clock(), "a feed")))

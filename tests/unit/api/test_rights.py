@@ -17,8 +17,8 @@ from weft.catalog.users import UserLimits
 from weft.errors import Conflict, NotAllowed, NotFound, Refused, SqlError, WeftError
 from weft.rights.principal import OWNER, Principal, Right
 
-UNRESTRICTED = {"open", "close", "closed", "opened", "home", "home_id", "clock", "accounts"}
-"""Members of ``Weft`` without a right: they open and close the home, and name its folder and its clock."""
+UNRESTRICTED = {"open", "close", "closed", "opened", "home", "clock", "accounts", "home_id"}
+"""Members of ``Weft`` without a right: they open and close the home, and name its folder, its ID and its clock."""
 CHECKED_INSIDE = {"catalog"}
 """A property, which raises NotAllowed by itself."""
 
@@ -36,7 +36,7 @@ TABLE: dict[str, tuple[Right, tuple[Any, ...]]] = {
     "acting_as": (ADMIN, (OWNER,)),
     "add_source": (ADMIN, ("s", "csv", "x.csv", "id")),
     "add_view": (ADMIN, ("v", "SELECT id FROM open")),
-    "answer": (READ, (99, 1)),
+    "answer": (READ, ("{id}", 1)),
     "append": (LOAD, ("{table}", [{"id": 9}])),
     "attach_table": (ADMIN, ("a", "/nowhere")),
     "backtest": (INSTALL, ("SELECT id FROM {table}",)),
@@ -68,6 +68,8 @@ TABLE: dict[str, tuple[Right, tuple[Any, ...]]] = {
     "latest_ticks": (READ, ()),
     "leases": (ADMIN, ()),
     "load_past": (ADMIN, ("s", "x.csv", "at")),
+    "known": (INSTALL, ("SELECT id FROM nothing",)),
+    "lies_ahead": (ANY, (None,)),
     "loads": (READ, ("{table}",)),
     "maintain": (ADMIN, ()),
     "make_table": (ADMIN, ("t", "a INT")),
@@ -83,10 +85,10 @@ TABLE: dict[str, tuple[Right, tuple[Any, ...]]] = {
     "quarantine_counts": (READ, ()),
     "quarantine_page": (LOAD, ("{table}",)),
     "quarantined": (READ, ()),
-    "queries": (READ, ()),
-    "query": (READ, (99,)),
+    "query": (READ, ("{id}",)),
     "query_counts": (READ, ()),
     "query_page": (READ, ()),
+    "queries": (READ, ()),
     "redeliver": (OWN, ("{query}",)),
     "refresh_views": (READ, ("{view}",)),
     "remove": (OWN, ("{query}",)),
@@ -235,7 +237,7 @@ def _filled(arguments: tuple[Any, ...], kind: str) -> tuple[Any, ...]:
     def fill(given: Any) -> Any:
         if isinstance(given, io.BytesIO):
             return io.BytesIO(given.getvalue())
-        if given == "{load}":
+        if given in ("{load}", "{id}"):
             return 2 if kind == "secret" else 99
         for key, name in names.items():
             given = given.replace(key, name) if isinstance(given, str) else given
@@ -287,7 +289,7 @@ def test_what_one_may_not_see_is_refused_like_what_does_not_exist(unchanged: Wef
         return
     assert isinstance(hidden, Refused) and type(hidden) is type(missing)
     assert isinstance(hidden, NotFound | SqlError) or TABLE[name][0] in (INSTALL, OWN)
-    written = str(hidden).replace("secret", "absent").replace("load 2", "load 99")
+    written = str(hidden).replace("secret", "absent").replace("load 2", "load 99").replace("#2", "#99")
     assert written == str(missing)
     assert "open" not in written
 
@@ -462,6 +464,47 @@ def test_a_removed_user_may_do_nothing(home: Weft) -> None:
             refused()
     home.accounts.add_user("anna", "author")
     assert anna.tables() == ()
+
+
+def test_a_paused_query_shows_its_answers_and_its_reason_to_few(home: Weft) -> None:
+    home.accounts.grant("anna", "read", "secret")
+    anna, bo, root = (acting(home, name) for name in ("anna", "bo", "root"))
+    anna.install("mine", "SELECT id FROM secret")
+    anna.accounts.grant("bo", "read", "results.mine")
+    anna.install("above", "SELECT id FROM results.mine")
+    home.accounts.revoke("anna", "read", "secret")
+    home.catalog.queries.named("mine")
+    with home.writing("test") as writer:
+        writer.rechecks.run()
+    with pytest.raises(NotAllowed, match="mine is paused: its owner anna may not read secret"):
+        anna.results("mine")
+    with pytest.raises(NotAllowed) as refused:
+        bo.results("mine")
+    assert "secret" not in str(refused.value)
+    assert [each.reason for each in bo.queries()] == ["its owner has lost a right"]
+    assert [each.reason for each in anna.queries()] == ["its owner anna may not read secret", None]
+    assert set(anna.schemas("results.mine")) == set()
+    assert list(root.results("mine")) == []
+    with pytest.raises(NotAllowed):
+        anna.resume("mine")
+    with pytest.raises(NotAllowed):
+        root.resume("mine")
+    home.accounts.grant("anna", "read", "secret")
+    anna.resume("mine")
+    assert list(bo.results("mine")) == []
+
+
+def test_readers_that_one_may_not_see_have_no_name(home: Weft) -> None:
+    home.accounts.grant("anna", "read", "open")
+    anna = acting(home, "anna")
+    anna.install("mine", "SELECT id FROM open")
+    home.install("hidden", "SELECT id FROM results.mine", user="owner")
+    assert anna.show("mine").read_by == ()
+    with pytest.raises(Conflict) as refused:
+        anna.remove("mine")
+    assert "hidden" not in str(refused.value)
+    with pytest.raises(Conflict, match="hidden"):
+        home.remove("mine")
 
 
 def test_limits_are_those_of_the_user(home: Weft) -> None:

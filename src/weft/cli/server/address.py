@@ -36,11 +36,11 @@ COMMANDS: Final = frozenset(
 )
 """The commands that the server runs.  The client runs all other commands."""
 
-_ELSEWHERE: Final = frozenset({"status", "config", "doctor", "maintain"})
+_ELSEWHERE: Final = frozenset({"audit", "grant", "grants", "group", "maintain", "revoke", "status", "token", "user"})
 NO_HOME: Final = frozenset({"monitor", "prepare"})
 """The commands that need no home."""
 _LOCAL_OPTIONS: Final = frozenset({"--help", "--version", "--install-completion", "--show-completion"})
-_GROUPS: Final = frozenset({"channel", "ingest", "quarantine", "source", "table", "view"})
+_GROUPS: Final = frozenset({"channel", "ingest", "quarantine", "source", "table", "view", "user", "group", "token"})
 """The groups of commands.  Without a subcommand, each group prints its help."""
 _DEFAULT_HOME: Final = "weft-home"
 

@@ -18,20 +18,30 @@ from weft.api.json.tables import (
 from weft.api.loading import ResultsDescription
 from weft.api.weft import Weft
 from weft.extraction.typed_rows import CsvRows
-from weft.web.api_v1.operation import AfterName, Fields, Instant, Interval, Limit, Name, Operation, Rows, listed
+from weft.web.api_v1.operation import (
+    AfterName,
+    Fields,
+    Id,
+    Instant,
+    Interval,
+    Limit,
+    Name,
+    Operation,
+    Rows,
+    after_name,
+    listed,
+)
 
 Late = Annotated[
     Literal["stamp", "quarantine"],
     Field(description="What happens to late rows: the present time as ts, or quarantine."),
 ]
-Id = Annotated[int, Field(ge=0, le=2**62, description="The id.")]
 
 
 def list_tables(weft: Weft, after: AfterName | None = None, limit: Limit = 100) -> Fields:
     """List the tables in the order of their names."""
     discarded = weft.discarded_tables()
-    tables = sorted(weft.tables(), key=lambda each: each.name.casefold())
-    found = [each for each in tables if after is None or each.name.casefold() > after.casefold()][: limit + 1]
+    found = after_name(weft.tables(), after, limit)
     items = [table_json(each, discarded=each.table_id in discarded) for each in found]
     return listed(items, limit, lambda last: found[last].name)
 

@@ -148,8 +148,10 @@ class Asking(Viewing):
         Raises PlanMismatch for a formula.  Also raises ExecutionError and StorageError.
         """
         from weft.api.why import why
+        from weft.runtime.cancelling import cancellable
 
-        return why(self.opened, name, ordinal)
+        with cancellable(self.opened.session):
+            return why(self.opened, name, ordinal)
 
     @requires(Right.OWN, query="name", logged=False)
     def explain_tick(self, name: str) -> Forecast:

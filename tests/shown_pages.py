@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import time
 from html.parser import HTMLParser
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from starlette.testclient import TestClient
 
 MARKUP: Final = "<script>alert('x')</script>&\"'><img src=x onerror=alert(1)>"
 """A value that a page must escape."""
@@ -44,3 +49,20 @@ def assert_safe(text: str) -> None:
     assert parser.wrong == []
     assert parser.tokens == parser.forms
     assert MARKUP not in text
+
+
+def field(text: str, name: str = "csrf") -> str:
+    """Return the value of the first field of this name in a page."""
+    return re.findall(rf'name="{name}" value="([\w-]+)"', text)[0]
+
+
+def sent(browser: TestClient, path: str, shown: str, *, files: Any = None, **fields: str) -> str:
+    """Send a form of the page ``shown`` to ``path``.  Return the page at the end, also if a job takes its time."""
+    answer = browser.post(path, data={"csrf": field(shown), **fields}, files=files)
+    until = time.monotonic() + 120
+    while answer.url.path.startswith("/jobs/") and 'hx-trigger="every' in answer.text:
+        assert time.monotonic() < until, "the job does not end"
+        time.sleep(0.1)
+        answer = browser.get(answer.url.path)
+    assert_safe(answer.text)
+    return answer.text

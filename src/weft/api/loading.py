@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from weft.execution.undoing import Undone
     from weft.extraction.batches import Late, Progress, TsOrder
     from weft.extraction.files.given_files import Given
+    from weft.extraction.previewing import FilePreview
     from weft.extraction.retrying import Retried
     from weft.extraction.storing import Summary
     from weft.extraction.typed_rows import CsvRows, TextRow
@@ -106,6 +107,34 @@ class Loading(WeftMethods):
         return ingest_file(
             self.opened, paths, table, keys=keys, evolve=evolve, options=how, timing=times, progress=progress
         )
+
+    @requires(Right.LOAD, logged=False)
+    def preview_file(
+        self,
+        paths: Given | Sequence[Given],
+        table: str,
+        *,
+        evolve: bool = False,
+        types: str | Mapping[str, str] | None = None,
+        rename: str | Mapping[str, str] | None = None,
+        encoding: str | None = None,
+        ts_from: str | None = None,
+        ts_format: str | None = None,
+        rows: int = 10,
+    ) -> FilePreview:
+        """Return the columns, types and first ``rows`` that ``ingest_file`` would store.  Store nothing.
+
+        The parameters and errors are those of ``ingest_file``.
+        """
+        from weft.extraction.previewing import preview_file
+
+        seen = self.opened.seen()
+        if not seen.rights.may(Right.ADMIN):
+            require_upload(seen, paths, table, evolve=evolve)
+        several = [paths] if isinstance(paths, str | os.PathLike) or not isinstance(paths, Sequence) else paths
+        how = file_options(types, rename, encoding, ts_format)
+        times = timing(ts_from, "own", "stamp", "1d", False)
+        return preview_file(self.opened, several, table, evolve=evolve, options=how, timing=times, rows=rows)
 
     @requires(Right.ADMIN)
     def make_table(self, name: str, columns: str | Mapping[str, str], *, keys: Sequence[str] = ()) -> TableRecord:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from sqlalchemy import ColumnElement, Connection, case, func, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, case, func, or_, select
 
 from weft.catalog import ddl
 from weft.catalog.database import Database
 from weft.catalog.naming import folded
-from weft.catalog.queries import QUERY, is_seen_by, query_record
+from weft.catalog.queries import QUERY, query_record
+from weft.catalog.query_conditions import is_seen_by
 from weft.catalog.records import QueryRecord, QueryState
+from weft.planning.synopsis_plan import SynopsisPlan
 from weft.printable import Brief
 
 
@@ -21,13 +23,15 @@ class QueryFilter:
     """A choice of installed queries.  A field that is None or False excludes no query.
 
     ``text`` is a part of the name, the text or the owner, in any case.  With ``troubled``, only queries that failed or
-    have a failing channel remain.  With ``seen_by``, only the queries of this owner and those with these IDs remain.
+    have a failing channel remain.  With ``synopsis``, only queries that are maintained as synopses remain.  With
+    ``seen_by``, only the queries of this owner and those with these IDs remain.
     """
 
     text: str | None = None
     state: QueryState | None = None
     user: str | None = None
     troubled: bool = False
+    synopsis: bool = False
     seen_by: tuple[str | None, Collection[int]] | None = None
 
 
@@ -63,11 +67,34 @@ class QueryList:
             channels = _channels(connection, [query.query_id for query in found])
         return tuple(_listed(query, *channels.get(query.query_id, (0, 0, None))) for query in found)
 
-    def troubled(self) -> int:
-        """Return the number of installed queries that failed or have a failing channel."""
-        wanted = select(func.count()).select_from(ddl.queries).where(*_conditions(QueryFilter(troubled=True)))
+    def latest(self, wanted: QueryFilter, before: tuple[int, int] | None, limit: int) -> tuple[QueryRecord, ...]:
+        """Return at most ``limit`` of the wanted queries that have answers, those with the newest answers first.
+
+        ``before`` is the pair (first instant of the last answer, ID) of the last query that is known.
+        """
+        queries = ddl.queries.c
+        conditions = [*_conditions(wanted), queries.last_first_at.is_not(None)]
+        if before is not None:
+            at, key = before
+            later = and_(queries.last_first_at == at, queries.query_id < key)
+            conditions.append(or_(queries.last_first_at < at, later))
+        order = (queries.last_first_at.desc(), queries.query_id.desc())
         with self._database.reading() as connection:
-            return int(connection.execute(wanted).scalar_one())
+            rows = connection.execute(select(*QUERY).where(*conditions).order_by(*order).limit(limit))
+            return tuple(query_record(row) for row in rows)
+
+    def counts(self, wanted: QueryFilter) -> dict[str, int]:
+        """Return the number of the wanted queries in each state.
+
+        As ``troubled``, return the number of those that failed or have a failing channel.
+        """
+        state = ddl.queries.c.state
+        states = select(state, func.count()).where(*_conditions(wanted)).group_by(state)
+        troubled = _conditions(replace(wanted, troubled=True))
+        with self._database.reading() as connection:
+            counts = {row[0]: int(row[1]) for row in connection.execute(states)}
+            count = connection.execute(select(func.count()).select_from(ddl.queries).where(*troubled)).scalar_one()
+            return counts | {"troubled": int(count)}
 
 
 _LIVE: Final = ddl.queries.c.state != "removed"
@@ -89,6 +116,9 @@ def _conditions(wanted: QueryFilter) -> list[ColumnElement[bool]]:
     if wanted.troubled:
         failing = select(subscribed.query_id).where(subscribed.last_error.is_not(None), subscribed.state != "ended")
         conditions.append(or_(queries.state == "failed", queries.query_id.in_(failing)))
+    if wanted.synopsis:
+        plans = select(ddl.plans.c.plan_id).where(ddl.plans.c.body.startswith(SynopsisPlan.MARK, autoescape=True))
+        conditions.append(queries.plan_id.in_(plans))
     return conditions
 
 

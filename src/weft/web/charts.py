@@ -97,48 +97,8 @@ def curve(points: Sequence[tuple[int, float]], what: str) -> Markup:
     return _svg(f"{what} from {_day(first)} to {_day(last)}, most: {most:,.0f}", labels + drawn)
 
 
-@dataclass(frozen=True)
-class Span:
-    """A period of a row of a timeline.  An open period has no end.  ``title`` describes it."""
-
-    row: str
-    begins: int
-    ends: int | None
-    title: str
-
-
-def timeline(spans: Sequence[Span], begins: int, ends: int, now: int | None = None) -> Markup:
-    """Draw periods between two instants, one line for each row.  A dashed line marks the instant ``now``."""
-    rows = list(dict.fromkeys(span.row for span in spans))
-    tall, left = 24, 200
-    height = tall * len(rows) + _FOOT + 4
-    across = (_WIDTH - left) / max(ends - begins, 1)
-    marks = Markup("")
-    for number, row in enumerate(rows):
-        y = number * tall
-        marks += Markup('<text x="0" y="{}">{}</text>').format(y + 16, row if len(row) <= 28 else row[:27] + "…")
-        marks += Markup('<line class="rule" x1="{}" x2="{}" y1="{}" y2="{}"/>').format(left, _WIDTH, y + 24, y + 24)
-    for span in spans:
-        start = max(span.begins, begins)
-        end = ends if span.ends is None else min(span.ends, ends)
-        if end < start:
-            continue
-        x = left + (start - begins) * across
-        marks += Markup('<rect class="bar{}" x="{:.1f}" y="{}" width="{:.1f}" height="14" rx="3"><title>').format(
-            " soft" if span.ends is None else "", x, rows.index(span.row) * tall + 5, max((end - start) * across, 2)
-        )
-        marks += Markup("{}</title></rect>").format(span.title)
-    if now is not None and begins <= now <= ends:
-        x = left + (now - begins) * across
-        marks += Markup('<line class="now" x1="{0:.1f}" x2="{0:.1f}" y1="0" y2="{1}"/>').format(x, height - _FOOT)
-    foot = Markup('<text x="{}" y="{}">{}</text>').format(left, height - 4, _day(begins))
-    foot += Markup('<text x="{}" y="{}" text-anchor="end">{}</text>').format(_WIDTH, height - 4, _day(ends))
-    words = f"{len(spans)} periods of {len(rows)} rows from {_day(begins)} to {_day(ends)}"
-    return _svg(words, marks + foot, height)
-
-
-def _svg(words: str, inside: Markup, height: int = _HEIGHT) -> Markup:
-    opened = Markup('<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">').format(_WIDTH, height, words)
+def _svg(words: str, inside: Markup) -> Markup:
+    opened = Markup('<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">').format(_WIDTH, _HEIGHT, words)
     return opened + inside + Markup("</svg>")
 
 

@@ -22,6 +22,7 @@ from weft.errors import (
 MEDIA_TYPE: Final = "application/problem+json"
 _KINDS: Final[tuple[tuple[type[WeftError], int, str], ...]] = (
     (NotFound, 404, "not found"),
+    (NotAllowed, 403, "not allowed"),
     (Conflict, 409, "conflict"),
     (HomeClosed, 503, "unavailable"),
     (LeaseBusy, 503, "unavailable"),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
+from contextvars import ContextVar
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -16,7 +18,15 @@ from starlette.responses import HTMLResponse, Response
 
 from weft.catalog.records import QueryRecord
 from weft.execution.windows import NEVER
-from weft.instants import format_instant, format_interval, format_rfc3339, from_datetime
+from weft.instants import (
+    FIRST_INSTANT,
+    LAST_INSTANT,
+    format_instant,
+    format_interval,
+    format_rfc3339,
+    from_datetime,
+    to_datetime,
+)
 from weft.printable import counted, one_line, visible
 from weft.web import security
 
@@ -28,12 +38,19 @@ _FULL: Final = 20_000
 _NULL: Final = Markup('<span class="null">NULL</span>')
 
 
-def page(request: Request, template: str, values: Mapping[str, Any], status: int) -> Response:
-    """Return the page that ``template`` gives for ``values``."""
-    text = environment().get_template(template).render(notice=security.notice_of(request), **values)
+def page(request: Request, template: str, values: Mapping[str, Any], status: int, zone: str | None = None) -> Response:
+    """Return the page that ``template`` gives for ``values``.  Instants have the time in ``zone`` beside UTC."""
+    token = _zone.set(zone)
+    try:
+        text = environment().get_template(template).render(notice=security.notice_of(request), **values)
+    finally:
+        _zone.reset(token)
     response = HTMLResponse(text, status)
     security.take_notice(request, response)
     return response
+
+
+_zone: Final[ContextVar[str | None]] = ContextVar("zone", default=None)
 
 
 @cache
@@ -54,7 +71,7 @@ def environment() -> Environment:
         "due": due,
         "every": every,
         "full": full,
-        "length": format_interval,
+        "length_us": format_interval,
         "line": line,
         "moment": moment,
         "lines": lines,
@@ -81,7 +98,20 @@ def at(instant: int | None, none: str = "–") -> Markup:
     """
     if instant is None:
         return escape(none)
-    return Markup('<time datetime="{}">{}</time>').format(format_rfc3339(instant), format_instant(instant))
+    shown = Markup('<time datetime="{}">{}</time>').format(format_rfc3339(instant), format_instant(instant))
+    own = _own_time(instant)
+    return shown if own is None else shown + Markup(' <span class="own">({})</span>').format(own)
+
+
+def _own_time(instant: int) -> str | None:
+    zone = _zone.get()
+    if zone is None or not FIRST_INSTANT <= instant <= LAST_INSTANT:
+        return None
+    try:
+        local = to_datetime(instant).astimezone(ZoneInfo(zone))
+    except OverflowError:  # the first or the last day of the calendar
+        return None
+    return f"{local:%Y-%m-%d %H:%M} {local.tzname()}"
 
 
 def moment(instant: int | None, none: str = "–") -> Markup:
@@ -91,19 +121,22 @@ def moment(instant: int | None, none: str = "–") -> Markup:
 
 def cell(value: object) -> Markup:
     """Format a value of a row on one line."""
-    return _NULL if value is None else escape(one_line(_text(value), _CELL))
+    return _NULL if value is None else escape(one_line(shown(value), _CELL))
 
 
 def full(value: object) -> Markup:
     """Format a value of a row with its lines, up to a large length."""
     if value is None:
         return _NULL
-    text = _text(value)
-    shown = escape(visible(text[:_FULL], allowed="\n\t")) + ("…" if len(text) > _FULL else "")
-    return Markup('<span class="value">{}</span>').format(shown)
+    text = shown(value)
+    cut = escape(visible(text[:_FULL], allowed="\n\t")) + ("…" if len(text) > _FULL else "")
+    return Markup('<span class="value">{}</span>').format(cut)
 
 
-def _text(value: object) -> str:
+def shown(value: object) -> str:
+    """Format a value of a row as text."""
+    if value is None:
+        return "NULL"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dt.datetime):

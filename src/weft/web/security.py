@@ -9,6 +9,7 @@ from typing import Final
 from urllib.parse import quote, unquote, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -20,7 +21,12 @@ FIELD: Final = "csrf"
 """The name of the field with a form's token."""
 _VISITOR: Final = "weft_visitor"
 _NOTICE: Final = "weft_notice"
-_MONTH_SECONDS: Final = 30 * 24 * 3600
+UPLOAD: Final = "/tables/upload"
+"""The address that takes files."""
+_LARGEST_FILE: Final = 2 << 30
+_LARGEST_FORM: Final = 4 << 20
+MONTH_SECONDS: Final = 30 * 24 * 3600
+YEAR_SECONDS: Final = 365 * 24 * 3600
 _NOTICE_SECONDS: Final = 60
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _HEADERS: Final = {
@@ -51,6 +57,16 @@ class Guard:
         visitor, known = _visitor(Request(scope))
         scope.setdefault("state", {})["visitor"] = visitor
 
+        taken = 0
+
+        async def receive_little() -> Message:
+            nonlocal taken
+            message = await receive()
+            taken += len(message.get("body", b""))
+            if taken > (_LARGEST_FILE if scope["path"] == UPLOAD else _LARGEST_FORM):
+                raise HTTPException(413, "the request is too large")
+            return message
+
         async def send_protected(message: Message) -> None:
             if message["type"] == "http.response.start":
                 self._protect(MutableHeaders(scope=message), scope["path"], None if known else visitor)
@@ -60,7 +76,7 @@ class Guard:
             response = PlainTextResponse("This name of the host is not one of the page's.\n", 421)
             await response(scope, receive, send_protected)
             return
-        await self._application(scope, receive, send_protected)
+        await self._application(scope, receive_little, send_protected)
 
     def _is_own_name(self, host: str) -> bool:
         """A foreign page could otherwise reach the page through a name that leads to this machine."""
@@ -72,10 +88,10 @@ class Guard:
         if not path.startswith("/static/"):
             headers.setdefault("cache-control", "no-store")
         if self._site.tls:
-            headers.setdefault("strict-transport-security", f"max-age={12 * _MONTH_SECONDS}")
+            headers.setdefault("strict-transport-security", f"max-age={YEAR_SECONDS}")
         if new_visitor is not None and not path.startswith("/static/"):
             cookie = Response()
-            _set_cookie(cookie, _VISITOR, new_visitor, _MONTH_SECONDS, self._site)
+            set_cookie(cookie, _VISITOR, new_visitor, MONTH_SECONDS, self._site)
             headers.append("set-cookie", cookie.headers["set-cookie"])
 
 
@@ -96,8 +112,14 @@ def _visitor(request: Request) -> tuple[str, bool]:
     return secrets.token_urlsafe(32), False
 
 
-def _set_cookie(response: Response, name: str, value: str, seconds: int, site: Site) -> None:
+def set_cookie(response: Response, name: str, value: str, seconds: int, site: Site) -> None:
+    """Set a cookie that scripts and other sites cannot read."""
     response.set_cookie(name, value, max_age=seconds, httponly=True, samesite="lax", secure=site.tls, path="/")
+
+
+def new_visitor(response: Response, site: Site) -> None:
+    """Give the browser a new random name, so that a name that somebody else set before the sign-in is worthless."""
+    set_cookie(response, _VISITOR, secrets.token_urlsafe(32), MONTH_SECONDS, site)
 
 
 def form_token(secret: bytes, visitor: str) -> str:
@@ -118,7 +140,7 @@ def require_own_form(request: Request, given: str, token: str) -> None:
 
 def leave_notice(response: Response, notice: str, site: Site) -> None:
     """Let the next page show a sentence once."""
-    _set_cookie(response, _NOTICE, quote(notice[:500]), _NOTICE_SECONDS, site)
+    set_cookie(response, _NOTICE, quote(notice[:500]), _NOTICE_SECONDS, site)
 
 
 def take_notice(request: Request, response: Response) -> None:

@@ -7,16 +7,19 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from starlette.routing import Route
+from starlette.types import ASGIApp
 from uvicorn import Config, Server
 
 from weft.api.weft import Weft
-from weft.errors import ExecutionError, Refused
+from weft.configuration import configuration
+from weft.errors import ExecutionError, Refused, WeftError
 from weft.web.app import application
 from weft.web.security import LOOPBACK
 from weft.web.site import Site
@@ -24,6 +27,7 @@ from weft.web.site import Site
 PORT: Final = 8765
 HOST: Final = "127.0.0.1"
 _START_SECONDS: Final = 20.0
+_INDEX_SECONDS: Final = 10.0
 _END_SECONDS: Final = 5.0
 
 
@@ -85,26 +89,19 @@ def page_served(
 
     Raises Refused if others than this machine could reach the page.  Raises ExecutionError if the address is in use.
     """
-    if not address.is_local:
+    chosen = configuration(weft.home)
+    is_local = address.is_local and not chosen.web_proxy and chosen.web_url is None
+    if not is_local and not weft.accounts.in_use():
         raise Refused(
             f"{address.host} can be reached from other machines, but this home has no users: everybody would be "
             "its owner",
-            hint="Leave out the host, so that only this machine reaches the page.",
+            hint="Add the first user with `weft user add NAME --role admin`, or leave out the host and [web] in the "
+            "settings, so that only this machine reaches the page.",
         )
     listener = _bound(address)
     actual = Address(address.host, listener.getsockname()[1], address.certificate, address.key)
-    site = Site(weft, hosts=LOOPBACK | {address.host.lower()}, tls=address.tls)
-    config = Config(
-        application(site, more(site)),
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        ssl_certfile=address.certificate,
-        ssl_keyfile=address.key,
-        timeout_graceful_shutdown=int(_END_SECONDS),
-    )
-    server = Server(config)
+    site = Site(weft, _hosts(address, chosen.web_url), address.tls or _is_https(chosen.web_url), is_local)
+    server = Server(_config(address, application(site, more(site))))
     thread = threading.Thread(target=server.run, args=([listener],), name="weft-page", daemon=True)
     thread.start()
     until = time.monotonic() + _START_SECONDS
@@ -112,13 +109,49 @@ def page_served(
         if not thread.is_alive() or time.monotonic() > until:
             raise ExecutionError("the page did not start", where=actual.url, hint="Check the files for TLS.")
         time.sleep(0.02)
+    over = threading.Event()
+    threading.Thread(target=_keep_index, args=(weft, over), name="weft-index", daemon=True).start()
     try:
         yield actual
     finally:
-        site.jobs.close()
+        over.set()
+        site.close()
         server.should_exit = True
         thread.join(_END_SECONDS)
         listener.close()
+
+
+def _config(address: Address, served: ASGIApp) -> Config:
+    return Config(
+        served,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,  # the proxy of the settings is known by its address
+        ssl_certfile=address.certificate,
+        ssl_keyfile=address.key,
+        timeout_graceful_shutdown=int(_END_SECONDS),
+    )
+
+
+def _keep_index(weft: Weft, over: threading.Event) -> None:
+    """Index new answers before somebody searches for them."""
+    while not over.wait(_INDEX_SECONDS):
+        with suppress(WeftError):  # a search reports it
+            weft.index_answers()
+
+
+def _hosts(address: Address, public: str | None) -> frozenset[str]:
+    """A page for other machines, whose users sign in, may have any name: cookies belong to one name."""
+    if not address.is_local:
+        return frozenset()
+    named = {urlsplit(public).hostname or ""} if public else set()
+    return LOOPBACK | {address.host.lower(), *named}
+
+
+def _is_https(public: str | None) -> bool:
+    return public is not None and public.startswith("https:")
 
 
 def _bound(address: Address) -> socket.socket:

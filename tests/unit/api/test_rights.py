@@ -12,6 +12,7 @@ import pytest
 
 from weft import Weft
 from weft.api.accounts import Accounts
+from weft.api.acting import own_limits
 from weft.api.requirements import requirement_of
 from weft.catalog.users import UserLimits
 from weft.errors import Conflict, NotAllowed, NotFound, Refused, SqlError, WeftError
@@ -58,23 +59,32 @@ TABLE: dict[str, tuple[Right, tuple[Any, ...]]] = {
     "figures": (ADMIN, ()),
     "health": (ADMIN, ()),
     "history": (READ, ("{table}",)),
+    "index_answers": (ADMIN, ()),
     "ingest_file": (LOAD, (io.BytesIO(b"id\n1\n"), "{table}")),
     "ingest_log": (ADMIN, ("log", "sig")),
     "ingest_mail": (ADMIN, ("x.mbox",)),
     "install": (INSTALL, ("new", "SELECT id FROM {table}")),
     "install_all": (INSTALL, ([],)),
     "keep_views": (ADMIN, ()),
+    "latest_ticks": (READ, ()),
+    "leases": (ADMIN, ()),
     "load_past": (ADMIN, ("s", "x.csv", "at")),
     "known": (INSTALL, ("SELECT id FROM nothing",)),
     "lies_ahead": (ANY, (None,)),
     "loads": (READ, ("{table}",)),
     "maintain": (ADMIN, ()),
     "make_table": (ADMIN, ("t", "a INT")),
+    "message_page": (READ, ()),
     "mute": (OWN, ("{query}",)),
+    "news_page": (READ, ()),
+    "news_since": (READ, (0, [])),
     "pause": (OWN, ("{query}",)),
     "plan_tree": (READ, ("{query}",)),
     "poll_feed": (ADMIN, ("s",)),
     "poll_source": (ADMIN, ("s",)),
+    "preview_file": (LOAD, (io.BytesIO(b"id\n1\n"), "{table}")),
+    "quarantine_counts": (READ, ()),
+    "quarantine_page": (LOAD, ("{table}",)),
     "quarantined": (READ, ()),
     "query": (READ, ("{id}",)),
     "query_counts": (READ, ()),
@@ -92,6 +102,7 @@ TABLE: dict[str, tuple[Right, tuple[Any, ...]]] = {
     "retry_quarantine": (LOAD, ([7],)),
     "run": (ADMIN, ()),
     "schemas": (READ, ()),
+    "search": (READ, ("x",)),
     "session": (ADMIN, ()),
     "settings": (ADMIN, ()),
     "show": (READ, ("{query}",)),
@@ -99,11 +110,13 @@ TABLE: dict[str, tuple[Right, tuple[Any, ...]]] = {
     "source": (ADMIN, ("s",)),
     "sources": (ADMIN, ()),
     "subscribe": (OWN, ("{query}", "email:x@example.com")),
+    "synopsis_sizes": (READ, ("{query}",)),
     "table": (READ, ("{table}",)),
     "tables": (READ, ()),
     "test_channel": (CHANNEL, ("email:x@example.com",)),
     "tick": (ADMIN, ()),
     "time_driven": (READ, ([],)),
+    "troubled_channels": (READ, ()),
     "try_query": (INSTALL, ("SELECT id FROM {table}",)),
     "undo_load": (LOAD, ("{load}",)),
     "unmute": (OWN, ("{query}",)),
@@ -205,7 +218,7 @@ def _made(folder: Path) -> Iterator[Weft]:
             made.append(name, [{"id": 1}])
             made.install(f"over_{name}", f"SELECT id FROM {name}", user="owner")
         tracked = folder / "staff.csv"
-        tracked.write_text("id\n1\n")
+        tracked.write_text("id,hired\n1,2026-02-28 12:00:00\n")
         made.add_source("staff", "csv", tracked, "id")
         made.add_view("view_secret", "SELECT id FROM staff")
         made.accounts.add_user("root", "admin")
@@ -470,7 +483,10 @@ def test_a_paused_query_shows_its_answers_and_its_reason_to_few(home: Weft) -> N
         bo.results("mine")
     assert "secret" not in str(refused.value)
     assert [each.reason for each in bo.queries()] == ["its owner has lost a right"]
-    assert [each.reason for each in anna.queries()] == ["its owner anna may not read secret", None]
+    assert [each.reason for each in anna.queries()] == [
+        "its owner anna may not read secret",
+        "it reads results.mine, whose owner has lost a right",
+    ]
     assert set(anna.schemas("results.mine")) == set()
     assert list(root.results("mine")) == []
     with pytest.raises(NotAllowed):
@@ -504,6 +520,48 @@ def test_limits_are_those_of_the_user(home: Weft) -> None:
         anna.install("two", "SELECT id + 1 AS b FROM open")
     with pytest.raises(Refused):
         home.install("two", "SELECT id + 1 AS b FROM open", user="anna")
+
+
+def test_a_query_with_more_rows_than_its_owner_may_add_fails(home: Weft) -> None:
+    home.accounts.grant("anna", "read", "open")
+    home.accounts.change_user("anna", limits=UserLimits(rows=2))
+    acting(home, "anna").install("hers", "SELECT id FROM open", keep="synopsis")
+    home.install("others", "SELECT id FROM open", keep="synopsis", user="owner")
+    home.append("open", [{"id": 20 + n} for n in range(2)])
+    home.tick(["hers", "others"], now="2026-03-02")
+    found = {each.name: each for each in home.queries() if each.name in ("hers", "others")}
+    assert (found["others"].state, found["others"].rows) == ("active", 3)
+    assert (found["hers"].state, found["hers"].rows) == ("failed", 0)
+    assert "the limit is 2" in (found["hers"].reason or "")
+
+
+def test_a_query_that_one_tries_has_her_limit_of_time(home: Weft) -> None:
+    home.accounts.change_user("anna", limits=UserLimits(seconds=3))
+    home.accounts.change_user("bo", limits=UserLimits(seconds=1_000_000))
+    assert own_limits(acting(home, "anna").opened).seconds == 3
+    assert own_limits(acting(home, "bo").opened) == own_limits(home.opened)
+
+
+def test_a_right_to_a_view_needs_none_to_its_tables(home: Weft) -> None:
+    """A standing query reads the definition of a view that depends on NOW, and therefore the tables below it."""
+    home.add_view("recent", "SELECT id FROM staff WHERE hired > NOW() - INTERVAL 1 DAY")
+    home.accounts.grant("anna", "read", "recent")
+    anna = acting(home, "anna")
+    installed = anna.install("mine", "SELECT id FROM recent")
+    tables = {each.name: each.table_id for each in home.tables()}
+    assert installed.needs == (tables["recent"],)
+    with pytest.raises(SqlError):
+        anna.install("other", "SELECT id FROM staff")
+    with home.writing("test") as writer:
+        writer.rechecks.run()
+    assert [each.state for each in anna.queries()] == ["active"]
+    home.accounts.grant("anna", "read", "staff")
+    both = "SELECT r.id FROM recent r JOIN staff s ON s.id = r.id"
+    assert anna.install("both", both).needs == tuple(sorted((tables["recent"], tables["staff"])))
+    home.accounts.revoke("anna", "read", "staff")
+    with home.writing("test") as writer:
+        writer.rechecks.run()
+    assert {each.name: each.state for each in anna.queries()} == {"mine": "active", "both": "paused"}
 
 
 def test_an_administrator_installs_for_an_owner_who_has_the_rights(home: Weft) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import threading
 
 import pytest
 from starlette.testclient import TestClient
 
-from shown_pages import assert_safe
+from shown_pages import assert_safe, field, sent
+from weft.api.arguments import own_user
 from weft.api.weft import Weft
 from weft.errors import Conflict, NotFound
 from weft.interruption import stop_here
@@ -17,11 +17,7 @@ from weft.web.jobs import Go, Job, Jobs, Outcome
 
 def press(browser: TestClient, path: str, **fields: str) -> str:
     """Send a form of the page ``path``, and return the page that follows."""
-    form = browser.get(path)
-    token = re.findall(r'name="csrf" value="(\w+)"', form.text)[0]
-    shown = browser.post(path, data={"csrf": token, **fields})
-    assert_safe(shown.text)
-    return shown.text
+    return sent(browser, path, browser.get(path).text, **fields)
 
 
 def test_a_query_is_paused_and_resumed(browser: TestClient, filled: Weft) -> None:
@@ -57,7 +53,7 @@ def test_a_removed_query_is_gone(browser: TestClient, filled: Weft) -> None:
 
 def test_a_form_from_elsewhere_changes_nothing(browser: TestClient, filled: Weft) -> None:
     form = browser.get("/queries/1")
-    token = re.findall(r'name="csrf" value="(\w+)"', form.text)[0]
+    token = field(form.text)
     foreign = (
         browser.post("/queries/1", data={"do": "pause"}),
         browser.post("/queries/1", data={"do": "pause", "csrf": "0" * 64}),
@@ -87,25 +83,14 @@ def test_a_long_job_has_a_page_and_is_cancelled(browser: TestClient, filled: Wef
         return Go("/queries")
 
     site = browser.app.state.site  # type: ignore[attr-defined]
-    job = site.jobs.start("count sheep", site_person(), "/tables", work)
+    job = site.jobs.start("count sheep", own_user(), "/tables", work)
     assert begun.wait(10)
     shown = browser.get(f"/jobs/{job.job_id}").text
     assert "half way" in shown
     assert_safe(shown)
-    ended = press_cancel(browser, shown, job.job_id)
+    ended = sent(browser, f"/jobs/{job.job_id}/cancel", shown)
     assert "Cancelled: count sheep." in ended
     assert job.state == "cancelled"
-
-
-def site_person() -> str:
-    from weft.api.arguments import own_user
-
-    return own_user()
-
-
-def press_cancel(browser: TestClient, shown: str, job_id: str) -> str:
-    token = re.findall(r'name="csrf" value="(\w+)"', shown)[0]
-    return browser.post(f"/jobs/{job_id}/cancel", data={"csrf": token}).text
 
 
 def test_a_job_belongs_to_its_person(jobs: Jobs) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 import tempfile
@@ -20,8 +19,10 @@ from starlette.routing import Route
 
 from weft.api.arguments import own_user
 from weft.faults import isolated_error
+from weft.rights.principal import OWNER
 from weft.web.api_v1.operation import LARGEST, ROW_TYPES, Caller, Operation, Rows
 from weft.web.api_v1.operations.jobs import job_json
+from weft.web.callers import principal_of
 from weft.web.jobs import Value
 from weft.web.problems import problem, problem_of, problem_response
 from weft.web.site import Site
@@ -72,34 +73,19 @@ def _endpoint(site: Site, methods: Mapping[str, Operation]) -> Endpoint:
 
 
 def caller_of(site: Site, request: Request, door: str = "api") -> Caller:
-    """Return who sent the request.  A home without users belongs to everybody who reaches its page.
+    """Return who sent the request: by a token, a session, or as the owner of a home without users.
 
     Raise Unfit for a missing, unknown or expired token.
     """
-    accounts = site.weft.accounts
-    if not accounts.in_use():
+    principal = principal_of(site, request, door)
+    if principal == OWNER:
         return Caller(site.weft, own_user(), site.jobs, sees_all=True)
-    token = _token(request)
-    address = request.client.host if request.client else None
-    principal = None if token is None else accounts.of_token(token, door=door, address=address)
     if principal is None or principal.name is None:
-        what = "this needs a token" if token is None else "the token is unknown, withdrawn or expired"
+        has_token = "authorization" in request.headers
+        what = "the token is unknown, withdrawn or expired" if has_token else "this needs a token"
         hint = "Send the header `Authorization: Bearer TOKEN` with a token from `weft token create`."
         raise Unfit(401, what, {"WWW-Authenticate": "Bearer"}, hint=hint)
     return Caller(site.weft.acting_as(principal), principal.name, site.jobs)
-
-
-def _token(request: Request) -> str | None:
-    """Return the token of a request.  Feed readers and calendars send it as the password of basic authentication."""
-    kind, _, given = request.headers.get("authorization", "").partition(" ")
-    if kind.lower() == "bearer":
-        return given.strip()
-    if kind.lower() != "basic":
-        return None
-    try:
-        return base64.b64decode(given, validate=True).decode().partition(":")[2]
-    except ValueError:
-        return None
 
 
 def require_own_origin(request: Request) -> None:

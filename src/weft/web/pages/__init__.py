@@ -7,6 +7,19 @@ from typing import Final
 
 from starlette.routing import Route
 
-from weft.web.pages import answers, jobs, queries, tables
+from weft.web.pages import (
+    accounts,
+    answers,
+    deliveries,
+    inbox,
+    jobs,
+    queries,
+    signing_in,
+    synopses,
+    system,
+    tables,
+    views,
+)
 
-ROUTES: Final[tuple[Route, ...]] = tuple(chain(queries.ROUTES, answers.ROUTES, tables.ROUTES, jobs.ROUTES))
+_AREAS: Final = (signing_in, inbox, queries, answers, tables, views, synopses, deliveries, accounts, system, jobs)
+ROUTES: Final[tuple[Route, ...]] = tuple(chain.from_iterable(each.ROUTES for each in _AREAS))

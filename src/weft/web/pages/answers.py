@@ -7,6 +7,7 @@ from typing import Final
 from starlette.responses import Response
 from starlette.routing import Route
 
+from weft.web.marks import Marks
 from weft.web.visits import Visit, page
 
 _LISTED: Final = 50
@@ -22,6 +23,7 @@ def listed(visit: Visit) -> Response:
         "answers.html",
         query=query,
         rows=rows[::-1],
+        unread=Marks(visit).unread_of(query, rows),
         older=visit.here(before=after + 1) if after else None,
         newer=visit.here(before=min(before + _LISTED, query.rows + 1)) if before <= query.rows else None,
     )
@@ -30,6 +32,7 @@ def listed(visit: Visit) -> Response:
 def show(visit: Visit) -> Response:
     """Show a row, since when it is an answer, and where it was delivered."""
     found = visit.weft.answer(visit.key("query_id"), visit.key("ordinal"))
+    Marks(visit).read(found.query, found.row.ordinal)
     return visit.show("answer.html", query=found.query, row=found.row, messages=found.messages)
 
 

@@ -11,11 +11,8 @@ from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 from sqlalchemy import (
-    BindParameter,
     ColumnElement,
     Connection,
-    and_,
-    bindparam,
     case,
     delete,
     exists,
@@ -32,6 +29,7 @@ from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
 from weft.catalog.grants import forget_grants
 from weft.catalog.naming import folded, not_found, query_name
+from weft.catalog.query_conditions import is_chosen, is_seen_by
 from weft.catalog.records import Choice, DuePlan, Parameter, PlanRecord, QueryDefinition, QueryRecord, QueryState
 from weft.catalog.reservations import advance_watermark
 from weft.catalog.tables import record_version
@@ -338,25 +336,6 @@ class Queries:
             run = None if query.every_us is None else instant + query.every_us
             begin = {"from_mode": "now", "from_instant": instant, "tau": instant}
             return change_query(connection, query.query_id, plan_id=plan_id, next_due=None, next_run=run, **begin)
-
-
-def is_seen_by(owner: str | None, others: Collection[int]) -> ColumnElement[bool]:
-    """Return the condition for the queries of an owner, and those with the IDs ``others``."""
-    listed: BindParameter[Any] = bindparam(
-        "others", sorted(others), expanding=True, literal_execute=True
-    )  # any number of IDs
-    return or_(ddl.queries.c.user == owner, ddl.queries.c.query_id.in_(listed))
-
-
-def is_chosen(choice: Choice) -> ColumnElement[bool]:
-    """Return the SQL condition for the queries of a choice."""
-    queries = ddl.queries.c
-    conditions = [queries.state == "active"]
-    if choice.query_ids is not None:
-        conditions.append(queries.query_id.in_(choice.query_ids))
-    if choice.due_at is not None:
-        conditions.append(or_(queries.next_run.is_(None), queries.next_run <= choice.due_at))
-    return and_(*conditions)
 
 
 def read_query(connection: Connection, query_id: int) -> QueryRecord:

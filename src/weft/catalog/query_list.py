@@ -11,7 +11,8 @@ from sqlalchemy import ColumnElement, Connection, and_, case, func, or_, select
 from weft.catalog import ddl
 from weft.catalog.database import Database
 from weft.catalog.naming import folded
-from weft.catalog.queries import QUERY, is_seen_by, query_record
+from weft.catalog.queries import QUERY, query_record
+from weft.catalog.query_conditions import is_seen_by
 from weft.catalog.records import QueryRecord, QueryState
 from weft.planning.synopsis_plan import SynopsisPlan
 from weft.printable import Brief

@@ -60,7 +60,10 @@ class Seen:
         return self.told(found[0])
 
     def told(self, query: QueryRecord) -> QueryRecord:
-        """The reason why a query is paused names what its owner may not read, so others do not see it."""
+        """Return the query as the principal sees it: others than its owner do not see why the owner lost a right.
+
+        The reason names what the owner may not read.
+        """
         if not is_barred(query) or self.rights.may(Right.OWN, query_thing(query)):
             return query
         return replace(query, reason="its owner has lost a right")

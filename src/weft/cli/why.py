@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from weft.api.json.values import iso
 from weft.cli.frame import HomeOption, JsonOption, example, opened
-from weft.cli.printing import echo, instant, iso, plain, print_json, shown, working_on_spark
+from weft.cli.printing import echo, instant, plain, print_json, shown, working_on_spark
 from weft.cli.queries import NameArgument
 from weft.printable import counted, one_line
 

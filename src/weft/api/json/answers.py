@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from weft.api.json.values import Fields, columns_json, iso
 
 if TYPE_CHECKING:
+    from weft.api.searching import FoundAnswer
     from weft.execution.ad_hoc import Answer
     from weft.execution.backtest import Backtest
     from weft.storage.ledger import ResultRow
@@ -18,6 +19,18 @@ def answer_json(row: ResultRow, columns: Columns) -> Fields:
     from weft.delivery.rendering import field_names, json_values
 
     return dict(zip(field_names([name for name, _ in columns]), json_values(row, columns), strict=True))
+
+
+def found_json(found: FoundAnswer) -> Fields:
+    """Return an answer that a search found."""
+    query = found.query
+    return {
+        "query": query.name,
+        "query_id": query.query_id,
+        "_ordinal": found.ordinal,
+        "_first_at": iso(found.first_at),
+        "text": found.text,
+    }
 
 
 def tried_json(answer: Answer, seconds: float) -> Fields:

@@ -28,7 +28,7 @@ from weft.planning.synopsis_plan import Language, SynopsisPlan, asks_history, is
 from weft.planning.synopsis_words import RelationSummary, require_bounded
 from weft.printable import Brief
 from weft.rights.principal import Right
-from weft.sql.lower import bind
+from weft.sql.lower.query import bind
 
 T = TypeVar("T")
 

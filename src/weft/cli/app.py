@@ -31,6 +31,7 @@ from weft.cli import (
     ticks,
     troubles,
     view_commands,
+    why,
 )
 from weft.cli.frame import check_arguments, example
 
@@ -76,6 +77,7 @@ for part in (
     monitoring,
     queries,
     results,
+    why,
     deliveries,
     ticks,
     status,

@@ -19,7 +19,7 @@ from weft.execution.tabular import Columns, Tabular, columns_text
 from weft.instants import MIN_INSTANT, format_instant, from_datetime
 from weft.planning.plan import plan
 from weft.printable import Brief, counted
-from weft.sql.render import quoted
+from weft.sql.rendering.render import quoted
 from weft.storage.periods import known_at, periods, values_of
 from weft.storage.values import Value
 

@@ -21,7 +21,7 @@ from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
 from weft.delivery.channel import Message
-from weft.instants import from_datetime, to_datetime
+from weft.instants import format_duration, from_datetime, to_datetime
 from weft.printable import one_line, visible
 
 if TYPE_CHECKING:
@@ -215,6 +215,8 @@ def cell(value: object, zone: ZoneInfo) -> str:
         return "NULL"
     if isinstance(value, dt.datetime):
         return _local(value, zone)
+    if isinstance(value, dt.timedelta):
+        return format_duration(value)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, bytes):

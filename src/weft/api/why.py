@@ -1,0 +1,48 @@
+"""Explain why an answer of a standing query appeared."""
+
+from __future__ import annotations
+
+from weft.api.explaining_installed import own_plan
+from weft.catalog.records import QueryRecord
+from weft.errors import NotFound, PlanMismatch, Refused
+from weft.execution.groups import shape_of
+from weft.execution.home import OpenHome
+from weft.execution.relations import Relation, relations
+from weft.execution.why import StoredAnswer, Why, combinations
+from weft.planning.plan import Plan, standing_plan
+from weft.printable import counted
+from weft.storage.ledger import read_stored
+from weft.storage.values import decode
+
+
+def why(home: OpenHome, name: str, ordinal: int) -> Why:
+    """Implement ``Weft.why``."""
+    query = home.catalog.queries.named(name)
+    if not 1 <= ordinal <= query.rows:
+        raise NotFound(
+            f"{query.name} has no answer {ordinal}",
+            hint=f"It has {counted(query.rows, 'answer')}. List them: weft results {query.name}",
+        )
+    first_at, tick, row = read_stored(home.catalog.data, query, ordinal)
+    tables = relations(home.catalog, query.reads)
+    plan = _plan_of(home, query, ordinal, tables)
+    answer = StoredAnswer(first_at, tuple(row))
+    found, more = combinations(home.session(), home.catalog, tables, plan, answer, home.catalog.home().t0)
+    return Why(query.name, ordinal, first_at, tick, query.columns, decode(row, query.types), found, more)
+
+
+def _plan_of(home: OpenHome, query: QueryRecord, ordinal: int, tables: dict[str, Relation]) -> Plan:
+    """Return the plan of the text that gave the answer, which may be an earlier text of the query."""
+    for text in home.catalog.replacements.of_query(query.query_id):
+        if ordinal <= text.rows:
+            return standing_plan(text.sql, home.schemas(text.sql))
+    shape = shape_of(home.catalog.queries.plan(query.plan_id), {key: each.schema for key, each in tables.items()})
+    if isinstance(shape, Plan):
+        return own_plan(query, shape)
+    try:
+        return standing_plan(query.sql, home.schemas(query.sql))
+    except Refused:
+        raise PlanMismatch(
+            f"{query.name} is a formula, whose answers come from a synopsis",
+            hint="Weft explains the answers of SQL. `weft explain` prints what the formula means.",
+        ) from None

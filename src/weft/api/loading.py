@@ -331,7 +331,7 @@ class Tabling(WeftMethods):
         catalog = self.opened.catalog
         scheme, dot, name = table.partition(".")
         if dot and scheme.lower() == RESULTS:
-            return self._describe_results(catalog.queries.named(name), samples)
+            return self._describe_results(self.opened.seen().query(name), samples)
         from weft.storage.samples import sample_rows
 
         record = catalog.tables.named(table)

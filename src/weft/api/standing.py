@@ -241,7 +241,7 @@ def _synopsis(home: OpenHome, query: NewQuery, schemas: Mapping[str, TableSchema
 def show(home: OpenHome, name: str, ticks: int) -> Shown:
     """Implement ``Weft.show``."""
     catalog, seen = home.catalog, home.seen()
-    query = catalog.queries.named(name)
+    query = seen.query(name)
     owns = seen.may(Right.OWN, query_thing(query))
     return Shown(
         query,
@@ -277,7 +277,7 @@ def _stored(home: OpenHome, query: QueryRecord) -> tuple[tuple[RelationSummary, 
 def pause(home: OpenHome, name: str) -> QueryRecord:
     """Implement ``Weft.pause``."""
     with home.writing(f"pause {name}") as writer:
-        query = writer.queries.named(name)
+        query = home.seen().query(name, Right.OWN)
         if query.state != "active":
             raise Conflict(
                 f"{query.name} is already {query.state}", hint=f"Resume the query with `weft resume {query.name}`."
@@ -291,7 +291,7 @@ def resume(home: OpenHome, name: str, *, skip: bool) -> QueryRecord:
     from weft.execution.relations import relations
 
     with home.writing(f"resume {name}") as writer:
-        query = writer.queries.named(name)
+        query = home.seen().query(name, Right.OWN)
         failing = [s for s in writer.subscriptions.all(query.query_id) if s.last_error is not None]
         if query.state == "active" and not failing:
             raise Conflict(f"{query.name} is already active", hint=f"See `weft show {query.name}`.")
@@ -321,7 +321,7 @@ def remove(home: OpenHome, name: str, *, purge: bool, now: bool) -> QueryRecord:
             hint="Pass purge as well (`weft remove --purge --now`).",
         )
     with home.writing(f"remove {name}") as writer:
-        _refuse_hidden_readers(home, writer.queries.named(name))
+        _refuse_hidden_readers(home, home.seen().query(name, Right.OWN))
         query = writer.queries.remove(name, home.clock(), purge=purge, now=now)
         if purge:
             from weft.writing.removals import finish_purges

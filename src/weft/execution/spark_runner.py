@@ -39,6 +39,7 @@ Result = TypeVar("Result")
 
 _WARM_SECONDS: Final = 3_600.0
 _FEWER: Final = "Restrict the query to fewer rows, or raise WEFT_QUERY_ROWS."
+_FEWER_OF_OWNER: Final = "Restrict the query to fewer rows, or raise the limit: weft user change NAME --rows N."
 
 
 @dataclass(frozen=True)
@@ -56,11 +57,10 @@ def limits(catalog: CatalogParts) -> Limits:
     return Limits(chosen.query_seconds, chosen.query_rows, chosen.query_depth)
 
 
-def too_many(rows: int, most: int) -> LimitExceeded:
-    """Return the error for a query that has ``rows`` new rows but may add only ``most``."""
-    return LimitExceeded(
-        f"the query found {counted(rows, 'new row')} in one tick, but the limit is {most:,}", hint=_FEWER
-    )
+def too_many(rows: int, most: int, *, of_owner: bool = False) -> LimitExceeded:
+    """Return the error for a query that has ``rows`` new rows but may add only ``most``, as a limit of its owner."""
+    limit, hint = ("the limit of its owner", _FEWER_OF_OWNER) if of_owner else ("the limit", _FEWER)
+    return LimitExceeded(f"the query found {counted(rows, 'new row')} in one tick, but {limit} is {most:,}", hint=hint)
 
 
 @contextmanager

@@ -141,7 +141,7 @@ ACCOUNTS: dict[str, tuple[Right, tuple[Any, ...]]] = {
     "in_use": (ANY, ()),
     "mark_read": (READ, (99,)),
     "mark_unread": (READ, (99, [1])),
-    "me": (SELF, ()),
+    "me": (ANY, ()),
     "of_proxy": (ADMIN, ("anna", "127.0.0.1")),
     "of_session": (ANY, ("x",)),
     "of_share": (ANY, ("x",)),
@@ -197,6 +197,14 @@ def test_passwords_and_secrets_are_not_logged() -> None:
         assert needed is not None
         given = dict.fromkeys(("old", "new", "link", "password"), "hidden")
         assert "hidden" not in (needed.about(given) or "")
+
+
+def test_the_log_shows_the_kind_of_a_channel_and_no_url() -> None:
+    needed = requirement_of(Weft.subscribe)
+    assert needed is not None
+    hook = "webhook:https://hooks.example.com/a-secret"
+    assert needed.about({"name": "q", "to": hook}) == "q webhook:"
+    assert needed.about({"name": "q", "to": ["email:a@b.c", hook]}) == "q email: webhook:"
 
 
 @pytest.fixture
@@ -533,7 +541,7 @@ def test_a_query_with_more_rows_than_its_owner_may_add_fails(home: Weft) -> None
     found = {each.name: each for each in home.queries() if each.name in ("hers", "others")}
     assert (found["others"].state, found["others"].rows) == ("active", 3)
     assert (found["hers"].state, found["hers"].rows) == ("failed", 0)
-    assert "the limit is 2" in (found["hers"].reason or "")
+    assert "the limit of its owner is 2" in (found["hers"].reason or "")
 
 
 def test_a_query_that_one_tries_has_her_limit_of_time(home: Weft) -> None:

@@ -174,7 +174,7 @@ class TickSynopses:
             for query in (each.member.query for each in some):
                 rows = added[query.query_id].rows if query.query_id in added else 0
                 if rows > most.get(query.user, rows):
-                    raise too_many(rows, most[query.user])
+                    raise too_many(rows, most[query.user], of_owner=True)
         return taken
 
     def _is_done(self, together: Together, stored: Stored) -> bool:

@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from weft.api.json.answers import answer_json, found_json
+from weft.api.json.answers import answer_json, found_json, why_json
 from weft.api.json.deliveries import deliveries_json, message_json, redelivery_json, subscription_json
 from weft.api.json.explanations import forecast_json
 from weft.api.json.queries import query_json, replacement_json, shown_json
@@ -189,6 +189,11 @@ def list_deliveries(
     return listed(items, limit, lambda last: found[last].subscription.sub_id)
 
 
+def why_answer(weft: Weft, query: QueryName, ordinal: Ordinal) -> Fields:
+    """Explain why an answer appeared: what happened at its first instant, and the rows that made it true."""
+    return why_json(weft.why(named(weft, query), ordinal))
+
+
 def search_answers(
     weft: Weft,
     text: Annotated[str, Field(min_length=1, max_length=1_000, description="Words, each of which must occur.")],
@@ -286,6 +291,7 @@ OPERATIONS: Final = (
     Operation("GET", f"{_ONE}/forecast", forecast_query, "queries", "own"),
     Operation("GET", f"{_ONE}/answers", list_answers, "answers"),
     Operation("GET", f"{_ONE}/answers/{{ordinal}}", show_answer, "answers"),
+    Operation("GET", f"{_ONE}/answers/{{ordinal}}/why", why_answer, "answers", slow=True),
     Operation("GET", "/search", search_answers, "answers"),
     Operation("GET", "/synopses", list_synopses, "synopses"),
     Operation("GET", "/synopses/{query}", show_synopsis, "synopses"),

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from weft.execution.relations import Relation
     from weft.execution.ticks.forecast import Forecast
     from weft.execution.why import Why
+    from weft.planning.plan_tree import PlanNode
     from weft.planning.view_plan_words import ViewExplanation
 
 
@@ -41,13 +42,16 @@ class Asking(Viewing):
         Raises SqlError if Weft does not support the query.  Also raises ExecutionError and StorageError.
         """
         compiled = plan(sql, self.opened.schemas(sql))
-        at = self.current_views(sql, None if now is None else micros(now))
+        given = None if now is None else micros(now)
         from weft.execution.ad_hoc import ask
+        from weft.runtime.cancelling import cancellable
 
-        known = self._read_by(compiled)
-        order = order_of(sql, [name for name, _ in columns_of(compiled.query)])
         home = self.opened
-        return ask(home.session(), home.catalog, known, compiled.query, at, limit, order, allowed=own_limits(home))
+        with cancellable(home.session):
+            at = self.current_views(sql, given)
+            known = self._read_by(compiled)
+            order = order_of(sql, [name for name, _ in columns_of(compiled.query)])
+            return ask(home.session(), home.catalog, known, compiled.query, at, limit, order, allowed=own_limits(home))
 
     @requires(Right.INSTALL, logged=False)
     def backtest(
@@ -65,7 +69,13 @@ class Asking(Viewing):
         """
         begins = None if since is None else micros(since)
         compiled = standing_plan(sql, self.opened.schemas(sql), from_now=begins is not None)
-        ends = self.current_views(sql, None if until is None else micros(until))
+        given = None if until is None else micros(until)
+        from weft.runtime.cancelling import cancellable
+
+        with cancellable(self.opened.session):
+            return self._backtested(compiled, begins, self.current_views(sql, given), limit)
+
+    def _backtested(self, compiled: Plan, begins: int | None, ends: int, limit: int | None) -> Backtest:
         if begins is not None and begins >= ends:
             span = f"from {format_instant(begins)} to {format_instant(ends)}"
             raise Refused(
@@ -97,8 +107,13 @@ class Asking(Viewing):
         ``start`` has the same meaning as in ``install``.  The field ``brief`` of the explanation has about ten lines.
         Raises SqlError.
         """
+        return explain_query(sql, self.known(sql), from_now=start == "now")
+
+    @requires(Right.INSTALL, logged=False)
+    def known(self, sql: str) -> Known:
+        """Return the tables and results that the query ``sql`` may read, with their sizes."""
         schemas = self.opened.schemas(sql)
-        return explain_query(sql, Known(schemas, None, extents(self.opened.catalog, schemas)), from_now=start == "now")
+        return Known(schemas, None, extents(self.opened.catalog, schemas))
 
     @requires(Right.READ)
     def explain_installed(self, name: str) -> Explanation | SynopsisExplanation | ViewExplanation:
@@ -115,6 +130,16 @@ class Asking(Viewing):
         return explain_installed(self.opened, seen.query(name).name)
 
     @requires(Right.READ, query="name")
+    def plan_tree(self, name: str) -> PlanNode:
+        """Return the operators of a standing query as a tree, the last one first.
+
+        Raises NotFound.  Raises PlanMismatch if the query no longer fits its tables.
+        """
+        from weft.api.explaining_installed import tree_of
+
+        return tree_of(self.opened, name)
+
+    @requires(Right.READ, query="name")
     def why(self, name: str, ordinal: int) -> Why:
         """Explain why an answer of a standing query appeared at its first instant.
 
@@ -123,8 +148,10 @@ class Asking(Viewing):
         Raises PlanMismatch for a formula.  Also raises ExecutionError and StorageError.
         """
         from weft.api.why import why
+        from weft.runtime.cancelling import cancellable
 
-        return why(self.opened, name, ordinal)
+        with cancellable(self.opened.session):
+            return why(self.opened, name, ordinal)
 
     @requires(Right.OWN, query="name", logged=False)
     def explain_tick(self, name: str) -> Forecast:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, overload
 
@@ -201,6 +201,14 @@ class Delivering(WeftMethods):
             Deliveries(query, each, tuple(messages.get(each.sub_id, ())), each.sub_id in served)
             for each, query in subscriptions
         )
+
+    @requires(Right.READ)
+    def channel_counts(self) -> Mapping[int, tuple[int, int]]:
+        """Return (number of channels, number of parked channels) by query ID.  Omit queries without channels."""
+        counts, seen = self.opened.catalog.subscriptions.counts(), self.opened.seen()
+        if seen.rights.reaches_all(Right.READ):
+            return counts
+        return {each.query_id: counts[each.query_id] for each in seen.queries() if each.query_id in counts}
 
     @requires(Right.CHANNEL, channel="to")
     def test_channel(self, to: str, user: str = "weft") -> tuple[str, str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from weft.api.arguments import length
 from weft.api.requirements import requires
 from weft.api.weft_methods import WeftMethods
+from weft.catalog.figures import Figures
 from weft.catalog.records import QueryRecord, QueryState, TickRecord
 from weft.catalog.subscriptions import Subscription
 from weft.configuration import Setting, configuration, settings_of
@@ -145,6 +146,12 @@ class Maintaining(WeftMethods):
         from weft.execution.maintenance import maintain
 
         return maintain(self.opened, dry_run=dry_run, keep_us=None if retain is None else length(retain))
+
+    @requires(Right.ADMIN, logged=False)
+    def figures(self) -> Figures:
+        """Return what a monitoring program watches, such as the number of answers and the length of the last tick."""
+        catalog, at = self.opened.catalog, self.opened.clock()
+        return catalog.figures(at, catalog.home().now_at(at))
 
     @requires(Right.ADMIN, told=("to",))
     def copy(self, to: str | os.PathLike[str], *, store: str | None = None, catalog: str | None = None) -> Copied:

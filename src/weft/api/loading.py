@@ -22,15 +22,17 @@ if TYPE_CHECKING:
     from weft.execution.undoing import Undone
     from weft.extraction.batches import Late, Progress, TsOrder
     from weft.extraction.files.given_files import Given
+    from weft.extraction.previewing import FilePreview
     from weft.extraction.retrying import Retried
     from weft.extraction.storing import Summary
-    from weft.extraction.typed_rows import TextRow
+    from weft.extraction.typed_rows import CsvRows, TextRow
     from weft.storage.ledger import ResultRow
 
 AnyPath = str | os.PathLike[str]
 
 Rows: TypeAlias = (
-    "Mapping[str, object] | Iterable[Mapping[str, object]] | Iterable[bytes] | Iterable[str] | TextRow | Tabular"
+    "Mapping[str, object] | Iterable[Mapping[str, object]] | Iterable[bytes] | Iterable[str]"
+    " | TextRow | CsvRows | Tabular"
 )
 """The types of rows that ``append`` accepts."""
 
@@ -106,6 +108,34 @@ class Loading(WeftMethods):
             self.opened, paths, table, keys=keys, evolve=evolve, options=how, timing=times, progress=progress
         )
 
+    @requires(Right.LOAD, logged=False)
+    def preview_file(
+        self,
+        paths: Given | Sequence[Given],
+        table: str,
+        *,
+        evolve: bool = False,
+        types: str | Mapping[str, str] | None = None,
+        rename: str | Mapping[str, str] | None = None,
+        encoding: str | None = None,
+        ts_from: str | None = None,
+        ts_format: str | None = None,
+        rows: int = 10,
+    ) -> FilePreview:
+        """Return the columns, types and first ``rows`` that ``ingest_file`` would store.  Store nothing.
+
+        The parameters and errors are those of ``ingest_file``.
+        """
+        from weft.extraction.previewing import preview_file
+
+        seen = self.opened.seen()
+        if not seen.rights.may(Right.ADMIN):
+            require_upload(seen, paths, table, evolve=evolve)
+        several = [paths] if isinstance(paths, str | os.PathLike) or not isinstance(paths, Sequence) else paths
+        how = file_options(types, rename, encoding, ts_format)
+        times = timing(ts_from, "own", "stamp", "1d", False)
+        return preview_file(self.opened, several, table, evolve=evolve, options=how, timing=times, rows=rows)
+
     @requires(Right.ADMIN)
     def make_table(self, name: str, columns: str | Mapping[str, str], *, keys: Sequence[str] = ()) -> TableRecord:
         """Create an empty table for ``append``, and return its record.
@@ -162,13 +192,25 @@ class Loading(WeftMethods):
         return ingest_log(self.opened, Path(log), Path(signature), progress=progress)
 
     @requires(Right.READ, table="table")
-    def loads(self, table: str | None = None, limit: int | None = None) -> tuple[LoadSummary, ...]:
-        """Return at most ``limit`` loads into one table or into all tables, the newest first.  Raise NotFound."""
+    def loads(
+        self, table: str | None = None, limit: int | None = None, *, before: int | None = None
+    ) -> tuple[LoadSummary, ...]:
+        """Return at most ``limit`` loads into one table or into all tables, the newest first.  Raise NotFound.
+
+        With ``before``, return only loads with lower IDs.
+        """
         catalog, seen = self.opened.catalog, self.opened.seen()
         if table is not None or seen.rights.reaches_all(Right.READ):
-            return catalog.load_history.latest(None if table is None else catalog.tables.named(table).table_id, limit)
-        own = (each for each in catalog.load_history.latest() if seen.has_table(each.load.table_id))
+            table_id = None if table is None else catalog.tables.named(table).table_id
+            return catalog.load_history.latest(table_id, limit, before)
+        own = (each for each in catalog.load_history.latest(before=before) if seen.has_table(each.load.table_id))
         return tuple(islice(own, limit))
+
+    @requires(Right.ANY)
+    def lies_ahead(self, load: Summary) -> bool:
+        """Return whether the home has the wall clock, and the load stored rows whose ``ts`` is in the future."""
+        wall = self.opened.catalog.home().clock == "wall"
+        return wall and load.last_ts is not None and load.last_ts > self.opened.clock()
 
     @requires(Right.LOAD)
     def undo_load(self, load_id: int) -> Undone:
@@ -233,6 +275,13 @@ class Tabling(WeftMethods):
     def tables(self) -> tuple[TableRecord, ...]:
         """Return the tables and views that the principal may read or load, in the order of their creation."""
         return self.opened.seen().tables()
+
+    @requires(Right.READ)
+    def discarded_tables(self) -> Collection[int]:
+        """Return the IDs of the tables whose rows Weft deletes after its synopses have processed them."""
+        from weft.catalog.discarded import discarded_tables
+
+        return frozenset(discarded_tables(self.opened.catalog))
 
     @requires(Right.ADMIN)
     def attach_table(

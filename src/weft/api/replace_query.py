@@ -48,6 +48,7 @@ def replacement(home: OpenHome, query: NewQuery, current: Callable[[], int]) -> 
     """
     from weft.execution.relations import relations
     from weft.execution.replacement_preview import Replacement, preview_replacement
+    from weft.runtime.cancelling import cancellable
 
     _refuse_unfit(query)
     catalog = home.catalog
@@ -55,13 +56,13 @@ def replacement(home: OpenHome, query: NewQuery, current: Callable[[], int]) -> 
     definition = _definition(home, catalog, query, old)
     _refuse_same(catalog, old, definition)
     catalog.replacements.require_no_circle(definition)
-    until = current()
-    if definition.from_instant is not None and definition.from_instant >= until:
-        return Replacement(old, 0, 0, definition.from_instant, until)
-    plan = standing_plan(query.sql, home.schemas(query.sql), from_now=definition.from_instant is not None)
-    known = relations(catalog, plan.reads)
-    since, allowed = catalog.home().t0, own_limits(home)
-    return preview_replacement(home.session(), catalog, known, old, plan, definition, until, since, allowed=allowed)
+    with cancellable(home.session):
+        until = current()
+        if definition.from_instant is not None and definition.from_instant >= until:
+            return Replacement(old, 0, 0, definition.from_instant, until)
+        plan = standing_plan(query.sql, home.schemas(query.sql), from_now=definition.from_instant is not None)
+        known, t0, allowed = relations(catalog, plan.reads), catalog.home().t0, own_limits(home)
+        return preview_replacement(home.session(), catalog, known, old, plan, definition, until, t0, allowed=allowed)
 
 
 def _definition(home: OpenHome, catalog: CatalogParts, query: NewQuery, old: QueryRecord) -> QueryDefinition:

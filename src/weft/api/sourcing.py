@@ -10,6 +10,7 @@ from weft.api.acting import own_limits
 from weft.api.arguments import AnyInstant, length, micros, renaming
 from weft.api.requirements import requires
 from weft.api.weft_methods import WeftMethods
+from weft.catalog.records import TableRecord
 from weft.catalog.sources import SourceKind, SourceRecord, Stamps
 from weft.rights.principal import Right
 
@@ -164,6 +165,13 @@ class Sourcing(WeftMethods):
     def sources(self) -> tuple[SourceRecord, ...]:
         """Return all sources in the order in which their tables were created."""
         return self.opened.catalog.sources.all()
+
+    @requires(Right.ADMIN, logged=False)
+    def source(self, name: str) -> tuple[SourceRecord, TableRecord]:
+        """Return a source and its table.  Raise NotFound."""
+        catalog = self.opened.catalog
+        source = catalog.sources.named(name)
+        return source, catalog.tables.by_id(source.table_id)
 
     @requires(Right.ADMIN)
     def remove_source(self, name: str) -> tuple[SourceRecord, str | None]:

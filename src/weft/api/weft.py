@@ -17,11 +17,13 @@ from weft.api import replace_query, standing
 from weft.api.accounts import Accounts
 from weft.api.arguments import AnyInstant, micros, texts
 from weft.api.asking import Asking
+from weft.api.browsing import Browsing
 from weft.api.delivering import Delivering
 from weft.api.health import Maintaining
 from weft.api.loading import Loading, Tabling
 from weft.api.requirements import requires
 from weft.api.results import Results
+from weft.api.searching import Searching
 from weft.api.sourcing import Sourcing
 from weft.api.standing import Keep, NewQuery, Shown
 from weft.catalog import Catalog, Writer, layout, open_catalog
@@ -57,7 +59,7 @@ def _log_trouble(error: WeftError) -> None:
     logging.getLogger("weft").warning("%s; trying again", error)
 
 
-class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
+class Weft(Asking, Browsing, Delivering, Maintaining, Loading, Searching, Sourcing, Tabling):
     """An open home.  Call ``close`` after use, or use a ``with`` block.
 
     Spark starts at the first operation that needs Spark, such as ``try_query`` or a tick with new rows.  All homes of a
@@ -135,6 +137,11 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
     def home(self) -> Path:
         """The folder of the home, also available after ``close``."""
         return self._home.folder
+
+    @property
+    def home_id(self) -> str:
+        """The ID of the home, which never changes."""
+        return self.opened.catalog.home().home_id
 
     @property
     def catalog(self) -> Catalog:

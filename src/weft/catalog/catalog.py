@@ -13,6 +13,7 @@ from weft.catalog.audit import Audit
 from weft.catalog.copying import copied_catalog
 from weft.catalog.database import Database
 from weft.catalog.dialects import drop_tables
+from weft.catalog.figures import Figures, read_figures
 from weft.catalog.grants import Grants
 from weft.catalog.home_record import make_link_key, open_database, read_home, read_link_key
 from weft.catalog.lease import LEASE_TTL_US, Leases
@@ -20,6 +21,7 @@ from weft.catalog.loads import LoadHistory, Loads, Quarantine
 from weft.catalog.marks import Marks
 from weft.catalog.outbox import Outbox
 from weft.catalog.queries import Queries
+from weft.catalog.query_list import QueryList
 from weft.catalog.rechecking import Rechecks
 from weft.catalog.records import Clock, HomeRecord, Lease, LeaseName
 from weft.catalog.replaced_texts import Replacements
@@ -51,6 +53,7 @@ class CatalogParts:
         self.reservations = Reservations(database)
         self.revisions = Revisions(database)
         self.queries = Queries(database)
+        self.query_list = QueryList(database)
         self.replacements = Replacements(database)
         self.ticks = Ticks(database)
         self.subscriptions = Subscriptions(database)
@@ -76,6 +79,10 @@ class CatalogParts:
     def data(self) -> Store:
         """The data location of the home.  Paths in the catalog are relative to this location."""
         return self.address.data
+
+    def figures(self, at: int, now: int | None) -> Figures:
+        """Return the figures for a monitoring program: see ``read_figures``."""
+        return read_figures(self._database, at, now)
 
     def link_key(self) -> str:
         """Return the key that signs the links in letters.  The first call creates it."""

@@ -297,6 +297,23 @@ class Quarantine:
         with self._database.reading() as connection:
             return tuple(QuarantineRecord(**row._mapping) for row in connection.execute(wanted))
 
+    def page(self, table_id: int | None, after: int, limit: int) -> tuple[QuarantineRecord, ...]:
+        """Return at most ``limit`` open records of one or all tables with IDs above ``after``, ordered by ID."""
+        quarantine = ddl.quarantine.c
+        wanted = select(ddl.quarantine).where(quarantine.state == "open", quarantine.quarantine_id > after)
+        if table_id is not None:
+            wanted = wanted.where(quarantine.table_id == table_id)
+        with self._database.reading() as connection:
+            rows = connection.execute(wanted.order_by(quarantine.quarantine_id).limit(limit))
+            return tuple(QuarantineRecord(**row._mapping) for row in rows)
+
+    def counts(self) -> dict[int, int]:
+        """Return the number of open records by the ID of the table."""
+        quarantine = ddl.quarantine.c
+        wanted = select(quarantine.table_id, func.count()).where(quarantine.state == "open")
+        with self._database.reading() as connection:
+            return {row[0]: row[1] for row in connection.execute(wanted.group_by(quarantine.table_id))}
+
     def positions(self, load_id: int) -> Mapping[str, frozenset[str]]:
         """Return the positions of the load's quarantined records, grouped by source."""
         quarantine = ddl.quarantine.c
@@ -370,11 +387,17 @@ class LoadHistory:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def latest(self, table_id: int | None = None, limit: int | None = None) -> tuple[LoadSummary, ...]:
-        """Return the latest loads, the newest first.  Without ``table_id``, omit the loads of views."""
+    def latest(
+        self, table_id: int | None = None, limit: int | None = None, before: int | None = None
+    ) -> tuple[LoadSummary, ...]:
+        """Return the latest loads with IDs below ``before``, the newest first.  Omit the loads of views, unless the
+        table ``table_id`` is a view.
+        """
         wanted = _summary_query().where(ddl.loads.c.kind != "view").order_by(ddl.loads.c.load_id.desc()).limit(limit)
         if table_id is not None:
             wanted = wanted.where(ddl.loads.c.table_id == table_id)
+        if before is not None:
+            wanted = wanted.where(ddl.loads.c.load_id < before)
         with self._database.reading() as connection:
             return tuple(_as_summary(row._mapping) for row in connection.execute(wanted))
 

@@ -11,11 +11,8 @@ from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 from sqlalchemy import (
-    BindParameter,
     ColumnElement,
     Connection,
-    and_,
-    bindparam,
     case,
     delete,
     exists,
@@ -32,6 +29,7 @@ from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
 from weft.catalog.grants import forget_grants
 from weft.catalog.naming import folded, not_found, query_name
+from weft.catalog.query_conditions import is_chosen, is_seen_by
 from weft.catalog.records import Choice, DuePlan, Parameter, PlanRecord, QueryDefinition, QueryRecord, QueryState
 from weft.catalog.reservations import advance_watermark
 from weft.catalog.tables import record_version
@@ -93,11 +91,7 @@ class Queries:
         if not include_removed:
             wanted = wanted.where(queries.state != "removed")
         if seen_by is not None:
-            owner, others = seen_by
-            listed: BindParameter[Any] = bindparam(
-                "others", sorted(others), expanding=True, literal_execute=True
-            )  # any number of IDs
-            wanted = wanted.where(or_(queries.user == owner, queries.query_id.in_(listed)))
+            wanted = wanted.where(is_seen_by(*seen_by))
         with self._database.reading() as connection:
             return tuple(query_record(row) for row in connection.execute(wanted))
 
@@ -335,17 +329,6 @@ class Queries:
             run = None if query.every_us is None else instant + query.every_us
             begin = {"from_mode": "now", "from_instant": instant, "tau": instant}
             return change_query(connection, query.query_id, plan_id=plan_id, next_due=None, next_run=run, **begin)
-
-
-def is_chosen(choice: Choice) -> ColumnElement[bool]:
-    """Return the SQL condition for the queries of a choice."""
-    queries = ddl.queries.c
-    conditions = [queries.state == "active"]
-    if choice.query_ids is not None:
-        conditions.append(queries.query_id.in_(choice.query_ids))
-    if choice.due_at is not None:
-        conditions.append(or_(queries.next_run.is_(None), queries.next_run <= choice.due_at))
-    return and_(*conditions)
 
 
 def read_query(connection: Connection, query_id: int) -> QueryRecord:

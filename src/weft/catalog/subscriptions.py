@@ -152,6 +152,21 @@ class Subscriptions:
             or_(subscriptions.digest.is_(None), false() if now is None else subscriptions.digest_at <= now),
         )
 
+    def troubled(
+        self, after: int, limit: int, owner: str | None = None
+    ) -> tuple[tuple[Subscription, QueryRecord], ...]:
+        """Return (subscription, query) for at most ``limit`` subscriptions that failed last, with IDs above
+        ``after``.  With ``owner``, return only those of her queries.
+        """
+        subscriptions = ddl.subscriptions.c
+        failed = select(subscriptions.sub_id).where(subscriptions.last_error.is_not(None), subscriptions.sub_id > after)
+        if owner is not None:
+            failed = failed.where(
+                subscriptions.query_id.in_(select(ddl.queries.c.query_id).where(ddl.queries.c.user == owner))
+            )
+        some = failed.where(subscriptions.state != "ended").order_by(subscriptions.sub_id).limit(limit)
+        return self._with_queries(subscriptions.sub_id.in_(some))
+
     def digests_due(self, now: int) -> tuple[tuple[Subscription, QueryRecord], ...]:
         """Return (subscription, query) for each due digest of a live query.
 

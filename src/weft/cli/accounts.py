@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 import typer
 
 from weft.api.arguments import micros
+from weft.api.json.values import iso
 from weft.cli.frame import HomeOption, JsonOption, example, opened
-from weft.cli.printing import echo, iso, moment, plain, print_json, table
+from weft.cli.printing import echo, moment, plain, print_json, table
 
 if TYPE_CHECKING:
     from weft.api.signing_in import Issued

@@ -18,8 +18,8 @@ from weft.catalog.users import UserLimits
 from weft.errors import Conflict, NotAllowed, NotFound, Refused, SqlError, WeftError
 from weft.rights.principal import OWNER, Principal, Right
 
-UNRESTRICTED = {"open", "close", "closed", "opened", "home", "clock", "accounts"}
-"""Members of ``Weft`` without a right: they open and close the home, and name its folder and its clock."""
+UNRESTRICTED = {"open", "close", "closed", "opened", "home", "clock", "accounts", "home_id"}
+"""Members of ``Weft`` without a right: they open and close the home, and name its folder, its ID and its clock."""
 CHECKED_INSIDE = {"catalog"}
 """A property, which raises NotAllowed by itself."""
 
@@ -37,9 +37,11 @@ TABLE: dict[str, tuple[Right, tuple[Any, ...]]] = {
     "acting_as": (ADMIN, (OWNER,)),
     "add_source": (ADMIN, ("s", "csv", "x.csv", "id")),
     "add_view": (ADMIN, ("v", "SELECT id FROM open")),
+    "answer": (READ, ("{id}", 1)),
     "append": (LOAD, ("{table}", [{"id": 9}])),
     "attach_table": (ADMIN, ("a", "/nowhere")),
     "backtest": (INSTALL, ("SELECT id FROM {table}",)),
+    "channel_counts": (READ, ()),
     "copy": (ADMIN, ("/nowhere",)),
     "correct_source": (ADMIN, ("s", {"id": 1}, "1993-04-01", "1993-04-02", None)),
     "current_views": (INSTALL, ("SELECT id FROM {table}", None)),
@@ -47,29 +49,46 @@ TABLE: dict[str, tuple[Right, tuple[Any, ...]]] = {
     "deliveries": (OWN, ("{query}",)),
     "describe": (READ, ("{table}",)),
     "destroy": (ADMIN, ()),
+    "discarded_tables": (READ, ()),
     "doctor": (ADMIN, ()),
     "drop_table": (ADMIN, ("{table}",)),
     "explain": (INSTALL, ("SELECT id FROM {table}",)),
     "explain_installed": (READ, ("{query}",)),
     "explain_tick": (OWN, ("{query}",)),
     "explain_view": (READ, ("{view}",)),
+    "figures": (ADMIN, ()),
     "health": (ADMIN, ()),
     "history": (READ, ("{table}",)),
+    "index_answers": (ADMIN, ()),
     "ingest_file": (LOAD, (io.BytesIO(b"id\n1\n"), "{table}")),
     "ingest_log": (ADMIN, ("log", "sig")),
     "ingest_mail": (ADMIN, ("x.mbox",)),
     "install": (INSTALL, ("new", "SELECT id FROM {table}")),
     "install_all": (INSTALL, ([],)),
     "keep_views": (ADMIN, ()),
+    "latest_ticks": (READ, ()),
+    "leases": (ADMIN, ()),
     "load_past": (ADMIN, ("s", "x.csv", "at")),
+    "known": (INSTALL, ("SELECT id FROM nothing",)),
+    "lies_ahead": (ANY, (None,)),
     "loads": (READ, ("{table}",)),
     "maintain": (ADMIN, ()),
     "make_table": (ADMIN, ("t", "a INT")),
+    "message_page": (READ, ()),
     "mute": (OWN, ("{query}",)),
+    "news_page": (READ, ()),
+    "news_since": (READ, (0, [])),
     "pause": (OWN, ("{query}",)),
+    "plan_tree": (READ, ("{query}",)),
     "poll_feed": (ADMIN, ("s",)),
     "poll_source": (ADMIN, ("s",)),
+    "preview_file": (LOAD, (io.BytesIO(b"id\n1\n"), "{table}")),
+    "quarantine_counts": (READ, ()),
+    "quarantine_page": (LOAD, ("{table}",)),
     "quarantined": (READ, ()),
+    "query": (READ, ("{id}",)),
+    "query_counts": (READ, ()),
+    "query_page": (READ, ()),
     "queries": (READ, ()),
     "redeliver": (OWN, ("{query}",)),
     "refresh_views": (READ, ("{view}",)),
@@ -83,16 +102,21 @@ TABLE: dict[str, tuple[Right, tuple[Any, ...]]] = {
     "retry_quarantine": (LOAD, ([7],)),
     "run": (ADMIN, ()),
     "schemas": (READ, ()),
+    "search": (READ, ("x",)),
     "session": (ADMIN, ()),
     "settings": (ADMIN, ()),
     "show": (READ, ("{query}",)),
     "show_view": (READ, ("{view}",)),
+    "source": (ADMIN, ("s",)),
     "sources": (ADMIN, ()),
     "subscribe": (OWN, ("{query}", "email:x@example.com")),
+    "synopsis_sizes": (READ, ("{query}",)),
+    "table": (READ, ("{table}",)),
     "tables": (READ, ()),
     "test_channel": (CHANNEL, ("email:x@example.com",)),
     "tick": (ADMIN, ()),
     "time_driven": (READ, ([],)),
+    "troubled_channels": (READ, ()),
     "try_query": (INSTALL, ("SELECT id FROM {table}",)),
     "undo_load": (LOAD, ("{load}",)),
     "unmute": (OWN, ("{query}",)),
@@ -223,7 +247,7 @@ def _filled(arguments: tuple[Any, ...], kind: str) -> tuple[Any, ...]:
     def fill(given: Any) -> Any:
         if isinstance(given, io.BytesIO):
             return io.BytesIO(given.getvalue())
-        if given == "{load}":
+        if given in ("{load}", "{id}"):
             return 2 if kind == "secret" else 99
         for key, name in names.items():
             given = given.replace(key, name) if isinstance(given, str) else given
@@ -275,7 +299,7 @@ def test_what_one_may_not_see_is_refused_like_what_does_not_exist(unchanged: Wef
         return
     assert isinstance(hidden, Refused) and type(hidden) is type(missing)
     assert isinstance(hidden, NotFound | SqlError) or TABLE[name][0] in (INSTALL, OWN)
-    written = str(hidden).replace("secret", "absent").replace("load 2", "load 99")
+    written = str(hidden).replace("secret", "absent").replace("load 2", "load 99").replace("#2", "#99")
     assert written == str(missing)
     assert "open" not in written
 

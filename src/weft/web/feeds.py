@@ -18,7 +18,7 @@ from weft.faults import isolated_error
 from weft.web import formats
 from weft.web.api_v1.endpoints import Unfit, caller_of, routes
 from weft.web.api_v1.operation import Caller, Operation
-from weft.web.api_v1.operations import homes, jobs, queries, sources, tables, views
+from weft.web.api_v1.operations import accounts, homes, jobs, queries, sources, tables, views
 from weft.web.problems import problem_of, problem_response
 from weft.web.site import Site
 
@@ -34,7 +34,9 @@ _PAGES: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
     ("/views", views.list_views),
     ("/views/{view}", views.show_view),
     ("/sources", sources.list_sources),
-    ("/deliveries", queries.list_deliveries),
+    ("/deliveries", queries.list_messages),
+    ("/synopses", queries.list_synopses),
+    ("/users", accounts.list_users),
     ("/quarantine", tables.list_quarantine),
     ("/loads", tables.list_loads),
     ("/system", homes.show_status),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import IO, Annotated, Any, Final, Literal, Protocol, TypeAlias, TypeVar, get_type_hints
@@ -119,7 +120,9 @@ class Operation:
     def run(self, caller: Caller, **parameters: object) -> object:
         """Run the operation."""
         wants_caller = next(iter(self._hints.values())) is Caller
-        return self.call(caller if wants_caller else caller.weft, **parameters)
+        rows = parameters.get("rows")
+        with rows.stream if isinstance(rows, Rows) else nullcontext():
+            return self.call(caller if wants_caller else caller.weft, **parameters)
 
     @cached_property
     def takes_rows(self) -> bool:

@@ -61,6 +61,27 @@ def test_a_query_that_adds_more_rows_than_its_owner_may_fails_alone(home: Weft) 
     assert home.show("hers").query.rows == 3
 
 
+def test_why_hides_the_rows_of_tables_that_one_may_not_read(home: Weft) -> None:
+    joined = "SELECT o.id FROM open o JOIN secret s ON s.id = o.id"
+    text = f"{joined} WHERE NOT EXISTS (SELECT * FROM open p WHERE p.id = o.id + 7)"
+    home.install("joined", text, user="owner")
+    home.tick()
+    whole = home.why("joined", 1).combinations
+    assert whole
+    for each in whole:  # one for each driver: both rows arrived at once
+        assert {one.table for one in each.witnesses if one.values} == {"open", "secret"}
+        assert each.absent
+    home.accounts.grant("anna", "read", "results.joined")
+    shown = acting(home).why("joined", 1).combinations
+    assert len(shown) == len(whole)
+    for mine, each in zip(shown, whole, strict=True):
+        rows = {one.table: one.values for one in each.witnesses}
+        assert {one.table: one.values for one in mine.witnesses} == {"open": rows["open"], "secret": ()}
+        assert mine.absent == ()
+    home.accounts.grant("anna", "read", "secret")
+    assert acting(home).why("joined", 1).combinations == whole
+
+
 def test_answers_of_the_time_without_the_right_come_after_it(home: Weft) -> None:
     acting(home).install("mine", "SELECT id FROM open")
     home.tick()

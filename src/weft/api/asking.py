@@ -139,7 +139,7 @@ class Asking(Viewing):
 
         return tree_of(self.opened, name)
 
-    @requires(Right.OWN, query="name", logged=False)
+    @requires(Right.READ, query="name")
     def why(self, name: str, ordinal: int) -> Why:
         """Explain why an answer of a standing query appeared at its first instant.
 

@@ -123,7 +123,7 @@ TABLE: dict[str, tuple[Right, tuple[Any, ...]]] = {
     "unsubscribe": (OWN, ("{query}", "email:x@example.com")),
     "views": (READ, ()),
     "warnings_of_view": (READ, ("{view}",)),
-    "why": (OWN, ("{query}", 1)),
+    "why": (READ, ("{query}", 1)),
     "writing": (ADMIN, ("test",)),
 }
 """The right that each method of ``Weft`` needs, and arguments that name an object."""

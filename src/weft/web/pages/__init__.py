@@ -10,10 +10,12 @@ from starlette.routing import Route
 from weft.web.pages import (
     accounts,
     answers,
+    ask,
     deliveries,
     inbox,
     jobs,
     queries,
+    saved,
     signing_in,
     synopses,
     system,
@@ -21,5 +23,8 @@ from weft.web.pages import (
     views,
 )
 
-_AREAS: Final = (signing_in, inbox, queries, answers, tables, views, synopses, deliveries, accounts, system, jobs)
+_AREAS: Final = (
+    *(signing_in, inbox, queries, answers, ask, saved, tables, views),
+    *(synopses, deliveries, accounts, system, jobs),
+)
 ROUTES: Final[tuple[Route, ...]] = tuple(chain.from_iterable(each.ROUTES for each in _AREAS))

@@ -124,8 +124,24 @@ Theorem simplify_rule left right least most : least <= right - left <= most ->
   (1 <= least -> (left <? right) = true) /\ (most < 1 -> (left <? right) = false).
 Proof. lia. Qed.
 
-Theorem contradiction_rule x y : (x <? y) && (y <=? x) = false /\ (x <? y) && (y <? x) = false.
-Proof. split; lia. Qed.
+(** ** order: bounds [value x - value y <= c] along a cycle with a negative sum contradict each other *)
+Fixpoint bounded (value : nat -> Z) x (steps : list (nat * Z)) : Prop :=
+  match steps with
+  | nil => True
+  | (y, c) :: rest => value x - value y <= c /\ bounded value y rest
+  end.
+
+Fixpoint last_of (x : nat) (steps : list (nat * Z)) : nat :=
+  match steps with nil => x | (y, _) :: rest => last_of y rest end.
+
+Definition total (steps : list (nat * Z)) : Z := fold_right (fun step sum => snd step + sum) 0 steps.
+
+Theorem contradiction_rule value x steps : last_of x steps = x -> total steps < 0 -> ~ bounded value x steps.
+Proof.
+  assert (forall y, bounded value y steps -> value y - value (last_of y steps) <= total steps) as P.
+  { induction steps as [| [z c] rest IH]; intros y B; simpl in *; [lia |]. destruct B as [B R]. apply IH in R. lia. }
+  intros E N B. apply P in B. rewrite E in B. lia.
+Qed.
 
 (** ** localize: a domain with the values of the outer columns
 

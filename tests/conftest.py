@@ -60,7 +60,15 @@ def pytest_unconfigure() -> None:
     gc.unfreeze()
 
 
-LONGEST = ("test_view_courses.py", "test_laws.py", "test_synopses.py", "test_views.py", "test_two_sorted.py")
+LONGEST = (
+    "test_view_courses.py",
+    "test_laws.py",
+    "test_analytic.py",
+    "test_synopses.py",
+    "test_views.py",
+    "test_suites.py",
+    "test_two_sorted.py",
+)
 
 
 def _turn(item: pytest.Item) -> tuple[bool, int]:

@@ -132,6 +132,7 @@ def _strict(name: str, args: list[Any]) -> Any:
         "=": lambda: a == b, "<>": lambda: a != b, "<": lambda: a < b, "<=": lambda: a <= b, ">": lambda: a > b,
         ">=": lambda: a >= b, "+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b, "not": lambda: not a,
         "%": lambda: abs(a) % b * (1 if a >= 0 else -1), "year": lambda: a.year, "unix_micros": lambda: micros(a),
+        "timestamp_micros": lambda: moment(a),
         "date_trunc": lambda: truncated(a, b), "make_date": lambda: dt.date(*args),
         "from_utc_timestamp": lambda: shown(a, b), "to_utc_timestamp": lambda: instant_of(a, b),
     }  # fmt: skip

@@ -19,6 +19,8 @@ from weft.algebra.relation import (
     Predicate,
     Project,
     Query,
+    Recurrence,
+    Recursive,
     Relation,
     Scan,
     Select,
@@ -27,8 +29,8 @@ from weft.algebra.relation import (
     Windowed,
     attributes,
 )
-from weft.sql import render
-from weft.sql.render import item
+from weft.sql.rendering import render
+from weft.sql.rendering.render import item
 
 STEP = "  "
 
@@ -68,20 +70,26 @@ def _relation(relation: Relation, depth: int) -> Iterator[str]:
             yield f"{indent}Union of {', '.join(map(render.scalar, attributes(relation)))}"
             for part in inputs:
                 yield from _relation(part, depth + 1)
-        case Grouped() | Windowed():
-            yield from _stateful(relation, indent)
-            yield from _relation(relation.input, depth + 1)
+        case Grouped() | Windowed() | Recursive() | Recurrence():
+            yield from _stateful(relation, depth)
         case Select(input=inner, predicate=predicate):
             yield f"{indent}Select"
             yield from _predicate(predicate, depth + 1)
             yield from _relation(inner, depth + 1)
 
 
-def _stateful(operator: Grouped | Windowed, indent: str) -> Iterator[str]:
+def _stateful(operator: Grouped | Windowed | Recursive | Recurrence, depth: int) -> Iterator[str]:
+    indent, inputs = STEP * depth, list[Relation]()
     match operator:
+        case Recurrence(name=name, alias=alias):
+            yield f"{indent}Recurrence of {name} as {alias}"
+        case Recursive(name=name, alias=alias, duplicates=duplicates):
+            yield f"{indent}Recursive {name} as {alias}{' with duplicates' if duplicates else ''}"
+            inputs += [operator.seed, operator.step]
         case Grouped(alias=alias, groups=groups, measures=measures):
             aggregates = (f"{render.measure_text(each)} AS {each.output.column}" for each in measures)
             yield f"{indent}Grouped {alias} by {', '.join(map(item, groups)) or 'nothing'}: {', '.join(aggregates)}"
+            inputs.append(operator.input)
         case Windowed(alias=alias, outputs=outputs, partition=partition, functions=functions):
             yield f"{indent}Windowed {alias} of {', '.join(map(item, outputs))}"
             yield f"{indent}{STEP}partition by {', '.join(map(render.scalar, partition)) or 'nothing'}"
@@ -89,6 +97,9 @@ def _stateful(operator: Grouped | Windowed, indent: str) -> Iterator[str]:
                 args = ", ".join(map(render.scalar, each.args))
                 keys = (f"{render.scalar(key.value)}{' DESC' if key.descending else ''}" for key in each.order)
                 yield f"{indent}{STEP}{each.output.column}: {each.function}({args}) order by {', '.join(keys)}"
+            inputs.append(operator.input)
+    for part in inputs:
+        yield from _relation(part, depth + 1)
 
 
 def _predicate(predicate: Predicate, depth: int) -> Iterator[str]:

@@ -57,7 +57,7 @@ def answers(weft: Weft, name: str) -> Answers:
 
 def first_instants(weft: Weft, name: str) -> dict[Row, int]:
     """Map the delivered rows to their first instants. Fail if a row or an ordinal is repeated or missing."""
-    found = answers(weft, name)
+    found = sorted(answers(weft, name), key=lambda each: each[0])  # a query with ORDER BY shows another order
     assert [ordinal for ordinal, _, _ in found] == list(range(1, len(found) + 1)), name
     result = {values: first_at for _, first_at, values in found}
     assert len(result) == len(found), f"{name} delivered a row twice"

@@ -19,7 +19,7 @@ from weft.algebra.relation import (
 )
 from weft.algebra.scalar import call
 from weft.algebra.schema import STRING, TIMESTAMP, Column, TableSchema
-from weft.sql import render
+from weft.sql.rendering import render
 
 _COLUMNS = {"msgid": STRING, "sender": STRING, "inreplyto": STRING, "due": TIMESTAMP, "expires": TIMESTAMP}
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from weft.algebra.relation import Output
+from weft.algebra.relation import Output, Scan
 from weft.algebra.scalar import Call, ColumnRef, Literal, Now, PeriodOf, Scalar, call
 from weft.algebra.schema import INT, INTERVAL, TIMESTAMP, Column, TableSchema
-from weft.algebra.temporal import Base, Projection, Temporal
+from weft.algebra.temporal import Projection, Temporal
 from weft.derivation.temporal.maintenance_plan import Derived
 from weft.planning.temporal_words import Words
 
@@ -19,8 +19,8 @@ def tracked(id: int, name: str, *columns: str) -> TableSchema:
     return TableSchema(id, name, made, start="valid_from", end="valid_to")
 
 
-R = Base(tracked(1, "R", "k", "v"), "r")
-S = Base(tracked(2, "S", "k", "v"), "s")
+R = Scan(tracked(1, "R", "k", "v"), "r")
+S = Scan(tracked(2, "S", "k", "v"), "s")
 PI = Projection(R, "d", (Output("k", ColumnRef("r", "k", INT)),))
 PAIRED = call("=", ColumnRef("r", "k", INT), ColumnRef("s", "k", INT))
 ENDED = call("<", Call("period_end", (PeriodOf("r"),), TIMESTAMP), Now())

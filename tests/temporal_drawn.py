@@ -9,13 +9,11 @@ from typing import Final
 
 from shown_temporal import tracked
 from temporal_evaluator import Rows, tidy
-from weft.algebra.relation import Output
+from weft.algebra.relation import Output, Scan, Values
 from weft.algebra.scalar import Call, ColumnRef, Literal, Now, PeriodOf, Scalar, call
 from weft.algebra.schema import BIGINT, BOOLEAN, DOUBLE, INT, INTERVAL, TIMESTAMP, Column
 from weft.algebra.temporal import (
     Aggregation,
-    Base,
-    Constant,
     Difference,
     Extension,
     Measure,
@@ -68,9 +66,9 @@ class Drawn:
     def _leaf(self) -> Temporal:
         if self.chance.random() < 0.06:
             rows = tuple((Literal(n, INT), Literal(n + 1, INT)) for n in range(self.chance.randint(0, 2)))
-            return Constant(self.alias("c"), (Column(1, "k", INT), Column(2, "v", INT)), rows)
+            return Values(self.alias("c"), (Column(1, "k", INT), Column(2, "v", INT)), rows)
         table = self.chance.choice(TABLES)
-        return Base(table, self.alias(table.name.lower()))
+        return Scan(table, self.alias(table.name.lower()))
 
     def _pair(self, depth: int) -> Temporal:
         """Return a view with the columns k and v."""

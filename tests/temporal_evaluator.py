@@ -12,11 +12,10 @@ from collections.abc import Callable, Mapping
 from itertools import product
 from typing import Any
 
+from weft.algebra.relation import Scan, Values
 from weft.algebra.scalar import Call, Case, Cast, ColumnRef, Literal, Now, Param, PeriodOf, Scalar
 from weft.algebra.temporal import (
     Aggregation,
-    Base,
-    Constant,
     Deleted,
     Difference,
     Extension,
@@ -60,7 +59,7 @@ def later(rows: Rows, then: int, now: int) -> Rows:
 
 
 class Database:
-    """Base relations by table name, their deltas, and the instants at which the tests compare expressions."""
+    """Scan relations by table name, their deltas, and the instants at which the tests compare expressions."""
 
     def __init__(
         self,
@@ -84,13 +83,13 @@ class Database:
 
     def _evaluate(self, relation: Temporal) -> Rows:
         match relation:
-            case Base(table=table):
+            case Scan(table=table):
                 return self.tables[table.name]
             case Deleted(base=base):
                 return self.deleted.get(base.table.name, {})
             case Inserted(base=base):
                 return self.inserted.get(base.table.name, {})
-            case Constant(rows=rows):
+            case Values(rows=rows):
                 always = frozenset(range(self.now + 1))
                 return {tuple(self.scalar(value, {}) for value in row): always for row in rows}
             case _:

@@ -9,13 +9,14 @@ from typing import Any
 
 import duckdb
 
+from weft.algebra.relation import Scan
 from weft.algebra.schema import TIMESTAMP, Column, DataType, TableSchema
-from weft.algebra.temporal import VALID_FROM, VALID_TO, Base, Temporal
+from weft.algebra.temporal import VALID_FROM, VALID_TO, Temporal
 from weft.derivation.temporal.sequenced import sequenced
-from weft.sql.duckdb_dialect import MACROS
-from weft.sql.lower import bind_view
-from weft.sql.render import spelled
-from weft.sql.render_temporal import Evaluation, Leaf, value_sql
+from weft.sql.dialects.duckdb_dialect import MACROS
+from weft.sql.lower.query import bind_view
+from weft.sql.rendering.render import spelled
+from weft.sql.rendering.render_temporal import Evaluation, Leaf, value_sql
 
 EPOCH = dt.datetime(1970, 1, 1)
 Period = tuple[int, "int | None"]
@@ -44,7 +45,7 @@ def moment(instant: int | None) -> dt.datetime | None:
 
 def leaf_name(leaf: Leaf) -> str:
     """Return the view that a leaf of an expression reads: a table, or the deleted or inserted rows of a change."""
-    return leaf.table.name if isinstance(leaf, Base) else f"{type(leaf).__name__.lower()}_{leaf.base.table.name}"
+    return leaf.table.name if isinstance(leaf, Scan) else f"{type(leaf).__name__.lower()}_{leaf.base.table.name}"
 
 
 class Histories:

@@ -203,6 +203,25 @@ def format_interval(length: int) -> str:
     return ("-" if length < 0 else "") + "".join(parts)
 
 
+def format_duration(length: dt.timedelta) -> str:
+    """Format an interval of a query as ISO 8601, with days of 24 hours and without zeros.
+
+    >>> format_duration(dt.timedelta(days=1, minutes=3, seconds=4.5)), format_duration(dt.timedelta(hours=-26))
+    ('P1DT3M4.5S', '-P1DT2H')
+    >>> format_duration(dt.timedelta())
+    'PT0S'
+    """
+    rest = abs(length)
+    minutes, seconds = divmod(rest.seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    fraction = f".{rest.microseconds:06}".rstrip("0").rstrip(".")
+    days = f"{rest.days}D" if rest.days else ""
+    parts = [f"{count}{unit}" for count, unit in ((hours, "H"), (minutes, "M")) if count]
+    if seconds or fraction or not (days or parts):
+        parts.append(f"{seconds}{fraction}S")
+    return f"{'-' if length < dt.timedelta() else ''}P{days}{'T' if parts else ''}{''.join(parts)}"
+
+
 def _offset(zone: str | None) -> dt.timedelta:
     """Return the offset of a zone from UTC.
 

@@ -30,10 +30,24 @@ SECTIONS: Final[dict[str, Constructs]] = {
             "WITH RECURSIVE thread(msgid, root) AS (SELECT msgid, msgid FROM msgs WHERE inreplyto IS NULL UNION ALL "
             "SELECT m.msgid, t.root FROM msgs m JOIN thread t ON m.inreplyto = t.msgid) SELECT msgid, root FROM thread"
         ),
+        "`WITH RECURSIVE` with `UNION`": (
+            "WITH RECURSIVE led(msgid) AS (SELECT msgid FROM msgs WHERE sender = 'anna' UNION "
+            "SELECT m.msgid FROM msgs m JOIN led ON m.inreplyto = led.msgid) SELECT COUNT(*) AS n FROM led"
+        ),
+        "`WITH RECURSIVE` that reads itself twice": (
+            "WITH RECURSIVE led(a, b) AS (SELECT msgid, inreplyto FROM msgs UNION "
+            "SELECT x.a, y.b FROM led x JOIN led y ON x.b = y.a) SELECT a, b FROM led"
+        ),
         "`TABLESAMPLE`": "SELECT msgid FROM msgs TABLESAMPLE (10 PERCENT)",
         "a random function": "SELECT msgid FROM msgs WHERE RAND() < 0.5",
+        "`EXISTS` as a value": (
+            "SELECT m.msgid, EXISTS (SELECT 1 FROM msgs r WHERE r.inreplyto = m.msgid) AS answered FROM msgs m"
+        ),
         "`PIVOT`": (
             "SELECT * FROM (SELECT newsgroup, sender FROM msgs) PIVOT (COUNT(sender) FOR newsgroup IN ('a', 'b'))"
+        ),
+        "`UNPIVOT`": (
+            "SELECT * FROM (SELECT msgid, sender, subject FROM msgs) UNPIVOT (value FOR name IN (sender, subject))"
         ),
     },
     "Joins": {
@@ -201,6 +215,7 @@ SECTIONS: Final[dict[str, Constructs]] = {
         "an interval as a column": (
             "SELECT a.msgid, b.date - a.date AS delay FROM msgs a JOIN msgs b ON b.inreplyto = a.msgid"
         ),
+        "an aggregate of intervals": "SELECT newsgroup, AVG(ts - date) AS delay FROM msgs GROUP BY newsgroup",
         "`FOR SYSTEM_TIME`": "SELECT name FROM staff FOR SYSTEM_TIME AS OF TIMESTAMP '1993-04-05'",
     },
 }

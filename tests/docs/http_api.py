@@ -16,16 +16,17 @@ from weft.web.api_v1.operations import OPERATIONS
 HEAD = """\
 # HTTP API
 
-`weft serve --http` offers these operations below `/api/v1`. The document `/api/v1/openapi.json` (OpenAPI 3.1) describes the same
-operations for programs. [How to use the API](../how-to/http-api.md) has examples.
+`weft serve --http` offers these operations below `/api/v1`. The document `/api/v1/openapi.json` (OpenAPI 3.1)
+describes the same operations for programs. [How to use the API](../how-to/http-api.md) has examples.
 
-- A request has parameters in its address, or a JSON object as its body (fields in *italics*). Unknown parameters are refused.
+- A request has parameters in its address, or a JSON object as its body (fields in *italics*). Unknown parameters
+  are refused.
 - A list has at most `limit` items, and `next`: give it as `after` to get the next page. At the end, `next` is null.
 - A query is named by its name, or by `id:` and its id, which never changes: `/queries/id:7`.
-- An error is a problem document (RFC 9457, `application/problem+json`) with `detail`, and where it helps `where`, `excerpt`, `hint` and
-  `reasons`. What you may not see is 404 like what does not exist.
-- An operation that needs more than two seconds answers 202 with a job and its address in `Location`. Ask for the job until its `state`
-  is not `running`; `result` or `problem` is what the operation would have answered.
+- An error is a problem document (RFC 9457, `application/problem+json`) with `detail`, and where it helps `where`,
+  `excerpt`, `hint` and `reasons`. What you may not see is 404 like what does not exist.
+- An operation that needs more than two seconds answers 202 with a job and its address in `Location`. Ask for the
+  job until its `state` is not `running`; `result` or `problem` is what the operation would have answered.
 
 | status | |
 | --- | --- |

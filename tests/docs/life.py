@@ -29,9 +29,9 @@ from weft.planning.explain import explain
 from weft.planning.form import signature, stored_form
 from weft.planning.plan import Plan, columns_of, parameter_table, plan
 from weft.planning.words import why
-from weft.sql import render
-from weft.sql.lower import bind
-from weft.sql.render import branch_sql, query_sql
+from weft.sql.lower.query import bind
+from weft.sql.rendering import render
+from weft.sql.rendering.render import branch_sql, query_sql
 
 TEXT: Final = """SELECT m.msgid
 FROM msgs m

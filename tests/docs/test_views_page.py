@@ -11,10 +11,10 @@ from temporal_values import Histories, tracked
 from weft.algebra.temporal import attributes
 from weft.derivation.temporal.sequenced import sequenced
 from weft.errors import SqlError
-from weft.sql import duckdb_dialect
+from weft.sql.dialects import duckdb_dialect
 from weft.sql.functions import FUNCTIONS, MEASURES
-from weft.sql.lower import bind, bind_view
-from weft.sql.lower_calls import PERIOD_FUNCTIONS
+from weft.sql.lower.calls import PERIOD_FUNCTIONS
+from weft.sql.lower.query import bind, bind_view
 
 PAGE = (ROOT / "docs" / "reference" / "views.md").read_text()
 EMPLOYEES = {"id": "INT", "dept": "STRING", "name": "STRING", "office": "STRING", "salary": "DECIMAL(10,2)"}

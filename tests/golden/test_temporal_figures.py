@@ -9,9 +9,10 @@ from __future__ import annotations
 import pytest
 
 from temporal_values import Histories, Value, day, tracked
+from weft.algebra.relation import Scan
 from weft.algebra.scalar import Literal
 from weft.algebra.schema import INTERVAL
-from weft.algebra.temporal import Base, Extension
+from weft.algebra.temporal import Extension
 
 DIRECTORY = tracked(1, "r", id="INT", dept="STRING", name="STRING", office="STRING", phone="STRING")
 PROJECTS = tracked(2, "s", id="INT", project="STRING", supervisor="STRING")
@@ -111,7 +112,7 @@ def test_figure_7() -> None:
 
 @pytest.mark.parametrize("rows", [FIGURE_5, [*FIGURE_5, INSERTED]], ids=["figure 5", "figure 7"])
 def test_extension_by_two(rows: list[tuple[str, int, int | None]]) -> None:
-    extended = Extension(Base(LETTERS, "r"), Literal(2, INTERVAL))
+    extended = Extension(Scan(LETTERS, "r"), Literal(2, INTERVAL))
     assert letters(*rows).value(extended, 97) == {("a",): [(90, 93), (95, None)], ("b",): [(94, None)]}
 
 

@@ -51,6 +51,9 @@ CONSTRUCTS: Final = {
     "RANGE": r" RANGE ",
     "EXCEPT ALL": r"EXCEPT ALL",
     "INTERSECT ALL": r"INTERSECT ALL",
+    "PIVOT": r"PIVOT",
+    "an aggregate of intervals": r"(MIN|MAX|SUM)\(\w+\.\w+ - \w+\.\w+\)",
+    "a subquery without an aggregate": r"\(SELECT DISTINCT \w+\.\w+ AS v",
 }
 """Each construct, and a pattern that finds it in a text."""
 NAMED: Final = (*CONSTRUCTS, "states: whole", "states: news", "states: look-up")

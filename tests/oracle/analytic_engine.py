@@ -1,17 +1,30 @@
-"""DuckDB with prepared texts: the reference runs one text at ten instants over many histories."""
+"""DuckDB with prepared texts: the reference runs one text at several instants of many histories.
+
+The histories are *worlds*: rows of three tables with the number of their world.  A prepared text has the world as a
+parameter, so that nothing is loaded between two histories.  The branches read the tables of one world alone.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import random
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 from oracle.engines import EPOCH, DuckDb, Row, grid
+from oracle.expressions import LAST
 from oracle.grammar import TABLES
+from oracle.histories import Case, History
+from oracle.reference import Reference, over_views, reference
 
+NEEDED = {"filter_pushdown", "deliminator"}
+"""The optimizers that the states of joins need.  The others take longer than they save."""
+PROBED = (LAST, 4)
+"""Instants that tell whether a text has answers."""
 COLUMNS = "k INT, n INT, x VARCHAR, d TIMESTAMP, f BOOLEAN, ts TIMESTAMP, te TIMESTAMP"
 
 EXPLODED = re.compile(r"LATERAL EXPLODE(_OUTER)?\((SPLIT\([^()]*\))\) AS (\w+)\((\w+)\)")
@@ -23,12 +36,23 @@ class Prepared(DuckDb):
 
     now = "CAST($1 AS TIMESTAMP)"
 
-    def __init__(self) -> None:
+    def __init__(self, worlds: Sequence[History] = ()) -> None:
         super().__init__()
         self.read = ""
+        self.world = -1
+        """The world that the reference reads."""
+        self.characters = 0
+        """The length of all statements that made tables."""
         for name in TABLES:
             self.connection.execute(f"CREATE TABLE {name} ({COLUMNS})")
+            self.connection.execute(f"CREATE TABLE all_{name} ({COLUMNS}, world INT)")
         self.connection.execute("CREATE MACRO size(items) AS COALESCE(LEN(items), -1)")
+        names = {name for (name,) in self.connection.execute("FROM duckdb_optimizers()").fetchall()}
+        self.connection.execute(f"SET disabled_optimizers = '{','.join(sorted(names - NEEDED))}'")
+        for number, world in enumerate(worlds):
+            self._add(world.rows, number)
+        self.connection.execute("CREATE MACRO unix_micros(x) AS epoch_us(x)")
+        self.connection.execute("CREATE MACRO timestamp_micros(x) AS make_timestamp(x)")
 
     @staticmethod
     def translated(text: str) -> str:
@@ -38,16 +62,34 @@ class Prepared(DuckDb):
         return EXPLODED.sub(_unnested, DuckDb.translated(text))
 
     def load(self, tables: Mapping[str, Sequence[Row]]) -> None:
-        script = []
+        self.connection.execute("; ".join(f"DELETE FROM all_{name} WHERE world = -1" for name in TABLES))
+        self._add(tables, -1)
+        self.show(-1)
+
+    def _add(self, tables: Mapping[str, Sequence[Row]], world: int) -> None:
         for name, rows in tables.items():
-            script.append(f"DELETE FROM {name}")
-            if rows:
-                shown = (
-                    f"({', '.join(self._constant(value, place in (3, 5, 6)) for place, value in enumerate(row))})"
-                    for row in rows
-                )
-                script.append(f"INSERT INTO {name} VALUES {', '.join(shown)}")
-        self.connection.execute("; ".join(script))
+            shown = [[self._constant(value, place in (3, 5, 6)) for place, value in enumerate(row)] for row in rows]
+            if shown:
+                given = ", ".join(f"({', '.join(row)}, {world})" for row in shown)
+                self.connection.execute(f"INSERT INTO all_{name} VALUES {given}")
+
+    def show(self, world: int) -> None:
+        """Fill the tables with the rows of a world."""
+        self.world = world
+        self.connection.execute(
+            "; ".join(
+                f"DELETE FROM {name}; INSERT INTO {name} SELECT * EXCLUDE (world) FROM all_{name} WHERE world = {world}"
+                for name in TABLES
+            )
+        )
+
+    def alive(self, table: str) -> str:
+        rows = f"SELECT * EXCLUDE (world) FROM all_{table} WHERE world = CAST($2 AS INT)"
+        return f"({rows} AND ts <= {self.now} AND (te IS NULL OR {self.now} < te))"
+
+    def table(self, name: str, text: str) -> None:
+        self.characters += len(text)
+        super().table(name, text)
 
     def at(self, text: str, instant: int) -> list[Row]:
         if text != self.read:
@@ -56,15 +98,37 @@ class Prepared(DuckDb):
             self.connection.execute(f"PREPARE reading AS {self.translated(text)}")
             self.connection.execute("PRAGMA enable_optimizer")
             self.read = text
-        if "$1" not in text:
-            return self.rows("EXECUTE reading")
-        return self.rows(f"EXECUTE reading(TIMESTAMP '{EPOCH + timedelta(microseconds=instant)}')")
+        values = []
+        if "$1" in text:
+            values.append(f"TIMESTAMP '{EPOCH + timedelta(microseconds=instant)}'")
+        if "$2" in text:
+            values.append(str(self.world))
+        return self.rows(f"EXECUTE reading({', '.join(values)})" if values else "EXECUTE reading")
 
     def run(self, text: str, **instants: int) -> list[Row]:
         return [tuple(map(comparable, row)) for row in super().run(text, **instants)]
 
     def rows(self, text: str) -> list[Row]:
         return [tuple(map(comparable, row)) for row in self.connection.execute(text).fetchall()]
+
+
+def telling(engine: Prepared, found: Case, worlds: Sequence[History], tries: int) -> tuple[Case, Reference]:
+    """As ``histories.telling``, over some of the worlds that the engine holds.  One without an answer at PROBED counts
+    as one without answers."""
+    text, best = over_views(found.text.plain, engine), None
+    numbers = random.Random(found.salt).sample(range(len(worlds)), tries)
+    for engine.world in numbers:
+        if not any(engine.at(text, instant) for instant in PROBED):
+            continue
+        seen = reference(engine, found.text.plain)
+        if best is None or seen.changes:
+            best = engine.world, seen
+        if seen.changes:
+            break
+    engine.world, seen = best or (numbers[0], None)
+    seen = seen or reference(engine, found.text.plain)
+    engine.show(engine.world)
+    return replace(found, history=worlds[engine.world]), seen
 
 
 def _unnested(found: re.Match[str]) -> str:

@@ -65,6 +65,8 @@ class AnalyticWriter(Writer):
                 return self.closed(lambda: self.grouped(kinds, names))
             return super().select(kinds, names, tied)
         choice = self.random.randrange(100)
+        if choice < 5 and self.spend():
+            return self.pivoted(kinds, names)
         if choice < 38:
             return self.grouped(kinds, names)
         if choice < 54:
@@ -184,15 +186,59 @@ class AnalyticWriter(Writer):
         for key in keys:
             place = values.index(key) if key in values else -1
             if place >= 0 and self.chance(35):
-                by_name = names[place].startswith("c") and self.chance(50)
+                by_name = names[place].startswith("c") and self.chance(50) and not self.is_column(names[place])
                 shown.append(names[place] if by_name else str(place + 1))
             else:
                 shown.append(key)
         return ", ".join(shown)
 
+    def is_column(self, name: str) -> bool:
+        """Whether a column of FROM has the name, which then means this column."""
+        return any(name in named for columns in self.scopes[-1].values() for named in columns.values())
+
+    def pivoted(self, kinds: Signature, names: Sequence[str]) -> str:
+        """Aggregates for two values of a column: in Spark, COUNT is NULL for a value without rows beside numbers."""
+        table, condition = self.pick(["m", "r", "u"]), self.pick(["", " WHERE f"])
+        calls = {"c": "COUNT(*)", "s": self.pick(["SUM(n)", "MAX(n)", "COUNT(n)"])}
+        if "instant" in kinds:
+            calls["t"] = self.pick(["MIN(d)", "MAX(d)"])
+        listed, plain = ", ".join(f"{call} AS {name}" for name, call in calls.items()), ["x"]
+        for value, prefix in ((0, "a"), (1, "b")):
+            for name, call in calls.items():
+                own = f"{call} FILTER (WHERE k = {value})"
+                some = f"CASE WHEN COUNT(*) FILTER (WHERE k = {value}) > 0 THEN {own} END"
+                plain.append(f"{own if 't' in calls or 'COUNT' not in call else some} AS {prefix}_{name}")
+        read = f"SELECT x, k, n{', d' if 't' in calls else ''} FROM {table}{condition}"
+        alias = f"p{self.count}"
+        self.count += 1
+        source = differs(
+            f"({read}) PIVOT ({listed} FOR k IN (0 AS a, 1 AS b)) AS {alias}",
+            f"(SELECT {', '.join(plain)} FROM ({read}) AS i GROUP BY x) AS {alias}",
+        )
+        numbers = [f"{alias}.{prefix}_{name}" for prefix in "ab" for name in "cs"]
+        of_kind = {"integer": numbers, "string": [f"{alias}.x"], "instant": [f"{alias}.a_t", f"{alias}.b_t"]}
+        shown = [
+            f"{self.pick(of_kind[kind]) if kind in of_kind else self.constant(kind)} AS {name}"
+            for kind, name in zip(kinds, names, strict=True)
+        ]
+        where = f" WHERE {self.pick(numbers)} {self.pick(ORDERED)} {self.pick([1, 2])}" if self.chance(30) else ""
+        return f"SELECT {', '.join(shown)} FROM {source}{where}"
+
+    def of_delays(self) -> tuple[str, str]:
+        """An aggregate of a difference of instants, and the same of microseconds."""
+        first, second = self.column("instant"), self.column("instant")
+        if first is None or second is None:
+            return "MAX(INTERVAL 2 MICROSECONDS)", "MAX(2)"
+        word = self.pick(["MIN", "MAX", "SUM", "MAX"])
+        return f"{word}({first} - {second})", f"{word}(EPOCH_US({first}) - EPOCH_US({second}))"
+
     def having(self, keys: Chosen) -> str:
-        choice = self.random.randrange(20)
-        if choice < 8:
+        choice = self.random.randrange(22)
+        if choice >= 20:
+            spark, plain = self.of_delays()
+            compared, number = self.pick(ORDERED), self.random.randrange(4)
+            found = differs(f"{spark} {compared} INTERVAL {number} MICROSECONDS", f"{plain} {compared} {number}")
+        elif choice < 8:
             found = f"{self.aggregate('integer')} {self.pick(ORDERED)} {self.random.randrange(4)}"
         elif choice < 11:
             found = f"{self.aggregate('instant')} {self.pick(['<', '<=', '>', '>='])} {self.pick(MOVED)}"
@@ -293,7 +339,9 @@ class AnalyticWriter(Writer):
             f"CASE WHEN {number} = 0 THEN CAST('NaN' AS DOUBLE) WHEN {self.comparison()} THEN CAST(0.1 AS DOUBLE) "
             f"ELSE CAST({number} AS DOUBLE) END"
         )
-        choice = self.random.randrange(10)
+        choice = self.random.randrange(12)
+        if choice >= 10:
+            return differs(*self.of_delays())
         if choice < 3:
             return self.filtered(f"AVG({self.integer(1)})")
         if choice < 6:
@@ -309,12 +357,21 @@ class AnalyticWriter(Writer):
     # --- scalar subqueries, ANY and ALL
 
     def scalar_subquery(self, kind: Kind) -> str:
-        """A subquery with an aggregate, and equalities with the rows around where there are any."""
+        """A subquery with an aggregate, and equalities with the rows around where there are any.
+
+        Some have no aggregate, but one distinct value.
+        """
         around, scopes = self.visible(), self.scopes
         scope: dict[str, Columns] = {}
         self.scopes, self.depth = [scope], self.depth + 1
         source, parts = self.source(scope), []
         (alias,) = scope
+        tied = [other for each, columns in around.items() if each != alias for other in named(each, columns, kind)]
+        if tied and scope[alias].get(kind) and self.chance(20):
+            value = f"{alias}.{self.pick(scope[alias][kind])}"
+            parts = [f"{value} = {self.pick(tied)}", *([self.comparison()] if self.chance(40) else [])]
+            self.scopes, self.depth = scopes, self.depth - 1
+            return f"(SELECT DISTINCT {value} AS v {from_where(source, [], parts)})"
         if around and self.chance(70):
             parts += [self.equal_outside(alias, around) for _ in range(self.pick([1, 1, 1, 2]))]
         if self.chance(40):
@@ -341,7 +398,7 @@ class AnalyticWriter(Writer):
         if choice < 42 and len(self.scopes) < 3 and self.spend():
             kind = self.pick(KINDS)
             inner = self.closed(lambda: self.rows([kind], ["c0"], sets=0))
-            return f"{self.value(kind, 1)} {self.pick(ORDERED)} {self.pick(['ANY', 'ALL', 'SOME'])} ({inner})"
+            return f"{self.value(kind, 1)} {self.pick(ORDERED)} {self.pick(['ANY', 'ALL', 'ALL', 'SOME'])} ({inner})"
         return super().subquery()
 
     # --- ORDER BY, window functions
@@ -371,10 +428,11 @@ class AnalyticWriter(Writer):
         tables, half_joins = self.tables()
         parts = [self.nested(self.pick([1, 1, 2]))] if self.chance(50) else []
         used = self.read()
-        partition = self.partition(used)
-        values = [self.of_window(kind, used, partition, always=n == 0) for n, kind in enumerate(kinds)]
+        # Functions with different orders would number equal rows differently, and SQL does not say which numbers meet.
+        partition, total = self.partition(used), self.ordered([value for value, _ in used])
+        values = [self.of_window(kind, used, partition, total, always=n == 0) for n, kind in enumerate(kinds)]
         shown = ", ".join(f"{value} AS {name}" for value, name in zip(values, names, strict=True))
-        qualify = f" QUALIFY {self.rank(used, partition)} <= {self.pick([1, 1, 2])}" if self.chance(20) else ""
+        qualify = f" QUALIFY {self.rank(used, partition, total)} <= {self.pick([1, 1, 2])}" if self.chance(20) else ""
         self.scopes.pop()
         return f"SELECT {shown} {from_where(tables, half_joins, parts)}{qualify}"
 
@@ -384,18 +442,18 @@ class AnalyticWriter(Writer):
             return ""
         return f"PARTITION BY {', '.join(self.random.sample(some, min(len(some), self.pick([1, 1, 2]))))} "
 
-    def rank(self, used: Chosen, partition: str) -> str:
+    def rank(self, used: Chosen, partition: str, order: str) -> str:
         word = self.pick(RANKS)
         values = [value for value, _ in used]
-        few = self.random.sample(values, min(len(values), self.pick([1, 2])))
-        return f"{word}() OVER ({partition}ORDER BY {self.ordered(values if word == 'ROW_NUMBER' else few)})"
+        few = self.ordered(self.random.sample(values, min(len(values), self.pick([1, 2]))))
+        return f"{word}() OVER ({partition}ORDER BY {order if word == 'ROW_NUMBER' else few})"
 
-    def of_window(self, kind: Kind, used: Chosen, partition: str, *, always: bool) -> str:
+    def of_window(self, kind: Kind, used: Chosen, partition: str, order: str, *, always: bool) -> str:
+        """A window function.  ``order`` is an order by all columns that the query uses."""
         fitting = [value for value, own in used if own == kind]
         if fitting and not always and self.chance(60):
             return self.pick(fitting)
-        values = [value for value, _ in used]
-        total = f"({partition}ORDER BY {self.ordered(values)}"
+        total = f"({partition}ORDER BY {order}"
         if not fitting and kind != "integer":
             return f"MIN({self.constant(kind)}) OVER ({partition.strip()})"
         choice = self.random.randrange(12)
@@ -408,7 +466,7 @@ class AnalyticWriter(Writer):
             call = self.pick([f"FIRST_VALUE({value})", f"LAST_VALUE({value})", f"NTH_VALUE({value}, 2)"])
             return f"{call} OVER {total}{self.frame()})"
         if kind == "integer" and choice < 10:
-            return self.rank(used, partition)
+            return self.rank(used, partition, order)
         return self.running(kind, used, partition, total)
 
     def running(self, kind: Kind, used: Chosen, partition: str, total: str) -> str:
@@ -453,7 +511,7 @@ class AnalyticWriter(Writer):
         parts = [self.nested(self.pick([1, 1, 2]))] if self.chance(50) else []
         used = self.read()
         inner = ", ".join(f"{value} AS v{n}" for n, (value, _) in enumerate(used))
-        rank = self.rank(used, self.partition(used))
+        rank = self.rank(used, self.partition(used), self.ordered([value for value, _ in used]))
         self.scopes.pop()
         text = f"SELECT {inner}, {rank} AS place {from_where(tables, half_joins, parts)}"
         alias = f"t{self.count}"
@@ -473,6 +531,11 @@ class AnalyticWriter(Writer):
         return f"SELECT {shown} FROM ({text}) AS {alias} WHERE {' AND '.join(conditions)}"
 
 
+def named(alias: str, columns: Columns, kind: Kind) -> list[str]:
+    """The columns of a range variable that have a kind."""
+    return [f"{alias}.{name}" for name in columns.get(kind, ())]
+
+
 def analytic_query(chance: random.Random) -> Text:
     """A random query with at least one of the constructs, most of the time."""
-    return spelled(AnalyticWriter(chance, chance.randrange(5)).top())
+    return spelled(AnalyticWriter(chance, chance.choice((0, 0, 1, 1, 2, 2, 3, 4))).top())

@@ -16,19 +16,31 @@ from oracle.engines import GRID, DuckDb, Engine, Row
 from oracle.grammar import TABLES
 from oracle.histories import COLUMNS, History
 from weft.algebra.access import Access, DeltaScan, FullScan, KeyScan, Lookup
-from weft.algebra.relation import StateSchema
+from weft.algebra.relation import Recursive, StateSchema
 from weft.algebra.scalar import Literal
 from weft.algebra.schema import Column, DataType, TableSchema
 from weft.catalog.records import QueryRecord
 from weft.derivation import stateful
 from weft.execution.groups import Group, Member
+from weft.execution.recursion import fixpoint
 from weft.execution.windows import slices_between, slices_of
-from weft.period_sql.notation import DUCKDB
+from weft.period_sql.notation import DUCKDB, Dialect
 from weft.planning.form import StoredForm, restored_plan, stored_form, stored_parameter
 from weft.planning.plan import Branch, Plan, parameter_table, plan
-from weft.planning.state_plan import Keys, asked, keys_sql, keys_view, state_rows, suffix, touched_keys, window_of
+from weft.planning.state_plan import (
+    Keys,
+    asked,
+    changed_sql,
+    keys_sql,
+    keys_view,
+    recursion_plan,
+    state_rows,
+    suffix,
+    touched_keys,
+    window_of,
+)
 from weft.planning.state_sql import key_columns
-from weft.sql import render
+from weft.sql.rendering import render
 from weft.storage.slices import Slice
 
 Delivered = dict[Row, int]
@@ -36,6 +48,8 @@ Pair = tuple[Row, int, int]
 """A row, its instant, the branch that gave it."""
 EXTRA = ("FALSE", "TRUE", "n = 1", "x IS NULL", "k = 0")
 """What the views of access paths hold beyond what they must: nothing, everything, something."""
+DEEPEST = 20
+"""The most steps of a recursion."""
 START = GRID
 """Time begins at the grid's 0."""
 
@@ -226,22 +240,53 @@ class StateTables:
         null = tuple(bool(self.engine.run(f"SELECT 1 FROM {touched} WHERE k{n + 1} IS NULL LIMIT 1")) for n in places)
         keys = Keys(places, kinds, null)
         named = ", ".join(f"k{n + 1} AS {column}" for n, column in zip(places, keys.columns, strict=True))
-        return self._rows(name, state, keys, f"SELECT {named} FROM {touched}")
+        return self._rows(name, state, keys, f"SELECT {named} FROM {touched}", changed=True)
 
     def _nothing(self, name: str, state: StateSchema) -> str:
         self._rows(name, state, None)
         self.engine.table(name, f"SELECT * FROM {name} WHERE FALSE")
         return name
 
-    def _rows(self, name: str, state: StateSchema, keys: Keys | None, given: str = "") -> str:
+    def _rows(self, name: str, state: StateSchema, keys: Keys | None, given: str = "", *, changed: bool = False) -> str:
         if given:
             self.engine.table(keys_view(state), given)
-        plan_ = state_rows(state, keys, DUCKDB)
+        if isinstance(state.operator, Recursive):
+            return self._recursion(name, state)
+        plan_ = state_rows(state, keys)
         known = {each.name: each for each in plan_.reads}
         views = definitions(plan_.paths.values(), {}, self.extra, known, self, suffix(state))
-        self.engine.table(name, with_views(views, plan_.sql))
+        text = changed_sql(plan_, DUCKDB) if changed else plan_.sql(DUCKDB)
+        self.engine.table(name, with_views(views, text))
         self.made.setdefault((state.name, name), name)
         return name
+
+    def _recursion(self, name: str, state: StateSchema) -> str:
+        """The rounds of a recursion, over tables that stand for the views of its inputs."""
+        plan_ = recursion_plan(state)
+        known = {each.name: each for each in plan_.reads}
+        views = definitions(plan_.paths.values(), {}, self.extra, known, self, suffix(state))
+        for number, view in enumerate(views):
+            read = view.split(" AS ", 1)[0]
+            self.engine.table(read, with_views(views[: number + 1], f"SELECT * FROM {read}"))
+        self.engine.table(name, fixpoint(Rounds(self.engine), plan_, DEEPEST))
+        return name
+
+
+@dataclass
+class Rounds:
+    """The part of an engine that computes the rounds of a recursion."""
+
+    engine: DuckDb
+    dialect: Dialect = DUCKDB
+
+    def table(self, name: str, sql: str) -> bool:
+        """Replaces a table; whether it has rows."""
+        self.engine.table(name, sql)
+        return bool(self.engine.run(f"SELECT 1 FROM {name} LIMIT 1"))
+
+    def view(self, name: str, sql: str) -> None:
+        """Replaces a table that stands for a view."""
+        self.engine.table(name, sql)
 
 
 def run(engine: Engine, text: str) -> list[Pair]:

@@ -43,8 +43,8 @@ from weft.execution.groups import instant
 from weft.execution.windows import slices_of
 from weft.planning.form import stored_form
 from weft.planning.plan import Branch, Plan, at_instant, for_one
-from weft.sql.lower import bind
-from weft.sql.render import branch_sql
+from weft.sql.lower.query import bind
+from weft.sql.rendering.render import branch_sql
 
 END = LAST + 1
 

@@ -1,9 +1,10 @@
 """Laws 1 and 2 on random queries with aggregates, outer joins, top-k, window functions and scalar subqueries.
 
 DuckDB runs both sides: the reference evaluates the text at every instant, and Weft's branches read the states that a
-tick would compute (``derived.StateTables``).  Of the texts without an answer in any history that is drawn, every second
-is tried.  ``make test`` tries the first of the shards, ``make test-long`` all and 30,000 texts more, with a seed that
-it prints (WEFT_SEED repeats it).
+tick would compute (``derived.StateTables``).  Every text is evaluated at one instant, and most are tried in ticks: of
+the texts without an answer in the histories that are drawn every second, and of those whose states take much SQL every
+fourth, because DuckDB parses and plans far longer than it computes.  ``make test`` tries the first of the shards,
+``make test-long`` all and 30,000 texts more, with a seed that it prints (WEFT_SEED repeats it).
 """
 
 from __future__ import annotations
@@ -19,29 +20,41 @@ import duckdb
 import pytest
 
 from oracle.analytic_counts import CONSTRUCTS, FIRST
-from oracle.analytic_engine import Prepared
+from oracle.analytic_engine import Prepared, telling
 from oracle.analytic_grammar import analytic_query
-from oracle.histories import Case, case, distinct_cases, telling
+from oracle.histories import Case, case, distinct_cases, history
 from oracle.laws import Law, Trial, any_partition, from_now, later_tick, one_instant, union_of_starts
 from oracle.shards import shards
 from oracle.spelling import Text
+from weft.derivation.size import size
 from weft.errors import SqlError
 
 TEXTS: Final = 2_400
-SHARDS: Final = 40
+SHARDS: Final = 16
 LONG: Final = 30_000
 LARGE: Final = 30
 """Tables that the branches of a text may name: DuckDB takes seconds for larger ones."""
-TRIES: Final = 10
+LONGEST: Final = 12_000
+"""Characters of SQL that one instant of a text may take; of the texts beyond it, every fourth is tried."""
+EVERY_LONG: Final = 4
+WORLDS: Final = 200
+"""Histories that the texts of a shard share."""
+TRIES: Final = 6
 """Histories that are drawn for a text."""
 SEED: Final = int(os.environ.get("WEFT_SEED") or random.SystemRandom().randrange(2**32))
-ALWAYS: Final[tuple[Law, ...]] = (any_partition, one_instant)
-IN_TURN: Final[tuple[Law, ...]] = (
-    later_tick, union_of_starts, from_now, union_of_starts, later_tick, union_of_starts,
-)  # fmt: skip
+IN_TURN: Final[tuple[tuple[Law, ...], ...]] = (
+    (later_tick,),
+    (union_of_starts,),
+    (),
+    (from_now,),
+    (union_of_starts,),
+    (),
+)
+"""The laws beside those of every text. They cost as much as the others."""
 REFUSALS: Final = (
     r"Split the query", r"at most 64 are allowed", r"aggregated subquery", r"LATERAL", r"no column '\w+\.(part|v)'",
-    r"multiply out",
+    r"multiply out", r"a subquery cannot stand here", r"CASE WHEN NULL",
+    r"ALL with expressions",
 )  # fmt: skip
 """What Weft may say of a text that it refuses."""
 KEPT: Final = (
@@ -50,6 +63,10 @@ KEPT: Final = (
     "SELECT COUNT(*) AS c0 FROM u AS b WHERE NOW() IN (b.ts, b.d) GROUP BY b.x",
     "SELECT COUNT(*) AS c0 FROM u AS b WHERE NOW() <=> b.ts GROUP BY b.x",
     "SELECT a.n AS c0 FROM r AS a UNION SELECT DISTINCT c.n AS c0 FROM m AS c ORDER BY c0 NULLS FIRST LIMIT 1",
+    "SELECT e.a AS c0 FROM (SELECT b.n AS i0 FROM u AS b UNION SELECT c.k AS c0 FROM m AS c "
+    "ORDER BY i0 NULLS FIRST LIMIT 1) AS e(a)",
+    "SELECT COUNT(h.x) AS c0 FROM m AS c LEFT JOIN r AS e ON e.n = c.n LEFT JOIN m AS g ON g.f = TRUE "
+    "LEFT JOIN r AS h ON g.n = h.k GROUP BY GROUPING SETS ((g.ts), (g.k))",
 )
 """Texts that failed before."""
 
@@ -57,44 +74,59 @@ KEPT: Final = (
 class Course:
     """Tries cases one after another and counts what they are like."""
 
-    def __init__(self) -> None:
-        self.engine = Prepared()
+    def __init__(self, seed: int) -> None:
+        chance = random.Random(seed)
+        drawn = [history(chance) for _ in range(WORLDS)]
+        fuller = sorted(drawn[WORLDS // 4 :], key=lambda each: min(map(len, each.rows.values())))
+        self.worlds = [*drawn[: WORLDS // 4], *fuller[WORLDS // 4 :]]
+        self.engine = Prepared(self.worlds)
         self.counts: Counter[str] = Counter()
         self.fired: Counter[str] = Counter()
 
     def run(self, given: Case, turn: int) -> None:
         """Raises AssertionError where a law does not hold."""
         self.counts["drawn"] += 1
-        if self.refused(given):
-            return
-        if Trial(given, self.engine).sources > LARGE:
-            self.counts["large"] += 1
-            return
         try:
-            found, reference = telling(self.engine, given, TRIES)
+            found, reference = telling(self.engine, given, self.worlds, TRIES)
         except duckdb.Error:
             self.counts["not for DuckDB"] += 1
             return
-        if not reference.first() and turn % 2:
-            self.counts["dull"] += 1
-            return
         trial = Trial(found, self.engine)
+        if self.refused(trial):
+            return
         trial.reference = reference
-        for law in (*ALWAYS, IN_TURN[turn % len(IN_TURN)]):
-            trial.random.seed(found.salt)
-            try:
-                law(trial)
-            except Exception as error:
-                error.args = (f"{law.__name__}: {error}\n{found}",)
-                raise
+        if size(trial.standing.compiled.lifted).sources > LARGE:
+            self.counts["large"] += 1
+        elif not reference.first() and turn % 2:
+            self.counts["dull"] += 1
+        else:
+            self.tried(trial, turn)
+
+    def tried(self, trial: Trial, turn: int) -> None:
+        before = self.engine.characters
+        self.holds(one_instant, trial)
+        if self.engine.characters - before > LONGEST and turn % EVERY_LONG:
+            self.counts["long"] += 1
+            return
+        for law in (any_partition, *IN_TURN[turn % len(IN_TURN)]):
+            self.holds(law, trial)
         self.note(trial)
 
-    def refused(self, given: Case) -> bool:
+    @staticmethod
+    def holds(law: Law, trial: Trial) -> None:
+        trial.random.seed(trial.case.salt)
         try:
-            _ = Trial(given, self.engine).standing
+            law(trial)
+        except Exception as error:
+            error.args = (f"{law.__name__}: {error}\n{trial.case}",)
+            raise
+
+    def refused(self, trial: Trial) -> bool:
+        try:
+            _ = trial.standing
         except SqlError as refused:
             if not any(re.search(reason, str(refused)) for reason in REFUSALS):
-                refused.args = (f"{refused}\n{given.text.spark}",)
+                refused.args = (f"{refused}\n{trial.case.text.spark}",)
                 raise
             self.counts["refused"] += 1
             return True
@@ -111,7 +143,7 @@ class Course:
 
 def checked(course: Course, drawn: int) -> None:
     counts = course.counts
-    assert counts["tried"] >= 0.7 * drawn, f"too many texts are left out: {counts}"
+    assert counts["tried"] >= 0.5 * drawn, f"too many texts are left out: {counts}"
     assert counts["with answers"] >= 0.7 * counts["tried"], f"the cases have become dull: {counts}"
     assert counts["whose answer changes"] >= 0.5 * counts["tried"], f"the cases have become dull: {counts}"
 
@@ -119,7 +151,7 @@ def checked(course: Course, drawn: int) -> None:
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("shard", shards(SHARDS, FIRST))
 def test_laws_on_distinct_texts(shard: int, record_property: Callable[[str, object], None]) -> None:
-    course, number = Course(), -1
+    course, number = Course(shard), -1
     for number, each in enumerate(distinct_cases(0, TEXTS * (shard + 1) // SHARDS, analytic_query)):
         if number >= TEXTS * shard // SHARDS:
             course.run(each, number)
@@ -129,18 +161,19 @@ def test_laws_on_distinct_texts(shard: int, record_property: Callable[[str, obje
 
 @pytest.mark.parametrize("text", KEPT)
 def test_texts_that_failed_once(text: str) -> None:
-    engine = Prepared()
-    for number in range(12):
-        found, _ = telling(engine, case(random.Random(number), lambda chance: Text(text, text)), 3)
+    course = Course(0)
+    for number in range(5):
+        given = case(random.Random(number), lambda chance: Text(text, text))
+        found, _ = telling(course.engine, given, course.worlds, 3)
         for law in (union_of_starts, any_partition, later_tick, one_instant, from_now):
-            law(Trial(found, engine))
+            law(Trial(found, course.engine))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(14_400)
 @pytest.mark.parametrize("shard", range(4))
 def test_many_more(shard: int) -> None:
-    course = Course()
+    course = Course(SEED + shard)
     print(f"{LONG // 4} texts, seed {SEED + shard}")
     for number in range(LONG // 4):
         course.run(case(random.Random(f"{SEED + shard}, {number}"), analytic_query), number)

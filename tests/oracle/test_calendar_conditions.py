@@ -20,7 +20,7 @@ from oracle.derived import Standing, earliest, rows_of, run, schemas
 from oracle.engines import EPOCH, DuckDb, Row
 from oracle.histories import History
 from oracle.shards import shards
-from weft.sql.duckdb_dialect import MACROS
+from weft.sql.dialects.duckdb_dialect import MACROS
 
 Holds: TypeAlias = Callable[[dt.datetime, dt.datetime], bool]
 HOUR = dt.timedelta(hours=1)

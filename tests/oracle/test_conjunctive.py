@@ -21,8 +21,8 @@ from weft.algebra.schema import BIGINT, STRING, TIMESTAMP, Column, TableSchema
 from weft.derivation.normalize import normalize
 from weft.derivation.synopsis.conjunctive import ANSWER, Nest, nests
 from weft.errors import SynopsisError
-from weft.sql.lower import bind
-from weft.sql.render import query_sql
+from weft.sql.lower.query import bind
+from weft.sql.rendering.render import query_sql
 from weft.storage.local_sql import connect
 
 CASES = 400
@@ -108,8 +108,10 @@ class Engine:
     def __init__(self) -> None:
         self.connection = connect()
         for name in NAMES:
-            self.connection.execute(f"CREATE TABLE {name}_all (ts TIMESTAMPTZ, a BIGINT, b BIGINT, c VARCHAR)")
-            self.connection.execute(f"CREATE VIEW {name} AS SELECT * FROM {name}_all WHERE ts <= getvariable('until')")
+            self.connection.execute(f"CREATE TEMP TABLE {name}_all (ts TIMESTAMPTZ, a BIGINT, b BIGINT, c VARCHAR)")
+            self.connection.execute(
+                f"CREATE TEMP VIEW {name} AS SELECT * FROM {name}_all WHERE ts <= getvariable('until')"
+            )
 
     def load(self, found: Stream) -> None:
         for name, rows in found.items():

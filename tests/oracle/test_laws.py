@@ -114,7 +114,7 @@ def _told(law: Callable[[], None], found: Case, name: Law) -> None:
 
 
 def _refused(compile: Callable[[], object]) -> bool:
-    """Whether the case is beyond the limit on a query's size (``sql/lower.py``); few are, and they are not counted."""
+    """Whether the case is beyond the limit on a query's size (``sql/lower/query.py``); few are, and not counted."""
     try:
         return compile() is None
     except SqlError as refused:

@@ -36,7 +36,7 @@ from temporal_values import Histories, Value, tracked
 from weft.algebra.temporal import Temporal, each
 from weft.derivation.temporal.sequenced import sequenced
 from weft.errors import SqlError
-from weft.sql.lower import bind_view
+from weft.sql.lower.query import bind_view
 
 TEXTS = 400
 SHARDS = 4
@@ -46,7 +46,7 @@ TRIES = 8
 LONG = 2_000
 SEED = int(os.environ.get("WEFT_SEED") or random.SystemRandom().randrange(2**32))
 OPERATORS = (
-    "Base", "Constant", "Selection", "Projection", "TemporalJoin", "TemporalUnion", "Difference", "Extension",
+    "Scan", "Values", "Selection", "Projection", "TemporalJoin", "TemporalUnion", "Difference", "Extension",
     "Aggregation",
 )  # fmt: skip
 WORDS = (

@@ -19,6 +19,7 @@ from weft.derivation import (
     localize,
     merge,
     monotone,
+    recursion,
     simplify,
 )
 from weft.derivation.replay import OPERATORS, rules
@@ -37,7 +38,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PROOFS = ROOT / "proofs"
 RULES = (
     *OPERATORS, rules, incremental, monotone, lift,
-    merge, canonical, simplify, localize, access_paths,
+    merge, canonical, simplify, localize, access_paths, recursion,
     difference, union, projection, selection, join, extension, aggregation, delta,
 )  # fmt: skip
 MENTION = re.compile(r"proofs/(\w+\.v): (\w+(?:, \w+)*)")

@@ -13,7 +13,8 @@ import time
 
 from pyspark.sql import SparkSession
 
-from weft.execution.engines.spark import SparkEngine, on_spark
+from weft.execution.engines.spark import SparkEngine
+from weft.execution.spark_runner import on_spark
 from weft.runtime.session import spark_session, stop_session
 
 

@@ -55,6 +55,7 @@ QUERIES = {
         "WHERE NOW() >= u._first_at + INTERVAL 1 DAYS",
         "file:noticed.jsonl",
     ),
+    "counts": ("SELECT newsgroup, COUNT(*) AS articles, COUNT(inreplyto) AS replies FROM msgs GROUP BY 1", "cursor"),
 }
 
 

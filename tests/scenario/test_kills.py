@@ -68,6 +68,9 @@ KILLS = (
     Kill(("tick.computed:2", "tick.written"), "first_tick", "install"),
     Kill(("tick.counting",), "second_tick", "load_more", slow=True),
     Kill(("tick.committed",), "second_tick", "load_more", slow=True),
+    Kill(("state.written",), "second_tick", "load_more", slow=True),
+    Kill(("state.noted",), "second_tick", "load_more", slow=True),
+    Kill(("state.recorded", "tick.written"), "second_tick", "load_more"),
     Kill(("delivery.opened:2",), "first_tick", "told"),
     Kill(("delivery.torn",), "first_tick", "told"),
     Kill(("delivery.torn:2", "delivery.recovered"), "first_tick", "told"),
@@ -105,14 +108,15 @@ def told(undisturbed: Contents, sources: Path, homes: Path) -> Path:
 def test_every_failpoint_is_killed_at() -> None:
     names = {name for path in SOURCE.rglob("*.py") for name in re.findall(r'failpoint\("([^"]+)"\)', path.read_text())}
     # Spark has no part in these points. The tests of these points are tests/unit/arrangement/test_kills.py,
+    # test_state_kills.py,
     # unit/execution/test_compacting.py, test_temporal_views.py, test_discarding.py, test_undoing.py,
     # test_replacement_preview.py, unit/extraction/test_sources.py, test_attached.py and test_many_rejected.py,
     # unit/delivery/test_mail_failures.py, test_delta.py, test_digest.py, test_webhook.py and test_program.py, and
     # unit/cli/test_copying.py and test_destroying.py.
     others = (
         "arrangement.", "attached.", "cleaning.", "commit.", "compaction.", "copy.", "delta.", "destroy.", "digest.",
-        "discard.", "exec.", "mail.", "purge.", "replace.", "source.", "store.", "synopsis.", "table.", "undo.",
-        "view.", "webhook.",
+        "discard.", "exec.", "mail.", "purge.", "replace.", "source.", "state.cleaned", "state.forgotten", "store.",
+        "synopsis.", "table.", "undo.", "view.", "webhook.",
     )  # fmt: skip
     names = {name for name in names if not name.startswith(others)}
     assert names == set().union(*(kill.names for kill in KILLS))

@@ -24,7 +24,7 @@ from weft.errors import SqlError
 from weft.instants import parse_instant
 from weft.planning.plan import plan
 from weft.runtime.session import spark_errors
-from weft.sql import render
+from weft.sql.rendering import render
 
 INSTANTS: Final = (
     "2000-01-01 12:00:00",

@@ -8,7 +8,7 @@ from netnews import table
 from weft.algebra.schema import INT
 from weft.execution.groups import instant
 from weft.planning.plan import at_instant, for_one, plan
-from weft.sql.render import KEYWORDS, quoted
+from weft.sql.rendering.render import KEYWORDS, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,8 +12,8 @@ from unittest.mock import ANY
 
 from weft.algebra.schema import STRING, Column, DataType, TableSchema
 from weft.extraction.nested_values import is_of
-from weft.sql import render
-from weft.sql.lower import bind
+from weft.sql.lower.query import bind
+from weft.sql.rendering import render
 from weft.storage.nested import nested_array, nested_value
 
 if TYPE_CHECKING:

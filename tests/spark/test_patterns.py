@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from weft.errors import SqlError
-from weft.sql.patterns import check_pattern, check_replacement
+from weft.sql.lower.patterns import check_pattern, check_replacement
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

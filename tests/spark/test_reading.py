@@ -20,7 +20,7 @@ from odd_table import ROWS, TABLES, make_table
 from weft.errors import SqlError
 from weft.planning.plan import plan
 from weft.runtime.session import spark_errors
-from weft.sql import render
+from weft.sql.rendering import render
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,9 +20,9 @@ from weft.algebra.schema import TIMESTAMP, TableSchema
 from weft.algebra.temporal import Temporal, attributes
 from weft.derivation.temporal.sequenced import sequenced
 from weft.period_sql.notation import SPARK
-from weft.sql.lower import bind_view
-from weft.sql.render import spelled
-from weft.sql.render_temporal import Evaluation, value_sql, value_steps
+from weft.sql.lower.query import bind_view
+from weft.sql.rendering.render import spelled
+from weft.sql.rendering.render_temporal import Evaluation, value_sql, value_steps
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,7 +14,7 @@ from weft.errors import ClockError, LeaseLost
 from weft.execution.ticks import tick as tick_module
 from weft.execution.ticks import tick_report as counting_module
 from weft.schedule.ticking import Ticked
-from weft.sql import lower_calls
+from weft.sql.lower import calls as lower_calls
 from weft.storage.verify import verify
 from weft.writing import outputs as outputs_module
 

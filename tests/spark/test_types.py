@@ -10,8 +10,8 @@ from weft.algebra.schema import DataType
 from weft.errors import SqlError
 from weft.execution.groups import instant
 from weft.planning.plan import Plan, at_instant, plan
-from weft.sql import render
 from weft.sql.functions import FUNCTIONS
+from weft.sql.rendering import render
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

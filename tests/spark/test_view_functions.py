@@ -17,10 +17,10 @@ from temporal_values import leaf_name, tracked
 from weft.derivation.temporal.sequenced import sequenced
 from weft.execution.temporal.adding import refusal
 from weft.period_sql.notation import DUCKDB, SPARK
-from weft.sql.duckdb_dialect import local_text, not_local
-from weft.sql.lower import bind_view
-from weft.sql.render import spelled
-from weft.sql.render_temporal import Evaluation, value_sql
+from weft.sql.dialects.duckdb_dialect import local_text, not_local
+from weft.sql.lower.query import bind_view
+from weft.sql.rendering.render import spelled
+from weft.sql.rendering.render_temporal import Evaluation, value_sql
 from weft.storage.temporal_sql import temporal_sql
 
 if TYPE_CHECKING:

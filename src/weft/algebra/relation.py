@@ -273,10 +273,40 @@ class Materialized:
     alias: str
 
 
+@hashed_once
+@dataclass(frozen=True)
+class Recurrence:
+    """The rows that the last round of the recursion ``name`` found, with the range variable ``alias``."""
+
+    name: str
+    alias: str
+    columns: tuple[Column, ...]
+
+
+@hashed_once
+@dataclass(frozen=True)
+class Recursive:
+    """WITH RECURSIVE ``name``: the rows of ``seed``, and the rows that ``step`` derives from them, round after round.
+
+    The columns have the names and the types of ``seed``.  Each block of ``step`` has one ``Recurrence``, which is an
+    item of its FROM.  If ``duplicates`` is true (UNION ALL), a row occurs once for each way to derive it.  Otherwise
+    (UNION), a row occurs once, and a round passes on only rows that no earlier round found.
+    """
+
+    name: str
+    alias: str
+    seed: Source
+    step: Source
+    duplicates: bool
+
+
 Relation: TypeAlias = (
     "Scan | Values | Join | Select | Project | Union | Distinct | Grouped | Windowed | Unnest | Materialized"
+    " | Recurrence | Recursive"
 )
-Source: TypeAlias = "Scan | Values | Project | Union | Distinct | Grouped | Windowed | Unnest | Materialized"
+Source: TypeAlias = (
+    "Scan | Values | Project | Union | Distinct | Grouped | Windowed | Unnest | Materialized | Recurrence | Recursive"
+)
 """An item of FROM: a relation that is neither a join nor a selection."""
 
 
@@ -377,7 +407,8 @@ class ViewSchema(TableSchema):
 class StateSchema(TableSchema):
     """The schema of a stateful operator's rows, with their periods in the window of a tick.
 
-    ``operator`` is a ``Grouped``, ``Windowed``, ``Distinct`` or ``Union`` whose inputs contain no stateful operator.
+    ``operator`` is a ``Grouped``, ``Windowed``, ``Distinct``, ``Union`` or ``Recursive`` whose inputs contain no
+    stateful operator.
     Stateful operators below it are scans of other states.  ``window`` contains τ, t and t0.  A row that begins before τ
     begins at τ - 1 µs, and a row that does not end before t has no end.
 
@@ -431,7 +462,7 @@ def sources(relation: Relation) -> tuple[Source, ...]:
             return tuple(source for part in inputs for source in sources(part))
         case Select(input=inner):
             return sources(inner)
-        case Scan() | Values() | Project() | Union() | Distinct() | Grouped() | Windowed() | Unnest() | Materialized():
+        case _:
             return (relation,)
 
 
@@ -442,7 +473,7 @@ def condition(relation: Relation) -> Predicate:
             return conjunction(*(condition(part) for part in inputs))
         case Select(input=inner, predicate=predicate):
             return conjunction(condition(inner), predicate)
-        case Scan() | Values() | Project() | Union() | Distinct() | Grouped() | Windowed() | Unnest() | Materialized():
+        case _:
             return TRUE
 
 
@@ -457,7 +488,11 @@ def attributes(relation: Relation) -> tuple[ColumnRef, ...]:
     match relation:
         case Scan(table=table, alias=alias):
             return tuple(ColumnRef(alias, column.name, column.type) for column in table.columns)
-        case Values(alias=alias, columns=columns) | Unnest(alias=alias, columns=columns):
+        case (
+            Values(alias=alias, columns=columns)
+            | Unnest(alias=alias, columns=columns)
+            | Recurrence(alias=alias, columns=columns)
+        ):
             return tuple(ColumnRef(alias, column.name, column.type) for column in columns)
         case Join(inputs=inputs):
             return tuple(ref for part in inputs for ref in attributes(part))
@@ -467,6 +502,8 @@ def attributes(relation: Relation) -> tuple[ColumnRef, ...]:
             return tuple(ColumnRef(alias, output.name, output.value.type) for output in outputs)
         case Union(alias=alias, inputs=inputs):
             return tuple(ColumnRef(alias, ref.column, ref.type) for ref in attributes(inputs[0]))
+        case Recursive(alias=alias, seed=seed):
+            return tuple(ColumnRef(alias, ref.column, ref.type) for ref in attributes(seed))
         case Grouped(alias=alias, groups=groups, measures=measures):
             grouped = tuple(ColumnRef(alias, output.name, output.value.type) for output in groups)
             return (*grouped, *(measure.output for measure in measures))

@@ -132,6 +132,11 @@ CHANGED_FROM = Param("changed_from", TIMESTAMP)
 past.
 """
 MICROSECOND = Literal(1, INTERVAL, fixed=True)
+TRUE = Literal(True, BOOLEAN, fixed=True)
+MICROSECONDS = "microseconds"
+"""The function that returns the length of an interval in microseconds.  The text of a query has no such function."""
+OF_MICROSECONDS = "interval of microseconds"
+"""The inverse of ``MICROSECONDS``."""
 
 
 def call(name: str, *args: Scalar, type: DataType = BOOLEAN) -> Call:
@@ -176,8 +181,15 @@ def children(scalar: Scalar) -> tuple[Scalar, ...]:
 
 
 def with_children(scalar: Scalar, parts: tuple[Scalar, ...]) -> Scalar:
-    """Return a copy of the expression with the items of ``parts`` as subexpressions, in the order of ``children``."""
+    """Return a copy of the expression with the items of ``parts`` as subexpressions, in the order of ``children``.
+
+    The interval of a column that a derived table computes becomes the interval that the column stores.
+    """
     match scalar:
+        case Call(name=name) if (
+            name == OF_MICROSECONDS and isinstance(parts[0], Call) and parts[0].name == MICROSECONDS
+        ):
+            return parts[0].args[0]
         case Call(name=name, type=type):
             return Call(name, parts, type)
         case Cast(type=type):
@@ -187,6 +199,13 @@ def with_children(scalar: Scalar, parts: tuple[Scalar, ...]) -> Scalar:
             return Case(pairs, None if default is None else parts[-1], type)
         case ColumnRef() | Literal() | Param() | Now() | PeriodOf() | Element():
             return scalar
+
+
+def conjuncts(condition: Scalar) -> tuple[Scalar, ...]:
+    """Return the conjuncts of a condition, without nested ANDs.  TRUE has no conjuncts."""
+    if isinstance(condition, Call) and condition.name == "and":
+        return tuple(part for each in condition.args for part in conjuncts(each))
+    return () if condition == TRUE else (condition,)
 
 
 def columns(scalar: Scalar) -> frozenset[ColumnRef]:

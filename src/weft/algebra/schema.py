@@ -67,7 +67,8 @@ class DataType:
     ``element`` is the type of an ARRAY's elements or a MAP's values.  ``key`` is the type of a MAP's keys, and
     ``fields`` are the fields of a STRUCT.  Only expressions within a query have nested types.  A column with a declared
     nested type stores JSON text.  The type of such a column is STRING, and ``shape`` is the declared type.  Queries use
-    ``shape`` to read parts of the text.  Comparisons of types ignore ``shape``.
+    ``shape`` to read parts of the text.  A column of intervals stores numbers of microseconds.  The type of such a
+    column is BIGINT, and its ``shape`` is INTERVAL.  Comparisons of types ignore ``shape``.
 
     >>> DataType.parse("decimal(10, 2)")
     DataType(name='DECIMAL', precision=10, scale=2)
@@ -91,7 +92,8 @@ class DataType:
         >>> str(kind), kind.declared
         ('STRING', 'ARRAY<INT>')
         """
-        return cls.of_json(cls.parse_nested(text))
+        kind = cls.parse_nested(text)
+        return INTERVALS if kind == INTERVAL else cls.of_json(kind)
 
     @classmethod
     def of_json(cls, shape: DataType) -> DataType:
@@ -168,7 +170,12 @@ class DataType:
     @property
     def declared(self) -> str:
         """The text of the column's declared type, which may be nested."""
-        return str(self.shape or self)
+        return _DECLARED if self.shape == INTERVAL else str(self.shape or self)
+
+    @property
+    def json(self) -> DataType | None:
+        """The nested type of the values of a column of JSON text, or None for another type."""
+        return self.shape if self.name == "STRING" else None
 
     def extended(self, other: DataType) -> DataType:
         """Return the type with the additional fields of ``other``.
@@ -263,6 +270,8 @@ _ALIASES: Final = {
     "DEC": "DECIMAL",
     "INTERVAL DAY TO SECOND": "INTERVAL",
 }
+_DECLARED: Final = "INTERVAL DAY TO SECOND"
+"""Spark's name for the type of a column of intervals."""
 INTEGRAL: Final = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 NUMERIC: Final = (*INTEGRAL, "DECIMAL", "FLOAT", "DOUBLE")
 _NAMES: Final = (*NUMERIC, "STRING", "BOOLEAN", "TIMESTAMP", "DATE", "BINARY", "INTERVAL", "NULL")
@@ -279,6 +288,8 @@ TIMESTAMP: Final = DataType("TIMESTAMP")
 DATE: Final = DataType("DATE")
 BINARY: Final = DataType("BINARY")
 INTERVAL: Final = DataType("INTERVAL")
+INTERVALS: Final = DataType("BIGINT", shape=INTERVAL)
+"""The type of a column of intervals, in microseconds."""
 NULL: Final = DataType("NULL")
 PERIOD: Final = DataType("PERIOD")
 """The type of a set of instants, which only the period functions of temporal views accept."""
@@ -306,7 +317,8 @@ class TableSchema:
     row has not ended.  For an append-only table ``end`` is None.  ``source`` is the kind of object that ``id``
     identifies.  The kind is "table" for a table of the home, and "results" for a standing query.  The table
     ``results.NAME`` contains the answers of a standing query, with the start column ``_first_at``.  The kind "state" is
-    a part of a query that a tick computes (``relation.StateSchema``).
+    a part of a query that a tick computes (``relation.StateSchema``).  ``key`` are the names of columns whose values no
+    two rows share at any instant, or empty.
     """
 
     id: int
@@ -315,6 +327,7 @@ class TableSchema:
     start: str = "ts"
     end: str | None = None
     source: Literal["table", "results", "state"] = "table"
+    key: tuple[str, ...] = field(default=(), compare=False, repr=False, kw_only=True)
 
     def column(self, name: str) -> Column | None:
         """Return the column with the given name, or None.  The search ignores case."""

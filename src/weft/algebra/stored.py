@@ -43,6 +43,8 @@ _RELATIONS: Final = (
     "Windowed",
     "Unnest",
     "Materialized",
+    "Recurrence",
+    "Recursive",
     "Query",
 )
 _PREDICATES: Final = ("Plain", "And", "Or", "NowFrom", "NowBefore", "Exists", "NotExists")

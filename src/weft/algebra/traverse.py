@@ -27,6 +27,8 @@ from weft.algebra.relation import (
     Predicate,
     Project,
     Query,
+    Recurrence,
+    Recursive,
     Relation,
     Scan,
     Select,
@@ -56,14 +58,14 @@ Node: TypeAlias = "Relation | Predicate | Scalar | Query"
 N = TypeVar("N", bound="Relation | Predicate | Scalar | Query")
 
 
-_BINDING: Final = (Scan, Values, Project, Union, Grouped, Windowed, Unnest, Materialized)
+_BINDING: Final = (Scan, Values, Project, Union, Grouped, Windowed, Unnest, Materialized, Recurrence, Recursive)
 """The relations that bind a range variable."""
 
 
 def children(node: Node) -> tuple[Node, ...]:
     """Return the direct parts of a node, in the order of the query text.  The input of a projection comes first."""
     match node:  # the most frequent first
-        case ColumnRef() | Literal() | Scan():
+        case ColumnRef() | Literal() | Scan() | Recurrence():
             return ()
         case Plain(condition=scalar) | NowFrom(threshold=scalar) | NowBefore(threshold=scalar):
             return (scalar,)
@@ -81,13 +83,13 @@ def children(node: Node) -> tuple[Node, ...]:
             return (inner, *(output.value for output in outputs))
         case Distinct(input=inner) | Materialized(input=inner) | Exists(body=inner) | NotExists(body=inner):
             return (inner,)
-        case Grouped() | Windowed() | Unnest():
+        case Grouped() | Windowed() | Unnest() | Recursive():
             return _parts(node)
         case _:
             return scalar_children(node)
 
 
-def _parts(node: Grouped | Windowed | Unnest) -> tuple[Node, ...]:
+def _parts(node: Grouped | Windowed | Unnest | Recursive) -> tuple[Node, ...]:
     match node:
         case Grouped(input=inner, groups=groups, measures=measures):
             arguments = (part for measure in measures for part in (measure.argument, measure.by))
@@ -98,6 +100,8 @@ def _parts(node: Grouped | Windowed | Unnest) -> tuple[Node, ...]:
             return (inner, *(output.value for output in outputs), *partition, *ordered, *limit)
         case Unnest(value=value):
             return (value,)
+        case Recursive(seed=seed, step=step):
+            return (seed, step)
 
 
 def rebuild(node: N, parts: tuple[Node, ...]) -> N:
@@ -108,7 +112,7 @@ def rebuild(node: N, parts: tuple[Node, ...]) -> N:
     new_parts: Any = parts
     result: Node
     match node:
-        case Scan():
+        case Scan() | Recurrence():
             result = node
         case Values(rows=rows):
             scalars = iter(new_parts)
@@ -126,14 +130,14 @@ def rebuild(node: N, parts: tuple[Node, ...]) -> N:
             result = replace(node, input=new_parts[0], outputs=named)
         case Distinct() | Exists() | NotExists() | Plain() | NowFrom() | NowBefore():
             result = type(node)(new_parts[0])
-        case Materialized() | Grouped() | Windowed() | Unnest():
+        case Materialized() | Grouped() | Windowed() | Unnest() | Recursive():
             result = _rebuilt(node, new_parts)
         case _:
             result = with_children(cast("Scalar", node), new_parts)
     return cast("N", result)
 
 
-def _rebuilt(node: Materialized | Grouped | Windowed | Unnest, parts: tuple[Any, ...]) -> Relation:
+def _rebuilt(node: Materialized | Grouped | Windowed | Unnest | Recursive, parts: tuple[Any, ...]) -> Relation:
     match node:
         case Materialized():
             return replace(node, input=parts[0])
@@ -143,6 +147,8 @@ def _rebuilt(node: Materialized | Grouped | Windowed | Unnest, parts: tuple[Any,
             return _rewindowed(node, parts)
         case Unnest():
             return replace(node, value=parts[0])
+        case Recursive():
+            return replace(node, seed=parts[0], step=parts[1])
 
 
 def _regrouped(node: Grouped, parts: tuple[Any, ...]) -> Grouped:
@@ -185,7 +191,7 @@ def _above_scalars(node: Node) -> Iterator[Node]:
         part = waiting.pop()
         yield part
         match part:
-            case Scan() | Values() | Unnest() | Plain() | NowFrom() | NowBefore():
+            case Scan() | Values() | Unnest() | Recurrence() | Plain() | NowFrom() | NowBefore():
                 pass
             case Project(input=inner) | Query(input=inner) | Grouped(input=inner) | Windowed(input=inner):
                 waiting.append(inner)
@@ -288,7 +294,7 @@ def rename(node: N, names: Mapping[str, str]) -> N:
             case Windowed(alias=alias, functions=functions) if alias in names:
                 called = tuple(replace(each, output=replace(each.output, scan=names[alias])) for each in functions)
                 return replace(part, alias=names[alias], functions=called)
-            case Scan() | Values() | Project() | Union() | Unnest() | Materialized():
+            case Scan() | Values() | Project() | Union() | Unnest() | Materialized() | Recurrence() | Recursive():
                 alias = part.alias
                 return replace(part, alias=names[alias]) if alias in names else part
             case _:

@@ -29,6 +29,12 @@ def acting_user(home: OpenHome, given: str | None) -> str | None:
     return given or own
 
 
+def preferred_digest(home: OpenHome, given: str | None) -> str | None:
+    """Return the digest of new channels: ``given``, or else the one that the principal sets for herself."""
+    user_id = home.principal.user_id
+    return given if given is not None or user_id is None else home.catalog.users.by_id(user_id).digest
+
+
 def own_limits(home: OpenHome) -> Limits:
     """Return the limits of a query that the principal of the home tries: her own, within those of the settings."""
     from weft.execution.spark_runner import limits

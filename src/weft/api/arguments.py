@@ -7,7 +7,7 @@ import getpass
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from weft.algebra.schema import DataType, between_commas
+from weft.algebra.schema import INTERVAL, DataType, between_commas
 from weft.errors import Refused
 from weft.instants import from_datetime, parse_instant, parse_interval
 from weft.printable import require_text
@@ -107,7 +107,10 @@ def column_list(text: str, option: str = "--columns") -> list[tuple[str, DataTyp
         name, _, kind = each.strip().partition(" ")
         try:
             if name:
-                columns.append((name, DataType.of_column(kind) if kind.strip() else None))
+                type = DataType.of_column(kind) if kind.strip() else None
+                if type is not None and type.shape == INTERVAL:
+                    raise ValueError("Weft does not store this type: INTERVAL")
+                columns.append((name, type))
         except ValueError as error:
             nested = " Nested: tags ARRAY<STRING>, buyer STRUCT<id: BIGINT, name: STRING>." if "<" in text else ""
             raise Refused(

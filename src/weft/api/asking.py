@@ -19,13 +19,14 @@ from weft.planning.how_many import why_no_answer
 from weft.planning.plan import Plan, columns_of, plan, standing_plan
 from weft.planning.synopsis_words import SynopsisExplanation
 from weft.rights.principal import Right
-from weft.sql.ordering import order_of
+from weft.sql.lower.ordering import order_of
 
 if TYPE_CHECKING:
     from weft.execution.ad_hoc import Answer
     from weft.execution.backtest import Backtest
     from weft.execution.relations import Relation
     from weft.execution.ticks.forecast import Forecast
+    from weft.execution.why import Why
     from weft.planning.plan_tree import PlanNode
     from weft.planning.view_plan_words import ViewExplanation
 
@@ -45,9 +46,10 @@ class Asking(Viewing):
         from weft.execution.ad_hoc import ask
         from weft.runtime.cancelling import cancellable
 
-        with cancellable(self.opened.session):
+        home = self.opened
+        with cancellable(home.session):
             at = self.current_views(sql, given)
-            known, home = self._read_by(compiled), self.opened
+            known = self._read_by(compiled)
             order = order_of(sql, [name for name, _ in columns_of(compiled.query)])
             return ask(home.session(), home.catalog, known, compiled.query, at, limit, order, allowed=own_limits(home))
 
@@ -105,8 +107,13 @@ class Asking(Viewing):
         ``start`` has the same meaning as in ``install``.  The field ``brief`` of the explanation has about ten lines.
         Raises SqlError.
         """
+        return explain_query(sql, self.known(sql), from_now=start == "now")
+
+    @requires(Right.INSTALL, logged=False)
+    def known(self, sql: str) -> Known:
+        """Return the tables and results that the query ``sql`` may read, with their sizes."""
         schemas = self.opened.schemas(sql)
-        return explain_query(sql, Known(schemas, None, extents(self.opened.catalog, schemas)), from_now=start == "now")
+        return Known(schemas, None, extents(self.opened.catalog, schemas))
 
     @requires(Right.READ)
     def explain_installed(self, name: str) -> Explanation | SynopsisExplanation | ViewExplanation:
@@ -131,6 +138,20 @@ class Asking(Viewing):
         from weft.api.explaining_installed import tree_of
 
         return tree_of(self.opened, name)
+
+    @requires(Right.READ, query="name")
+    def why(self, name: str, ordinal: int) -> Why:
+        """Explain why an answer of a standing query appeared at its first instant.
+
+        The result names the driver (the row that began or ended, or the threshold that NOW reached), the rows that it
+        joined, and the conditions that no row satisfied.  Raises NotFound if the query or the answer does not exist.
+        Raises PlanMismatch for a formula.  Also raises ExecutionError and StorageError.
+        """
+        from weft.api.why import why
+        from weft.runtime.cancelling import cancellable
+
+        with cancellable(self.opened.session):
+            return why(self.opened, name, ordinal)
 
     @requires(Right.OWN, query="name", logged=False)
     def explain_tick(self, name: str) -> Forecast:

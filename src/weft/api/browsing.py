@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, get_args
 
 from weft.api.requirements import requires
@@ -41,7 +41,8 @@ class Browsing(WeftMethods):
     ) -> tuple[ListedQuery, ...]:
         """Return at most ``limit`` installed queries in the order of their names, which come after ``after``."""
         seen = self.opened.seen()
-        return seen.catalog.query_list.page(wanted or QueryFilter(), after, limit, seen.seen_by)
+        found = seen.catalog.query_list.page(replace(wanted or QueryFilter(), seen_by=seen.seen_by), after, limit)
+        return found if seen.seen_by is None else tuple(replace(each, query=seen.told(each.query)) for each in found)
 
     @requires(Right.READ)
     def news_page(self, *, before: QueryRecord | None = None, limit: int = 20) -> tuple[QueryRecord, ...]:
@@ -51,7 +52,8 @@ class Browsing(WeftMethods):
         """
         key = None if before is None or before.last_first_at is None else (before.last_first_at, before.query_id)
         seen = self.opened.seen()
-        return seen.catalog.query_list.latest(key, limit, seen.seen_by)
+        found = seen.catalog.query_list.latest(QueryFilter(seen_by=seen.seen_by), key, limit)
+        return tuple(map(seen.told, found))
 
     @requires(Right.READ)
     def news_since(self, tick_id: int, query_ids: Collection[int]) -> Mapping[int, int]:
@@ -64,16 +66,12 @@ class Browsing(WeftMethods):
     def query_counts(self) -> Mapping[str, int]:
         """Return the number of installed queries in each state, and as ``troubled`` the number with a trouble."""
         seen = self.opened.seen()
-        return seen.catalog.query_list.counts(seen.seen_by)
+        return seen.catalog.query_list.counts(QueryFilter(seen_by=seen.seen_by))
 
     @requires(Right.READ)
     def query(self, query_id: int) -> QueryRecord:
         """Return the installed query with this ID, whatever its name is now.  Raise NotFound."""
-        seen = self.opened.seen()
-        found = [each for each in seen.catalog.queries.by_ids([query_id]) if each.state != "removed"]
-        if not found or not seen.shows_query(found[0].name):
-            raise NotFound(f"there is no query #{query_id}", hint="List the queries first.")
-        return seen.query(found[0].name)
+        return self.opened.seen().query_by_id(query_id)
 
     @requires(Right.READ)
     def answer(self, query_id: int, ordinal: int) -> ShownAnswer:
@@ -83,7 +81,7 @@ class Browsing(WeftMethods):
         """
         from weft.storage.ledger import read_rows
 
-        catalog, query = self.opened.catalog, self.query(query_id)
+        catalog, query = self.opened.catalog, self.opened.seen().query(self.query(query_id).name)
         with catalog.queries.purge_reported(query_id):
             found = next(read_rows(catalog.data, query, ordinal - 1, 1), None) if ordinal > 0 else None
         if found is None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, overload
 
-from weft.api.acting import require_owner_rights
+from weft.api.acting import preferred_digest, require_owner_rights
 from weft.api.arguments import digest_times, texts
 from weft.api.requirements import requires
 from weft.api.weft_methods import WeftMethods
@@ -84,14 +84,15 @@ class Delivering(WeftMethods):
         from weft.delivery.registry import CURSOR, canonical, require_accepted
         from weft.storage.ledger import Answers
 
-        channels, times = [canonical(each, self.opened.folder) for each in texts(to)], digest_times(digest, zone)
+        channels = [canonical(each, self.opened.folder) for each in texts(to)]
+        times = digest_times(preferred_digest(self.opened, digest), zone)
         if CURSOR in channels:
             raise Refused(
                 "cursor is not a channel that can be subscribed: every query has a cursor",
                 hint=f"Print the answers with `weft results {name}`.",
             )
         with self.opened.writing(f"subscribe {name}") as writer:
-            query = writer.queries.named(name)
+            query = self.opened.seen().query(name, Right.OWN)
             answers = Answers(writer.home().home_id, query.query_id, query.name, query.columns)
             require_accepted(channels, self.opened.folder, answers)
             require_owner_rights(self.opened, [query], channels)
@@ -145,7 +146,7 @@ class Delivering(WeftMethods):
                 return tuple(writer.subscriptions.set_muted(each.sub_id, False) for each in muted)
 
         def skip_to_last(sender: Writer) -> tuple[Subscription, ...]:
-            rows = sender.queries.named(name).rows
+            rows = self.opened.seen().query(name, Right.OWN).rows
             muted = _require_muted(name, _subscriptions(self.opened, sender, name, to))
             return tuple(sender.subscriptions.go_to(each.sub_id, rows) for each in muted)
 
@@ -163,7 +164,7 @@ class Delivering(WeftMethods):
         """
 
         def restart(sender: Writer) -> tuple[Deliveries, ...]:
-            query = sender.queries.named(name)
+            query = self.opened.seen().query(name, Right.OWN)
             if not 1 <= from_ordinal <= query.rows:
                 raise Refused(
                     f"{query.name} has no answer number {from_ordinal}",
@@ -186,7 +187,7 @@ class Delivering(WeftMethods):
         total.  Raise NotFound.
         """
         catalog, seen = self.opened.catalog, self.opened.seen()
-        query_id = None if name is None else catalog.queries.named(name).query_id
+        query_id = None if name is None else seen.query(name, Right.OWN).query_id
         subscriptions = catalog.subscriptions.of_live_queries(query_id)
         ids = None if query_id is None else [subscription.sub_id for subscription, _ in subscriptions]
         if not seen.rights.reaches_all(Right.OWN):
@@ -204,7 +205,10 @@ class Delivering(WeftMethods):
     @requires(Right.READ)
     def channel_counts(self) -> Mapping[int, tuple[int, int]]:
         """Return (number of channels, number of parked channels) by query ID.  Omit queries without channels."""
-        return self.opened.catalog.subscriptions.counts()
+        counts, seen = self.opened.catalog.subscriptions.counts(), self.opened.seen()
+        if seen.rights.reaches_all(Right.READ):
+            return counts
+        return {each.query_id: counts[each.query_id] for each in seen.queries() if each.query_id in counts}
 
     @requires(Right.CHANNEL, channel="to")
     def test_channel(self, to: str, user: str = "weft") -> tuple[str, str]:
@@ -242,7 +246,7 @@ class Delivering(WeftMethods):
 def _subscriptions(home: OpenHome, catalog: Writer, name: str, to: str | Channels | None) -> tuple[Subscription, ...]:
     from weft.delivery.registry import canonical
 
-    query = catalog.queries.named(name)
+    query = home.seen().query(name, Right.OWN)
     subscriptions = catalog.subscriptions.all(query.query_id)
     if not subscriptions:
         raise NotFound(

@@ -17,7 +17,7 @@ from weft.planning.note import Note
 from weft.planning.plan import plan, standing_plan
 from weft.planning.synopsis_plan import Language, SynopsisPlan, sql_synopsis
 from weft.planning.synopsis_words import SynopsisExplanation, explain_synopsis
-from weft.sql.ordering import order_of
+from weft.sql.lower.ordering import order_of
 
 if TYPE_CHECKING:
     from weft.catalog import CatalogParts

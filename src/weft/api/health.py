@@ -85,7 +85,7 @@ def health_of(home: OpenHome, max_lag_us: int) -> Health:
         free_bytes=free,
         purged_until=_purged_until(home),
         problems=(
-            *_query_problems(queries.get("failed", 0), lag, max_lag_us),
+            *_query_problems(queries.get("failed", 0), catalog.queries.barred(), lag, max_lag_us),
             *_channel_problems(subscribed),
             *attached_problems(catalog, at),
             *([] if free >= LEAST_FREE else [f"the disk of {home.folder} has only {free >> 20:,} MiB free"]),
@@ -122,9 +122,12 @@ def _channel_problems(subscribed: Sequence[tuple[Subscription, QueryRecord]]) ->
             yield f"{each.channel} of {query.name} is {each.trouble or 'parked'}"
 
 
-def _query_problems(failed: int, lag: int | None, max_lag_us: int) -> Iterator[str]:
+def _query_problems(failed: int, barred: int, lag: int | None, max_lag_us: int) -> Iterator[str]:
     if failed:
         yield f"{failed:,} quer{'y has' if failed == 1 else 'ies have'} failed: see `weft queries`"
+    if barred:
+        are = "query is" if barred == 1 else "queries are"
+        yield f"{barred:,} {are} paused because the owner has lost a right: see `weft queries`"
     if lag is not None and lag > max_lag_us:
         yield f"new rows have waited {format_interval(lag // 1000000 * 1000000)} for a tick: is `weft run` running?"
 
@@ -150,7 +153,7 @@ class Maintaining(WeftMethods):
         catalog, at = self.opened.catalog, self.opened.clock()
         return catalog.figures(at, catalog.home().now_at(at))
 
-    @requires(Right.ADMIN)
+    @requires(Right.ADMIN, told=("to",))
     def copy(self, to: str | os.PathLike[str], *, store: str | None = None, catalog: str | None = None) -> Copied:
         """Copy this home to the folder ``to``, which must be new or empty, and verify the copy.
 

@@ -206,6 +206,12 @@ class Loading(WeftMethods):
         own = (each for each in catalog.load_history.latest(before=before) if seen.has_table(each.load.table_id))
         return tuple(islice(own, limit))
 
+    @requires(Right.ANY)
+    def lies_ahead(self, load: Summary) -> bool:
+        """Return whether the home has the wall clock, and the load stored rows whose ``ts`` is in the future."""
+        wall = self.opened.catalog.home().clock == "wall"
+        return wall and load.last_ts is not None and load.last_ts > self.opened.clock()
+
     @requires(Right.LOAD)
     def undo_load(self, load_id: int) -> Undone:
         """Remove the rows of a load if no answer depends on them.  See ``execution.undoing``.
@@ -325,7 +331,7 @@ class Tabling(WeftMethods):
         catalog = self.opened.catalog
         scheme, dot, name = table.partition(".")
         if dot and scheme.lower() == RESULTS:
-            return self._describe_results(catalog.queries.named(name), samples)
+            return self._describe_results(self.opened.seen().query(name), samples)
         from weft.storage.samples import sample_rows
 
         record = catalog.tables.named(table)

@@ -7,7 +7,7 @@ from dataclasses import replace as changed
 from typing import TYPE_CHECKING
 
 from weft.algebra.schema import DataType
-from weft.api.acting import acting_user, require_owner_rights, require_room
+from weft.api.acting import acting_user, own_limits, require_owner_rights, require_room
 from weft.api.standing import NewQuery, defined
 from weft.catalog import CatalogParts
 from weft.catalog.naming import folded
@@ -61,8 +61,8 @@ def replacement(home: OpenHome, query: NewQuery, current: Callable[[], int]) -> 
         if definition.from_instant is not None and definition.from_instant >= until:
             return Replacement(old, 0, 0, definition.from_instant, until)
         plan = standing_plan(query.sql, home.schemas(query.sql), from_now=definition.from_instant is not None)
-        known = relations(catalog, plan.reads)
-        return preview_replacement(home.session(), catalog, known, old, plan, definition, until, catalog.home().t0)
+        known, t0, allowed = relations(catalog, plan.reads), catalog.home().t0, own_limits(home)
+        return preview_replacement(home.session(), catalog, known, old, plan, definition, until, t0, allowed=allowed)
 
 
 def _definition(home: OpenHome, catalog: CatalogParts, query: NewQuery, old: QueryRecord) -> QueryDefinition:

@@ -28,10 +28,7 @@ if TYPE_CHECKING:
 ArgumentKind = Literal["query", "table", "view", "relation", "channel", "saved"]
 """What an argument names.  A ``relation`` is a table, a view, or ``results.`` and the name of a query."""
 _UNLOGGED: Final = frozenset({Right.ANY, Right.READ, Right.SELF})
-_TOLD: Final = (
-    *("name", "names", "table", "user", "role", "right", "about"),
-    *("load_id", "ids", "token_id", "link_id", "to"),
-)
+_TOLD: Final = ("name", "names", "table", "user", "role", "right", "about", "load_id", "ids", "token_id", "link_id")
 """The arguments that the log shows, if a method has them.  It never shows rows, texts of queries or secrets."""
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -64,14 +61,18 @@ class Requirement:
                 _require(seen, kind, name, self.right)
 
     def about(self, arguments: Mapping[str, Any]) -> str | None:
-        """Return the objects of a call for the log."""
-        given = (arguments.get(key) for key in (*self.arguments, *self.told, *_TOLD) if key in arguments)
-        words = [
-            ", ".join(map(str, each)) if isinstance(each, list | tuple | set | frozenset) else str(each)
-            for each in given
-            if isinstance(each, str | int | list | tuple | set | frozenset)
-        ]
-        return " ".join(dict.fromkeys(words)) or None
+        """Return the objects of a call for the log.  Of a channel it shows the kind only: a URL can be a secret."""
+        channels = [key for key, kind in self.arguments.items() if kind == "channel"]
+        keys = dict.fromkeys((*self.arguments, *self.told, *_TOLD))
+        words = [_shown(arguments.get(key)) for key in keys if key not in channels]
+        words += [f"{each.partition(':')[0]}:" for key in channels for each in texts(arguments.get(key) or ())]
+        return " ".join(filter(None, words)) or None
+
+
+def _shown(given: object) -> str:
+    if isinstance(given, list | tuple | set | frozenset):
+        return ", ".join(map(str, given))
+    return str(given) if isinstance(given, str | int) else ""
 
 
 def requires(

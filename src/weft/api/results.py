@@ -29,7 +29,7 @@ def answers_order(query: QueryRecord) -> tuple[Key, ...]:
     """Return the sort keys of a query's ORDER BY."""
     if "order" not in query.sql.lower():
         return ()
-    from weft.sql.ordering import order_of
+    from weft.sql.lower.ordering import order_of
 
     return order_of(query.sql, [name for name, _ in query.columns])
 

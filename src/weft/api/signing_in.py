@@ -71,10 +71,16 @@ class AccountMethods:
 class SigningIn(AccountMethods):
     """The methods of ``Accounts`` that find the principal of a password, a session, a token or a proxy's header."""
 
-    @requires(Right.SELF)
+    @requires(Right.ANY)
     def me(self) -> UserRecord:
-        """Return the user on whose behalf the home is open.  Raise Refused for the owner of the folder."""
-        return self.opened.catalog.users.by_id(self._own_id())
+        """Return the user on whose behalf the home is open.
+
+        Raise Refused for the owner of the folder, and NotAllowed for somebody who is not a user any more.
+        """
+        user = self.opened.catalog.users.by_id(self._own_id())
+        if user.state != "active":
+            raise NotAllowed(f"{user.name} is not a user any more", hint="Ask an administrator.")
+        return user
 
     @requires(Right.ADMIN)
     def password_link(self, user: str) -> Issued:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from weft.api.acting import own_limits
 from weft.api.arguments import AnyInstant, length, micros, renaming
 from weft.api.requirements import requires
 from weft.api.weft_methods import WeftMethods
@@ -157,7 +158,8 @@ class Sourcing(WeftMethods):
 
         if known is None:
             refresh_named(self.opened, name)
-        return history(self.opened, name, where, limit, None if known is None else micros(known))
+        at = None if known is None else micros(known)
+        return history(self.opened, name, where, limit, at, allowed=own_limits(self.opened))
 
     @requires(Right.ADMIN, logged=False)
     def sources(self) -> tuple[SourceRecord, ...]:

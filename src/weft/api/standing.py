@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeVar
 
 from weft.algebra.schema import TableSchema
 from weft.algebra.traverse import scans
-from weft.api.acting import acting_user, require_owner_rights, require_room
+from weft.api.acting import acting_user, preferred_digest, require_owner_rights, require_room
 from weft.api.arguments import digest_times, own_user, texts
 from weft.api.explaining import synopsis_plan
 from weft.api.requirements import require_channel
@@ -28,7 +28,7 @@ from weft.planning.synopsis_plan import Language, SynopsisPlan, asks_history, is
 from weft.planning.synopsis_words import RelationSummary, require_bounded
 from weft.printable import Brief
 from weft.rights.principal import Right
-from weft.sql.lower import bind
+from weft.sql.lower.query import bind
 
 T = TypeVar("T")
 
@@ -151,7 +151,7 @@ def _canonical(home: OpenHome, query: NewQuery) -> NewQuery:
     named = [canonical(channel, home.folder) for channel in texts(query.to)]
     channels = named or (default_channels(home.folder) if seen.rights.may(Right.ADMIN) else ())
     to = tuple(dict.fromkeys(channel for channel in channels if channel != "cursor"))
-    digest, zone = digest_times(query.digest, query.zone)
+    digest, zone = digest_times(preferred_digest(home, query.digest) if to else query.digest, query.zone)
     if digest is not None and not to:
         raise Refused("a digest needs a channel", hint="Name a channel with --to, or omit --digest.")
     user = acting_user(home, query.user) or chosen.install_user
@@ -244,7 +244,7 @@ def _synopsis(home: OpenHome, query: NewQuery, schemas: Mapping[str, TableSchema
 def show(home: OpenHome, name: str, ticks: int) -> Shown:
     """Implement ``Weft.show``."""
     catalog, seen = home.catalog, home.seen()
-    query = catalog.queries.named(name)
+    query = seen.query(name)
     owns = seen.may(Right.OWN, query_thing(query))
     return Shown(
         query,
@@ -280,7 +280,7 @@ def _stored(home: OpenHome, query: QueryRecord) -> tuple[tuple[RelationSummary, 
 def pause(home: OpenHome, name: str) -> QueryRecord:
     """Implement ``Weft.pause``."""
     with home.writing(f"pause {name}") as writer:
-        query = writer.queries.named(name)
+        query = home.seen().query(name, Right.OWN)
         if query.state != "active":
             raise Conflict(
                 f"{query.name} is already {query.state}", hint=f"Resume the query with `weft resume {query.name}`."
@@ -294,7 +294,7 @@ def resume(home: OpenHome, name: str, *, skip: bool) -> QueryRecord:
     from weft.execution.relations import relations
 
     with home.writing(f"resume {name}") as writer:
-        query = writer.queries.named(name)
+        query = home.seen().query(name, Right.OWN)
         failing = [s for s in writer.subscriptions.all(query.query_id) if s.last_error is not None]
         if query.state == "active" and not failing:
             raise Conflict(f"{query.name} is already active", hint=f"See `weft show {query.name}`.")
@@ -324,6 +324,7 @@ def remove(home: OpenHome, name: str, *, purge: bool, now: bool) -> QueryRecord:
             hint="Pass purge as well (`weft remove --purge --now`).",
         )
     with home.writing(f"remove {name}") as writer:
+        _refuse_hidden_readers(home, home.seen().query(name, Right.OWN))
         query = writer.queries.remove(name, home.clock(), purge=purge, now=now)
         if purge:
             from weft.writing.removals import finish_purges
@@ -334,6 +335,12 @@ def remove(home: OpenHome, name: str, *, purge: bool, now: bool) -> QueryRecord:
 
             drop_unneeded(writer)
         return query
+
+
+def _refuse_hidden_readers(home: OpenHome, query: QueryRecord) -> None:
+    readers = home.catalog.queries.readers(query.query_id)
+    if len(home.seen().among(readers)) < len(readers):
+        raise Conflict(f"{query.name} is read by queries of others", hint="Ask an administrator.")
 
 
 def time_driven(home: OpenHome, queries: Iterable[QueryRecord]) -> dict[int, bool | None]:

@@ -318,7 +318,7 @@ class Weft(Asking, Browsing, Delivering, Maintaining, Loading, Saving, Searching
         does not include later answers.  Weft reads the answers on demand, without Spark.
         """
         catalog = self.opened.catalog
-        query = catalog.queries.named(name)
+        query = self.opened.seen().query(name)
         return Results(catalog.data, catalog.queries, query, after, limit, lambda: self.opened.session())
 
     @requires(Right.OWN, query="name")

@@ -3,14 +3,19 @@
 The totals of a state at an instant W include all rows whose life begins or ends before W. They are derived from the
 tables, and a missing or outdated file costs only time: the tick computes the totals from the tables again. A file is
 outdated if a file of a table was removed, or if a file was added with a row that begins before W.
+
+The totals are stored in *parts*, as in a log-structured merge tree. A tick writes a part with what its changes add to
+the totals of few groups. The rows of a group in all parts add up to its totals. Parts of about equal size become one
+part. The cost of a write therefore follows the changes. Parts are Arrow files that are mapped into memory.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import mmap
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,20 +23,22 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from weft.access import make_file, make_folder
+from weft.failpoint import failpoint
 from weft.period_sql.notation import conjunction, same
 from weft.storage.columns import conformed
 from weft.storage.delta_log import DataFile
 from weft.storage.temporal_sql import temporal_sql
 
 MOST_GROUPS: Final = 2_000_000
-"""The totals of more groups are not stored, because a tick reads all of them into memory."""
+"""The totals of more groups are not stored, because a tick may read all of them into memory."""
 _KEPT: Final = 2
 """The number of instants for which totals are stored. The tick before may have failed after it wrote its totals."""
 _MOST_BYTES: Final = 512 << 20
-_FORMAT: Final = 1
+_SMALLER: Final = 4
+"""A part becomes one with the part before it, unless that is more than this many times as large."""
+_FORMAT: Final = 2
 """The version of the totals. Totals of another version are computed again."""
 _MONTH: Final = 30 * 86_400
 _REFUSED: Final = "too-many"
@@ -41,12 +48,22 @@ Files = Mapping[str, tuple[str, Sequence[DataFile]]]
 """Maps the name of each table to its start column and its files."""
 
 
+AddedUp = Callable[[pa.Table], pa.Table]
+"""Returns one row for each group of a table in which a group may have several rows."""
+
+
 @dataclass(frozen=True)
 class StoredTotals:
-    """The totals of all groups at the instant ``at`` (µs UTC)."""
+    """The totals of all groups at the instant ``at`` (µs UTC), in parts. ``manifest`` describes the parts."""
 
     at: int
-    rows: pa.Table
+    parts: tuple[pa.Table, ...]
+    manifest: tuple[Mapping[str, Any], ...]
+
+    @property
+    def rows(self) -> pa.Table:
+        """The rows of all parts. A group may have several rows, which add up to its totals."""
+        return pa.concat_tables(self.parts)
 
 
 @dataclass(frozen=True)
@@ -60,28 +77,44 @@ class StateStore:
         for at in sorted(self._instants(state), reverse=True):
             if at > at_most:
                 continue
-            rows = self._read(self.folder / state, at, files)
-            if rows is not None:
-                return StoredTotals(at, rows)
+            found = self._read(self.folder / state, at, files)
+            if found is not None:
+                return found
         return None
 
-    def write(self, state: str, at: int, rows: pa.Table, files: Files) -> None:
-        """Store the totals of all groups at the instant ``at``. Errors of the disk are ignored."""
-        folder, name = self.folder / state, f"{at}.parquet"
-        if rows.nbytes > _MOST_BYTES:
+    def write(
+        self, state: str, at: int, rows: pa.Table, files: Files, before: StoredTotals | None, added_up: AddedUp
+    ) -> None:
+        """Store the totals of all groups at the instant ``at``: ``rows`` and the totals ``before``.
+
+        Errors of the disk are ignored.
+        """
+        parts, manifest = ((), ()) if before is None else (before.parts, before.manifest)
+        kept = _untouched([part.num_rows for part in parts], rows.num_rows)
+        if sum(part.num_rows for part in parts) + rows.num_rows > MOST_GROUPS:
+            kept = 0
+        if parts[kept:]:
+            rows = added_up(pa.concat_tables([*parts[kept:], rows.cast(parts[0].schema)]))
+        if rows.num_rows > MOST_GROUPS or sum(part.nbytes for part in parts[:kept]) + rows.nbytes > _MOST_BYTES:
             self.refuse(state)
             return
+        folder, name = self.folder / state, f"{at}.arrow"
         with suppress(OSError):
             make_folder(folder)
-            make_file(folder / name)
-            pq.write_table(rows, folder / name, compression="zstd")
-            self._record(folder, at, {"data": name, "rows": rows.num_rows, "digest": _digest(folder / name)}, files)
+            draft = folder / f".{name}"
+            make_file(draft)
+            with pa.OSFile(str(draft), "wb") as sink, pa.ipc.new_file(sink, rows.schema) as writer:
+                writer.write_table(rows)
+            digest = _digest(draft)
+            draft.replace(folder / name)  # a reader may have mapped the file with this name
+            failpoint("state.written")
+            part = {"data": name, "rows": rows.num_rows, "digest": digest}
+            self._record(folder, at, [*manifest[:kept], part], files)
 
     def advance(self, state: str, stored: StoredTotals, at: int, files: Files) -> None:
         """Record that the totals at ``stored.at`` are also those at the instant ``at``."""
-        folder = self.folder / state
         with suppress(OSError, ValueError):
-            self._record(folder, at, json.loads((folder / f"{stored.at}.json").read_bytes()), files)
+            self._record(self.folder / state, at, stored.manifest, files)
 
     def refuse(self, state: str) -> None:
         """Record that the state has more than ``MOST_GROUPS`` groups."""
@@ -105,34 +138,63 @@ class StateStore:
             if at < latest - _MONTH:
                 shutil.rmtree(folder, ignore_errors=True)
 
-    def _record(self, folder: Path, at: int, manifest: dict[str, Any], files: Files) -> None:
+    def _record(self, folder: Path, at: int, parts: Sequence[Mapping[str, Any]], files: Files) -> None:
         names = {table: sorted(file.name for file in listed_) for table, (_, listed_) in files.items()}
         draft = folder / f".{at}.json"
         make_file(draft)
-        draft.write_text(json.dumps({**manifest, "format": _FORMAT, "files": names}))
+        draft.write_text(json.dumps({"parts": list(parts), "format": _FORMAT, "files": names}))
+        failpoint("state.noted")
         draft.replace(folder / f"{at}.json")
+        failpoint("state.recorded")
         for old in sorted(self._instants(folder.name))[:-_KEPT]:
             (folder / f"{old}.json").unlink(missing_ok=True)
-        needed = {json.loads(path.read_bytes())["data"] for path in folder.glob("[0-9-]*.json")}
-        for path in folder.glob("*.parquet"):
-            if path.name not in needed:
+            failpoint("state.forgotten")
+        needed = {part["data"] for path in folder.glob("[0-9-]*.json") for part in _parts_of(path)}
+        for path in folder.glob("*"):
+            if path.suffix in (".arrow", ".parquet") and path.name not in needed:
                 path.unlink(missing_ok=True)
+                failpoint("state.cleaned")
 
     def _instants(self, state: str) -> list[int]:
         return [int(path.stem) for path in (self.folder / state).glob("*.json") if path.stem.lstrip("-").isdigit()]
 
-    def _read(self, folder: Path, at: int, files: Files) -> pa.Table | None:
+    def _read(self, folder: Path, at: int, files: Files) -> StoredTotals | None:
         try:
             manifest = json.loads((folder / f"{at}.json").read_bytes())
-            data = folder / manifest["data"]
             if manifest["format"] != _FORMAT or not _is_valid(manifest["files"], at, files):
                 return None
-            if _digest(data) != manifest["digest"]:
-                return None
-            rows = pq.read_table(data)
+            parts = tuple(_part(folder / each["data"], each) for each in manifest["parts"])
         except (OSError, ValueError, KeyError, pa.ArrowException):
             return None
-        return rows if rows.num_rows == manifest["rows"] else None
+        return StoredTotals(at, parts, tuple(manifest["parts"]))
+
+
+def _parts_of(manifest: Path) -> list[Mapping[str, Any]]:
+    found: list[Mapping[str, Any]] = json.loads(manifest.read_bytes()).get("parts", [])
+    return found
+
+
+def _part(data: Path, known: Mapping[str, Any]) -> pa.Table:
+    """Raise ValueError if the part is damaged."""
+    if _digest(data) != known["digest"]:
+        raise ValueError(f"{data} is damaged")
+    rows = pa.ipc.open_file(pa.memory_map(str(data))).read_all()
+    if rows.num_rows != known["rows"]:
+        raise ValueError(f"{data} lacks rows")
+    return rows
+
+
+def _untouched(sizes: Sequence[int], new: int) -> int:
+    """Return how many of the first parts stay as they are when ``new`` rows are added.
+
+    >>> _untouched([1000, 100], 10), _untouched([1000, 100], 30), _untouched([1000, 100], 200)
+    (2, 1, 0)
+    """
+    kept = len(sizes)
+    while kept and sizes[kept - 1] <= _SMALLER * new:
+        kept -= 1
+        new += sizes[kept]
+    return kept
 
 
 def _is_valid(names: Mapping[str, Sequence[str]], at: int, files: Files) -> bool:
@@ -155,7 +217,8 @@ def _digest(data: Path) -> str:
 @lru_cache(maxsize=10_000)
 def _digest_of(data: Path, _: int, __: int) -> str:
     """A process reads a file again only if it has changed."""
-    return hashlib.blake2b(data.read_bytes()).hexdigest()
+    with data.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return hashlib.blake2b(content).hexdigest()
 
 
 def among(rows: pa.Table, keys: pa.Table, names: Sequence[str]) -> pa.Table:
@@ -164,15 +227,6 @@ def among(rows: pa.Table, keys: pa.Table, names: Sequence[str]) -> pa.Table:
         return rows
     met = conjunction(same(names, "r", "k"))
     return computed(f"SELECT r.* FROM rows_ AS r SEMI JOIN keys_ AS k ON {met}", rows.schema, rows_=rows, keys_=keys)
-
-
-def replaced(rows: pa.Table, keys: pa.Table, new: pa.Table, names: Sequence[str]) -> pa.Table:
-    """Return ``new`` and the rows whose columns ``names`` differ from those of all ``keys``. NULL equals NULL."""
-    if not names:
-        return new
-    met = conjunction(same(names, "r", "k"))
-    text = f"SELECT r.* FROM rows_ AS r ANTI JOIN keys_ AS k ON {met}"
-    return pa.concat_tables([computed(text, new.schema, rows_=rows, keys_=keys), new])
 
 
 def computed(text: str, schema: pa.Schema, **relations: pa.Table) -> pa.Table:

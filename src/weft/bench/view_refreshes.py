@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.algebra.temporal import Base
+from weft.algebra.relation import Scan
 from weft.api.weft import Weft
 from weft.bench.directory import BEGIN, DAY, MIN_EMPLOYEES, DirectoryTable, days_of, tables
 from weft.errors import DerivationError, ExecutionError, Refused
@@ -28,7 +28,7 @@ from weft.extraction.sources.apply_changes import record_changes
 from weft.period_sql.notation import SPARK
 from weft.planning.view_plan import bound_view
 from weft.runtime.session import stop_session
-from weft.sql.render_temporal import Evaluation, Leaf, value_sql
+from weft.sql.rendering.render_temporal import Evaluation, Leaf, value_sql
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -244,7 +244,7 @@ def _record(weft: Weft, writer: Writer, table: DirectoryTable, at: int, rows: pa
 
 
 def _table_of(leaf: Leaf) -> str:
-    if not isinstance(leaf, Base):
+    if not isinstance(leaf, Scan):
         raise DerivationError("the value of a view depends on its tables, not on their changes")
     return leaf.table.name
 

@@ -68,14 +68,12 @@ def read_figures(database: Database, at: int, now: int | None) -> Figures:
             ),
             answers=one(select(func.sum(query.next_ordinal - 1)).where(live)),
             due=0 if now is None else one(select(func.count()).where(query.state == "active", query.next_due <= now)),
-            ticks=one(select(func.count()).select_from(ddl.ticks).where(tick.state == "committed")),
+            ticks=one(select(func.count()).where(tick.state == "committed")),
             tick_us=None if last is None else last[1] - last[0],
             tick_at=None if last is None else last[1],
             messages=one(select(func.max(out.entry_id))),
-            unsent=one(select(func.count()).select_from(ddl.outbox).where(out.state.not_in(("sent", "withdrawn")))),
-            quarantined=one(select(func.count()).select_from(ddl.quarantine).where(ddl.quarantine.c.state == "open")),
-            failing_sources=one(
-                select(func.count()).select_from(ddl.sources).where(ddl.sources.c.trouble.is_not(None))
-            ),
+            unsent=one(select(func.count()).where(out.state.not_in(("sent", "withdrawn")))),
+            quarantined=one(select(func.count()).where(ddl.quarantine.c.state == "open")),
+            failing_sources=one(select(func.count()).where(ddl.sources.c.trouble.is_not(None))),
             leases=by_key(held),
         )

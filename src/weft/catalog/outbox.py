@@ -112,8 +112,7 @@ class Outbox:
     ) -> tuple[ListedMessage, ...]:
         """Return at most ``limit`` messages with IDs below ``before``, the newest first.
 
-        With ``owner``, return only messages of her queries.  With ``unsent``, return only messages that are neither sent
-        nor withdrawn.
+        With ``owner``, return only messages of her queries.  With ``unsent``, omit those that are sent or withdrawn.
         """
         outbox, subscribed, query = ddl.outbox.c, ddl.subscriptions.c, ddl.queries.c
         wanted = select(ddl.outbox, subscribed.channel, query.query_id, query.name)

@@ -8,14 +8,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import fields
 from functools import lru_cache
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeVar
 
 from sqlalchemy import (
-    BindParameter,
     ColumnElement,
     Connection,
-    and_,
-    bindparam,
     case,
     delete,
     exists,
@@ -32,6 +29,7 @@ from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
 from weft.catalog.grants import forget_grants
 from weft.catalog.naming import folded, not_found, query_name
+from weft.catalog.query_conditions import is_chosen, is_seen_by
 from weft.catalog.records import Choice, DuePlan, Parameter, PlanRecord, QueryDefinition, QueryRecord, QueryState
 from weft.catalog.reservations import advance_watermark
 from weft.catalog.tables import record_version
@@ -50,10 +48,6 @@ _DELETED: Final = "its answers were purged and their files deleted"
 QUERY: Final = tuple(ddl.queries.c[field.name] for field in fields(QueryRecord))
 
 _NAMES: Final = 5_000
-
-
-SeenBy: TypeAlias = tuple[str | None, Collection[int]]
-"""An owner, and the IDs of queries of others that she may read."""
 
 
 class Queries:
@@ -86,7 +80,7 @@ class Queries:
         *,
         after: int = 0,
         limit: int | None = None,
-        seen_by: SeenBy | None = None,
+        seen_by: tuple[str | None, Collection[int]] | None = None,
     ) -> tuple[QueryRecord, ...]:
         """Return at most ``limit`` installed queries with an ID above ``after``, ordered by ID.
 
@@ -97,7 +91,7 @@ class Queries:
         if not include_removed:
             wanted = wanted.where(queries.state != "removed")
         if seen_by is not None:
-            wanted = wanted.where(is_seen_by(seen_by))
+            wanted = wanted.where(is_seen_by(*seen_by))
         with self._database.reading() as connection:
             return tuple(query_record(row) for row in connection.execute(wanted))
 
@@ -138,6 +132,13 @@ class Queries:
         wanted = select(state, func.count()).where(state != "removed").group_by(state)
         with self._database.reading() as connection:
             return {row[0]: row[1] for row in connection.execute(wanted)}
+
+    def barred(self) -> int:
+        """Return the number of queries that are paused because their owner has lost a right."""
+        queries = ddl.queries.c
+        wanted = select(func.count()).where(queries.state == "paused", queries.reason.is_not(None))
+        with self._database.reading() as connection:
+            return int(connection.execute(wanted).scalar_one())
 
     def waiting_since(self, at: int) -> tuple[int | None, int | None]:
         """Return the instant at which the first active query became ready to run, and the earliest due instant up to
@@ -335,26 +336,6 @@ class Queries:
             run = None if query.every_us is None else instant + query.every_us
             begin = {"from_mode": "now", "from_instant": instant, "tau": instant}
             return change_query(connection, query.query_id, plan_id=plan_id, next_due=None, next_run=run, **begin)
-
-
-def is_seen_by(seen_by: SeenBy) -> ColumnElement[bool]:
-    """Return the SQL condition for the queries of an owner, and for those with other IDs."""
-    owner, others = seen_by
-    listed: BindParameter[Any] = bindparam(
-        "others", sorted(others), expanding=True, literal_execute=True
-    )  # any number of IDs
-    return or_(ddl.queries.c.user == owner, ddl.queries.c.query_id.in_(listed))
-
-
-def is_chosen(choice: Choice) -> ColumnElement[bool]:
-    """Return the SQL condition for the queries of a choice."""
-    queries = ddl.queries.c
-    conditions = [queries.state == "active"]
-    if choice.query_ids is not None:
-        conditions.append(queries.query_id.in_(choice.query_ids))
-    if choice.due_at is not None:
-        conditions.append(or_(queries.next_run.is_(None), queries.next_run <= choice.due_at))
-    return and_(*conditions)
 
 
 def read_query(connection: Connection, query_id: int) -> QueryRecord:

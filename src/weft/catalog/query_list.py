@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from typing import Final
 
 from sqlalchemy import ColumnElement, Connection, and_, case, func, or_, select
@@ -10,7 +11,8 @@ from sqlalchemy import ColumnElement, Connection, and_, case, func, or_, select
 from weft.catalog import ddl
 from weft.catalog.database import Database
 from weft.catalog.naming import folded
-from weft.catalog.queries import QUERY, SeenBy, is_seen_by, query_record
+from weft.catalog.queries import QUERY, query_record
+from weft.catalog.query_conditions import is_seen_by
 from weft.catalog.records import QueryRecord, QueryState
 from weft.planning.synopsis_plan import SynopsisPlan
 from weft.printable import Brief
@@ -21,7 +23,8 @@ class QueryFilter:
     """A choice of installed queries.  A field that is None or False excludes no query.
 
     ``text`` is a part of the name, the text or the owner, in any case.  With ``troubled``, only queries that failed or
-    have a failing channel remain.  With ``synopsis``, only queries that are maintained as synopses remain.
+    have a failing channel remain.  With ``synopsis``, only queries that are maintained as synopses remain.  With
+    ``seen_by``, only the queries of this owner and those with these IDs remain.
     """
 
     text: str | None = None
@@ -29,6 +32,7 @@ class QueryFilter:
     user: str | None = None
     troubled: bool = False
     synopsis: bool = False
+    seen_by: tuple[str | None, Collection[int]] | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -52,12 +56,10 @@ class QueryList:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def page(
-        self, wanted: QueryFilter, after: str | None, limit: int, seen_by: SeenBy | None
-    ) -> tuple[ListedQuery, ...]:
+    def page(self, wanted: QueryFilter, after: str | None, limit: int) -> tuple[ListedQuery, ...]:
         """Return at most ``limit`` queries whose names come after the name ``after``."""
         queries = ddl.queries.c
-        statement = select(*QUERY).where(*_conditions(wanted, seen_by)).order_by(queries.folded).limit(limit)
+        statement = select(*QUERY).where(*_conditions(wanted)).order_by(queries.folded).limit(limit)
         if after is not None:
             statement = statement.where(queries.folded > folded(after))
         with self._database.reading() as connection:
@@ -65,13 +67,13 @@ class QueryList:
             channels = _channels(connection, [query.query_id for query in found])
         return tuple(_listed(query, *channels.get(query.query_id, (0, 0, None))) for query in found)
 
-    def latest(self, before: tuple[int, int] | None, limit: int, seen_by: SeenBy | None) -> tuple[QueryRecord, ...]:
-        """Return at most ``limit`` queries with answers, those with the newest answers first.
+    def latest(self, wanted: QueryFilter, before: tuple[int, int] | None, limit: int) -> tuple[QueryRecord, ...]:
+        """Return at most ``limit`` of the wanted queries that have answers, those with the newest answers first.
 
         ``before`` is the pair (first instant of the last answer, ID) of the last query that is known.
         """
         queries = ddl.queries.c
-        conditions = [*_conditions(QueryFilter(), seen_by), queries.last_first_at.is_not(None)]
+        conditions = [*_conditions(wanted), queries.last_first_at.is_not(None)]
         if before is not None:
             at, key = before
             later = and_(queries.last_first_at == at, queries.query_id < key)
@@ -81,29 +83,32 @@ class QueryList:
             rows = connection.execute(select(*QUERY).where(*conditions).order_by(*order).limit(limit))
             return tuple(query_record(row) for row in rows)
 
-    def counts(self, seen_by: SeenBy | None) -> dict[str, int]:
-        """Return the number of queries in each state, and as ``troubled`` of those that failed or have a failing
-        channel.
+    def counts(self, wanted: QueryFilter) -> dict[str, int]:
+        """Return the number of the wanted queries in each state.
+
+        As ``troubled``, return the number of those that failed or have a failing channel.
         """
         state = ddl.queries.c.state
-        states = select(state, func.count()).where(*_conditions(QueryFilter(), seen_by)).group_by(state)
-        troubled = select(func.count()).select_from(ddl.queries)
+        states = select(state, func.count()).where(*_conditions(wanted)).group_by(state)
+        troubled = _conditions(replace(wanted, troubled=True))
         with self._database.reading() as connection:
             counts = {row[0]: int(row[1]) for row in connection.execute(states)}
-            wanted = troubled.where(*_conditions(QueryFilter(troubled=True), seen_by))
-            return counts | {"troubled": int(connection.execute(wanted).scalar_one())}
+            count = connection.execute(select(func.count()).select_from(ddl.queries).where(*troubled)).scalar_one()
+            return counts | {"troubled": int(count)}
 
 
 _LIVE: Final = ddl.queries.c.state != "removed"
 
 
-def _conditions(wanted: QueryFilter, seen_by: SeenBy | None) -> list[ColumnElement[bool]]:
+def _conditions(wanted: QueryFilter) -> list[ColumnElement[bool]]:
     queries, subscribed = ddl.queries.c, ddl.subscriptions.c
-    conditions: list[ColumnElement[bool]] = [_LIVE] if seen_by is None else [_LIVE, is_seen_by(seen_by)]
+    conditions: list[ColumnElement[bool]] = [_LIVE]
     if wanted.text:
         part = wanted.text.casefold()
         texts = (queries.folded, func.lower(queries.sql), func.lower(queries.user))
         conditions.append(or_(*(each.contains(part, autoescape=True) for each in texts)))
+    if wanted.seen_by is not None:
+        conditions.append(is_seen_by(*wanted.seen_by))
     if wanted.state:
         conditions.append(queries.state == wanted.state)
     if wanted.user:

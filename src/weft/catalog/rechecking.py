@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, false, not_, or_, select, true, update
+from sqlalchemy import ColumnElement, Connection, Select, and_, not_, or_, select, true, update
 
 from weft.catalog import ddl
 from weft.catalog.database import Database
@@ -36,14 +36,14 @@ class Rechecks:
     def run(self) -> None:
         """If rights have changed, pause each query whose owner has lost a right that it needs, with the reason.
 
-        Only the check under the write lease counts as the last one.  No query is installed meanwhile.
+        The queries over the results of a paused query follow, unless an administrator owns them.  Only the check under
+        the write lease counts as the last one, because no query is installed meanwhile.
         """
         if not self.due():
             return
         with self._database.changing_under_lease(None) as connection:
-            for queries, reason in _to_pause(connection):
-                live = and_(ddl.queries.c.state != "removed", queries)
-                connection.execute(update(ddl.queries).where(live).values(state="paused", reason=reason))
+            while _pause(connection):
+                pass
             if self._database.is_writer:
                 set_home(connection, rights_checked=ddl.home.c.rights_version)
 
@@ -67,6 +67,16 @@ class Rechecks:
             wanted = [*(("table", key) for key in needs), *(("query", key) for key in reads)]
             named = _named(connection, reads)
             return _of_role(rights, saved_id) or _of_things(rights, named, wanted) or _of_channels(rights, kinds)
+
+
+def _pause(connection: Connection) -> int:
+    """Pause the queries that may not run, and return their number.  Those that were paused before are left out."""
+    queries, paused = ddl.queries.c, 0
+    for these, reason in _to_pause(connection):
+        runs = or_(queries.state.in_(("active", "failed")), and_(queries.state == "paused", queries.reason.is_(None)))
+        changed = update(ddl.queries).where(these, runs).values(state="paused", reason=reason)
+        paused += connection.execute(changed).rowcount
+    return paused
 
 
 def _is_due(connection: Connection) -> bool:
@@ -109,9 +119,12 @@ def _with_other_channels(owner: str, rights: Rights) -> Select[tuple[int]]:
     """Select the queries of an owner that have a channel of a kind that she may not use."""
     queries, subscribed = ddl.queries.c, ddl.subscriptions.c
     kinds = {key for right, _, key in rights.grants if right is Right.CHANNEL} - ADMIN_CHANNELS
-    allowed = or_(false(), *(subscribed.channel.startswith(f"{kind}:", autoescape=True) for kind in sorted(kinds)))
-    others = (subscribed.state != "ended", not_(allowed))
-    return select(subscribed.query_id).join_from(ddl.subscriptions, ddl.queries).where(queries.user == owner, *others)
+    others = [not_(subscribed.channel.startswith(f"{kind}:", autoescape=True)) for kind in sorted(kinds)]
+    return (
+        select(subscribed.query_id)
+        .join_from(ddl.subscriptions, ddl.queries)
+        .where(queries.user == owner, subscribed.state != "ended", *others)
+    )
 
 
 def _owners(connection: Connection, name: str | None = None) -> dict[str, Rights]:
@@ -143,9 +156,10 @@ def _named(connection: Connection, reads: Iterable[int]) -> Named:
         for key, name in connection.execute(select(tables.table_id, tables.name))
     }
     for some in parts(sorted(set(reads))):
-        wanted = select(queries.query_id, queries.name, queries.user).where(queries.query_id.in_(some))
-        for key, name, owner in connection.execute(wanted):
-            named["query", key] = f"results.{name}", Thing("query", str(key), owner=owner)
+        wanted = select(queries.query_id, queries.name, queries.user, queries.state, queries.reason)
+        for key, name, owner, state, reason in connection.execute(wanted.where(queries.query_id.in_(some))):
+            barred = state == "paused" and reason is not None
+            named["query", key] = f"results.{name}", Thing("query", str(key), owner=owner, barred=barred)
     return named
 
 
@@ -162,6 +176,8 @@ def _of_role(rights: Rights, saved_id: int | None = None) -> str | None:
 def _of_things(rights: Rights, named: Named, wanted: Iterable[tuple[str, int]]) -> str | None:
     for key in wanted:
         name, thing = named.get(key, ("", None))
+        if thing is not None and thing.barred and rights.role != "admin":
+            return f"it reads {name}, whose owner has lost a right"
         if thing is not None and not rights.may(Right.READ, thing):
             return f"its owner {rights.principal.name} may not read {name}"
     return None

@@ -257,17 +257,23 @@ ORDINAL: Final = "_ordinal"
 
 
 def table_schema(
-    table_id: int, name: str, stored: Iterable[Column], *, tracked: bool, depends_on_now: bool | None = None
+    table_id: int,
+    name: str,
+    stored: Iterable[Column],
+    *,
+    tracked: bool,
+    depends_on_now: bool | None = None,
+    key: tuple[str, ...] = (),
 ) -> TableSchema:
     """Return the schema that queries see for a table whose stored columns are ``stored``.
 
     ``depends_on_now`` is None for a table that is not a view.
     """
     if not tracked:
-        return TableSchema(table_id, name, tuple(stored))
+        return TableSchema(table_id, name, tuple(stored), key=key)
     shown = tuple(column for column in stored if column.name != TS)
     if depends_on_now is None:
-        return TableSchema(table_id, name, shown, start=VALID_FROM, end=VALID_TO)
+        return TableSchema(table_id, name, shown, start=VALID_FROM, end=VALID_TO, key=key)
     return ViewSchema(table_id, name, shown, start=VALID_FROM, end=VALID_TO, depends_on_now=depends_on_now)
 
 

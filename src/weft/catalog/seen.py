@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
 
@@ -12,11 +12,10 @@ from weft.catalog.catalog import CatalogParts
 from weft.catalog.definitions import schemas
 from weft.catalog.loads import LoadSummary, no_load
 from weft.catalog.naming import folded, not_found
-from weft.catalog.queries import SeenBy
 from weft.catalog.records import QueryRecord, TableRecord
 from weft.catalog.saved_queries import SavedQuery
 from weft.catalog.views import ViewRecord
-from weft.errors import NotAllowed, WeftError
+from weft.errors import NotAllowed, NotFound, WeftError
 from weft.rights.policy import Rights, Thing
 from weft.rights.principal import Right
 
@@ -57,8 +56,18 @@ class Seen:
             known = (each.name for each in self.queries(limit=_HINTED))
             raise not_found("query", name, known)
         if not self.may(right, query_thing(found[0])):
-            raise not_allowed(self.rights, right, found[0].name, found[0].reason if is_barred(found[0]) else None)
-        return found[0]
+            shown = self.told(found[0])
+            raise not_allowed(self.rights, right, shown.name, shown.reason if is_barred(shown) else None)
+        return self.told(found[0])
+
+    def told(self, query: QueryRecord) -> QueryRecord:
+        """Return the query as the principal sees it: others than its owner do not see why the owner lost a right.
+
+        The reason names what the owner may not read.
+        """
+        if not is_barred(query) or self.rights.may(Right.OWN, query_thing(query)):
+            return query
+        return replace(query, reason="its owner has lost a right")
 
     def _shows(self, query: QueryRecord) -> bool:
         """A query whose owner has lost a right stays visible, with the reason."""
@@ -123,14 +132,22 @@ class Seen:
         """Return the views that the principal may read."""
         return tuple(each for each in self.catalog.views.known() if self.has_table(each.table_id, Right.READ))
 
-    def queries(self, *, after: int = 0, limit: int | None = None) -> tuple[QueryRecord, ...]:
-        """Return at most ``limit`` live queries that the principal may see, with IDs above ``after``, by ID."""
-        return self.catalog.queries.all(after=after, limit=limit, seen_by=self.seen_by)
+    def query_by_id(self, query_id: int) -> QueryRecord:
+        """Return the live query with this ID.  Raise NotFound if the principal may not see it, too."""
+        found = next(iter(self.catalog.queries.by_ids([query_id])), None)
+        if found is None or found.state == "removed" or not (self.rights.reaches_all(Right.READ) or self._shows(found)):
+            raise NotFound(f"there is no query #{query_id}")
+        return self.told(found)
 
     @property
-    def seen_by(self) -> SeenBy | None:
-        """The queries that the principal may see, or None for all."""
+    def seen_by(self) -> tuple[str | None, frozenset[int]] | None:
+        """The owner, and the IDs of queries of others, whose queries the principal sees, or None for all queries."""
         return None if self.rights.reaches_all(Right.READ) else (self._own_name, self._granted)
+
+    def queries(self, *, after: int = 0, limit: int | None = None) -> tuple[QueryRecord, ...]:
+        """Return at most ``limit`` live queries that the principal may see, with IDs above ``after``, by ID."""
+        found = self.catalog.queries.all(after=after, limit=limit, seen_by=self.seen_by)
+        return found if self.seen_by is None else tuple(map(self.told, found))
 
     @property
     def _own_name(self) -> str | None:
@@ -144,7 +161,7 @@ class Seen:
         """Return those queries to which the principal has the right."""
         if self.rights.reaches_all(right):
             return tuple(queries)
-        return tuple(each for each in queries if self.may(right, query_thing(each)))
+        return tuple(self.told(each) for each in queries if self.may(right, query_thing(each)))
 
     def schemas(self, *texts: str) -> Mapping[str, TableSchema]:
         """Return the schemas of the tables and results that the principal may read: see ``definitions.schemas``."""

@@ -218,6 +218,7 @@ def read_tables(connection: Connection, table_id: int | None = None) -> tuple[Ta
                 columns.get(row.table_id, ()),
                 tracked=bool(row.tracked),
                 depends_on_now=depends.get(row.table_id),
+                key=tuple(json.loads(row.keys)),
             ),
             log=TableSchema(row.table_id, row.name, tuple(columns[row.table_id])) if row.tracked else None,
             path=row.path,

@@ -16,7 +16,8 @@ from sqlalchemy import Connection, and_, bindparam, case, delete, func, insert, 
 from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
 from weft.catalog.home_record import read_home, set_home
-from weft.catalog.queries import QUERY, is_chosen, query_record, read_below
+from weft.catalog.queries import QUERY, query_record, read_below
+from weft.catalog.query_conditions import is_chosen
 from weft.catalog.records import Choice, Count, QueryRecord, TickOutput, TickQuery, TickRecord
 from weft.catalog.reservations import earliest_reserved
 from weft.catalog.tables import record_version

@@ -151,6 +151,12 @@ class Users:
         """Map the names of users to the number of rows that a query may add in one tick, if there is a limit."""
         return self._limits(ddl.users.c.most_rows)
 
+    def zones(self) -> dict[str, str]:
+        """Map the names of users to the time zones that they set for themselves."""
+        wanted = select(ddl.users.c.name, ddl.users.c.zone).where(ddl.users.c.zone.is_not(None))
+        with self._database.reading() as connection:
+            return {row[0]: row[1] for row in connection.execute(wanted)}
+
     def _limits(self, column: Column[int]) -> dict[str, int]:
         with self._database.reading() as connection:
             wanted = select(ddl.users.c.name, column).where(column.is_not(None))

@@ -244,7 +244,7 @@ def revoke(
     """Take a right back.  The next tick pauses the queries that needed it."""
     with opened(home) as weft:
         weft.accounts.revoke(name, right, about)
-    words = f"{name} was granted this no longer: {_words(right, about)}."
+    words = f"Revoked from {name}: {_words(right, about)}."
     _print_change({"to": name, "right": right, "on": about, "granted": False}, words, json)
 
 

@@ -32,6 +32,7 @@ from weft.cli import (
     ticks,
     troubles,
     view_commands,
+    why,
 )
 from weft.cli.frame import check_arguments, example
 
@@ -78,6 +79,7 @@ for part in (
     queries,
     saved,
     results,
+    why,
     deliveries,
     ticks,
     status,

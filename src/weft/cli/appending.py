@@ -13,7 +13,7 @@ import typer
 from weft.api.json.tables import created_json
 from weft.cli import terminal
 from weft.cli.frame import HomeOption, JsonOption, example, opened
-from weft.cli.loads import FutureOption, KeyOption, LateOption, lies_ahead, tell_load
+from weft.cli.loads import FutureOption, KeyOption, LateOption, tell_load
 from weft.cli.printing import echo, print_json, typed
 from weft.errors import Refused
 
@@ -79,7 +79,7 @@ def append(
     with opened(home) as weft, _rows(values or [], file) as rows:
         times: dict[str, Any] = {"ts_from": ts_from, "late": late, "future": future}
         load = weft.append(name, rows, user=user or terminal.user(), **times)
-        ahead = lies_ahead(weft, load)
+        ahead = weft.lies_ahead(load)
     tell_load(load, ahead, json)
 
 

@@ -102,6 +102,11 @@ def _known(home: Path | None, text: str, json: bool) -> Iterator[Known]:
     from weft.api.explaining import known_tables
     from weft.schedule.clock import now_us
 
+    client = terminal.remote()
+    if client is not None and client.elsewhere:
+        home_folder(home)
+        yield client.weft.known(text)
+        return
     known = known_tables(home_folder(home), now_us(), text)
     try:
         yield known

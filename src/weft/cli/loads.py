@@ -13,7 +13,6 @@ from weft.cli.frame import HomeOption, JsonOption, example, opened
 from weft.cli.printing import counted, counting, echo, instant, moment, plain, print_json, table, working
 
 if TYPE_CHECKING:
-    from weft.api.weft import Weft
     from weft.extraction.files.given_files import Given
     from weft.extraction.storing import Summary
 
@@ -136,7 +135,7 @@ def mail(
             hold=hold,
             progress=progress,
         )
-        ahead = lies_ahead(weft, load)
+        ahead = weft.lies_ahead(load)
     tell_load(load, ahead, json)
 
 
@@ -178,7 +177,7 @@ def file(
             hold=hold,
             progress=progress,
         )
-        ahead = lies_ahead(weft, load)
+        ahead = weft.lies_ahead(load)
     tell_load(load, ahead, json)
 
 
@@ -203,11 +202,6 @@ def monpoly(
         return
     for each in summaries:
         tell_load(each, False, json=False)
-
-
-def lies_ahead(weft: Weft, load: Summary) -> bool:
-    """Return True if the home has the wall clock and the load stored rows with a future ``ts``."""
-    return weft.catalog.home().clock == "wall" and load.last_ts is not None and load.last_ts > weft.clock()
 
 
 def tell_load(load: Summary, ahead: bool, json: bool) -> None:

@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from weft.cli import terminal
-from weft.instants import format_instant, from_datetime
+from weft.instants import format_duration, format_instant, from_datetime
 from weft.interruption import stop_here
 from weft.printable import counted as counted
 from weft.printable import one_line, visible
@@ -90,6 +90,8 @@ def shown(value: object) -> str:
         return "NULL"
     if isinstance(value, dt.datetime):
         return format_instant(from_datetime(value))
+    if isinstance(value, dt.timedelta):
+        return format_duration(value)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, bytes):

@@ -228,7 +228,8 @@ def queries(
     """List the standing queries."""
     with opened(home) as weft:
         listed = weft.queries(limit=limit)
-        count = weft.catalog.queries.count() if len(listed) == limit else len(listed)
+        counts = weft.query_counts() if len(listed) == limit else {"active": len(listed)}
+        count = sum(number for state, number in counts.items() if state != "troubled")
         channels = weft.channel_counts()
     if json:
         print_json([listed_json(query, channels.get(query.query_id, (0, 0))) for query in listed])

@@ -18,7 +18,7 @@ import typer
 from weft.cli.frame import HOME_VARIABLE, HomeOption, example, home_folder, opened
 from weft.cli.printing import echo
 from weft.cli.troubles import REFUSED, run
-from weft.sql.parse import first_statement
+from weft.sql.lower.parse import first_statement
 
 _HISTORY = 1_000
 _LEAVE = ("exit", "quit", "\\q")

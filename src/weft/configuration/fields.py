@@ -236,6 +236,12 @@ class Configuration(BaseModel):
         le=2**31,
         description="the most rows that a query may add in one tick, or return in `weft try`",
     )
+    query_depth: Annotated[Whole, Place("limits.depth", "WEFT_QUERY_DEPTH")] = Field(
+        default=100,
+        ge=1,
+        le=100_000,
+        description="the most steps of a recursion (WITH RECURSIVE) in a query",
+    )
     smtp_host: Annotated[str | None, Place("smtp.host", "WEFT_SMTP_HOST")] = Field(
         default=None, min_length=1, description="the mail server (SMTP)"
     )

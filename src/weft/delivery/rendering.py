@@ -1,9 +1,9 @@
 """Render answers as JSON lines and as CSV.
 
 The columns ``_ordinal``, ``_first_at`` and ``_tick`` come first.  Instants are in RFC 3339 format, in UTC.  DECIMAL
-values are text, which preserves all digits.  BINARY values are base64 text.  NaN and the infinities are text, because
-JSON has no such numbers.  A value of a nested type is a JSON object or array.  CSV contains a nested value as JSON
-text.
+values are text, which preserves all digits.  BINARY values are base64 text.  Intervals are text in ISO 8601 format.
+NaN and the infinities are text, because JSON has no such numbers.  A value of a nested type is a JSON object or array.
+CSV contains a nested value as JSON text.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from typing import Any, Final, TypeAlias
 
 from weft.algebra.schema import DataType
-from weft.instants import format_rfc3339, from_datetime
+from weft.instants import format_duration, format_rfc3339, from_datetime
 from weft.storage.ledger import ResultRow
 from weft.storage.nested import nested_value
 from weft.storage.typed_answers import Columns
@@ -58,8 +58,8 @@ def json_object(columns: Columns, values: Iterable[object]) -> dict[str, Json]:
 
 def json_value(value: object, kind: DataType) -> Json:
     """Return a value of the type ``kind`` as a JSON value."""
-    if isinstance(value, str) and kind.shape is not None:
-        return _json(nested_value(value, kind.shape))
+    if isinstance(value, str) and kind.json is not None:
+        return _json(nested_value(value, kind.json))
     return _json(value)
 
 
@@ -125,6 +125,8 @@ def _quoted(text: str) -> str:
 def _text(value: object) -> str:
     if isinstance(value, dt.datetime):
         return format_rfc3339(from_datetime(value))
+    if isinstance(value, dt.timedelta):
+        return format_duration(value)
     if isinstance(value, dt.date):
         return value.isoformat()
     if isinstance(value, bytes):

@@ -10,8 +10,8 @@ Law: at every instant s, the lives that contain s are the rows of ``at(E, s)``, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Final
 
@@ -30,7 +30,7 @@ from weft.algebra.relation import (
     Scan,
     Source,
 )
-from weft.algebra.scalar import TIME_START, Call, ColumnRef, Literal, Scalar, call, greatest
+from weft.algebra.scalar import TIME_START, TRUE, Call, ColumnRef, Literal, Scalar, call, greatest
 from weft.algebra.schema import BOOLEAN, TIMESTAMP
 from weft.algebra.traverse import mentioned
 from weft.derivation.merge import mergeable_blocks
@@ -74,6 +74,20 @@ class Lives:
         if len(self.ends) < 2:
             return next(iter(self.ends), None)
         return Call("least", self.ends, TIMESTAMP)
+
+
+def with_scalars(life: Lives, change: Callable[[Scalar], Scalar]) -> Lives:
+    """Apply ``change`` to every scalar of the life and of its subqueries."""
+    return replace(
+        life,
+        conditions=tuple(map(change, life.conditions)),
+        starts=tuple(map(change, life.starts)),
+        ends=tuple(map(change, life.ends)),
+        outputs=tuple(Output(output.name, change(output.value)) for output in life.outputs),
+        subqueries=tuple(
+            (wanted, tuple(with_scalars(body, change) for body in bodies)) for wanted, bodies in life.subqueries
+        ),
+    )
 
 
 def lives(
@@ -220,7 +234,7 @@ def _as_scalar(predicate: Predicate) -> Scalar:
         case Plain(condition=test):
             return test
         case And(items=()):
-            return Literal(True, BOOLEAN, fixed=True)
+            return TRUE
         case Or(items=()):
             return Literal(False, BOOLEAN, fixed=True)
         case And(items=items):

@@ -45,6 +45,8 @@ from weft.algebra.relation import (
     Predicate,
     Project,
     Query,
+    Recurrence,
+    Recursive,
     Relation,
     Scan,
     Select,
@@ -154,7 +156,7 @@ def _blocks(relation: Relation) -> list[_Block]:
             return _blocks(inner)
         case Union(inputs=inputs):
             return [_of_union(part, one, relation) for one in inputs for part in _blocks(one)]
-        case Grouped() | Windowed() | Materialized():
+        case Grouped() | Windowed() | Materialized() | Recurrence() | Recursive():
             raise DerivationError("a stateful operator must be a scan of its state (derivation.stateful)")
 
 

@@ -28,6 +28,7 @@ from weft.derivation.incremental import ANSWER
 from weft.derivation.merge import blocks
 from weft.derivation.replay import at
 from weft.derivation.simplify import difference, present, simplify, starts_of
+from weft.derivation.stateful import states
 
 MOST_BLOCKS: Final = 16
 """Q^M uses the closed form for at most this number of blocks."""
@@ -52,8 +53,9 @@ class Block:
 def closed_form_verdict(query: relational.Query) -> ClosedFormVerdict:
     """Return whether Q^M has the paper's closed form, and the reason."""
     if any(scan.table.source == "state" for scan in scans(query)):
-        why = "an aggregate or a window function can change, so a row can leave the answer and come back"
-        return ClosedFormVerdict(False, why)
+        recursive = all(isinstance(state.operator, relational.Recursive) for state in states(query))
+        what = "a row of a recursion can end" if recursive else "an aggregate or a window function can change"
+        return ClosedFormVerdict(False, f"{what}, so a row can leave the answer and come back")
     if any(not scan.table.append_only for scan in scans(query)):
         return ClosedFormVerdict(False, "a table's rows can end, so a row can leave the answer and come back")
     parts = blocks(query)

@@ -5,7 +5,7 @@ that is not negative, the row has always begun at s.  For a positive p1, ``m.ts 
 <= m.ts`` is false.  For example, a message is never "more than four weeks old" when it arrives, so the replay needs no
 branch for the arrival.
 
-Proof: proofs/Rewrites.v: simplify_rule, contradiction_rule.
+Proof: proofs/Rewrites.v: simplify_rule.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Final
 
 from weft.algebra import relation as relational
 from weft.algebra.scalar import TIME_START, Call, ColumnRef, Literal, Param, Scalar, call, shifted
+from weft.derivation.order import exclude_each_other
 
 _UNBOUNDED: Final = None
 
@@ -100,16 +101,7 @@ def _compared(
 
 
 def _false_if_contradictory(predicate: relational.Predicate) -> relational.Predicate:
-    """Return FALSE for a conjunction that requires both x < y and y <= x, or both x < y and y < x."""
-    if not isinstance(predicate, relational.And):
-        return predicate
-    asked = {item.condition for item in predicate.items if isinstance(item, relational.Plain)}
-    for scalar in asked:
-        if isinstance(scalar, Call) and scalar.name == "<":
-            left, right = scalar.args
-            if {call("<=", right, left), call("<", right, left)} & asked:
-                return relational.FALSE
-    return predicate
+    return relational.FALSE if exclude_each_other(relational.conjuncts(predicate)) else predicate
 
 
 def _body(body: relational.Relation, never_null: frozenset[ColumnRef]) -> relational.Relation | None:

@@ -26,6 +26,8 @@ from weft.algebra.relation import (
     Predicate,
     Project,
     Query,
+    Recurrence,
+    Recursive,
     Relation,
     Scan,
     Select,
@@ -75,10 +77,8 @@ def _turns(node: Relation | Predicate, *, starting: bool) -> BranchSize:
             return BranchSize(1, 0) if starting else NOTHING
         case NowBefore():
             return NOTHING if starting else BranchSize(1, 0)
-        case (
-            Plain() | Unnest() | Grouped() | Windowed() | Materialized()
-        ):  # a query over states has no Grouped and no Windowed
-            return NOTHING
+        case Plain() | Unnest() | Grouped() | Windowed() | Materialized() | Recurrence() | Recursive():
+            return NOTHING  # a query over states has only the first two
         case Join(inputs=parts):
             return _met(parts, lambda part: _turns(part, starting=starting))
         case And(items=items):
@@ -107,7 +107,7 @@ def _met(
 
 def _sources(node: Relation | Predicate) -> int:
     match node:
-        case Scan() | Values() | Grouped() | Windowed() | Unnest() | Materialized():
+        case Scan() | Values() | Unnest() | Grouped() | Windowed() | Materialized() | Recurrence() | Recursive():
             return 1
         case Plain() | NowFrom() | NowBefore():
             return 0

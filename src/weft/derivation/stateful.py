@@ -1,9 +1,9 @@
 """Replace each stateful operator of a query by a scan of its state.
 
-Aggregates and window functions depend on many rows at once.  Their rows begin and end as the input changes.  The module
-replaces such an operator by a scan of a table whose rows have periods (``relation.StateSchema``).  The rules of
-``replay`` for a table whose rows end therefore apply to the rest of the query.  A tick computes the rows of the table
-(``lives``).
+Aggregates, window functions and recursions depend on many rows at once.  Their rows begin and end as the input changes.
+The module replaces such an operator by a scan of a table whose rows have periods (``relation.StateSchema``).  The rules
+of ``replay`` for a table whose rows end therefore apply to the rest of the query.  A tick computes the rows of the
+table (``lives``).
 
 The rows of a state are a multiset.  An input of a stateful operator must therefore keep its duplicates, and a
 ``Distinct`` inside such an input becomes a state too.  ``merge`` removes every other ``Distinct``.
@@ -20,7 +20,19 @@ from itertools import count
 from typing import Final, cast
 
 from weft.algebra import relation as relational
-from weft.algebra.relation import Distinct, Grouped, Join, Output, Query, Relation, Scan, Source, StateSchema, Windowed
+from weft.algebra.relation import (
+    Distinct,
+    Grouped,
+    Join,
+    Output,
+    Query,
+    Recursive,
+    Relation,
+    Scan,
+    Source,
+    StateSchema,
+    Windowed,
+)
 from weft.algebra.scalar import (
     TICK_END,
     TICK_START,
@@ -71,12 +83,12 @@ def stateful(query: Query) -> Query:
 def _outlined(node: Node, *, bag: bool) -> Node:
     """``bag`` means that the number of equal rows matters."""
     node = _limited(node) if isinstance(node, relational.Select) else node
-    inside = bag or isinstance(node, (Grouped, Windowed))
+    inside = node.duplicates if isinstance(node, Recursive) else bag or isinstance(node, (Grouped, Windowed))
     parts = tuple(
         part if is_scalar(part) else _outlined(part, bag=inside and not isinstance(node, _SUBQUERIES))
         for part in children(node)
     )
-    if isinstance(node, relational.Union):
+    if isinstance(node, (relational.Union, Recursive)):
         parts = tuple(map(_without_periods, parts))
     rebuilt = rebuild(node, parts) if parts else node
     match rebuilt:
@@ -84,6 +96,8 @@ def _outlined(node: Node, *, bag: bool) -> Node:
             return _shared(rebuilt)
         case relational.Materialized(input=inner, alias=alias):
             return replace(state_scan(inner), alias=alias)
+        case Recursive():
+            return state_scan(rebuilt)
         case Distinct() if bag:
             return state_scan(rebuilt)
         case relational.Union(inputs=inputs) if block_count(rebuilt) > MOST_BLOCKS and not _is_flat(rebuilt):
@@ -95,7 +109,7 @@ def _outlined(node: Node, *, bag: bool) -> Node:
 
 
 def _without_periods(part: Node) -> Node:
-    """Hide the periods of a state: the inputs of a union match by position."""
+    """Hide the periods of a state: the inputs of a union or of a recursion match by position."""
     if not isinstance(part, Scan) or not isinstance(part.table, StateSchema):
         return part
     shown = (Output(ref.column, ref) for ref in relational.attributes(part) if ref.column not in (STARTS, ENDS))

@@ -81,7 +81,8 @@ def ask(
     branches = at_instant(named, instant(s))
     with ad_hoc_reader(spark, catalog, tables, allowed) as (reader, within):
         views = StateReader(reader).views(branches)
-        views.register([path for branch in branches for path in branch.paths.values()], {})
+        views.read([path for branch in branches for path in branch.paths.values()], {})
+        views.register()
         request = _Request(named, branches, limit, within.rows, order)
         result = _from_memory(reader, request) if views.small else None
         rows, count = result or _from_files(reader, request)

@@ -20,7 +20,7 @@ from weft.execution.phases import ANALYSIS, READING, phase
 from weft.execution.reader import Reader
 from weft.execution.states import StateReader
 from weft.execution.windows import slices_of
-from weft.planning.plan import PARAMETER_TABLE, Branch, encoded
+from weft.planning.plan import PARAMETER_TABLE, Branch, encoded, identity
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,17 +48,10 @@ def ledger_select(branch: Branch, query_id: int | None) -> str:
 def _hash(refs: Sequence[ColumnRef]) -> str:
     parts = []
     for ref in refs:
-        text = _identity(ref)
+        text = identity(ref)
         tag = f"{ref.type}:"
         parts.append(f"COALESCE(CONCAT('{tag}', LENGTH({text}), ':', {text}), '{tag}N')")
     return f"UNHEX(SUBSTRING(SHA2(CONCAT('{_VERSION};', {', '.join(parts)}), 256), 1, 32))"
-
-
-def _identity(ref: ColumnRef) -> str:
-    """Return SQL for the stored form of a value. -0.0 and 0.0 have the same form."""
-    if ref.type.name in ("DOUBLE", "FLOAT"):
-        return f"IF({ref.scan}.{ref.column} = 0, '0.0', {encoded(ref)})"
-    return encoded(ref)
 
 
 @dataclass(frozen=True)
@@ -89,7 +82,8 @@ def candidates(
     views = StateReader(reader, small_only).views(branches)
     with phase(READING):
         paths = [path for b in branches for path in b.paths.values() if not path.table.startswith(PARAMETER_TABLE)]
-        views.register(paths, slices_of(work))
+        views.read(paths, slices_of(work))
+        views.register()
         for group, branches_of_group in work:
             register_parameters(spark, group, branches_of_group, views.local)
     parts = []

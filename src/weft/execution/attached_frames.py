@@ -11,7 +11,7 @@ import pyarrow as pa
 from weft.catalog.records import TS
 from weft.execution.driver_reader import local_frame
 from weft.runtime.session import grant_access
-from weft.sql.render import quoted
+from weft.sql.rendering.render import quoted
 from weft.storage.attached import Attached
 from weft.storage.columns import INSTANT
 from weft.storage.delta_log import DataFile

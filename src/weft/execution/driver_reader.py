@@ -9,7 +9,7 @@ The tick makes Spark views of the readings (``temp_views``), and ``explain --tic
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
@@ -48,6 +48,7 @@ class ReadBounds:
     - ``loaded``: rows of a table that a load scans for known keys; loads into larger tables use an arrangement
     - ``size``: bytes of a result, because a few rows with long texts could fill the JVM's memory
     - ``written``: answers of Spark that the driver stores as one file. Fewer rows would cost the executors more.
+    - ``inputs``: new rows, or rows that a look-up returns, for a state that DuckDB computes
     - ``passes``: ratio of table rows to batch rows; up to this ratio, a load of more than ``keys`` rows scans the table
     """
 
@@ -59,11 +60,12 @@ class ReadBounds:
     loaded: int = 20_000
     size: int = 64 << 20
     written: int = 20_000
+    inputs: int = 400_000
     passes: int = 8
 
 
 BOUNDS: Final = ReadBounds()
-NOTHING: Final = ReadBounds(-1, -1, -1, -1, -1, -1, written=-1)
+NOTHING: Final = ReadBounds(-1, -1, -1, -1, -1, -1, written=-1, inputs=-1)
 """Limits that are so low that Spark reads every relation."""
 
 _LEDGER: Final = ledger_schema("query_id", "ordinal", "first_at", "row")
@@ -84,6 +86,14 @@ class LocalRows:
         """Return the rows as a Spark DataFrame."""
         rows = local_frame(spark, self.data)
         return rows.selectExpr(*answer_columns(self.relation)) if isinstance(self.relation, ResultsTable) else rows
+
+    def table(self, columns: Mapping[str, set[str]]) -> pa.Table:
+        """Return the rows with the columns of the relation. ``columns`` maps tables to the columns that are needed."""
+        if not isinstance(self.relation, ResultsTable):
+            return self.data
+        schema = self.relation.schema
+        needed = {*columns.get(schema.name, ()), schema.start}
+        return pa.table({each.name: self.column(each.name) for each in schema.columns if each.name in needed})
 
     def column(self, name: str) -> pa.ChunkedArray:
         """Return the values of the relation's column with this name."""
@@ -109,7 +119,8 @@ def local_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
 
 
 def _decoded(texts: Sequence[str | None], type_: DataType) -> pa.Array:
-    return pa.array([decode([text], [type_])[0] for text in texts], arrow_type(type_))
+    plain = replace(type_, shape=None)  # a query reads intervals as numbers
+    return pa.array([decode([text], [plain])[0] for text in texts], arrow_type(plain))
 
 
 def _spelled(schema: pa.Schema, name: str) -> str:
@@ -140,6 +151,11 @@ class DriverReader:
     bounds: ReadBounds = BOUNDS
     look_ups: LookUps | None = None
     tables_read: dict[tuple[str, frozenset[str]], pa.Table] = field(default_factory=dict)
+
+    @property
+    def for_duckdb(self) -> DriverReader:
+        """The reader for the input of states that DuckDB computes."""
+        return replace(self, bounds=replace(self.bounds, news=self.bounds.inputs))
 
     def whole(self, name: str, columns: Iterable[str]) -> Reading:
         """Read all rows of a relation. The result has the given columns and the start column."""

@@ -27,7 +27,7 @@ from weft.execution.look_ups import LookUps
 from weft.execution.relations import Relation, ResultsTable, may_hold_answers, typed_answers
 from weft.runtime.session import grant_access, spark_errors
 from weft.runtime.settings import in_one_process, scanning, small
-from weft.sql.render import quoted
+from weft.sql.rendering.render import quoted
 from weft.storage.data_files import check_data_file, unreadable_file
 from weft.storage.delta_log import DataFile, DeltaSnapshot, distrust
 from weft.storage.slices import Slice
@@ -140,6 +140,8 @@ class Reader:
     bounds: ReadBounds = field(default_factory=lambda: driver_reader.BOUNDS)
     look_ups: LookUps | None = None
     state_store: StateStore | None = None
+    deepest: int = 100
+    """The most steps of a recursion."""
 
     @cached_property
     def driver(self) -> DriverReader:

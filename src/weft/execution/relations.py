@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from weft.algebra.scalar import Literal
-from weft.algebra.schema import STRING, DataType, TableSchema
+from weft.algebra.schema import INTERVAL, STRING, DataType, TableSchema
 from weft.catalog import CatalogParts, layout
 from weft.catalog.naming import distinct
 from weft.catalog.records import FIRST_AT, ORDINAL, QueryRecord, TableRecord
-from weft.sql.render import literal, quoted
+from weft.sql.rendering.render import interval, literal, quoted
 from weft.storage.delta_log import DataFile
 from weft.storage.table import Table
 from weft.store import Store
@@ -128,4 +128,6 @@ def answer_frame(
 
 def _typed(stored: str, kind: DataType) -> str:
     value = decoded(stored, kind)
-    return value if kind.shape is None else f"FROM_JSON({value}, {literal(Literal(str(kind.shape), STRING))})"
+    if kind.shape == INTERVAL:
+        return f"{value} * {interval(1)}"
+    return value if kind.json is None else f"FROM_JSON({value}, {literal(Literal(str(kind.json), STRING))})"

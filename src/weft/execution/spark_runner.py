@@ -15,6 +15,7 @@ from weft.arrangement.state_store import StateStore
 from weft.catalog import CatalogParts
 from weft.configuration import configuration
 from weft.errors import JvmEnded, LimitExceeded, QueryFault, StorageError
+from weft.execution.engines.spark import SparkEngine
 from weft.execution.guarded import gave_too_many
 from weft.execution.look_ups import LookUps
 from weft.execution.new_answers import new_answers
@@ -23,9 +24,10 @@ from weft.execution.relations import Relation
 from weft.faults import query_faults
 from weft.printable import counted
 from weft.runtime.session import disk_is_full, interrupted, plain_errors, root_cause, rows_were_lost, spark_errors
-from weft.runtime.settings import small, use_cluster_cores
+from weft.runtime.settings import plan_for, small, use_cluster_cores
 from weft.runtime.turn import turn
 from weft.runtime.watchdog import limited
+from weft.storage.time_limit import time_limit
 from weft.store import Store
 
 if TYPE_CHECKING:
@@ -37,27 +39,28 @@ Result = TypeVar("Result")
 
 _WARM_SECONDS: Final = 3_600.0
 _FEWER: Final = "Restrict the query to fewer rows, or raise WEFT_QUERY_ROWS."
+_FEWER_OF_OWNER: Final = "Restrict the query to fewer rows, or raise the limit: weft user change NAME --rows N."
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of one query in one tick: a time in seconds and a number of new rows."""
+    """The limits of one query in one tick: a time in seconds, a number of new rows, and the steps of a recursion."""
 
     seconds: float
     rows: int
+    depth: int = 100
 
 
 def limits(catalog: CatalogParts) -> Limits:
     """Read the limits from the settings of a home. Raise Refused for invalid settings."""
     chosen = configuration(catalog.path)
-    return Limits(chosen.query_seconds, chosen.query_rows)
+    return Limits(chosen.query_seconds, chosen.query_rows, chosen.query_depth)
 
 
-def too_many(rows: int, most: int) -> LimitExceeded:
-    """Return the error for a query that has ``rows`` new rows but may add only ``most``."""
-    return LimitExceeded(
-        f"the query found {counted(rows, 'new row')} in one tick, but the limit is {most:,}", hint=_FEWER
-    )
+def too_many(rows: int, most: int, *, of_owner: bool = False) -> LimitExceeded:
+    """Return the error for a query that has ``rows`` new rows but may add only ``most``, as a limit of its owner."""
+    limit, hint = ("the limit of its owner", _FEWER_OF_OWNER) if of_owner else ("the limit", _FEWER)
+    return LimitExceeded(f"the query found {counted(rows, 'new row')} in one tick, but {limit} is {most:,}", hint=hint)
 
 
 @contextmanager
@@ -83,7 +86,8 @@ def ad_hoc_reader(
 
     Raise ExecutionError if Spark cannot run the query. Raise LimitExceeded if the query exceeds the limits of a tick.
     """
-    reader, allowed = Reader(spark, catalog.data, tables), allowed or limits(catalog)
+    allowed = allowed or limits(catalog)
+    reader = Reader(spark, catalog.data, tables, deepest=allowed.depth)
     use_cluster_cores(spark)
     with (
         removals_reported(catalog.data, reader.snapshots),
@@ -132,12 +136,36 @@ def repeated(ready: Callable[[], Prepared], compute: Callable[[Prepared], Result
         try:
             with turn():  # no other thread ends this JVM before the computation begins
                 prepared = ready()
-                with query_faults(), spark_faults(), limited(seconds):
+                with query_faults(), spark_faults(), limited(seconds), time_limit(seconds):
                     return compute(prepared)
         except JvmEnded as error:
             if last or error.known:
                 raise
     raise AssertionError("one of the two has returned or raised")
+
+
+def on_spark(
+    session: Callable[[], SparkSession],
+    compute: Callable[[SparkEngine], Result],
+    *,
+    rows: float,
+    probing: bool,
+    strict: bool = False,
+    seconds: float = float("inf"),
+) -> Result:
+    """Return the result of ``compute`` on a Spark engine.
+
+    ``rows`` is the number of input rows. With ``strict``, an overflow
+    raises an error. ``compute`` may be called twice, because another process may end the JVM. The errors are those of
+    ``repeated``.
+    """
+
+    def computed(spark: SparkSession) -> Result:
+        own = spark.newSession()  # the names of tables may be in use in the home's session
+        plan_for(own, rows, strict=strict)
+        return compute(SparkEngine(own, probing))
+
+    return repeated(session, computed, seconds)
 
 
 @dataclass
@@ -156,7 +184,12 @@ class SparkRunner:
         """Set the tables for the next computations. ``small`` selects Spark's settings for small plans."""
         if self._reader is None:
             self._reader = Reader(
-                self.session(), self.data, tables, look_ups=self.look_ups, state_store=self.state_store
+                self.session(),
+                self.data,
+                tables,
+                look_ups=self.look_ups,
+                state_store=self.state_store,
+                deepest=self.limits.depth,
             )
         else:
             self._reader = self._reader.advanced(tables)

@@ -1,37 +1,48 @@
-"""Compute the rows of states: aggregates and window functions over the window of a tick (``derivation.stateful``).
+"""Compute the rows of states over the window of a tick: of aggregates, window functions and recursions.
 
-A tick computes only the groups (or partitions) that it needs. These are the groups that change in the window, or the
-groups that a look-up names.
+A tick computes only the groups (or partitions) that it needs (``derivation.stateful``). These are the groups that
+change in the window, or the groups that a look-up names. All rows of a recursion are computed. If the input is in the
+driver's memory, DuckDB computes the rows without a Spark job.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from weft.algebra.access import Access, Lookup
-from weft.algebra.relation import StateSchema
-from weft.arrangement.state_store import Files, StateStore, StoredTotals
+from weft.algebra.relation import Recursive, StateSchema
+from weft.algebra.schema import BOOLEAN
+from weft.arrangement.state_store import Files, StateStore, StoredTotals, computed
 from weft.derivation.stateful import states
-from weft.execution.driver_reader import LocalRows
+from weft.errors import ExecutionError, LimitExceeded
+from weft.execution.driver_reader import DriverReader, LocalRows
 from weft.execution.groups import instant
-from weft.execution.guarded import COLLECTED, guarded, in_memory
+from weft.execution.guarded import COLLECTED, MOST_ROWS, guarded, in_memory
 from weft.execution.reader import Reader
+from weft.execution.recursion import recursive_rows
 from weft.execution.temp_views import Rows, TempViews
-from weft.execution.totals import Totals, files_below
+from weft.execution.totals import Totals, deltas_schema, files_below
 from weft.execution.windows import NEVER, slices_between
-from weft.period_sql.notation import SPARK
+from weft.period_sql.notation import DUCKDB, SPARK, Dialect
+from weft.planning.first_rows import first_rows
 from weft.planning.plan import Branch, columns_read
+from weft.planning.state_engine import same_in_duckdb
 from weft.planning.state_plan import (
+    NO_KEY,
     Keys,
+    StateRows,
     asked,
     begins_at,
+    changed_sql,
     keys_sql,
     keys_view,
     may_continue,
+    recursion_plan,
     since,
     state_deltas,
     state_rows,
@@ -41,7 +52,7 @@ from weft.planning.state_plan import (
     window_of,
 )
 from weft.planning.state_sql import continued_sql, key_columns
-from weft.storage.columns import stored_schema
+from weft.storage.columns import arrow_type, stored_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -59,14 +70,22 @@ class StateReader:
     known: dict[tuple[str, str], Rows] = field(default_factory=dict)
     totals: dict[str, Totals | None] = field(default_factory=dict)
 
-    def views(self, branches: Iterable[Branch], suffix: str = "") -> TempViews:
-        """Return the views of branches. Each name ends with ``suffix``."""
+    def views(self, branches: Iterable[Branch]) -> TempViews:
+        """Return the views of branches."""
         branches = tuple(branches)
         read = (state for branch in branches for state in states(branch.event.relation))
-        return self._views(columns_read(branches), read, suffix)
+        return self._views(columns_read(branches), read, self.reader.driver, "")
 
-    def _views(self, columns: Mapping[str, set[str]], read: Iterable[StateSchema], suffix: str) -> TempViews:
-        return TempViews(self.reader, columns, self, {each.name: each for each in read}, self.small_only, suffix)
+    def _inputs(self, state: StateSchema, columns: Mapping[str, set[str]], read: Iterable[StateSchema]) -> TempViews:
+        """Return the views of the input of a state. Spark does not receive rows that only DuckDB needs."""
+        driver = self.reader.driver.for_duckdb if same_in_duckdb(state) else self.reader.driver
+        return self._views(columns, read, driver, suffix(state))
+
+    def _views(
+        self, columns: Mapping[str, set[str]], read: Iterable[StateSchema], driver: DriverReader, suffix: str
+    ) -> TempViews:
+        by_name = {each.name: each for each in read}
+        return TempViews(self.reader, columns, self, by_name, driver, self.small_only, suffix)
 
     def read(self, state: StateSchema, same: Sequence[Access], vias: Mapping[str, Rows]) -> Rows:
         """Return the rows of the state that the access paths ``same`` need, and possibly further rows.
@@ -113,7 +132,7 @@ class StateReader:
     def _store(self, store: StateStore, name: str, totals: Totals, before: StoredTotals | None, files: Files) -> None:
         _, t = window_of(totals.state)
         if totals.changed is not None:
-            store.write(name, t, totals.changed, files)
+            store.write(name, t, totals.changed, files, before, totals.added_up)
         elif before is not None:
             store.advance(name, before, t, files)
         else:
@@ -123,22 +142,26 @@ class StateReader:
         """Compute all groups from the tables."""
         state = totals.state
         plan = state_rows(state, None)
-        views = self._views(plan.columns, plan.reads, suffix(state))
-        views.register(plan.paths.values(), {})
-        text = continued_sql(state, f"(SELECT *, 1 AS sign FROM ({plan.lives}) AS given)", "", SPARK)
-        totals.all_groups(self._computed(text, small=views.small))
+        views = self._inputs(state, plan.columns, plan.reads)
+        views.read(plan.paths.values(), {})
+
+        def text(dialect: Dialect) -> str:
+            given = f"(SELECT *, 1 AS sign FROM ({plan.lives(dialect)}) AS given)"
+            return continued_sql(state, given, "", dialect)
+
+        totals.all_groups(self._computed(state, text, totals.schema, views))
 
     def _continue(self, totals: Totals, stored: StoredTotals) -> bool:
         """Compute the groups that change from the stored totals. Return False if the changes are too many."""
         state = since(totals.state, instant(stored.at))
         plan = state_deltas(state)
         assert plan is not None
-        views = self._views(plan.columns, plan.reads, suffix(state))
-        views.register(plan.paths, slices_between(plan.paths, stored.at, window_of(state)[1]))
+        views = self._inputs(state, plan.columns, plan.reads)
+        views.read(plan.paths, slices_between(plan.paths, stored.at, window_of(state)[1]))
         if not plan.sql:
             totals.changes(state, stored.rows, None)
             return True
-        rows = self._computed(plan.sql, small=True) if views.small else None
+        rows = self._computed(state, lambda _: plan.sql, deltas_schema(state), views) if views.small else None
         if not isinstance(rows, pa.Table):
             return False
         totals.changes(state, stored.rows, rows)
@@ -159,10 +182,13 @@ class StateReader:
             return self._rows(state, None, None)
         if not branches:
             return _nothing(state)
-        views = self.views(branches, suffix(state))
+        read = (each for branch in branches for each in states(branch.event.relation))
+        views = self._inputs(state, columns_read(branches), read)
         paths = [path for branch in branches for path in branch.paths.values()]
-        views.register(paths, slices_between(paths, tau, t))
-        found = self._computed(keys_sql(branches, len(kinds)), small=views.small)
+        views.read(paths, slices_between(paths, tau, t))
+        named = [pa.field(f"k{number}", arrow_type(kind)) for number, kind in enumerate(kinds, 1)]
+        schema = pa.schema(named or [pa.field(NO_KEY, arrow_type(BOOLEAN))])
+        found = self._computed(state, lambda _: keys_sql(branches, len(kinds)), schema, views)
         places = tuple(range(len(kinds)))
         if not isinstance(found, pa.Table):
             keys = Keys(places, kinds, (True,) * len(kinds))
@@ -172,7 +198,7 @@ class StateReader:
         if not kinds:
             return self._rows(state, None, None)
         keys = Keys(places, kinds, tuple(bool(column.null_count) for column in found.columns))
-        return self._rows(state, keys, found.rename_columns(list(keys.columns)))
+        return self._rows(state, keys, found.rename_columns(list(keys.columns)), changed=True)
 
     def _looked_up(self, state: StateSchema, place: int, parts: Sequence[tuple[Rows, str]]) -> Rows:
         """Return the groups whose key at ``place`` occurs in a column of ``parts``."""
@@ -187,25 +213,84 @@ class StateReader:
             united = united.union(frame)
         return self._rows(state, keys, self.reader.keep(united.dropna().distinct()))
 
-    def _rows(self, state: StateSchema, keys: Keys | None, given: pa.Table | DataFrame | None) -> Rows:
+    def _rows(
+        self,
+        state: StateSchema,
+        keys: Keys | None,
+        given: pa.Table | DataFrame | None,
+        *,
+        changed: bool = False,
+    ) -> Rows:
+        """With ``changed``, return only the rows that begin or end in the window."""
         if isinstance(given, pa.Table) and not given.num_rows:
             return _nothing(state)
+        if isinstance(state.operator, Recursive):
+            return self._recursion(state)
         view = keys_view(state)
         plan = state_rows(state, keys)
-        views = self._views(plan.columns, plan.reads, suffix(state))
+        first = self._first_rows(plan, keys, given)
+        views = self._inputs(state, plan.columns, () if first else plan.reads)
+        views.given |= first
         if given is not None:
             views.given[view] = LocalRows(None, given) if isinstance(given, pa.Table) else given
-        views.register(plan.paths.values(), {})
-        rows = self._computed(plan.sql, small=views.small)
+        views.read(plan.paths.values(), {})
+        text = partial(changed_sql, plan) if changed else plan.sql
+        rows = self._computed(state, text, stored_schema(state), views)
         return LocalRows(state, rows) if isinstance(rows, pa.Table) else rows
 
-    def _computed(self, text: str, *, small: bool) -> pa.Table | DataFrame:
-        spark = self.reader.spark
-        if small:
-            result = in_memory(spark, spark.sql(guarded(text, COLLECTED)))
+    def _recursion(self, state: StateSchema) -> Rows:
+        plan = recursion_plan(state)
+        views = self._inputs(state, plan.columns, plan.reads)
+        views.read(plan.paths.values(), {})
+        rows = recursive_rows(plan, views, self.reader)
+        if not isinstance(rows, pa.Table):
+            return rows
+        local, bounds = LocalRows(state, rows), self.reader.bounds
+        if rows.num_rows > bounds.news or rows.nbytes > bounds.size:
+            return self.reader.keep(local.frame(self.reader.spark))
+        return local
+
+    def _first_rows(self, plan: StateRows, keys: Keys | None, given: pa.Table | DataFrame | None) -> dict[str, Rows]:
+        """Return the only input of first ranks without the rows that no partition needs, or nothing."""
+        first = first_rows(plan)
+        if first is None or not same_in_duckdb(plan.state):
+            return {}
+        totals = self._totals_of(first.input)
+        if totals is None or totals.whole is not None or not totals.names:
+            return {}
+        partitions = None
+        if keys is not None and isinstance(given, pa.Table):
+            partitions = given.rename_columns([f"p{place + 1}" for place in keys.places])
+        return {first.view: totals.first(first, partitions)}
+
+    def _computed(
+        self, state: StateSchema, text: Callable[[Dialect], str], schema: pa.Schema, views: TempViews
+    ) -> pa.Table | DataFrame:
+        """Compute SQL that belongs to the state. Its columns are those of ``schema``."""
+        if views.small and same_in_duckdb(state):
+            result = _by_duckdb(text(DUCKDB), schema, views)
             if result is not None:
                 return result
-        return self.reader.keep(spark.sql(text))
+        spark, in_spark = self.reader.spark, text(SPARK)
+        views.register()
+        if views.small:
+            result = in_memory(spark, spark.sql(guarded(in_spark, COLLECTED)))
+            if result is not None:
+                return result
+        return self.reader.keep(spark.sql(in_spark))
+
+
+def _by_duckdb(text: str, schema: pa.Schema, views: TempViews) -> pa.Table | None:
+    """Return None if the result has too many rows, or if DuckDB cannot compute it, as after an overflow."""
+    bounded = f"SELECT * FROM ({text}) AS bounded LIMIT {MOST_ROWS + 1}"
+    given = {view + views.suffix: rows.table(views.columns) for view, rows in views.local.items()}
+    try:
+        rows = computed(bounded, schema, **given)
+    except LimitExceeded:
+        raise
+    except (ExecutionError, ValueError):
+        return None
+    return rows if rows.num_rows <= MOST_ROWS else None
 
 
 def _frame(reader: Reader, rows: Rows) -> DataFrame:

@@ -19,7 +19,7 @@ from weft.algebra.schema import STRING, DataType
 from weft.catalog import layout
 from weft.catalog.naming import distinct
 from weft.errors import Refused
-from weft.instants import DAY_US, to_datetime
+from weft.instants import DAY_US, format_duration, to_datetime
 from weft.printable import Brief, one_line, visible
 from weft.runtime.session import plain_errors
 from weft.store import Store
@@ -88,10 +88,10 @@ class Tabular(Brief):
         from weft.storage.typed_answers import typed_table
 
         columns = self._typed()
-        table = typed_table([(name, STRING if kind.shape else kind) for name, kind in columns], self._values())
+        table = typed_table([(name, STRING if kind.json else kind) for name, kind in columns], self._values())
         apart = {}
         for place, (_, own) in enumerate(columns):
-            values = _far(table.column(place)) if own.shape is None else _all_opened(table.column(place), own)
+            values = _far(table.column(place)) if own.json is None else _all_opened(table.column(place), own)
             if values is not None:
                 apart[table.column_names[place]] = pd.Series(values, dtype=object)
                 table = table.set_column(place, table.column_names[place], pa.nulls(len(values)))
@@ -162,10 +162,10 @@ def _all_opened(texts: pa.ChunkedArray, kind: DataType) -> list[Any]:
 
 
 def _opened(value: Value, kind: DataType) -> Any:
-    if isinstance(value, str) and kind.shape is not None:
+    if isinstance(value, str) and kind.json is not None:
         from weft.storage.nested import nested_value
 
-        return nested_value(value, kind.shape)
+        return nested_value(value, kind.json)
     return _moment(value) if kind.name == "TIMESTAMP" else value
 
 
@@ -187,7 +187,9 @@ def _datum(value: Value, kind: DataType) -> str:
         return "<td><i>NULL</i></td>"
     if kind.name == "TIMESTAMP":
         value = _moment(value)
-    side = " style='text-align: right'" if kind.numeric else ""
+    if isinstance(value, dt.timedelta):
+        value = format_duration(value)
+    side = " style='text-align: right'" if kind.numeric and kind.shape is None else ""
     shown = value.hex() if isinstance(value, bytes) else visible(value) if isinstance(value, str) else value
     return f"<td{side}>{_cell(shown)}</td>"
 

@@ -1,4 +1,4 @@
-"""Register the temporary views to which SQL refers (``derivation.access_paths``).
+"""Read the relations to which SQL refers (``derivation.access_paths``), and register them as temporary views of Spark.
 
 The driver reads the small relations, and Spark reads the others.
 """
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from weft.algebra.access import Access, DeltaScan, FullScan, Lookup
 from weft.algebra.relation import StateSchema
-from weft.execution.driver_reader import LocalRows, Reading, readings
+from weft.execution.driver_reader import DriverReader, LocalRows, Reading, readings
 from weft.execution.reader import Reader
 from weft.runtime.settings import arrow_input
-from weft.sql.render import quoted
+from weft.sql.rendering.render import quoted
 from weft.storage.slices import Slice
 
 if TYPE_CHECKING:
@@ -38,30 +38,36 @@ class States(Protocol):
 
 @dataclass
 class TempViews:
-    """The temporary views to which SQL refers. ``local`` has the views with rows in the driver's memory.
+    """The relations to which SQL refers, by the names of their views.
 
-    ``columns`` maps each table to the columns that the SQL reads. ``schemas`` has the states by name, and ``suffix``
-    ends the names of all views. With ``small_only``, ``register`` raises NotSmall at the first view whose rows are not
-    in the driver's memory.
+    ``columns`` maps each table to the columns that the SQL reads. ``schemas`` has the states by name. ``driver`` reads
+    the small relations. ``suffix`` ends the names of all views. With ``small_only``, ``read`` raises NotSmall at the
+    first relation whose rows are not in the driver's memory.
     """
 
     reader: Reader
     columns: Mapping[str, set[str]]
     states: States
     schemas: Mapping[str, StateSchema]
+    driver: DriverReader
     small_only: bool = False
     suffix: str = ""
-    frames: dict[str, DataFrame] = field(default_factory=dict)
-    local: dict[str, LocalRows] = field(default_factory=dict)
+    rows: dict[str, Rows] = field(default_factory=dict)
     given: dict[str, Rows] = field(default_factory=dict)
+    _frames: dict[int, DataFrame] = field(default_factory=dict)
+
+    @property
+    def local(self) -> dict[str, LocalRows]:
+        """The relations whose rows are in the driver's memory."""
+        return {view: rows for view, rows in self.rows.items() if isinstance(rows, LocalRows)}
 
     @property
     def small(self) -> bool:
-        """Whether Spark reads no file, because the driver's memory holds the rows of all registered views."""
-        return len(self.local) == len(self.frames)
+        """Whether Spark reads no file, because the driver's memory holds the rows of all relations."""
+        return all(isinstance(rows, LocalRows) for rows in self.rows.values())
 
-    def register(self, paths: Iterable[Access], slices: Mapping[str, Sequence[Slice]]) -> None:
-        """Register the views of all ``paths``. Whole tables and new rows come before look-ups."""
+    def read(self, paths: Iterable[Access], slices: Mapping[str, Sequence[Slice]]) -> None:
+        """Read the relations of all ``paths``. Whole tables and new rows come before look-ups."""
         pending: list[tuple[Sequence[Access], Rows | None]] = []
 
         def computed(same: Sequence[Access], by_view: Mapping[str, Reading]) -> Reading:
@@ -71,18 +77,20 @@ class TempViews:
                 self._add(pending, slices)
                 pending.clear()
             known = {view: reading.rows for view, reading in by_view.items() if reading.rows is not None}
-            return self._state(same, {**self.frames, **known})
+            return self._state(same, {**self.rows, **known})
 
-        for same, reading in readings(self.reader.driver, self.columns, paths, slices, computed):
+        for same, reading in readings(self.driver, self.columns, paths, slices, computed):
             rows = reading.rows if reading.rows is not None else self.given.get(same[0].view)
             if not isinstance(rows, LocalRows) and self.small_only:
                 raise NotSmall
             pending.append((same, rows))
-        with arrow_input(self.reader.spark) if self._all_local(pending) else nullcontext():
-            self._add(pending, slices)
+        self._add(pending, slices)
 
-    def _all_local(self, pending: Sequence[tuple[Sequence[Access], Rows | None]]) -> bool:
-        return self.small and all(isinstance(rows, LocalRows) for _, rows in pending)
+    def register(self) -> None:
+        """Register all relations as temporary views of Spark."""
+        with arrow_input(self.reader.spark) if self.small else nullcontext():
+            for view in self.rows:
+                self._frame(view).createOrReplaceTempView(quoted(view + self.suffix))
 
     def _state(self, same: Sequence[Access], known: Mapping[str, Rows]) -> Reading:
         first = same[0]
@@ -104,7 +112,7 @@ class TempViews:
         keys: dict[str, list[DataFrame]] = {}
         for path in same:
             if isinstance(path, Lookup):
-                keys.setdefault(path.column, []).append(self.frames[path.via.view].select(quoted(path.via_column)))
+                keys.setdefault(path.column, []).append(self._frame(path.via.view).select(quoted(path.via_column)))
         return self.reader.lookup(first.table, keys, columns)
 
     def _add(
@@ -112,11 +120,14 @@ class TempViews:
     ) -> None:
         for same, rows in pending:
             data = self._by_spark(same, slices) if rows is None else rows
-            frame = data.frame(self.reader.spark) if isinstance(data, LocalRows) else data
-            for view in dict.fromkeys(path.view for path in same):
-                if view in self.frames:
-                    continue
-                self.frames[view] = frame
-                if isinstance(data, LocalRows):
-                    self.local[view] = data
-                frame.createOrReplaceTempView(quoted(view + self.suffix))
+            for path in same:
+                self.rows.setdefault(path.view, data)
+
+    def _frame(self, view: str) -> DataFrame:
+        """The views of one relation share a DataFrame."""
+        rows = self.rows[view]
+        if not isinstance(rows, LocalRows):
+            return rows
+        if id(rows) not in self._frames:
+            self._frames[id(rows)] = rows.frame(self.reader.spark)
+        return self._frames[id(rows)]

@@ -16,14 +16,15 @@ import pyarrow.compute as pc
 from weft.algebra.access import Access, DeltaScan, Lookup
 from weft.algebra.relation import StateSchema
 from weft.algebra.schema import TIMESTAMP
-from weft.arrangement.state_store import MOST_GROUPS, Files, among, computed, replaced
+from weft.arrangement.state_store import MOST_GROUPS, Files, among, computed
 from weft.execution.driver_reader import LocalRows
 from weft.execution.guarded import too_large
 from weft.execution.reader import Reader
 from weft.execution.temp_views import Rows
 from weft.period_sql.notation import DUCKDB, VALID_TIME
+from weft.planning.first_rows import FirstRows
 from weft.planning.state_plan import base_scans
-from weft.planning.state_sql import continued_sql, inputs, key_columns, totals_of
+from weft.planning.state_sql import added_sql, added_up_sql, continued_sql, inputs, key_columns, totals_of
 from weft.runtime.session import spark_errors
 from weft.storage.columns import arrow_type, stored_schema
 from weft.storage.delta_log import DataFile
@@ -37,12 +38,21 @@ def files_below(state: StateSchema, files: Callable[[str], Sequence[DataFile]]) 
     return {scan.table.name: (scan.table.start, files(scan.table.name)) for scan in base_scans(state)}
 
 
+def deltas_schema(state: StateSchema) -> pa.Schema:
+    """Return the columns of the exact deltas of a state's input: values, period and sign."""
+    _, columns, _ = inputs(state.operator)
+    fields = [pa.field(column.name, arrow_type(column.value.type)) for column in columns]
+    period = [pa.field(name, arrow_type(TIMESTAMP)) for name in VALID_TIME.period]
+    return pa.schema([*fields, *period, pa.field("sign", pa.int32())])
+
+
 @dataclass
 class Totals:
     """The groups of a state in its window.
 
-    ``changed`` has the totals of all groups at the end of the window, or None if they did not change. The other fields
-    are the result of ``all_groups`` or of ``changes``.
+    ``changed`` has the totals of all groups at the end of the window, or what the window adds to the totals before, or
+    None if nothing changed. The other fields are the result of ``all_groups`` or of ``changes``. In ``base``, a group
+    may have several rows, which add up. ``near`` has the rows of ``base`` for the groups that change.
     """
 
     state: StateSchema
@@ -50,6 +60,7 @@ class Totals:
     changed: pa.Table | None = None
     whole: Rows | None = None
     base: pa.Table | None = None
+    near: pa.Table | None = None
     deltas: pa.Table | None = None
     continued: StateSchema | None = None
     touched: Rows | None = None
@@ -60,7 +71,8 @@ class Totals:
         return VALID_TIME.columns(len(key_columns(self.state)))
 
     @property
-    def _schema(self) -> pa.Schema:
+    def schema(self) -> pa.Schema:
+        """The columns of the state and of the running totals."""
         own = stored_schema(self.state)
         totals = [pa.field(f"_{name}", arrow_type(kind)) for name, kind in totals_of(self.state)]
         return pa.schema([*own, *totals])
@@ -78,7 +90,7 @@ class Totals:
         """Set the rows of all groups in the window."""
         own = stored_schema(self.state).names
         if isinstance(rows, pa.Table):
-            rows = rows.cast(self._schema)
+            rows = rows.cast(self.schema)
             self.whole = self._given(rows)
             self.changed = self._last(rows)
             return
@@ -91,7 +103,7 @@ class Totals:
         if rows.count() > MOST_GROUPS:
             return None
         try:
-            return self._last(rows.toArrow().cast(self._schema))
+            return self._last(rows.toArrow().cast(self.schema))
         except spark_errors() as error:
             if not too_large(error):
                 raise
@@ -111,9 +123,14 @@ class Totals:
             self.touched = LocalRows(self.state, stored_schema(self.state).empty_table())
             return
         self.deltas = deltas
-        rows = self._computed(among(self.base, deltas, self.names))
-        self.touched = self._given(rows)
-        self.changed = replaced(self.base, deltas, self._last(rows), self.names)
+        self.near = among(self.base, deltas, self.names)
+        self.touched = self._given(self._computed(self.near))
+        added = computed(added_sql(state, "deltas_"), self.stored, deltas_=deltas)
+        self.changed = added if added.num_rows else None
+
+    def added_up(self, rows: pa.Table) -> pa.Table:
+        """Add up the rows of each group in the stored totals."""
+        return computed(added_up_sql(self.state, "rows_"), self.stored, rows_=rows)
 
     def read(self, same: Sequence[Access], vias: Mapping[str, Rows]) -> Rows:
         """Return the rows that access paths need: the groups that change, the groups of keys, or all groups."""
@@ -124,6 +141,23 @@ class Totals:
             return self.touched
         wanted = self._wanted([path for path in same if isinstance(path, Lookup)], same, vias)
         return self._given(self._computed(self.base if wanted is None else wanted))
+
+    def first(self, rows: FirstRows, partitions: pa.Table | None) -> Rows:
+        """Return the rows that suffice for ``rows``, and possibly further rows.
+
+        ``partitions`` has the needed partitions, in some of the columns p1, p2 …, or is None if all are needed.
+        """
+        assert self.base is not None
+        near = self.near if self.near is not None else self.base.slice(0, 0)
+        given = {"before_": self.base, "near_": near}
+        text = rows.sql("before_", "near_")
+        if partitions is not None:
+            given["partitions_"] = partitions
+            text = rows.sql("before_", "near_", "partitions_", partitions.column_names)
+        keys = pa.schema([self.stored.field(name) for name in self.names])
+        changing = [part.select(self.names).cast(keys) for part in (near, self.deltas) if part is not None]
+        found = pa.concat_tables([computed(text, keys, **given), *changing])
+        return self._given(self._computed(among(self.base, found, self.names)))
 
     def _wanted(self, look_ups: Sequence[Lookup], same: Sequence[Access], vias: Mapping[str, Rows]) -> pa.Table | None:
         """Return the totals of the groups that look-ups name and of those that change, or None for all groups."""
@@ -136,27 +170,21 @@ class Totals:
         chunks = [c for rows, name in local if isinstance(rows, LocalRows) for c in rows.column(name).chunks]
         if not all(isinstance(rows, LocalRows) for rows, _ in local):
             return None
-        column = self.base.column(self.names[shown.index(columns.pop())])
-        if pa.types.is_floating(column.type):
+        name = self.names[shown.index(columns.pop())]
+        kind = self.base.schema.field(name).type
+        if pa.types.is_floating(kind):
             return None
-        met = pc.is_in(column, value_set=pa.chunked_array(chunks, column.type))
-        found = self.base.filter(met)
-        if self.deltas is None:
+        keys = pa.chunked_array(chunks, kind)
+        found = self.base.filter(pc.is_in(self.base.column(name), value_set=keys))
+        if self.near is None:
             return found
-        changed = among(self.base.filter(pc.invert(met)), self.deltas, self.names)
-        return pa.concat_tables([found, changed])
+        return pa.concat_tables([found, self.near.filter(pc.invert(pc.is_in(self.near.column(name), value_set=keys)))])
 
     def _computed(self, before: pa.Table) -> pa.Table:
         assert self.continued is not None
         text = continued_sql(self.continued, "deltas_", "before_", DUCKDB)
-        deltas = self.deltas if self.deltas is not None else self._no_deltas()
-        return computed(text, self._schema, deltas_=deltas, before_=before)
-
-    def _no_deltas(self) -> pa.Table:
-        _, columns, _ = inputs(self.state.operator)
-        fields = [pa.field(column.name, arrow_type(column.value.type)) for column in columns]
-        period = [pa.field(name, arrow_type(TIMESTAMP)) for name in VALID_TIME.period]
-        return pa.schema([*fields, *period, pa.field("sign", pa.int32())]).empty_table()
+        deltas = self.deltas if self.deltas is not None else deltas_schema(self.state).empty_table()
+        return computed(text, self.schema, deltas_=deltas, before_=before)
 
     def _last(self, rows: pa.Table) -> pa.Table:
         """Return the totals of the groups that exist at the end of the window."""

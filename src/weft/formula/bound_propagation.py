@@ -7,8 +7,9 @@ OR, and removes double negations.
 from __future__ import annotations
 
 from weft.algebra import formula as algebra
+from weft.algebra.conjuncts import is_test
 from weft.algebra.formula import And, Formula, Interval, Variable, free_variables
-from weft.formula.renaming import without_clashes
+from weft.algebra.renaming import without_clashes
 
 
 def propagate_bounds(formula: Formula) -> Formula:
@@ -43,7 +44,7 @@ def _conjunction(left: Formula, right: Formula) -> Formula:
             return And(
                 propagate_bounds(left), algebra.Exists(renamed.variables, propagate_bounds(And(left, renamed.formula)))
             )
-        case algebra.Not(formula=inner) if _helps(left, inner) and not _compares(inner):
+        case algebra.Not(formula=inner) if _helps(left, inner) and not is_test(inner):
             return And(propagate_bounds(left), algebra.Not(propagate_bounds(And(left, inner))))
         case _:
             return And(propagate_bounds(left), propagate_bounds(right))
@@ -55,10 +56,6 @@ def _helps(left: Formula, right: Formula) -> bool:
 
 def _lacks(formula: Formula) -> set[Variable]:
     return set(free_variables(formula)) - bounded_variables(formula)
-
-
-def _compares(formula: Formula) -> bool:
-    return isinstance(formula, (algebra.Comparison, algebra.Matches))
 
 
 def bounded_variables(formula: Formula) -> set[Variable]:

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from weft.algebra import formula as algebra
-from weft.algebra.formula import And, Constant, Formula, Variable, free_variables, variables_of
+from weft.algebra.conjuncts import applicable, compares
+from weft.algebra.formula import And, Constant, Formula, Variable, free_variables
 from weft.algebra.schema import DOUBLE, STRING
 from weft.errors import FormulaError
 from weft.formula.bound_propagation import negations_inwards, propagate_bounds
@@ -147,33 +148,12 @@ def _negation(formula: algebra.Not, inner: Formula) -> SafeRangeViolation | None
 def _conjunct(formula: Formula, left: Formula, right: Formula) -> SafeRangeViolation | None:
     given = set(free_variables(left))
     if compares(right):
-        return None if compares_with(given, right) else SafeRangeViolation(formula, _COMPARED)
+        return None if applicable(right, given) else SafeRangeViolation(formula, _COMPARED)
     if isinstance(right, algebra.Not):
         if not set(free_variables(right)) <= given:
             return SafeRangeViolation(formula, _SUBSET)
         return safe_range_violation(right.formula)
     return safe_range_violation(right)
-
-
-def compares(formula: Formula) -> bool:
-    """Return whether a formula is a comparison or a match, possibly negated."""
-    inner = formula.formula if isinstance(formula, algebra.Not) else formula
-    return isinstance(inner, (algebra.Comparison, algebra.Matches))
-
-
-def compares_with(given: set[Variable], formula: Formula) -> bool:
-    """Return whether ``given`` has enough variables to evaluate a comparison or to bind its other variable."""
-    match formula:
-        case algebra.Comparison(operator="=", left=left, right=right):
-            binds = (isinstance(left, Variable) and set(variables_of(right)) <= given) or (
-                isinstance(right, Variable) and set(variables_of(left)) <= given
-            )
-            return binds or set(free_variables(formula)) <= given
-        case algebra.Matches(text=text, groups=groups):
-            computed = (group for group in groups if group is not None and not isinstance(group, Variable))
-            return set(variables_of(text)) <= given and all(set(variables_of(group)) <= given for group in computed)
-        case _:
-            return set(free_variables(formula)) <= given
 
 
 _TRUE: Final = algebra.Truth(True)

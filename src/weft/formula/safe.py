@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from functools import reduce
 
 from weft.algebra import formula as algebra
+from weft.algebra.conjuncts import compares
 from weft.algebra.formula import (
     ALWAYS,
     And,
@@ -35,8 +36,8 @@ from weft.algebra.formula import (
     Variable,
 )
 from weft.algebra.formula import free_variables as free
-from weft.formula.monitorable import compares, conjuncts
-from weft.formula.renaming import substituted
+from weft.algebra.renaming import substituted
+from weft.formula.monitorable import conjuncts
 from weft.formula.unseen_values import Occurrences, split
 
 FALSE = Truth(False)

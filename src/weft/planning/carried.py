@@ -3,7 +3,7 @@
 The variables of a formula have few types and cannot be NULL.  TIMESTAMP and DATE values become integers.  DECIMAL and
 BINARY values become text.  If a nullable value only passes through to the answer, a special text encodes NULL.  A row
 with a NULL in a joined or compared column belongs to no answer and is omitted.  The SQL is for DuckDB
-(``sql.duckdb_dialect``).
+(``sql.dialects.duckdb_dialect``).
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ from weft.planning.view_text import ViewText, view_texts
 from weft.planning.warnings import notes, view_notes
 from weft.planning.words import meanings, spoken, why
 from weft.printable import InLines
-from weft.sql import render
+from weft.sql.rendering import render
 
 
 @dataclass(frozen=True)

@@ -31,11 +31,11 @@ from weft.derivation.size import size
 from weft.derivation.stateful import begins_with_time, depends_on_time, has_own_constants, stateful, states
 from weft.errors import Reasons, SqlError
 from weft.planning.names import numbered, numbered_columns, renumbered, without_clashes
-from weft.sql import render
-from weft.sql.lower import bind, within_limits
-from weft.sql.render import branch_sql, query_sql, quoted
-from weft.sql.rewriting import viewed
-from weft.sql.view_definitions import with_definitions
+from weft.sql.lower.query import bind, within_limits
+from weft.sql.lower.rewriting import viewed
+from weft.sql.lower.view_definitions import with_definitions
+from weft.sql.rendering import render
+from weft.sql.rendering.render import branch_sql, query_sql, quoted
 
 PARAMETERS: Final = "_p"
 """The range variable of the parameter table.  Aliases of users never start with an underscore."""
@@ -350,6 +350,12 @@ def encoded(value: Scalar) -> str:
 def columns_of(query: Query) -> tuple[tuple[str, DataType], ...]:
     """Return the names and types of the answer's columns."""
     return tuple((output.name, output.value.type) for output in query.outputs)
+
+
+def identity(value: ColumnRef) -> str:
+    """Return SQL for the form of a value that identifies an answer.  -0.0 and 0.0 have the same form."""
+    text = encoded(value)
+    return f"IF({render.scalar(value)} = 0, '0.0', {text})" if value.type.name in ("DOUBLE", "FLOAT") else text
 
 
 def columns_read(branches: Iterable[Branch]) -> dict[str, set[str]]:

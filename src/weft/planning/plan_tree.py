@@ -18,6 +18,8 @@ from weft.algebra.relation import (
     Predicate,
     Project,
     Query,
+    Recurrence,
+    Recursive,
     Relation,
     Scan,
     Select,
@@ -27,7 +29,7 @@ from weft.algebra.relation import (
     Windowed,
 )
 from weft.printable import counted
-from weft.sql import render
+from weft.sql.rendering import render
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,10 @@ def _relation(relation: Relation) -> PlanNode:
             return PlanNode(f"together as {alias}", parts=tuple(map(_relation, inputs)))
         case Materialized(input=inner):
             return _relation(inner)
+        case Recurrence(name=name, alias=alias):
+            return PlanNode(f"rows of the last round of {name}", f"AS {alias}")
+        case Recursive(name=name, seed=seed, step=step):
+            return PlanNode(f"round after round as {name}", parts=(_relation(seed), _relation(step)))
         case _:
             return _computed(relation)
 

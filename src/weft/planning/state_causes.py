@@ -9,9 +9,10 @@ from weft.algebra.relation import TRUE, StateSchema, condition, conjunction, con
 from weft.algebra.traverse import Node, scans, substitute
 from weft.derivation.incremental import changes
 from weft.derivation.merge import mergeable_blocks
+from weft.derivation.order import exclude_each_other
+from weft.derivation.recursion import is_round
 from weft.derivation.stateful import states, written
 from weft.planning.state_sql import inputs
-from weft.planning.time_order import exclude_each_other
 from weft.planning.words import calculated, condition_words, meanings, several
 
 
@@ -31,11 +32,16 @@ def all_states(node: Node) -> tuple[StateSchema, ...]:
 def causes(state: StateSchema) -> list[Event]:
     """Return the events that change groups or partitions of the state, in the names of the query's text.
 
-    No row of a table is there when time begins, so constant rows change nothing in a join with a table.
+    No row of a table is there when time begins, so constant rows change nothing in a join with a table.  The rows of a
+    recursion's last round are no cause, because rows of tables cause them.
     """
     inner, columns, count = inputs(written(state))
-    events = possible(changes(inner, columns[:count]))
+    events = [event for event in possible(changes(inner, columns[:count])) if not _is_of_round(event)]
     return [event for event in events if event.driver.kind != "beginning" or not any(scans(event.block))]
+
+
+def _is_of_round(event: Event) -> bool:
+    return event.driver.scan is not None and is_round(event.driver.scan)
 
 
 def base_events(events: Iterable[Event], read: Iterable[StateSchema]) -> Iterator[Event]:

@@ -1,4 +1,4 @@
-"""Return notes about the aggregates and window functions of a query: what an answer is, and what a tick reads."""
+"""Return notes about the states of a query: what an answer is, and what a tick reads."""
 
 from __future__ import annotations
 
@@ -45,8 +45,12 @@ def _whole(texts: Iterable[StateText]) -> Iterator[Note]:
             "neither a key nor a range of instants selects the rows that it needs. With GROUP BY or PARTITION BY a "
             "column, and with thresholds such as NOW() - INTERVAL 30 DAYS, a tick reads only what changes"
         )
+        if each.recursive:
+            text = f"each tick reads all of {tables}, because it derives all rows of {each.rows} anew"
         line = f"each tick that evaluates the query reads all of {tables}"
-        yield Note("warning", text, f"{line}: no key of its groups and no range of instants selects rows")
+        why = "it derives all rows of the recursion anew"
+        why = why if each.recursive else "no key of its groups and no range of instants selects rows"
+        yield Note("warning", text, f"{line}: {why}")
 
 
 def _shown_values(plan: Plan) -> list[str]:

@@ -11,17 +11,18 @@ from typing import Final
 from typing import Literal as OneOf
 
 from weft.algebra.access import Access, FullScan, Lookup
-from weft.algebra.relation import Grouped, Measure, Scan, StateSchema
-from weft.algebra.scalar import TICK_END, TICK_START, TIME_START, ColumnRef, Literal, Scalar
+from weft.algebra.relation import Grouped, Measure, Recursive, Scan, StateSchema
+from weft.algebra.scalar import TICK_END, TICK_START, TIME_START, Literal, Scalar
 from weft.algebra.schema import INTEGRAL, TIMESTAMP, Column, DataType, TableSchema, sums_fit
 from weft.algebra.traverse import Node, mentioned, scans, transform
 from weft.derivation.access_paths import delta_paths, lives_paths
 from weft.derivation.exact import deltas
 from weft.derivation.incremental import changes
 from weft.derivation.lift import bound_state
-from weft.derivation.lives import KEYS, Lives, lives
-from weft.derivation.stateful import state_of
-from weft.period_sql.notation import SPARK, Dialect
+from weft.derivation.lives import KEYS, Lives, lives, with_scalars
+from weft.derivation.recursion import ROUND, is_round, is_step
+from weft.derivation.stateful import ENDS, STARTS, state_of
+from weft.period_sql.notation import DUCKDB, Dialect
 from weft.planning.plan import Branch, bound, columns_of_scans, columns_read, ready
 from weft.planning.state_sql import (
     bound_life,
@@ -33,20 +34,32 @@ from weft.planning.state_sql import (
     lives_sql,
     state_sql,
 )
+from weft.sql.dialects.duckdb_dialect import with_operators
+from weft.sql.rendering import render
 
-_NO_KEY: Final = "none"
+NO_KEY: Final = "none"
 """The column of keys without a key: a relation with at most one row."""
 
 
 @dataclass(frozen=True)
 class StateRows:
-    """The SQL of a state's rows, the access paths of its input, and the columns that it reads, by table."""
+    """How a state is computed from its input: the access paths, and the columns that are read, by table."""
 
-    sql: str
+    state: StateSchema
+    input: tuple[Lives, ...]
     paths: Mapping[str, Access]
     columns: Mapping[str, set[str]]
     reads: tuple[StateSchema, ...]
-    lives: str
+
+    def sql(self, dialect: Dialect) -> str:
+        """Return the SQL of the state's rows."""
+        settled = is_settled(self.state.operator, self.input)
+        return state_sql(self.state, self.lives(dialect), dialect, settled=settled)
+
+    def lives(self, dialect: Dialect) -> str:
+        """Return the SQL of the lives of the input."""
+        views = {alias: path.view + suffix(self.state) for alias, path in self.paths.items()}
+        return lives_sql(self.input, self.state.window, views, dialect)
 
 
 def window_of(state: StateSchema) -> tuple[int | None, int]:
@@ -72,7 +85,12 @@ def may_continue(state: StateSchema, at: int) -> bool:
 
 
 def touched_keys(state: StateSchema) -> tuple[Branch, ...]:
-    """Return the branches whose outputs are the keys of the groups that change in the window."""
+    """Return the branches whose outputs are the keys of the groups that change in the window.
+
+    A recursion has no groups, and is always computed whole.
+    """
+    if isinstance(state.operator, Recursive):
+        return ()
     inner, columns, count = inputs(state.operator)
     known = dict(zip(("tau", "t", "t0"), state.window, strict=True))
     branches = changes(inner, columns[:count])
@@ -81,7 +99,7 @@ def touched_keys(state: StateSchema) -> tuple[Branch, ...]:
 
 def keys_sql(branches: Sequence[Branch], count: int) -> str:
     """Return SQL for the distinct keys of the branches, in the columns k1, k2 …."""
-    names = [f"c{number} AS k{number}" for number in range(1, count + 1)] or [f"TRUE AS {_NO_KEY}"]
+    names = [f"c{number} AS k{number}" for number in range(1, count + 1)] or [f"TRUE AS {NO_KEY}"]
     texts = [f"SELECT {', '.join(names)} FROM ({branch.sql}) AS b" for branch in branches]
     return f"SELECT DISTINCT * FROM ({' UNION ALL '.join(texts)}) AS keys"
 
@@ -92,6 +110,8 @@ def asked(state: StateSchema, same: Sequence[Access]) -> int | OneOf["whole", "n
     The number is the place of the key (from 0).
     """
     columns = {path.column for path in same if isinstance(path, Lookup)}
+    if isinstance(state.operator, Recursive):
+        return "whole"
     names = [name for name, _ in key_columns(state)]
     if any(isinstance(path, FullScan) for path in same) or len(columns) > 1 or not columns <= set(names):
         return "whole"
@@ -124,8 +144,8 @@ class Keys:
         )
 
 
-def state_rows(state: StateSchema, keys: Keys | None, dialect: Dialect = SPARK) -> StateRows:
-    """Return the SQL of the state's rows, restricted to the keys in ``keys_view`` if ``keys`` is given."""
+def state_rows(state: StateSchema, keys: Keys | None) -> StateRows:
+    """Return how the state's rows are computed, restricted to the keys in ``keys_view`` if ``keys`` is given."""
     inner, columns, _ = inputs(state.operator)
     restricted: tuple[Scan, Sequence[Scalar]] | None = None
     if keys is not None and keys.places:
@@ -134,11 +154,68 @@ def state_rows(state: StateSchema, keys: Keys | None, dialect: Dialect = SPARK) 
         schema = TableSchema(-2, keys_view(state), (*named, instant), "_at", None, "state")
         restricted = Scan(schema, KEYS), [columns[place].value for place in keys.places]
     rows = lives(inner, columns, restricted)
-    paths = lives_paths(rows)
-    views = {alias: path.view + suffix(state) for alias, path in paths.items()}
-    given = lives_sql(rows, state.window, views, dialect)
-    text = state_sql(state, given, dialect, settled=is_settled(state.operator, rows))
-    return StateRows(text, paths, _columns(rows), _reads(rows), given)
+    return StateRows(state, tuple(rows), lives_paths(rows), _columns(rows), _reads(rows))
+
+
+def changed_sql(plan: StateRows, dialect: Dialect) -> str:
+    """Return the SQL of those rows of a state that begin or end in the window."""
+    tau = render.scalar(plan.state.window[0])
+    return f"SELECT * FROM ({plan.sql(dialect)}) AS rows_ WHERE {STARTS} >= {tau} OR {ENDS} IS NOT NULL"
+
+
+@dataclass(frozen=True)
+class RecursionPlan:
+    """How a tick computes a recursion: the lives of its first rows and of a step, and what they read.
+
+    ``ROUND`` with the suffix of the state is the table with the rows of the last round.  ``paths``, ``columns`` and
+    ``reads`` are those of the other tables.
+    """
+
+    state: StateSchema
+    seeds: tuple[Lives, ...]
+    steps: tuple[Lives, ...]
+    paths: Mapping[str, Access]
+    columns: Mapping[str, set[str]]
+    reads: tuple[StateSchema, ...]
+
+    @property
+    def last_round(self) -> str:
+        """The name of the table with the rows of the last round."""
+        return ROUND + suffix(self.state)
+
+    def first(self, dialect: Dialect) -> str:
+        """Return SQL for the columns of the recursion and the periods of its first rows."""
+        return self._sql(self.seeds, dialect)
+
+    def next(self, dialect: Dialect) -> str:
+        """Return SQL for the columns of the recursion and the periods of the rows that follow from the last round."""
+        return self._sql(self.steps, dialect)
+
+    def _sql(self, rows: Sequence[Lives], dialect: Dialect) -> str:
+        views = {alias: path.view + suffix(self.state) for alias, path in self.paths.items()}
+        views |= {scan.alias: self.last_round for scan in _scans(rows) if is_round(scan)}
+        if dialect == DUCKDB:
+            rows = [with_scalars(life, with_operators) for life in rows]
+        return lives_sql(rows, self.state.window, views, dialect)
+
+
+def recursion_plan(state: StateSchema) -> RecursionPlan:
+    """Return how a tick computes the state of a recursion.  Raise DerivationError if the recursion is not linear."""
+    inner, columns, _ = inputs(state.operator)
+    rows = lives(inner, columns)
+    seeds, steps = list[Lives](), list[Lives]()
+    for life in rows:
+        (steps if is_step(life) else seeds).append(life)
+    rounds = {scan.alias for scan in _scans(rows) if is_round(scan)}
+    paths = {alias: path for alias, path in lives_paths(rows).items() if alias not in rounds}
+    read = {table: names for table, names in _columns(rows).items() if table != ROUND}
+    return RecursionPlan(state, tuple(seeds), tuple(steps), paths, read, _reads(rows))
+
+
+def scalars_of(rows: Iterable[Lives]) -> Iterator[Scalar]:
+    """Yield the scalars that the lives compute."""
+    for life in _all(rows):
+        yield from (*life.conditions, *life.starts, *life.ends, *(output.value for output in life.outputs))
 
 
 def reads_of_keys(state: StateSchema) -> Iterator[tuple[Iterable[Access], Mapping[str, set[str]]]]:
@@ -203,7 +280,7 @@ def _adds_up(measure: Measure) -> bool:
         case "avg":
             return not measure.distinct and kind is not None and kind.name in INTEGRAL
         case "min" | "max":
-            return kind is not None and kind.shape is None
+            return kind is not None and kind.json is None
         case _:
             return False
 
@@ -257,10 +334,6 @@ def _reads(rows: Sequence[Lives]) -> tuple[StateSchema, ...]:
 
 
 def _columns(rows: Sequence[Lives]) -> dict[str, set[str]]:
-    refs: set[ColumnRef] = set()
-    for life in _all(rows):
-        values = [*life.conditions, life.start, *(output.value for output in life.outputs)]
-        values += [] if life.end is None else [life.end]
-        refs |= {ref for value in values for ref in mentioned(value)}
+    refs = {ref for value in scalars_of(rows) for ref in mentioned(value)}
     refs |= {ref for life in _all(rows) for source in life.sources for ref in mentioned(source)}
     return columns_of_scans(_scans(rows), refs)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import count
 from typing import Final, TypeAlias
 
@@ -14,6 +13,7 @@ from weft.algebra.relation import (
     Output,
     Plain,
     Project,
+    Recursive,
     StateSchema,
     Union,
     Windowed,
@@ -35,14 +35,15 @@ from weft.algebra.scalar import (
 from weft.algebra.schema import BIGINT, DataType
 from weft.algebra.traverse import substitute
 from weft.derivation.exact import Delta
-from weft.derivation.lives import Lives
+from weft.derivation.lives import Lives, with_scalars
+from weft.derivation.recursion import opened
 from weft.derivation.stateful import RANKS
 from weft.errors import DerivationError
 from weft.period_sql import windows
 from weft.period_sql.groups import Grouping, Measure, amounts, arguments, extremes, measure_of
 from weft.period_sql.notation import SPARK, VALID_TIME, Dialect, listed
 from weft.period_sql.sweep import Sweep
-from weft.sql import render
+from weft.sql.rendering import render
 
 Window: TypeAlias = tuple[Scalar, Scalar, Scalar]
 _BEGINNING: Final = -(2**62)
@@ -51,7 +52,7 @@ _BEGINNING: Final = -(2**62)
 def inputs(operator: relational.Relation) -> tuple[relational.Relation, tuple[Output, ...], int]:
     """Return the relation whose lives an operator needs, the columns of these lives, and the number of its keys.
 
-    The first columns are the operator's keys: the groups, the partition, or all columns.
+    The first columns are the operator's keys: the groups, the partition, or all columns.  A recursion has no keys.
     """
     match operator:
         case Grouped(input=inner, groups=groups, measures=measures):
@@ -66,6 +67,9 @@ def inputs(operator: relational.Relation) -> tuple[relational.Relation, tuple[Ou
         case Union() | Project():
             refs = relational.attributes(operator)
             return operator, _columns(refs, ()), len(refs)
+        case Recursive(duplicates=duplicates):
+            refs = relational.attributes(operator)
+            return opened(operator), _columns(refs if duplicates else [positive(ref) for ref in refs], ()), 0
         case _:
             raise DerivationError(f"{type(operator).__name__} has no state")
 
@@ -103,7 +107,7 @@ def state_sql(state: StateSchema, given: str, dialect: Dialect = SPARK, *, settl
             text = _grouping(operator, given, state.window, sweep, lasting=settled).measured()
         case Windowed():
             text = _windowed(operator, given, sweep, settled=settled)
-        case Distinct():
+        case Distinct() | Recursive(duplicates=False):
             text = sweep.coalesced(given, width)
         case _:
             text = given
@@ -158,6 +162,37 @@ def continued_sql(state: StateSchema, deltas: str, before: str, dialect: Dialect
     return f"SELECT {listed(heads, (f'{name} AS _{name}' for name in names))} FROM ({text}) AS rows_"
 
 
+def added_sql(state: StateSchema, deltas: str) -> str:
+    """Return SQL for the keys and for what exact deltas add to the running totals by the end of the window.
+
+    ``deltas`` is the name of a relation with the columns of ``deltas_sql``.
+    """
+    assert isinstance(state.operator, Grouped)
+    measures = measures_of(state.operator)
+    signed = {name: f"sign * {value}" for name, value in amounts(measures).items()}
+    signed |= {name: value for name, (_, value) in extremes(measures).items()}
+    heads = listed(
+        VALID_TIME.columns(len(state.operator.groups)), (f"{value} AS {name}" for name, value in signed.items())
+    )
+    return added_up_sql(state, f"(SELECT {heads} FROM {deltas} WHERE {VALID_TIME.end} IS NULL)")
+
+
+def added_up_sql(state: StateSchema, totals: str) -> str:
+    """Return SQL that adds up the rows of each group. ``totals`` is a relation with the keys and the totals.
+
+    A group whose totals are 0 has no row.
+    """
+    assert isinstance(state.operator, Grouped)
+    keys, ends = VALID_TIME.columns(len(state.operator.groups)), extremes(measures_of(state.operator))
+    heads = [
+        f"{ends[name][0]}({name}) AS {name}" if name in ends else f"CAST(SUM({name}) AS {kind}) AS {name}"
+        for name, kind in totals_of(state)
+    ]
+    some = " OR ".join(f"SUM({name}) <> 0" for name, _ in totals_of(state) if name not in ends)
+    by = f" GROUP BY {listed(keys)}" if keys else ""
+    return f"SELECT {listed(keys, heads)} FROM {totals} AS totals{by} HAVING {some}"
+
+
 def totals_of(state: StateSchema) -> tuple[tuple[str, DataType], ...]:
     """Return the names and types of the running totals of a state with exact measures."""
     operator = state.operator
@@ -175,11 +210,7 @@ def totals_of(state: StateSchema) -> tuple[tuple[str, DataType], ...]:
 def bound_life(life: Lives, window: Window) -> Lives:
     """Replace τ, t and t0 in a life."""
     known: dict[Scalar, Scalar] = dict(zip((TICK_START, TICK_END, TIME_START), window, strict=True))
-    return replace(
-        life,
-        conditions=tuple(substitute(each, known) for each in life.conditions),
-        starts=tuple(substitute(each, known) for each in life.starts),
-    )
+    return with_scalars(life, lambda scalar: substitute(scalar, known))
 
 
 def is_settled(operator: relational.Relation, rows: Sequence[Lives]) -> bool:
@@ -223,7 +254,7 @@ def _windowed(operator: Windowed, given: str, sweep: Sweep, *, settled: bool) ->
     )
     places = iter(f"r.w{number}" for number in range(1, values + 1))
     functions = [
-        _function(each, [next(places) for _ in each.args], [next(places) for _ in each.order])
+        window_function(each, [next(places) for _ in each.args], [next(places) for _ in each.order])
         for each in operator.functions
     ]
     rows = f"SELECT {renamed} FROM ({given}) AS given"
@@ -234,8 +265,11 @@ def _windowed(operator: Windowed, given: str, sweep: Sweep, *, settled: bool) ->
     return windows.windowed(sweep, rows, width, partition, functions)
 
 
-def _function(function: WindowFunction, args: Sequence[str], order: Sequence[str]) -> str:
-    """``{partition}`` stands for the keys of the partition."""
+def window_function(function: WindowFunction, args: Sequence[str], order: Sequence[str]) -> str:
+    """Return SQL for a function of rows, in which ``PARTITION`` stands for the keys of the partition.
+
+    ``args`` and ``order`` are SQL for the function's arguments and for the items of its ORDER BY.
+    """
     spelled = [
         f"{place}{' DESC' if key.descending else ''} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
         for place, key in zip(order, function.order, strict=True)
@@ -313,6 +347,8 @@ def is_unbounded(window: Window) -> bool:
 def key_columns(state: StateSchema) -> tuple[tuple[str, DataType], ...]:
     """Return the name of the state's column and the type of each key of ``inputs``."""
     operator = state.operator
+    if isinstance(operator, Recursive):
+        return ()
     if isinstance(operator, Windowed):
         shown = {output.value: output.name for output in operator.outputs}
         return tuple((shown.get(value, ""), value.type) for value in operator.partition)

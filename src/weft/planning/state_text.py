@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from weft.algebra.access import Access, FullScan, Lookup
-from weft.algebra.relation import StateSchema
+from weft.algebra.relation import Recursive, StateSchema
 from weft.derivation.access_paths import in_reading_order
 from weft.derivation.stateful import states
 from weft.period_sql.notation import DUCKDB, SPARK
@@ -21,6 +21,7 @@ from weft.planning.state_plan import (
     asked,
     keys_sql,
     keys_view,
+    recursion_plan,
     state_deltas,
     state_rows,
     suffix,
@@ -29,8 +30,8 @@ from weft.planning.state_plan import (
 from weft.planning.state_sql import continued_sql, key_columns
 from weft.planning.view_text import ViewText, view_texts
 from weft.planning.words import state_words
-from weft.sql import render
-from weft.sql.layout import laid_out
+from weft.sql.rendering import render
+from weft.sql.rendering.layout import laid_out
 
 _STORED: Final = "before_"
 _DELTAS: Final = "deltas_"
@@ -41,7 +42,7 @@ class StateText:
     """The computation of a state: its name, its rows in words, the method, and the views of each step in order.
 
     ``views`` are the names by which branches read the rows, which the last step gives.
-    ``reads_whole`` are the tables that the steps read in full.
+    ``reads_whole`` are the tables that the steps read in full.  ``recursive`` is true for a recursion.
     """
 
     name: str
@@ -50,6 +51,7 @@ class StateText:
     how: str
     steps: tuple[ViewText, ...]
     reads_whole: tuple[str, ...]
+    recursive: bool = False
 
 
 def state_texts(branches: Sequence[Branch], *, whole: bool = False, stored: bool = True) -> tuple[StateText, ...]:
@@ -87,7 +89,9 @@ class _Texts:
             if (known := self.found.get(key)) is not None:
                 self.found[key] = replace(known, views=tuple(dict.fromkeys((*known.views, *views))))
                 continue
-            if deltas is not None:
+            if isinstance(state.operator, Recursive):
+                how, steps = self._recursion(state)
+            elif deltas is not None:
                 how, steps = self._totals(state, deltas)
             elif groups == "whole":
                 how, steps = "all groups, from the tables", self._rows(state, None)
@@ -95,13 +99,21 @@ class _Texts:
                 how, steps = "the groups that change in the window", self._news(state)
             else:
                 how, steps = self._looked_up(state, groups, _look_ups(same))
-            self.found[key] = StateText(state.name, views, state_words(state), how, steps, tuple(self.reads_whole))
+            self.found[key] = StateText(
+                state.name,
+                views,
+                state_words(state),
+                how,
+                steps,
+                tuple(self.reads_whole),
+                isinstance(state.operator, Recursive),
+            )
 
     def _totals(self, state: StateSchema, deltas: StateDeltas) -> tuple[str, tuple[ViewText, ...]]:
         """The rows continue the stored totals.  Without stored totals, they come from the whole tables."""
         if self.whole:
             plan = state_rows(state, None)
-            given = f"(SELECT *, 1 AS sign FROM ({plan.lives}) AS given)"
+            given = f"(SELECT *, 1 AS sign FROM ({plan.lives(SPARK)}) AS given)"
             views = self._views(plan.reads, plan.paths.values(), plan.columns, state)
             text = continued_sql(state, given, "", SPARK)
             return "all groups, from the tables", (*views, ViewText(state.name, laid_out(text)))
@@ -134,10 +146,20 @@ class _Texts:
         how = f"the groups whose {paths[0].column} occurs in {' or '.join(dict.fromkeys(p.via.view for p in paths))}"
         return how, (view, *self._rows(state, keys))
 
+    def _recursion(self, state: StateSchema) -> tuple[str, tuple[ViewText, ...]]:
+        plan = recursion_plan(state)
+        views = self._views(plan.reads, plan.paths.values(), plan.columns, state)
+        first = ViewText(plan.last_round, laid_out(plan.first(SPARK)))
+        how = (
+            f"round by round, from the tables: {plan.last_round} has the first rows, and then the new rows of the last "
+            "round; the step below gives the rows of the next round, until a round has no new rows"
+        )
+        return how, (*views, first, ViewText(state.name, laid_out(plan.next(SPARK))))
+
     def _rows(self, state: StateSchema, keys: Keys | None) -> tuple[ViewText, ...]:
         plan = state_rows(state, keys)
         views = self._views(plan.reads, plan.paths.values(), plan.columns, state)
-        return (*views, ViewText(state.name, laid_out(plan.sql)))
+        return (*views, ViewText(state.name, laid_out(plan.sql(SPARK))))
 
     def _views(
         self, read: Iterable[StateSchema], paths: Iterable[Access], columns: Mapping[str, set[str]], state: StateSchema

@@ -27,11 +27,11 @@ from weft.algebra.relation import (
 from weft.algebra.scalar import ColumnRef, Scalar, call
 from weft.algebra.traverse import substitute
 from weft.derivation.merge import blocks, mergeable_blocks, merged_predicate
+from weft.derivation.order import exclude_each_other
 from weft.derivation.stateful import written
 from weft.planning.plan import Plan, with_constants
 from weft.planning.state_causes import all_states, base_events, causes, input_words, possible
 from weft.planning.state_sql import inputs
-from weft.planning.time_order import exclude_each_other
 from weft.planning.words import (
     appears,
     begins,

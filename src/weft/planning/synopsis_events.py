@@ -1,8 +1,8 @@
 """Generate the SQL for the events of a synopsis and for its answers.
 
 An event is a row of a predicate.  The name of a predicate is a hash of the definition of its rows.  Equal subformulas
-of different queries therefore have equal predicates.  The SQL is for DuckDB (``sql.duckdb_dialect``).  The module
-refuses an expression that Spark might compute differently.
+of different queries therefore have equal predicates.  The SQL is for DuckDB (``sql.dialects.duckdb_dialect``).  The
+module refuses an expression that Spark might compute differently.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from weft.algebra.traverse import substitute
 from weft.derivation.synopsis.conjunctive import Nest, nests
 from weft.errors import SynopsisError, of_each
 from weft.planning.carried import ValueEncoding
-from weft.sql import render
-from weft.sql.duckdb_dialect import unlike
-from weft.sql.null_on_overflow import all_within_range
+from weft.sql.dialects.duckdb_dialect import unlike
+from weft.sql.rendering import render
+from weft.sql.rendering.null_on_overflow import all_within_range
 
 EVENT: Final = "e"
 """The alias of a table in the SQL of events."""

@@ -17,12 +17,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from weft.algebra.relation import Output
+from weft.algebra.relation import Output, Scan, Values
 from weft.algebra.scalar import Call, ColumnRef, PeriodOf, Scalar, children, with_children
 from weft.algebra.temporal import (
     Aggregation,
-    Base,
-    Constant,
     Deleted,
     Difference,
     Extension,
@@ -40,7 +38,7 @@ from weft.algebra.temporal import (
     mentions_time,
 )
 from weft.derivation.temporal.rules import DerivationStep, Dropped
-from weft.sql import render
+from weft.sql.rendering import render
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,7 @@ class Words:
         if known is not None:
             return known
         match relation:
-            case Base(alias=alias) | Constant(alias=alias):
+            case Scan(alias=alias) | Values(alias=alias):
                 return alias
             case Deleted(base=base):
                 return f"∇{self.relation(base)}"
@@ -175,7 +173,7 @@ class Naming:
         order, uses = _below(relation, self._names)
         for part in order:
             self._name_predicate(part)
-            if part is relation or isinstance(part, (Base, Deleted, Inserted, Constant)):
+            if part is relation or isinstance(part, (Scan, Deleted, Inserted, Values)):
                 continue
             text = self.words.relation(part)
             if len(text) > (_WIDE if uses[part] == 1 else _SHORT):

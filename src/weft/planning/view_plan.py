@@ -22,9 +22,9 @@ from weft.derivation.temporal.auxiliary import Auxiliary, auxiliary_maintenance
 from weft.derivation.temporal.maintenance_plan import Maintenance, maintenance
 from weft.derivation.temporal.sequenced import sequenced
 from weft.errors import DerivationError, PlanMismatch
-from weft.sql import render
-from weft.sql.lower import bind_view
-from weft.sql.view_definitions import depends_on_now
+from weft.sql.lower.query import bind_view
+from weft.sql.lower.view_definitions import depends_on_now
+from weft.sql.rendering import render
 
 
 @dataclass(frozen=True)

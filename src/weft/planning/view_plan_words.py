@@ -7,12 +7,13 @@ predicates on time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from weft.algebra.scalar import Call, Literal, Scalar
-from weft.algebra.temporal import Base, Extension, Selection, Temporal, TemporalJoin, each, mentions_time
+from weft.algebra.relation import Scan
+from weft.algebra.scalar import Literal, conjuncts
+from weft.algebra.temporal import Extension, Selection, Temporal, TemporalJoin, each, mentions_time
 from weft.derivation.temporal.delta_propagation import Kind
 from weft.derivation.temporal.maintenance_plan import Derived
 from weft.planning.summary import cut, first
@@ -20,7 +21,7 @@ from weft.planning.temporal_words import Naming
 from weft.planning.view_plan import ViewPlan
 from weft.planning.words import length, scalar_words
 from weft.printable import InLines
-from weft.sql.scope import as_written
+from weft.sql.lower.scope import as_written
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def explained_view(
     table.
     """
     plan, naming = view_plan.plan, Naming()
-    bases = {part.alias: part.table.name for part in each(plan.view) if isinstance(part, Base)}
+    bases = {part.alias: part.table.name for part in each(plan.view) if isinstance(part, Scan)}
     view = naming.lines("V", plan.view, "E")
     naming.call(plan.view, "V")
     tables, events = dict(called or {}), []
@@ -143,7 +144,7 @@ def _timely(view: Temporal) -> tuple[str, ...]:
     conditions: dict[str, None] = {}
     for part in each(view):
         if isinstance(part, (Selection, TemporalJoin)):
-            for condition in _conjuncts(part.predicate):
+            for condition in conjuncts(part.predicate):
                 if mentions_time(condition):
                     conditions[scalar_words(condition)] = None
         elif isinstance(part, Extension):
@@ -153,14 +154,6 @@ def _timely(view: Temporal) -> tuple[str, ...]:
                 case window:
                     conditions[f"rows leave the window of {scalar_words(window)}"] = None
     return tuple(conditions)
-
-
-def _conjuncts(predicate: Scalar) -> Iterator[Scalar]:
-    if isinstance(predicate, Call) and predicate.name == "and":
-        for each_arg in predicate.args:
-            yield from _conjuncts(each_arg)
-    else:
-        yield predicate
 
 
 _KINDS: tuple[tuple[str, Kind], ...] = (("deleted from", "deletions"), ("inserted into", "insertions"))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from weft.algebra.access import Access, DeltaScan, FullScan, KeyScan, Lookup
 from weft.algebra.scalar import TICK_END, TICK_START, Literal, Scalar, minus
 from weft.algebra.schema import INTERVAL
-from weft.sql import render
+from weft.sql.rendering import render
 
 
 @dataclass(frozen=True)

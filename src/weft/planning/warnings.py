@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from weft.algebra.relation import (
     NotExists,
     Plain,
+    Predicate,
     Project,
     Query,
     Relation,
@@ -27,21 +28,22 @@ from weft.algebra.traverse import range_variables, scans, walk
 from weft.derivation.access_paths import keyless
 from weft.derivation.incremental import BEFORE, incremental
 from weft.derivation.merge import blocks, merged_predicate
+from weft.derivation.order import exclude_each_other
 from weft.planning.note import Note
 from weft.planning.plan import Branch, Plan, with_constants
 from weft.planning.state_causes import possible
 from weft.planning.state_notes import state_notes
 from weft.planning.state_text import StateText
-from weft.planning.time_order import exclude_each_other
 from weft.planning.words import is_padded, named, state_words
-from weft.sql.scope import as_written
+from weft.sql.lower.scope import as_written
 
 
 def notes(plan: Plan, later: Sequence[Branch], texts: Sequence[StateText], *, lasting: bool) -> tuple[Note, ...]:
     """Return the warnings about a plan, followed by the notes.  ``texts`` say how a tick computes the states."""
     listed = [*_impossible(later), *_imprecise(plan), *_dear(plan, later), *state_notes(plan, texts)]
     if not lasting:
-        reason = "an aggregate or a window function changes, because " if texts else ""
+        changing = any(not each.recursive for each in texts)
+        reason = "an aggregate or a window function changes, because " if changing else ""
         listed.append(
             Note(
                 "note",
@@ -69,28 +71,30 @@ def _imprecise(plan: Plan) -> list[Note]:
         return []
     listed: list[Note] = []
     partners = _partners(plan.query)
-    bodies = {
-        _named(item.body): item.body
-        for part in blocks(plan.evaluated)
-        for item in conjuncts(merged_predicate(condition(part.input)))
-        if isinstance(item, NotExists)
-    }
+    demanded = [
+        (sources(part.input), _absent(merged_predicate(condition(part.input)))) for part in blocks(plan.evaluated)
+    ]
     for event in events:
         driver = event.driver
         if driver.kind != "arrival" or driver.inside or driver.scan is None:
             continue
-        absent = [item for item in conjuncts(condition(event.block)) if isinstance(item, NotExists)]
+        # A branch does not mention a NOT EXISTS that only later rows make false.
+        bodies = {name: body for parts, each in demanded if driver.scan in parts for name, body in each.items()}
         for optional in (True,) if _is_state(driver.scan) else (False, True):
             blockers = [
                 f"the {state_words(scan.table, keys=False)}" if isinstance(scan.table, StateSchema) else scan.table.name
-                for item in absent
-                if (_named(item.body) in partners) == optional
-                for scan in scans(item.body)
-                if _may_come_later(scan, bodies.get(_named(item.body)), driver.scan, sources(event.block))
+                for name, body in {**_absent(condition(event.block)), **bodies}.items()
+                if (name in partners) == optional
+                for scan in scans(body)
+                if _may_come_later(scan, bodies.get(name), driver.scan, sources(event.block))
             ]
             if blockers:
                 listed.append(_too_early(driver.scan, list(dict.fromkeys(blockers)), optional=optional))
     return list(dict.fromkeys(listed))
+
+
+def _absent(predicate: Predicate) -> dict[frozenset[str], Relation]:
+    return {_named(item.body): item.body for item in conjuncts(predicate) if isinstance(item, NotExists)}
 
 
 def _is_state(scan: Scan) -> bool:
@@ -124,8 +128,7 @@ def _partners(query: Query) -> set[frozenset[str]]:
     """Return the bodies of NOT EXISTS that select the rows without a partner in an outer join."""
     parts = (part for union in walk(query) if isinstance(union, Union) for part in union.inputs)
     padded = (part for part in parts if isinstance(part, Project) and is_padded(part))
-    conditions = (item for part in padded for item in conjuncts(condition(part.input)))
-    return {_named(item.body) for item in conditions if isinstance(item, NotExists)}
+    return {name for part in padded for name in _absent(condition(part.input))}
 
 
 def _named(body: Relation) -> frozenset[str]:

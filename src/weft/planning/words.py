@@ -27,6 +27,7 @@ from weft.algebra.relation import (
     Plain,
     Predicate,
     Project,
+    Recursive,
     Relation,
     Scan,
     Source,
@@ -39,12 +40,23 @@ from weft.algebra.relation import (
     conjuncts,
     sources,
 )
-from weft.algebra.scalar import Call, Cast, ColumnRef, Element, Literal, Scalar, columns, shifted
+from weft.algebra.scalar import (
+    MICROSECONDS,
+    OF_MICROSECONDS,
+    Call,
+    Cast,
+    ColumnRef,
+    Element,
+    Literal,
+    Scalar,
+    columns,
+    shifted,
+)
 from weft.algebra.schema import DATE, NULL
 from weft.algebra.traverse import Node, rename, scans, substitute, transform, walk
 from weft.derivation.stateful import SHARED, written
-from weft.sql import render
-from weft.sql.scope import as_written
+from weft.sql.lower.scope import as_written
+from weft.sql.rendering import render
 
 _UNITS: Final = (
     (604_800_000_000, "week"),
@@ -144,6 +156,8 @@ def state_words(state: StateSchema, *, keys: bool = True) -> str:
             return f"distinct rows of {of}"
         case Project():
             return f"the join of {of}"
+        case Recursive(name=name):
+            return f"the recursion {name} over {of}"
         case _:
             return f"the union over {of}"
 
@@ -381,7 +395,9 @@ def instant_words(instant: Scalar) -> str:
     if micros:
         text += f" {_signed(micros)}"
     for interval, count in parts.intervals:
-        text += f" {'+' if count > 0 else '-'} {scalar_words(interval)}" * abs(count)
+        words = scalar_words(interval)
+        compound = isinstance(interval, Call) and interval.name in "+-"
+        text += f" {'+' if count > 0 else '-'} {f'({words})' if compound else words}" * abs(count)
     return (_of_calendar(instant) if len(text) > LONGEST_INSTANT else None) or just + text
 
 
@@ -429,6 +445,8 @@ def _without_reading(part: Any) -> Any:
     match part:
         case Call(name="from_json", args=(ColumnRef() as ref, _)) if ref.type.shape is not None:
             return ref
+        case Call(name=name, args=(value,)) if name in (MICROSECONDS, OF_MICROSECONDS, render.ROUNDED):
+            return value
         case Element(name=name):
             return replace(part, name=f"x{name.rpartition('_')[2]}")
         case Call(name="timestamp_micros") if (window := window_words(part)) is not None:

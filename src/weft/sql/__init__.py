@@ -1,4 +1,1 @@
-"""Translate SQL text into algebra, and algebra into SQL text.
-
-No other package imports sqlglot.
-"""
+"""Translate SQL text into algebra, and algebra into SQL text."""

@@ -4,7 +4,7 @@ The functions are deterministic and total, and their output has a bounded size. 
 example, Weft refuses volatile functions (rand, uuid) and functions that depend on the session (current_user).  Weft
 also refuses functions that call Java code (reflect) or turn a short row into a huge row (space, sequence).
 
-Each entry gives the number of arguments and the type of the result.  ``lower_time`` and ``lower_calls`` translate the
+Each entry gives the number of arguments and the type of the result.  ``lower.times`` and ``lower.calls`` translate the
 functions with a special syntax (``FORMS``).
 
 The aggregates have these result types in every engine:
@@ -84,6 +84,8 @@ def common(types: Sequence[DataType]) -> DataType:
 
 def wider(left: DataType, right: DataType) -> DataType:
     """Return Spark's common type for two types.  Raise TypeError if Spark has no common type."""
+    if left.shape != right.shape and INTERVAL in (left.shape, right.shape):
+        raise TypeError(f"{left.declared} and {right.declared}")
     if left == right:
         return left if left.shape == right.shape else STRING
     if {left.name, right.name} == {"DATE", "TIMESTAMP"}:
@@ -148,10 +150,10 @@ def fits(type: DataType, family: str) -> bool:
 
     NULL belongs to all families except the families of nested types.
     """
-    if type == NULL:
+    if type == NULL or (type == INTERVAL and family == "CHOICE"):
         return family not in _OF_PARTS
     match family:
-        case "ANY":
+        case "ANY" | "CHOICE":
             return type not in (INTERVAL, MONTHS) and not type.nested
         case "TEXT":
             return type not in (INTERVAL, MONTHS, BINARY) and not type.nested
@@ -290,16 +292,17 @@ _NUMBERS: Final = {
     "try_divide": Function(2, 2, lambda types: arithmetic("/", types[0], types[1]), ("NUMERIC",)),
     "isnan": Function(1, 1, fixed(BOOLEAN), ("NUMERIC",)),
 }
+_CHOICE: Final = ("CHOICE",)
 _CHOICES: Final = {
-    "coalesce": Function(1, 20, common),
-    "ifnull": Function(2, 2, common),
-    "nvl": Function(2, 2, common),
-    "nvl2": Function(3, 3, lambda types: common(types[1:])),
-    "nullif": Function(2, 2, _first_of_like),
-    "greatest": Function(2, 20, common),
-    "least": Function(2, 20, common),
-    "isnull": Function(1, 1, fixed(BOOLEAN)),
-    "isnotnull": Function(1, 1, fixed(BOOLEAN)),
+    "coalesce": Function(1, 20, common, _CHOICE),
+    "ifnull": Function(2, 2, common, _CHOICE),
+    "nvl": Function(2, 2, common, _CHOICE),
+    "nvl2": Function(3, 3, lambda types: common(types[1:]), _CHOICE),
+    "nullif": Function(2, 2, _first_of_like, _CHOICE),
+    "greatest": Function(2, 20, common, _CHOICE),
+    "least": Function(2, 20, common, _CHOICE),
+    "isnull": Function(1, 1, fixed(BOOLEAN), _CHOICE),
+    "isnotnull": Function(1, 1, fixed(BOOLEAN), _CHOICE),
 }
 _TIMES: Final = {
     "year": Function(1, 1, fixed(INT), ("TIME",)),
@@ -460,6 +463,8 @@ def aggregate_type(function: AggregateFunction, argument: DataType | None) -> Da
         raise TypeError(f"{argument or 'rows'}")
     if function in ("min", "max", "min_by", "max_by"):
         return argument
+    if argument.shape == INTERVAL and function not in ("sum", "avg", "median"):
+        raise TypeError(argument.declared)
     if function in ("array_agg", "collect_set"):
         return _array(argument)
     if not argument.numeric:
@@ -467,7 +472,7 @@ def aggregate_type(function: AggregateFunction, argument: DataType | None) -> Da
     if function != "sum" or argument.name in ("FLOAT", "DOUBLE"):
         return DOUBLE
     if argument.name in INTEGRAL:
-        return BIGINT
+        return argument if argument.shape == INTERVAL else BIGINT
     return DataType("DECIMAL", min((argument.precision or 10) + SUM_DIGITS, MOST_DIGITS), argument.scale or 0)
 
 

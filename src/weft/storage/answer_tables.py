@@ -41,7 +41,7 @@ def require_fit(answers: Answers) -> None:
                 f"a Delta table cannot have a column named {name!r}",
                 hint="Rename the column in the query, with letters, digits and _: … AS name.",
             )
-        fields = () if kind.shape is None else field_names(kind.shape)
+        fields = () if kind.json is None else field_names(kind.json)
         if (field := next((each for each in fields if not _NO_NAME.isdisjoint(each)), None)) is not None:
             raise Conflict(
                 f"a Delta table cannot have a field named {field!r}, but the column {name} has such a field",

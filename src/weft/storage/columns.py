@@ -24,6 +24,8 @@ def arrow_type(kind: DataType) -> pa.DataType:
             return pa.map_(arrow_type(key), arrow_type(element))
         case DataType(name="ARRAY", element=DataType() as element):
             return pa.list_(arrow_type(element))
+        case DataType(name="INTERVAL"):
+            return pa.duration("us")
         case _:
             return TYPES[kind.name].arrow
 

@@ -74,6 +74,17 @@ def read_rows(data: Store, query: QueryRecord, after: int = 0, limit: int | None
             continue
 
 
+def read_stored(data: Store, query: QueryRecord, ordinal: int) -> tuple[int, int, list[str | None]]:
+    """Return the first instant (µs UTC), the tick and the stored texts of one committed answer.
+
+    Raise StorageError if the answer is missing.
+    """
+    ledger = Table(data / layout.LEDGER)
+    for _, first_at, tick, row in _scan(_relevant(ledger.files(), query, ordinal, ordinal), query, ordinal, ordinal):
+        return first_at, tick, row
+    raise StorageError(f"the answer {ordinal} of {query.name} is not in the ledger", hint=RESTORE_HINT)
+
+
 def _in_order(ledger: Table, query: QueryRecord, first: int, last: int) -> Iterator[ResultRow]:
     types = [type_ for _, type_ in query.columns]
     expected = first

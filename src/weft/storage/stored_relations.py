@@ -20,7 +20,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.sql.render import quoted, timestamp
+from weft.sql.rendering.render import quoted, timestamp
 from weft.storage.columns import INSTANT
 from weft.storage.data_files import read_data_files
 from weft.storage.table import Table

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from weft.algebra.schema import TableSchema
 from weft.errors import ExecutionError, StorageError
-from weft.sql.duckdb_dialect import MACROS, local_text
+from weft.sql.dialects.duckdb_dialect import MACROS, local_text
 from weft.storage.columns import stored_schema
 from weft.storage.data_files import dataset_of, file_batches
 from weft.storage.delta_log import RESTORE_HINT, DataFile

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from weft.algebra.schema import BIGINT, TIMESTAMP, DataType
+from weft.algebra.schema import BIGINT, INTERVAL, TIMESTAMP, DataType
 from weft.catalog.naming import distinct
 from weft.catalog.records import FIRST_AT, ORDINAL
 from weft.storage.columns import arrow_type
@@ -28,18 +28,20 @@ _PIECE: Final = 10_000
 
 
 def answers_schema(columns: Columns) -> pa.Schema:
-    """Return the Arrow schema of answers, including nested types. A number is added to duplicate names. The comparison
-    of names ignores case.
+    """Return the Arrow schema of answers in a Delta table, including nested types. An interval is a BIGINT number of
+    microseconds, because Delta has no such type. A number is added to duplicate names. The comparison of names ignores
+    case.
 
     >>> answers_schema([("a", BIGINT), ("A", TIMESTAMP)]).names
     ['_ordinal', '_first_at', '_tick', 'a', 'A_2']
     """
-    return _schema((*OWN, *columns))
+    return _schema((*OWN, *((name, BIGINT if kind.shape == INTERVAL else kind) for name, kind in columns)))
 
 
 def answers_table(columns: Columns, rows: Iterable[ResultRow]) -> pa.Table:
     """Convert answers to an Arrow table. Instants are microseconds UTC, even outside Python's years."""
-    return typed_table((*OWN, *columns), ((row.ordinal, row.first_at, row.tick, *row.values) for row in rows))
+    values = ((row.ordinal, row.first_at, row.tick, *row.values) for row in rows)
+    return typed_table((*OWN, *columns), values).cast(answers_schema(columns))
 
 
 def typed_table(columns: Columns, rows: Iterable[tuple[Value, ...]]) -> pa.Table:
@@ -52,7 +54,7 @@ def typed_table(columns: Columns, rows: Iterable[tuple[Value, ...]]) -> pa.Table
 
 
 def _array(values: Sequence[Any], kind: DataType) -> pa.Array:
-    return pa.array(values, arrow_type(kind)) if kind.shape is None else nested_array(values, kind.shape)
+    return pa.array(values, arrow_type(kind.shape or kind)) if kind.json is None else nested_array(values, kind.json)
 
 
 def _schema(columns: Columns) -> pa.Schema:

@@ -2,19 +2,21 @@
 
 A STRING is stored unchanged. A BOOLEAN is ``true`` or ``false``. Integers and DECIMAL are decimal numbers. FLOAT and
 DOUBLE are in Java's notation (``NaN``, ``Infinity``, ``1.0E10``). TIMESTAMP is integer microseconds. DATE is the
-number of days since 1970-01-01. BINARY is base64.
+number of days since 1970-01-01. BINARY is base64. An interval is integer microseconds.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
+from typing import cast
 
-from weft.algebra.schema import DataType
+from weft.algebra.schema import INTERVAL, DataType
 from weft.errors import StorageError
 from weft.storage.type_table import TYPES
 
 Value = object
-"""str, bool, int, float, Decimal, bytes, datetime (UTC), date, or None."""
+"""str, bool, int, float, Decimal, bytes, datetime (UTC), date, timedelta, or None."""
 
 
 def decode(values: Sequence[str | None], types: Sequence[DataType]) -> tuple[Value, ...]:
@@ -33,6 +35,7 @@ def decode(values: Sequence[str | None], types: Sequence[DataType]) -> tuple[Val
 
 def _decode_one(text: str, type_: DataType) -> Value:
     try:
-        return TYPES[type_.name].decode(text)
+        value = TYPES[type_.name].decode(text)
+        return dt.timedelta(microseconds=cast("int", value)) if type_.shape == INTERVAL else value
     except (KeyError, ValueError, ArithmeticError) as error:
         raise StorageError(f"{text[:40]!r} is not a stored {type_}") from error

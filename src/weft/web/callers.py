@@ -4,6 +4,7 @@ proxy's header.
 
 from __future__ import annotations
 
+import base64
 from typing import Final
 
 from starlette.requests import Request
@@ -25,20 +26,33 @@ def peer_of(request: Request) -> str | None:
     return None if request.client is None else request.client.host
 
 
-def principal_of(site: Site, request: Request) -> Principal | None:
-    """Return the principal of a request, or None if she must sign in first.
+def principal_of(site: Site, request: Request, door: str = "page") -> Principal | None:
+    """Return the principal of a request, or None if she must sign in first.  The log tells the ``door``.
 
     A home without users belongs to everybody who reaches its page from this machine.
     """
     accounts, peer = site.weft.accounts, peer_of(request)
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer":
-        return accounts.of_token(token.strip(), door="api", address=peer)
     if not accounts.in_use():
         return OWNER if site.is_local else None
+    token = _token(request)
+    if token is not None:
+        return accounts.of_token(token, door=door, address=peer)
     session = request.cookies.get(session_cookie(site))
-    found = accounts.of_session(session, door="page", address=peer) if session else None
+    found = accounts.of_session(session, door=door, address=peer) if session else None
     return found or _of_proxy(site, request, peer)
+
+
+def _token(request: Request) -> str | None:
+    """Return the token of a request.  Feed readers and calendars send it as the password of basic authentication."""
+    kind, _, given = request.headers.get("authorization", "").partition(" ")
+    if kind.lower() == "bearer":
+        return given.strip()
+    if kind.lower() != "basic":
+        return None
+    try:
+        return base64.b64decode(given, validate=True).decode().partition(":")[2]
+    except ValueError:
+        return None
 
 
 def _of_proxy(site: Site, request: Request, peer: str | None) -> Principal | None:

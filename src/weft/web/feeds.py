@@ -16,9 +16,9 @@ from weft.catalog.query_list import QueryFilter
 from weft.errors import CatalogError, Refused
 from weft.faults import isolated_error
 from weft.web import formats
-from weft.web.api_v1.endpoints import caller_of, routes
+from weft.web.api_v1.endpoints import Unfit, caller_of, routes
 from weft.web.api_v1.operation import Caller, Operation
-from weft.web.api_v1.operations import homes, jobs, queries, sources, tables, views
+from weft.web.api_v1.operations import accounts, homes, jobs, queries, sources, tables, views
 from weft.web.problems import problem_of, problem_response
 from weft.web.site import Site
 
@@ -34,7 +34,9 @@ _PAGES: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
     ("/views", views.list_views),
     ("/views/{view}", views.show_view),
     ("/sources", sources.list_sources),
-    ("/deliveries", queries.list_deliveries),
+    ("/deliveries", queries.list_messages),
+    ("/synopses", queries.list_synopses),
+    ("/users", accounts.list_users),
     ("/quarantine", tables.list_quarantine),
     ("/loads", tables.list_loads),
     ("/system", homes.show_status),
@@ -65,6 +67,10 @@ def _endpoint(site: Site, shown: Shown) -> Callable[[Request], Awaitable[Respons
     def answer(request: Request) -> Response:
         try:
             return shown(caller_of(site, request), request)
+        except Unfit as error:
+            # Feed readers know no other challenge.
+            challenge = {"WWW-Authenticate": 'Basic realm="Weft"'} if error.headers else None
+            return problem_response(error.document, challenge)
         except Exception as error:  # noqa: BLE001 - a defect in one format must not stop the server
             home = site.weft
             return problem_response(problem_of(isolated_error(error, home.home / "logs", home.clock(), "a feed")))

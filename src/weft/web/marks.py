@@ -1,5 +1,7 @@
-"""What a person has read.  A user's marks are in the catalog.  The owner of a home has no account: a cookie of her browser
-has the last tick whose answers she has read.
+"""What a person has read.
+
+A user's marks are in the catalog.  The owner of a home has no account: a cookie of her browser has the last tick whose
+answers she has read.
 """
 
 from __future__ import annotations

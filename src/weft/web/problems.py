@@ -27,6 +27,7 @@ _KINDS: Final[tuple[tuple[type[WeftError], int, str], ...]] = (
     (HomeClosed, 503, "unavailable"),
     (LeaseBusy, 503, "unavailable"),
     (CatalogUnreachable, 503, "unavailable"),
+    (NotAllowed, 403, "not allowed"),
     (LimitExceeded, 422, "limit exceeded"),
     (Refused, 422, "refused"),
 )

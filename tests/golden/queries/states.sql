@@ -71,3 +71,12 @@ SELECT m.msgid, (SELECT COUNT(*) FROM msgs AS r WHERE r.inreplyto = m.msgid) AS 
 
 -- copies of rows: EXCEPT ALL
 SELECT msgid FROM msgs EXCEPT ALL SELECT inreplyto FROM msgs
+
+-- each message of a thread, with the message that began it: WITH RECURSIVE
+WITH RECURSIVE thread(msgid, root) AS (SELECT msgid, msgid FROM msgs WHERE inreplyto IS NULL UNION ALL
+SELECT m.msgid, t.root FROM msgs AS m JOIN thread AS t ON m.inreplyto = t.msgid) SELECT msgid, root FROM thread
+
+-- the size of a thread within a week: UNION
+WITH RECURSIVE thread(msgid, root) AS (SELECT msgid, msgid FROM msgs WHERE inreplyto IS NULL AND ts > NOW() - INTERVAL 7 DAYS
+UNION SELECT m.msgid, t.root FROM msgs AS m JOIN thread AS t ON m.inreplyto = t.msgid)
+SELECT root, COUNT(*) AS n FROM thread GROUP BY root

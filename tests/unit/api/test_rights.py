@@ -12,13 +12,14 @@ import pytest
 
 from weft import Weft
 from weft.api.accounts import Accounts
+from weft.api.acting import own_limits
 from weft.api.requirements import requirement_of
 from weft.catalog.users import UserLimits
 from weft.errors import Conflict, NotAllowed, NotFound, Refused, SqlError, WeftError
 from weft.rights.principal import OWNER, Principal, Right
 
-UNRESTRICTED = {"open", "close", "closed", "opened", "home", "home_id", "clock", "accounts"}
-"""Members of ``Weft`` without a right: they open and close the home, and name its folder and its clock."""
+UNRESTRICTED = {"open", "close", "closed", "opened", "home", "clock", "accounts", "home_id"}
+"""Members of ``Weft`` without a right: they open and close the home, and name its folder, its ID and its clock."""
 CHECKED_INSIDE = {"catalog"}
 """A property, which raises NotAllowed by itself."""
 
@@ -36,7 +37,7 @@ TABLE: dict[str, tuple[Right, tuple[Any, ...]]] = {
     "acting_as": (ADMIN, (OWNER,)),
     "add_source": (ADMIN, ("s", "csv", "x.csv", "id")),
     "add_view": (ADMIN, ("v", "SELECT id FROM open")),
-    "answer": (READ, (99, 1)),
+    "answer": (READ, ("{id}", 1)),
     "append": (LOAD, ("{table}", [{"id": 9}])),
     "attach_table": (ADMIN, ("a", "/nowhere")),
     "backtest": (INSTALL, ("SELECT id FROM {table}",)),
@@ -70,6 +71,8 @@ TABLE: dict[str, tuple[Right, tuple[Any, ...]]] = {
     "latest_ticks": (READ, ()),
     "leases": (ADMIN, ()),
     "load_past": (ADMIN, ("s", "x.csv", "at")),
+    "known": (INSTALL, ("SELECT id FROM nothing",)),
+    "lies_ahead": (ANY, (None,)),
     "loads": (READ, ("{table}",)),
     "maintain": (ADMIN, ()),
     "make_table": (ADMIN, ("t", "a INT")),
@@ -85,10 +88,10 @@ TABLE: dict[str, tuple[Right, tuple[Any, ...]]] = {
     "quarantine_counts": (READ, ()),
     "quarantine_page": (LOAD, ("{table}",)),
     "quarantined": (READ, ()),
-    "queries": (READ, ()),
-    "query": (READ, (99,)),
+    "query": (READ, ("{id}",)),
     "query_counts": (READ, ()),
     "query_page": (READ, ()),
+    "queries": (READ, ()),
     "redeliver": (OWN, ("{query}",)),
     "refresh_views": (READ, ("{view}",)),
     "remove": (OWN, ("{query}",)),
@@ -126,6 +129,7 @@ TABLE: dict[str, tuple[Right, tuple[Any, ...]]] = {
     "unsubscribe": (OWN, ("{query}", "email:x@example.com")),
     "views": (READ, ()),
     "warnings_of_view": (READ, ("{view}",)),
+    "why": (READ, ("{query}", 1)),
     "writing": (ADMIN, ("test",)),
 }
 """The right that each method of ``Weft`` needs, and arguments that name an object."""
@@ -143,7 +147,7 @@ ACCOUNTS: dict[str, tuple[Right, tuple[Any, ...]]] = {
     "in_use": (ANY, ()),
     "mark_read": (READ, (99,)),
     "mark_unread": (READ, (99, [1])),
-    "me": (SELF, ()),
+    "me": (ANY, ()),
     "of_proxy": (ADMIN, ("anna", "127.0.0.1")),
     "of_session": (ANY, ("x",)),
     "of_share": (ANY, ("x",)),
@@ -201,6 +205,14 @@ def test_passwords_and_secrets_are_not_logged() -> None:
         assert "hidden" not in (needed.about(given) or "")
 
 
+def test_the_log_shows_the_kind_of_a_channel_and_no_url() -> None:
+    needed = requirement_of(Weft.subscribe)
+    assert needed is not None
+    hook = "webhook:https://hooks.example.com/a-secret"
+    assert needed.about({"name": "q", "to": hook}) == "q webhook:"
+    assert needed.about({"name": "q", "to": ["email:a@b.c", hook]}) == "q email: webhook:"
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Weft]:
     yield from _made(tmp_path / "home")
@@ -221,7 +233,7 @@ def _made(folder: Path) -> Iterator[Weft]:
             made.append(name, [{"id": 1}])
             made.install(f"over_{name}", f"SELECT id FROM {name}", user="owner")
         tracked = folder / "staff.csv"
-        tracked.write_text("id\n1\n")
+        tracked.write_text("id,hired\n1,2026-02-28 12:00:00\n")
         made.add_source("staff", "csv", tracked, "id")
         made.add_view("view_secret", "SELECT id FROM staff")
         made.save_query("saved_secret", "SELECT id FROM secret WHERE id = {{id}}", ["id:int=1"])
@@ -242,7 +254,7 @@ def _filled(arguments: tuple[Any, ...], kind: str) -> tuple[Any, ...]:
     def fill(given: Any) -> Any:
         if isinstance(given, io.BytesIO):
             return io.BytesIO(given.getvalue())
-        if given == "{load}":
+        if given in ("{load}", "{id}"):
             return 2 if kind == "secret" else 99
         for key, name in names.items():
             given = given.replace(key, name) if isinstance(given, str) else given
@@ -294,7 +306,7 @@ def test_what_one_may_not_see_is_refused_like_what_does_not_exist(unchanged: Wef
         return
     assert isinstance(hidden, Refused) and type(hidden) is type(missing)
     assert isinstance(hidden, NotFound | SqlError) or TABLE[name][0] in (INSTALL, OWN)
-    written = str(hidden).replace("secret", "absent").replace("load 2", "load 99")
+    written = str(hidden).replace("secret", "absent").replace("load 2", "load 99").replace("#2", "#99")
     assert written == str(missing)
     assert "open" not in written
 
@@ -471,6 +483,50 @@ def test_a_removed_user_may_do_nothing(home: Weft) -> None:
     assert anna.tables() == ()
 
 
+def test_a_paused_query_shows_its_answers_and_its_reason_to_few(home: Weft) -> None:
+    home.accounts.grant("anna", "read", "secret")
+    anna, bo, root = (acting(home, name) for name in ("anna", "bo", "root"))
+    anna.install("mine", "SELECT id FROM secret")
+    anna.accounts.grant("bo", "read", "results.mine")
+    anna.install("above", "SELECT id FROM results.mine")
+    home.accounts.revoke("anna", "read", "secret")
+    home.catalog.queries.named("mine")
+    with home.writing("test") as writer:
+        writer.rechecks.run()
+    with pytest.raises(NotAllowed, match="mine is paused: its owner anna may not read secret"):
+        anna.results("mine")
+    with pytest.raises(NotAllowed) as refused:
+        bo.results("mine")
+    assert "secret" not in str(refused.value)
+    assert [each.reason for each in bo.queries()] == ["its owner has lost a right"]
+    assert [each.reason for each in anna.queries()] == [
+        "its owner anna may not read secret",
+        "it reads results.mine, whose owner has lost a right",
+    ]
+    assert set(anna.schemas("results.mine")) == set()
+    assert list(root.results("mine")) == []
+    with pytest.raises(NotAllowed):
+        anna.resume("mine")
+    with pytest.raises(NotAllowed):
+        root.resume("mine")
+    home.accounts.grant("anna", "read", "secret")
+    anna.resume("mine")
+    assert list(bo.results("mine")) == []
+
+
+def test_readers_that_one_may_not_see_have_no_name(home: Weft) -> None:
+    home.accounts.grant("anna", "read", "open")
+    anna = acting(home, "anna")
+    anna.install("mine", "SELECT id FROM open")
+    home.install("hidden", "SELECT id FROM results.mine", user="owner")
+    assert anna.show("mine").read_by == ()
+    with pytest.raises(Conflict) as refused:
+        anna.remove("mine")
+    assert "hidden" not in str(refused.value)
+    with pytest.raises(Conflict, match="hidden"):
+        home.remove("mine")
+
+
 def test_limits_are_those_of_the_user(home: Weft) -> None:
     home.accounts.grant("anna", "read", "open")
     home.accounts.change_user("anna", limits=UserLimits(queries=1))
@@ -480,6 +536,48 @@ def test_limits_are_those_of_the_user(home: Weft) -> None:
         anna.install("two", "SELECT id + 1 AS b FROM open")
     with pytest.raises(Refused):
         home.install("two", "SELECT id + 1 AS b FROM open", user="anna")
+
+
+def test_a_query_with_more_rows_than_its_owner_may_add_fails(home: Weft) -> None:
+    home.accounts.grant("anna", "read", "open")
+    home.accounts.change_user("anna", limits=UserLimits(rows=2))
+    acting(home, "anna").install("hers", "SELECT id FROM open", keep="synopsis")
+    home.install("others", "SELECT id FROM open", keep="synopsis", user="owner")
+    home.append("open", [{"id": 20 + n} for n in range(2)])
+    home.tick(["hers", "others"], now="2026-03-02")
+    found = {each.name: each for each in home.queries() if each.name in ("hers", "others")}
+    assert (found["others"].state, found["others"].rows) == ("active", 3)
+    assert (found["hers"].state, found["hers"].rows) == ("failed", 0)
+    assert "the limit of its owner is 2" in (found["hers"].reason or "")
+
+
+def test_a_query_that_one_tries_has_her_limit_of_time(home: Weft) -> None:
+    home.accounts.change_user("anna", limits=UserLimits(seconds=3))
+    home.accounts.change_user("bo", limits=UserLimits(seconds=1_000_000))
+    assert own_limits(acting(home, "anna").opened).seconds == 3
+    assert own_limits(acting(home, "bo").opened) == own_limits(home.opened)
+
+
+def test_a_right_to_a_view_needs_none_to_its_tables(home: Weft) -> None:
+    """A standing query reads the definition of a view that depends on NOW, and therefore the tables below it."""
+    home.add_view("recent", "SELECT id FROM staff WHERE hired > NOW() - INTERVAL 1 DAY")
+    home.accounts.grant("anna", "read", "recent")
+    anna = acting(home, "anna")
+    installed = anna.install("mine", "SELECT id FROM recent")
+    tables = {each.name: each.table_id for each in home.tables()}
+    assert installed.needs == (tables["recent"],)
+    with pytest.raises(SqlError):
+        anna.install("other", "SELECT id FROM staff")
+    with home.writing("test") as writer:
+        writer.rechecks.run()
+    assert [each.state for each in anna.queries()] == ["active"]
+    home.accounts.grant("anna", "read", "staff")
+    both = "SELECT r.id FROM recent r JOIN staff s ON s.id = r.id"
+    assert anna.install("both", both).needs == tuple(sorted((tables["recent"], tables["staff"])))
+    home.accounts.revoke("anna", "read", "staff")
+    with home.writing("test") as writer:
+        writer.rechecks.run()
+    assert {each.name: each.state for each in anna.queries()} == {"mine": "active", "both": "paused"}
 
 
 def test_an_administrator_installs_for_an_owner_who_has_the_rights(home: Weft) -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from weft.arrangement import state_store
-from weft.arrangement.state_store import Files, StateStore, among, replaced
+from weft.arrangement.state_store import Files, StateStore, StoredTotals, among
 from weft.storage.delta_log import DataFile
 from weft.store import local_store
 
@@ -24,22 +24,41 @@ def files(folder: Path, *least: tuple[str, int | None]) -> Files:
     return {"msgs": ("ts", made)}
 
 
+def write(
+    store: StateStore, at: int, rows: pa.Table, same: Files, before: StoredTotals | None = None, name: str = "s"
+) -> None:
+    store.write(name, at, rows, same, before, added_up)
+
+
+def added_up(rows: pa.Table) -> pa.Table:
+    """One row for each group."""
+    return rows.group_by("c1").aggregate([("n", "sum")]).rename_columns(["c1", "n"])
+
+
 def stored(folder: Path) -> StateStore:
     store = StateStore(folder / "states")
-    store.write("s", 100, ROWS, files(folder, ("one", 5)))
+    write(store, 100, ROWS, files(folder, ("one", 5)))
     return store
+
+
+def values(found: StoredTotals | None) -> dict[str | None, int] | None:
+    """The total of each group."""
+    if found is None:
+        return None
+    rows = added_up(found.rows)
+    return dict(zip(rows.column("c1").to_pylist(), rows.column("n").to_pylist(), strict=True))
 
 
 def test_the_latest_totals_up_to_an_instant(tmp_path: Path) -> None:
     store = stored(tmp_path)
-    store.write("s", 200, OTHER, files(tmp_path, ("one", 5)))
+    write(store, 200, OTHER, files(tmp_path, ("one", 5)))
     same = files(tmp_path, ("one", 5))
     assert store.totals("s", 99, same) is None
     for asked, at, rows in ((100, 100, ROWS), (199, 100, ROWS), (200, 200, OTHER), (999, 200, OTHER)):
         found = store.totals("s", asked, same)
         assert found is not None
         assert (found.at, found.rows) == (at, rows)
-    store.write("s", 300, OTHER, same)
+    write(store, 300, OTHER, same)
     assert store.totals("s", 199, same) is None  # two instants are kept
     assert store.totals("other", 999, same) is None
 
@@ -68,7 +87,7 @@ def test_totals_advance_without_being_written_again(tmp_path: Path) -> None:
         before = store.totals("s", at, now)
         assert before is not None
         assert (before.at, before.rows) == (at, ROWS)
-    assert [path.name for path in (tmp_path / "states" / "s").glob("*.parquet")] == ["100.parquet"]
+    assert [path.name for path in (tmp_path / "states" / "s").glob("*.arrow")] == ["100.arrow"]
     assert store.totals("s", 400, files(tmp_path, ("one", 5), ("two", 150), ("three", 250))) is None
 
 
@@ -76,7 +95,7 @@ def test_damage_is_noticed(tmp_path: Path) -> None:
     same = files(tmp_path, ("one", 5))
     for harm in ("data", "short", "manifest", "format"):
         store = stored(tmp_path)
-        data, manifest = tmp_path / "states/s/100.parquet", tmp_path / "states/s/100.json"
+        data, manifest = tmp_path / "states/s/100.arrow", tmp_path / "states/s/100.json"
         if harm == "data":
             data.write_bytes(data.read_bytes()[:-1] + b"?")
         elif harm == "short":
@@ -92,14 +111,14 @@ def test_states_that_are_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     store = StateStore(tmp_path / "states")
     assert not store.is_refused("s")
     monkeypatch.setattr(state_store, "_MOST_BYTES", 10)
-    store.write("s", 100, ROWS, files(tmp_path, ("one", 5)))
+    write(store, 100, ROWS, files(tmp_path, ("one", 5)))
     assert store.is_refused("s")
     assert store.totals("s", 100, files(tmp_path, ("one", 5))) is None
 
 
 def test_unused_states_go_after_a_month(tmp_path: Path) -> None:
     store = stored(tmp_path)
-    store.write("t", 100, ROWS, files(tmp_path, ("one", 5)))
+    write(store, 100, ROWS, files(tmp_path, ("one", 5)), name="t")
     old = (tmp_path / "states" / "t").stat().st_mtime - 40 * 86_400
     os.utime(tmp_path / "states" / "t", (old, old))
     store.remove_unused()
@@ -116,5 +135,27 @@ def test_files_follow_the_permissions_of_the_home(tmp_path: Path) -> None:
 def test_null_equals_null(tmp_path: Path) -> None:
     keys = pa.table({"c1": pa.array([None, "a"], pa.string())})
     assert sorted(among(ROWS, keys, ["c1"]).column("n").to_pylist()) == [1, 2]
-    assert sorted(replaced(ROWS, keys, OTHER, ["c1"]).column("n").to_pylist()) == [3, 9]
-    assert replaced(ROWS, keys, OTHER, []).equals(OTHER)
+    assert among(ROWS, keys, []).equals(ROWS)
+
+
+def test_changes_become_parts(tmp_path: Path) -> None:
+    """What a tick adds is a part of its own, and parts of about equal size become one. Earlier totals remain."""
+    store, same, wanted = (
+        StateStore(tmp_path / "states"),
+        files(tmp_path, ("one", 5)),
+        dict.fromkeys(map(str, range(99)), 1),
+    )
+    write(store, 0, pa.table({"c1": list(wanted), "n": pa.array(list(wanted.values()), pa.int64())}), same)
+    sizes = []
+    for at in range(1, 40):
+        before = store.totals("s", at, same)
+        names = [str(at), str(100 + at)]
+        write(store, at, pa.table({"c1": names, "n": pa.array([at, -at], pa.int64())}), same, before)
+        earlier, wanted = dict(wanted), {**wanted, names[0]: wanted[names[0]] + at, names[1]: -at}
+        found = store.totals("s", at, same)
+        assert found is not None
+        assert (values(found), values(store.totals("s", at - 1, same))) == (wanted, earlier)
+        sizes.append([part.num_rows for part in found.parts])
+    assert sizes[0] == [99, 2] and max(map(len, sizes)) <= 3 and min(map(len, sizes)) == 1
+    stored_files = {path.name for path in (tmp_path / "states" / "s").glob("*.arrow")}
+    assert len(stored_files) <= 6

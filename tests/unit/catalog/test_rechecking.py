@@ -71,7 +71,7 @@ def test_what_was_lost_is_the_reason(catalog: Catalog, writer: Writer) -> None:
     assert paused(catalog) == {"b": "its owner anna may not read second"}
     catalog.grants.revoke("anna", Right.READ, Thing("table", "1"))
     writer.rechecks.run()
-    assert paused(catalog) == {"a": "its owner anna may not read first", "b": "its owner anna may not read first"}
+    assert paused(catalog) == {"a": "its owner anna may not read first", "b": "its owner anna may not read second"}
 
 
 def test_rights_of_groups_and_of_everyone_count(catalog: Catalog, writer: Writer) -> None:
@@ -127,6 +127,30 @@ def test_the_results_of_others_need_a_right(catalog: Catalog, writer: Writer) ->
     catalog.grants.revoke("anna", Right.READ, Thing("query", str(of_bo)))
     writer.rechecks.run()
     assert paused(catalog) == {"over_both": "its owner anna may not read results.of_bo"}
+
+
+def test_queries_over_the_results_of_a_paused_query_follow(catalog: Catalog, writer: Writer) -> None:
+    for name in ("anna", "bo"):
+        user(catalog, name)
+    user(catalog, "root", "admin")
+    grant(catalog, "bo", "table", 1)
+    below = install(writer, "below", "bo", (1,))
+    grant(catalog, "anna", "query", below)
+    middle = install(writer, "middle", "anna", (), reads=(below,))
+    install(writer, "above", "anna", (), reads=(middle,))
+    install(writer, "of_root", "root", (), reads=(middle,))
+    install(writer, "apart", "anna", ())
+    writer.rechecks.run()
+    assert paused(catalog) == {}
+    catalog.grants.revoke("bo", Right.READ, Thing("table", "1"))
+    writer.rechecks.run()
+    assert paused(catalog) == {
+        "below": "its owner bo may not read first",
+        "middle": "it reads results.below, whose owner has lost a right",
+        "above": "it reads results.middle, whose owner has lost a right",
+    }
+    assert catalog.rechecks.trouble("anna", (), (below,)) is not None
+    assert catalog.rechecks.trouble("root", (), (below,)) is None
 
 
 def test_channels_need_a_right_to_their_kind(catalog: Catalog, writer: Writer) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import trustme
 
 from weft.api.weft import Weft
 from weft.cli import _through_server
@@ -74,7 +76,6 @@ COMMANDS = (
     "deliveries",
     "views",
     "sources",
-    "config --json",
     "show nothing",
     "show",
     "try SELECT",
@@ -120,6 +121,8 @@ def test_rows_are_appended_from_a_file_and_from_stdin(typed: Typed, monkeypatch:
         ("source add x --kind csv --at /etc/passwd --key a", "a path on your machine"),
         ("results q --follow", "--follow works on the machine of the home only"),
         ("queries --home elsewhere", "--home names a folder"),
+        ("config", "works on the machine of a home"),
+        ("doctor", "works on the machine of a home"),
         ("init", "works on the machine of a home"),
         ("serve", "works on the machine of a home"),
         ("try -f missing.sql", "the file cannot be read"),
@@ -161,3 +164,47 @@ def test_a_file_travels_as_stdin(home: Path) -> None:
         assert stdin == "SELECT 1"
         assert "a.sql" not in " ".join(sent)
     assert with_file_as_stdin(["show", "--", "-f", "a.sql"]) == (["show", "--", "-f", "a.sql"], None)
+
+
+def test_commands_do_what_the_user_of_the_token_may_do(
+    typed: Typed, made: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Weft.open(made) as home:
+        home.install("hidden", "SELECT v.id FROM votes v", user="anna")
+        home.accounts.add_user("bo", "reader")
+        home.accounts.grant("bo", "read", "results.q")
+        token = home.accounts.create_token("bo").secret
+    code, out, err = typed("queries")
+    assert (code, out) == (2, "")
+    assert "needs a token" in err
+    monkeypatch.setenv("WEFT_TOKEN", token)
+    assert [each["name"] for each in json.loads(typed("queries", "--json")[1])] == ["q"]
+    assert "zoë" in typed("results", "q")[1]
+    for line in (["results", "hidden"], ["show", "hidden"], ["explain", "hidden"]):
+        assert typed(*line)[0] == 2
+        assert "hidden" in typed(*line)[2]
+    for line in (["install", "x", "SELECT v.id FROM votes v"], ["append", "votes", "id=9"], ["status"], ["pause", "q"]):
+        assert typed(*line)[0] == 2, line
+    assert "votes" not in typed("tables")[1]
+
+
+def test_commands_over_tls(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    authority = trustme.CA()
+    files = {name: tmp_path / f"{name}.pem" for name in ("ca", "certificate", "key")}
+    issued = authority.issue_cert("localhost")
+    authority.cert_pem.write_to_path(str(files["ca"]))
+    issued.private_key_pem.write_to_path(str(files["key"]))
+    for number, blob in enumerate(issued.cert_chain_pems):
+        blob.write_to_path(str(files["certificate"]), append=number > 0)
+    with Weft.open(made) as weft:
+        server, address = LocalServer(weft, run), Address("localhost", 0, files["certificate"], files["key"])
+        with page_served(weft, address, lambda site: [command_route(server, site)]) as there:
+            monkeypatch.setenv("WEFT_URL", there.url)
+            assert _through_server(["queries"]) == 1
+            assert "certificate" in capsys.readouterr().err
+            monkeypatch.setenv("SSL_CERT_FILE", str(files["ca"]))
+            assert _through_server(["queries"]) == 0
+            assert "anna" in capsys.readouterr().out
+        server.close()

@@ -88,6 +88,9 @@ def test_an_interval_of_a_row_can_be_null_and_is_asked_for() -> None:
 def test_a_contradiction_is_never_true() -> None:
     asked = conjunction(Plain(call("<", TS, DATE)), Plain(call("<=", DATE, TS)))
     assert simplify(asked, frozenset()) == FALSE
+    around = (Plain(call(">", DATE, TS)), Plain(call(">=", A.ref("ts"), DATE)), Plain(call("<=", A.ref("ts"), TS)))
+    assert simplify(conjunction(*around), frozenset()) == FALSE
+    assert simplify(conjunction(*around[:2]), frozenset()) == conjunction(*around[:2])
     other = conjunction(Plain(call("<=", TS, DATE)), Plain(call("<=", DATE, TS)))
     assert simplify(other, frozenset()) == other
 

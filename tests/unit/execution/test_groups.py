@@ -17,7 +17,7 @@ from weft.catalog.records import PlanRecord, QueryRecord, results_schema
 from weft.execution.groups import Group, Member, instant, shape_of
 from weft.planning.form import restored_plan, stored_form
 from weft.planning.plan import BEGINNING, for_one, plan
-from weft.sql.render import scalar
+from weft.sql.rendering.render import scalar
 
 T0 = 946_684_800_000_000
 

@@ -13,7 +13,7 @@ from weft.extraction.mail.message import MAIL_COLUMNS
 from weft.planning.explain import explain
 from weft.planning.form import signature, stored_form
 from weft.planning.plan import columns_of, plan
-from weft.sql import render
+from weft.sql.rendering import render
 
 TABLES: dict[str, TableSchema] = {"msgs": mail_schema()}
 TAU, T = 733_968_000_000_000, 734_572_800_000_001

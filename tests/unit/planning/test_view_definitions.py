@@ -14,8 +14,8 @@ from weft.planning.explain import explain
 from weft.planning.form import signature
 from weft.planning.plan import plan, standing_plan
 from weft.planning.view_plan import bound_view
-from weft.sql.lower import bind
-from weft.sql.view_definitions import with_definitions
+from weft.sql.lower.query import bind
+from weft.sql.lower.view_definitions import with_definitions
 
 TABLES: dict[str, TableSchema] = {
     "s": tracked(1, "s", id="INT", dept="STRING", at="TIMESTAMP", due="TIMESTAMP", day="DATE", x="INT"),

@@ -12,9 +12,9 @@ from weft.algebra.schema import DATE, INT, STRING, TIMESTAMP, DataType
 from weft.errors import SqlError
 from weft.planning.form import signature
 from weft.planning.plan import plan
-from weft.sql.advice import ADVICE, advice
 from weft.sql.functions import FUNCTIONS
-from weft.sql.lower_scalar import NOW_NAMES
+from weft.sql.lower.advice import ADVICE, advice
+from weft.sql.lower.scalar import NOW_NAMES
 
 ORDERS = {
     "id": INT,
@@ -58,7 +58,6 @@ REFUSED = (
     ("SELECT customer, LISTAGG(status, ',') FROM orders", "LISTAGG()", "ARRAY_AGG(x)"),
     ("SELECT customer, GROUP_CONCAT(status) FROM orders", "GROUP_CONCAT()", "ARRAY_AGG(x)"),
     ("SELECT DISTINCT ON (customer) id FROM orders", "DISTINCT ON", "QUALIFY"),
-    ("SELECT id FROM orders PIVOT (SUM(total) FOR status IN ('a'))", "PIVOT", "COUNT(*) FILTER"),
     ("SELECT id FROM orders JOIN payments USING (id)", "USING", "ON a.x = b.y"),
     ("SELECT id FROM orders WHERE (id, total) IN (SELECT order_id, amount FROM payments)", "IN with", "EXISTS"),
     ("SELECT id FROM orders OUTER APPLY f(id)", "LATERAL", "LATERAL (SELECT"),

@@ -28,8 +28,8 @@ from weft.derivation.access_paths import access_paths
 from weft.errors import SqlError
 from weft.planning.explain import explain
 from weft.planning.plan import plan
-from weft.sql.lower import bind
-from weft.sql.zones import changes
+from weft.sql.lower.query import bind
+from weft.sql.lower.zones import changes
 
 TABLES = {"t": table(1, "t", {"c": TIMESTAMP, "d": DATE, "y": INT})}
 MICRO = dt.timedelta(microseconds=1)

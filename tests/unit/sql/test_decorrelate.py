@@ -22,7 +22,7 @@ from weft.algebra.relation import (
 from weft.algebra.scalar import Call, Cast, ColumnRef, call
 from weft.algebra.schema import BIGINT, INT, TIMESTAMP, Column, TableSchema
 from weft.errors import SqlError
-from weft.sql.decorrelate import decorrelated
+from weft.sql.lower.decorrelate import decorrelated
 
 NODE = exp.Null()
 TABLE = TableSchema(1, "r", (Column(1, "ts", TIMESTAMP), Column(2, "ref", INT), Column(3, "k", INT)))

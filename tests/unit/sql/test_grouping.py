@@ -24,8 +24,8 @@ from weft.algebra.scalar import Case, ColumnRef, Literal
 from weft.algebra.schema import BOOLEAN, DOUBLE, INT, STRING, TIMESTAMP, DataType
 from weft.algebra.traverse import free_columns, walk
 from weft.errors import SqlError
-from weft.sql.lower import bind
-from weft.sql.render import measure_text, rows, scalar
+from weft.sql.lower.query import bind
+from weft.sql.rendering.render import measure_text, rows, scalar
 
 MONEY = DataType("DECIMAL", 10, 2)
 TABLES = {

@@ -59,19 +59,15 @@ WRITTEN: Final = "written"
 # What is asked, and where its hints lead: WRITTEN, NOT_TODAY, or the text that one writes by them.
 ASKED: Final = {
     # support tickets
-    "SELECT t.id, r.ts - t.ts AS waited FROM tickets t JOIN replies r ON r.ticket = t.id": (
-        "SELECT t.id, TIMESTAMPDIFF(SECOND, t.ts, r.ts) AS waited FROM tickets t JOIN replies r ON r.ticket = t.id"
-    ),
     "SELECT t.id, CAST(r.ts - t.ts AS INT) AS waited FROM tickets t JOIN replies r ON r.ticket = t.id": (
         "SELECT t.id, TIMESTAMPDIFF(SECOND, t.ts, r.ts) AS waited FROM tickets t JOIN replies r ON r.ticket = t.id"
     ),
     "SELECT id, NOW() - ts AS age FROM tickets": "SELECT id, ts FROM tickets",
     # orders and logistics
     "SELECT id FROM orders WHERE due - placed > 3": "SELECT id FROM orders WHERE due - placed > INTERVAL 3 DAYS",
-    "SELECT id, (due - placed) / 2 AS half FROM orders": (
-        "SELECT id, TIMESTAMPDIFF(SECOND, placed, due) / 2 AS half FROM orders"
+    "SELECT id, due - placed + 2 AS more FROM orders": (
+        "SELECT id, TIMESTAMPDIFF(SECOND, placed, due) + 2 AS more FROM orders"
     ),
-    "WITH RECURSIVE r AS (SELECT id FROM orders UNION ALL SELECT r.id FROM r) SELECT id FROM r": NOT_TODAY,
     # payments and fraud
     "SELECT id, ROUND(cents, 2000000000) AS r FROM payments": "SELECT id, ROUND(cents, 2) AS r FROM payments",
     # servers and monitoring

@@ -12,8 +12,8 @@ from weft.algebra.scalar import Literal
 from weft.algebra.schema import INT, STRING, TIMESTAMP, Column, TableSchema
 from weft.errors import SqlError
 from weft.planning.plan import at_instant, plan, standing_plan
-from weft.sql.duckdb_dialect import MACROS, local_text
-from weft.sql.lower import bind_view
+from weft.sql.dialects.duckdb_dialect import MACROS, local_text
+from weft.sql.lower.query import bind_view
 
 STAFF = TableSchema(
     1,

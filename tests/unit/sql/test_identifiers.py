@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from weft.sql.render import quoted
+from weft.sql.rendering.render import quoted
 
 
 @pytest.mark.parametrize("word", ["msgs", "t1", "_first_at", "Msgs", "ts"])

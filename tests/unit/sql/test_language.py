@@ -26,7 +26,7 @@ from weft.algebra.stored import stored
 from weft.errors import PlanMismatch, SqlError
 from weft.planning.form import restored_plan, signature, stored_form
 from weft.planning.plan import for_one, plan
-from weft.sql.render import query_sql
+from weft.sql.rendering.render import query_sql
 
 DECIMAL = DataType("DECIMAL", 10, 2)
 ODD = table(9, "odd", {"x y": STRING, "n": INT, "f": FLOAT, "dec": DECIMAL, "bin": BINARY, "b": BOOLEAN, "born": DATE})

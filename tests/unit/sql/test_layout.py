@@ -9,7 +9,7 @@ import pytest
 from netnews import TABLES
 from weft.planning.explain import explain
 from weft.planning.plan import plan
-from weft.sql.layout import WIDTH, laid_out
+from weft.sql.rendering.layout import WIDTH, laid_out
 
 TEXTS = {
     "strings": "SELECT '( FROM \\' x', `a  ) b`, f('') FROM t WHERE a = '  two  spaces ' AND b IN (SELECT c FROM u)",

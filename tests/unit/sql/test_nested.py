@@ -9,8 +9,8 @@ from weft.algebra.schema import INT, STRING, TIMESTAMP, DataType
 from weft.errors import SqlError
 from weft.planning.form import restored_plan, signature, stored_form
 from weft.planning.plan import Plan, plan
-from weft.sql import render
-from weft.sql.duckdb_dialect import unlike
+from weft.sql.dialects.duckdb_dialect import unlike
+from weft.sql.rendering import render
 
 TABLES = {
     "docs": table(1, "docs", {"id": INT, "doc": STRING, "at": TIMESTAMP}),

@@ -10,8 +10,8 @@ from weft.errors import SqlError
 from weft.planning.form import restored_plan, signature, stored_form
 from weft.planning.plan import Plan, plan
 from weft.planning.words import condition_words
-from weft.sql import render
-from weft.sql.lower import bind
+from weft.sql.lower.query import bind
+from weft.sql.rendering import render
 
 WHO = DataType.of_column("STRUCT<name: STRING, at: STRUCT<zip: INT>, o: STRUCT<x: INT>>")
 ITEMS = DataType.of_column("ARRAY<STRUCT<sku: STRING, n: INT>>")

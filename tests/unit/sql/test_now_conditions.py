@@ -21,8 +21,8 @@ from weft.algebra.relation import Plain, Predicate, condition
 from weft.algebra.scalar import Call, Scalar, mentions_now
 from weft.algebra.schema import STRING, TIMESTAMP
 from weft.errors import SqlError
-from weft.sql.lower import bind, bind_view
-from weft.sql.now_conditions import not_true, now_condition
+from weft.sql.lower.now_conditions import not_true, now_condition
+from weft.sql.lower.query import bind, bind_view
 
 TABLES = {"t": table(1, "t", {"a": TIMESTAMP, "b": TIMESTAMP, "s": STRING})}
 TRACKED = {"t": tracked(1, "t", a="TIMESTAMP", b="TIMESTAMP", s="STRING")}

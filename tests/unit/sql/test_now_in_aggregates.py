@@ -12,7 +12,7 @@ import pytest
 from netnews import MSGS, TABLES, USERS
 from weft.errors import SqlError
 from weft.planning.plan import plan
-from weft.sql.duckdb_dialect import MACROS, local_text
+from weft.sql.dialects.duckdb_dialect import MACROS, local_text
 
 START = dt.datetime(2020, 1, 1)
 HOUR = dt.timedelta(hours=1)

@@ -13,7 +13,7 @@ from weft.algebra.relation import Key, compared
 from weft.errors import SqlError
 from weft.planning.form import signature
 from weft.planning.plan import columns_of, plan
-from weft.sql.ordering import order_of
+from weft.sql.lower.ordering import order_of
 
 FIRST = Key(0)
 LAST = Key(0, descending=True, nulls_first=False)

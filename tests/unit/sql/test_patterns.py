@@ -6,7 +6,7 @@ import pytest
 from sqlglot import exp
 
 from weft.errors import SqlError
-from weft.sql.patterns import check_pattern, check_replacement
+from weft.sql.lower.patterns import check_pattern, check_replacement
 
 NODE = exp.Literal.string("")
 TAKEN = {

@@ -10,12 +10,10 @@ from typing import Any
 import pytest
 
 from temporal_values import Histories, Value, day, leaf_name, tracked
-from weft.algebra.relation import Output
+from weft.algebra.relation import Output, Scan, Values
 from weft.algebra.scalar import Literal, Now, Param, PeriodOf, call
 from weft.algebra.schema import BIGINT, BOOLEAN, INT, INTERVAL, TIMESTAMP
 from weft.algebra.temporal import (
-    Base,
-    Constant,
     Deleted,
     Difference,
     Extension,
@@ -30,13 +28,13 @@ from weft.algebra.temporal import (
 )
 from weft.derivation.temporal.sequenced import sequenced
 from weft.errors import DerivationError
-from weft.sql.lower import bind_view
-from weft.sql.render_temporal import Evaluation, value_sql, value_steps
+from weft.sql.lower.query import bind_view
+from weft.sql.rendering.render_temporal import Evaluation, value_sql, value_steps
 
 LAST = 12
 R = tracked(1, "r", k="INT", x="STRING")
 S = tracked(2, "s", k="INT", x="STRING")
-BASE_R, BASE_S = Base(R, "r"), Base(S, "s")
+BASE_R, BASE_S = Scan(R, "r"), Scan(S, "s")
 Held = dict[tuple[Any, ...], set[int]]
 
 
@@ -152,7 +150,7 @@ def test_a_parameter_that_is_not_given_is_told() -> None:
 
 def test_equal_parts_are_one_step_under_any_alias() -> None:
     one, other = (
-        Selection(Base(R, alias), call("=", attributes(Base(R, alias))[0], Literal(1, INT))) for alias in "ab"
+        Selection(Scan(R, alias), call("=", attributes(Scan(R, alias))[0], Literal(1, INT))) for alias in "ab"
     )
     steps = value_steps(TemporalJoin((one, other), Literal(True, BOOLEAN)), leaf_name, Evaluation(5, 0))
     assert [step.reads for step in steps] == [("r",), ("step_1",), ("step_2",)]
@@ -181,11 +179,11 @@ def test_constants_hold_since_time_began() -> None:
     rows = ((Literal(1, INT), Literal("a", columns[1].type)), (Literal(None, INT), Literal(None, columns[1].type)))
     made = Histories([R])
     asked = Evaluation(9, 3)
-    assert made.read(value_sql(Constant("v", columns, rows), leaf_name, asked)) == {
+    assert made.read(value_sql(Values("v", columns, rows), leaf_name, asked)) == {
         (1, "a"): [(3, None)],
         (None, None): [(3, None)],
     }
-    assert made.read(value_sql(Constant("v", columns, ()), leaf_name, asked)) == {}
+    assert made.read(value_sql(Values("v", columns, ()), leaf_name, asked)) == {}
 
 
 def test_a_period_that_is_not_at_hand_is_told() -> None:

@@ -20,8 +20,8 @@ from weft.algebra.schema import TIMESTAMP
 from weft.algebra.traverse import thresholds
 from weft.errors import SqlError
 from weft.planning.plan import plan
-from weft.sql.duckdb_dialect import MACROS, local_text
-from weft.sql.lower import bind
+from weft.sql.dialects.duckdb_dialect import MACROS, local_text
+from weft.sql.lower.query import bind
 
 MINUTE = 60_000_000
 

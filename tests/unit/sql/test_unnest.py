@@ -11,8 +11,8 @@ from netnews import table
 from weft.algebra.schema import INT, STRING, DataType
 from weft.errors import SqlError
 from weft.planning.plan import plan
-from weft.sql.lower import bind
-from weft.sql.render import query_sql
+from weft.sql.lower.query import bind
+from weft.sql.rendering.render import query_sql
 
 POSTS = table(1, "posts", {"id": INT, "author": STRING, "words": STRING, "tags": DataType.of_column("ARRAY<INT>")})
 USERS = table(2, "users", {"name": STRING, "age": INT})

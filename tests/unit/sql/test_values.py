@@ -13,8 +13,8 @@ from weft.algebra.relation import Union
 from weft.algebra.schema import INT, STRING
 from weft.algebra.traverse import walk
 from weft.errors import SqlError
-from weft.sql.lower import bind
-from weft.sql.render import query_sql
+from weft.sql.lower.query import bind
+from weft.sql.rendering.render import query_sql
 
 TABLES = {
     each.name: each

@@ -8,8 +8,8 @@ from temporal_values import tracked
 from weft.algebra.schema import STRING, TIMESTAMP, Column, TableSchema
 from weft.derivation.temporal.sequenced import sequenced
 from weft.errors import SqlError
-from weft.sql.duckdb_dialect import not_local
-from weft.sql.lower import bind, bind_view
+from weft.sql.dialects.duckdb_dialect import not_local
+from weft.sql.lower.query import bind, bind_view
 
 LOG = TableSchema(9, "log", (Column(1, "line", STRING), Column(2, "ts", TIMESTAMP)))
 TABLES = {

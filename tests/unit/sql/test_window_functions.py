@@ -13,8 +13,8 @@ from weft.algebra.relation import Frame, SortKey, Windowed
 from weft.algebra.schema import BIGINT, DATE, DOUBLE, INT, STRING, TIMESTAMP, DataType
 from weft.algebra.traverse import walk
 from weft.errors import SqlError
-from weft.sql.lower import bind
-from weft.sql.render import query_sql
+from weft.sql.lower.query import bind
+from weft.sql.rendering.render import query_sql
 
 SALES = table(1, "sales", {"id": INT, "shop": STRING, "amount": INT, "day": DATE, "note": STRING})
 SHOPS = table(2, "shops", {"name": STRING, "city": STRING})

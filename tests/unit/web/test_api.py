@@ -167,7 +167,11 @@ def test_everything_of_a_home_can_be_read(reader: TestClient, full: Weft) -> Non
     assert got(reader, "/settings")[0]["setting"]
     assert "dear" in json.dumps(got(reader, "/explanations/dear"))
     assert got(reader, "/queries/dear/forecast")["name"] == "dear"
-    for area in ("views", "sources", "quarantine", "deliveries", "jobs"):
+    assert [each["query"] for each in got(reader, "/search?text=customer&limit=2")["items"]] == ["all-orders"] * 2
+    assert [each["name"] for each in got(reader, "/synopses")["items"]] == ["all-orders", "dear"]
+    assert got(reader, "/ticks")[0]["state"] == "committed"
+    assert got(reader, "/synopses/dear") is not None
+    for area in ("views", "sources", "quarantine", "deliveries", "messages", "jobs"):
         assert got(reader, f"/{area}") == {"items": [], "next": None}
 
 

@@ -98,7 +98,7 @@ def test_lists_and_objects_as_json(reader: TestClient, full: Weft) -> None:
         ("/tables/orders.json", "/tables/orders"),
         ("/tables/results.dear.json", "/tables/results.dear"),
         ("/views.json", "/views"),
-        ("/deliveries.json", "/deliveries"),
+        ("/deliveries.json", "/messages"),
         ("/loads.json", "/loads"),
     ):
         assert reader.get(path).json() == reader.get(f"/api/v1{expected}").json(), path

@@ -9,6 +9,7 @@ from weft.api.json.values import Fields, iso
 
 if TYPE_CHECKING:
     from weft.api.delivering import Deliveries
+    from weft.catalog.outbox import ListedMessage, OutboxEntry
     from weft.catalog.subscriptions import Subscription
     from weft.delivery.outbox import Delivered
 
@@ -34,21 +35,27 @@ def deliveries_json(each: Deliveries) -> Fields:
     return {
         **redelivery_json(each),
         "waiting": each.waiting,
-        "messages": [
-            {
-                "id": m.idempotency_key,
-                "first": m.first_ordinal,
-                "last": m.last_ordinal,
-                "rows": m.rows,
-                "state": m.state,
-                "attempts": m.attempts,
-                "sent_at": iso(m.sent_at),
-                "reply": m.reply,
-                "error": m.last_error,
-            }
-            for m in each.messages
-        ],
+        "messages": [_message(message) for message in each.messages],
     }
+
+
+def _message(message: OutboxEntry) -> Fields:
+    return {
+        "id": message.idempotency_key,
+        "first": message.first_ordinal,
+        "last": message.last_ordinal,
+        "rows": message.rows,
+        "state": message.state,
+        "attempts": message.attempts,
+        "sent_at": iso(message.sent_at),
+        "reply": message.reply,
+        "error": message.last_error,
+    }
+
+
+def message_json(each: ListedMessage) -> Fields:
+    """Return a message with its query and its channel."""
+    return {"query": each.query, "channel": each.channel, **_message(each.message)}
 
 
 def redelivery_json(each: Deliveries) -> Fields:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from weft.api.copying import Copied
     from weft.api.destroying import Destroyed
     from weft.api.health import Health
+    from weft.catalog.records import Lease, TickRecord
     from weft.configuration.merge_settings import Setting
     from weft.runtime.doctor import Check
 
@@ -25,15 +26,29 @@ def health_json(health: Health, server: str, problems: Sequence[str]) -> Fields:
         "problems": list(problems),
         "at": iso(health.at),
         "queries": dict(health.queries),
-        "last_tick": None
-        if tick is None
-        else {"tick": tick.tick_id, "t": iso(tick.t), "state": tick.state, "committed_at": iso(tick.committed_at)},
+        "last_tick": None if tick is None else tick_json(tick),
         "lag_seconds": None if health.lag_us is None else health.lag_us / 1_000_000,
         "deliveries": {"due": health.due, "failed": health.failed, "parked": health.parked, "muted": health.muted},
         "catalog": health.catalog,
         "server": server,
         "free_bytes": health.free_bytes,
         "purged_until": iso(health.purged_until),
+    }
+
+
+def tick_json(tick: TickRecord) -> Fields:
+    """Return a tick."""
+    return {"tick": tick.tick_id, "t": iso(tick.t), "state": tick.state, "committed_at": iso(tick.committed_at)}
+
+
+def lease_json(lease: Lease) -> Fields:
+    """Return a lease that a process holds."""
+    return {
+        "name": lease.name,
+        "purpose": lease.purpose,
+        "holder": lease.holder,
+        "acquired_at": iso(lease.acquired_at),
+        "expires_at": iso(lease.expires_at),
     }
 
 

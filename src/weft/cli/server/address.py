@@ -36,12 +36,14 @@ COMMANDS: Final = frozenset(
 )
 """The commands that the server runs.  The client runs all other commands."""
 
-_ELSEWHERE: Final = frozenset({"status", "config", "doctor", "maintain"})
+_ELSEWHERE: Final = frozenset({"audit", "grant", "grants", "group", "maintain", "revoke", "status", "token", "user"})
 NO_HOME: Final = frozenset({"monitor", "prepare"})
 """The commands that need no home."""
 _LOCAL_OPTIONS: Final = frozenset({"--help", "--version", "--install-completion", "--show-completion"})
-_GROUPS: Final = frozenset({"channel", "ingest", "quarantine", "source", "table", "view"})
+_GROUPS: Final = frozenset({"channel", "ingest", "quarantine", "source", "table", "view", "user", "group", "token"})
 """The groups of commands.  Without a subcommand, each group prints its help."""
+_HOMES: Final = frozenset({"WEFT_HOME", "WEFT_URL", "WEFT_TOKEN"})
+"""The variables that name a home, or the server of a home."""
 _DEFAULT_HOME: Final = "weft-home"
 
 
@@ -115,9 +117,9 @@ def command_first(arguments: Sequence[str]) -> list[str]:
 
 
 def settings(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return those environment variables that are settings of Weft and not empty.  Omit ``WEFT_HOME``."""
+    """Return those environment variables that are settings of Weft and not empty.  Omit those that name a home."""
     return {
-        name: value for name, value in variables.items() if name.startswith("WEFT_") and value and name != "WEFT_HOME"
+        name: value for name, value in variables.items() if name.startswith("WEFT_") and value and name not in _HOMES
     }
 
 

@@ -30,10 +30,10 @@ def command_route(server: LocalServer, site: Site) -> Route:
     async def endpoint(request: Request) -> Any:
         try:
             require_own_origin(request)
-            caller = await run_in_threadpool(caller_of, site, request)
+            caller = await run_in_threadpool(caller_of, site, request, "command")
             typed = await body_of(request, _FIELDS)
         except Unfit as error:
-            return problem_response(error.document)
+            return problem_response(error.document, error.headers)
         except WeftError as error:
             return problem_response(problem_of(error))
         except HTTPException as error:

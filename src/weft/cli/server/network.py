@@ -98,7 +98,7 @@ def _content(path: str) -> str:
         with open(path, encoding="utf-8", newline="") as file:
             return file.read()
     except OSError as error:
-        raise Refused(f"the file cannot be read: {error.strerror}", where=path) from None
+        raise Refused(f"the file cannot be read: {error.strerror}", where=path, hint="Name a file.") from None
     except UnicodeDecodeError:
         raise Refused("the file is not UTF-8 text", where=path) from None
 

@@ -23,29 +23,11 @@ def alpha_canonical(formula: algebra.Formula) -> algebra.Formula:
     """
     free = algebra.free_variables(formula)
     scope = {variable: algebra.Variable(f"x{number}", variable.type) for number, variable in enumerate(free, 1)}
-    return _Renaming("y", relations="X").of(formula, scope, {})
-
-
-def substituted(formula: algebra.Formula, names: Scope) -> algebra.Formula:
-    """Rename the free variables of a formula as in ``names``, and give new names to all bound variables.
-
-    No bound variable captures a new free variable.  The relations of fixpoints keep their names, which are unique in
-    the enclosing formula.
-    """
-    every = {*names.values(), *algebra.free_variables(formula)}
-    prefix = "y"
-    while any(variable.name.startswith(prefix) for variable in every):
-        prefix += "_"
-    scope = {variable: names.get(variable, variable) for variable in algebra.free_variables(formula)}
-    return _Renaming(prefix).of(formula, scope, {})
+    return _Canonical().of(formula, scope, {})
 
 
 @dataclass
-class _Renaming:
-    """If ``relations`` is None, fixpoint relations keep their names."""
-
-    prefix: str
-    relations: str | None = None
+class _Canonical:
     count: int = 0
     named: int = 0
 
@@ -86,7 +68,7 @@ class _Renaming:
         inside = dict(named)
         for definition in formula.definitions:
             self.named += 1
-            inside[definition.name] = definition.name if self.relations is None else f"{self.relations}{self.named}"
+            inside[definition.name] = f"X{self.named}"
         definitions = []
         for definition in formula.definitions:
             local = self._fresh(definition.parameters)
@@ -100,7 +82,7 @@ class _Renaming:
         renaming = {}
         for variable in variables:
             self.count += 1
-            renaming[variable] = algebra.Variable(f"{self.prefix}{self.count}", variable.type)
+            renaming[variable] = algebra.Variable(f"y{self.count}", variable.type)
         return renaming
 
 

@@ -53,6 +53,7 @@ from weft.algebra.relation import (
     sources,
 )
 from weft.algebra.scalar import Call, ColumnRef, Literal, Scalar, columns, plus, shifted
+from weft.algebra.scalar import conjuncts as scalar_conjuncts
 from weft.algebra.schema import INTERVAL
 from weft.algebra.traverse import substitute
 from weft.derivation.synopsis.distances import LATER, Distance, Distances, Order, allowed_orders, nested
@@ -159,21 +160,13 @@ def _scalars(predicate: Predicate) -> Iterator[Scalar]:
     for each in conjuncts(predicate):
         match each:
             case Plain(condition=scalar):
-                yield from _conjuncts(scalar)
+                yield from scalar_conjuncts(scalar)
             case NowFrom() | NowBefore():
                 raise _refused("the query uses NOW()", _WITHOUT_NOW)
             case rows.Exists() | NotExists():
                 raise _refused("the query has a subquery", "Join the table instead of EXISTS.")
             case rows.And() | rows.Or():
                 raise _refused("the query has an OR over several tables", "Write UNION of two SELECTs.")
-
-
-def _conjuncts(scalar: Scalar) -> Iterator[Scalar]:
-    if isinstance(scalar, Call) and scalar.name == "and":
-        for part in scalar.args:
-            yield from _conjuncts(part)
-    else:
-        yield scalar
 
 
 def _refused(

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from itertools import pairwise
 from typing import Final, TypeAlias
 
 from weft.algebra.formula import And, Exists, Formula, Variable, free_variables
+from weft.derivation.order import Order as Constraints
 
 Order: TypeAlias = "tuple[tuple[str, ...], ...]"
 """A weak order of named instants: a tuple of groups of equal instants, with the latest group first."""
@@ -36,15 +38,6 @@ class Distance:
         """The range after the two instants are exchanged."""
         return Distance(None if self.high is None else -self.high, None if self.low is None else -self.low)
 
-    @property
-    def possible(self) -> bool:
-        """Whether the range contains any distance."""
-        return self.low is None or self.high is None or self.low <= self.high
-
-    def allows(self, distance: int) -> bool:
-        """Return whether the range contains ``distance``."""
-        return (self.low is None or self.low <= distance) and (self.high is None or distance <= self.high)
-
 
 LATER: Final = Distance(MICROSECOND, None)
 
@@ -62,16 +55,12 @@ class Distances:
         for pair, bound in (((later, earlier), distance), ((earlier, later), distance.reversed)):
             self.bounds[pair] = self.bounds.get(pair, Distance()).within(bound)
 
-    def between(self, later: str, earlier: str) -> Distance:
-        """Return the required range of ``later`` − ``earlier``."""
-        return self.bounds.get((later, earlier), Distance())
-
     def of_groups(self, later: Sequence[str], earlier: Sequence[str], least: Distance = LATER) -> Distance:
         """Return the allowed distances between two groups of equal instants, limited to the range ``least``."""
         distance = least
         for one in later:
             for other in earlier:
-                distance = distance.within(self.between(one, other))
+                distance = distance.within(self.bounds.get((one, other), Distance()))
         return distance
 
     def implied(self, order: Order, number: int, place: int, least: Distance = LATER) -> bool:
@@ -85,15 +74,21 @@ class Distances:
         high = None if any(step.high is None for step in steps) else sum(step.high or 0 for step in steps)
         return (bound.low or 0) <= low and (bound.high is None or (high is not None and high <= bound.high))
 
-    def allow(self, order: Order) -> bool:
-        """Return whether instants in this order can satisfy all conditions."""
-        for number, group in enumerate(order):
-            pairs = [(one, other) for one in group for other in group if one < other]
-            if any(frozenset(pair) in self.apart or not self.between(*pair).allows(0) for pair in pairs):
-                return False
-            if not all(self.of_groups(group, earlier).possible for earlier in order[number + 1 :]):
-                return False
-        return True
+    def allow(self, order: Order, least: int = MICROSECOND) -> bool:
+        """Return whether instants in this order, with at least this distance between groups, satisfy all conditions."""
+        if any(pair <= {*group} for pair in self.apart for group in order):
+            return False
+        constraints = Constraints[None]()
+        for (later, earlier), distance in self.bounds.items():
+            if distance.high is not None:
+                constraints.at_most(later, earlier, distance.high, None)
+        for group in order:
+            for name in group[1:]:
+                constraints.at_most(name, group[0], 0, None)
+                constraints.at_most(group[0], name, 0, None)
+        for after, before in pairwise(order):
+            constraints.at_most(before[0], after[0], -least, None)
+        return constraints.cycle() is None
 
 
 def orders(names: Sequence[str]) -> Iterator[Order]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from weft.algebra.conjuncts import compares, conjuncts, is_test
 from weft.algebra.formula import (
     And,
     Comparison,
@@ -21,7 +22,6 @@ from weft.algebra.formula import (
 )
 from weft.algebra.schema import DOUBLE
 from weft.derivation.synopsis.prepared import Semantics
-from weft.derivation.synopsis.range_restriction import conjuncts, is_test
 
 _DIVIDES: Final = ("/", "MOD")
 
@@ -64,7 +64,7 @@ def _unguarded(formula: Formula, semantics: Semantics) -> Iterator[Computed]:
         every = [formula.left, formula.right]
     safe = set(_kept_from_0(formula, semantics))
     for part in every:
-        if is_test(part.formula if isinstance(part, Not) else part):
+        if compares(part):
             yield from (division for division in dividing(part) if division.arguments[1] not in safe)
         else:
             yield from _unguarded(part, semantics)

@@ -32,7 +32,7 @@ from weft.algebra.formula import (
     subformulas,
     with_parts,
 )
-from weft.derivation.synopsis.alpha_equivalence import substituted
+from weft.algebra.renaming import substituted
 from weft.derivation.synopsis.range_restriction import check
 from weft.errors import Refused
 

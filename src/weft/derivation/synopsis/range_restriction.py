@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 
 from weft.algebra import formula as algebra
+from weft.algebra.conjuncts import applicable, compares, conjuncts, is_test
 from weft.errors import Refused
 
 _BIND = "Bind each variable by a predicate, or by = to a term of bound variables."
@@ -70,7 +71,7 @@ def _conjunction(formula: algebra.And) -> None:
         _taken(set(algebra.free_variables(formula.left)), formula.right)
         return
     every = list(conjuncts(formula))
-    tests = [part for part in every if is_test(part) or (isinstance(part, algebra.Not) and is_test(part.formula))]
+    tests = [part for part in every if compares(part)]
     taken = [
         part for part in every if part not in tests and isinstance(part, algebra.Not) and algebra.free_variables(part)
     ]
@@ -84,54 +85,10 @@ def _conjunction(formula: algebra.And) -> None:
         _taken(known, part)
 
 
-def conjuncts(formula: algebra.Formula, *, counts: bool = False) -> Iterator[algebra.Formula]:
-    """Yield the conjuncts of a formula that may be evaluated in any order.
-
-    A difference is one conjunct.  If ``counts`` is true, duplicates matter, and AND NOT of a test is a difference too.
-    """
-    if isinstance(formula, algebra.And) and not _takes_away(formula.right, counts=counts):
-        yield from conjuncts(formula.left, counts=counts)
-        yield from conjuncts(formula.right, counts=counts)
-    else:
-        yield formula
-
-
-def _takes_away(formula: algebra.Formula, *, counts: bool) -> bool:
-    return isinstance(formula, algebra.Not) and (counts or not is_test(formula.formula))
-
-
-def is_test(formula: algebra.Formula) -> bool:
-    """Return whether a formula is a comparison or a match."""
-    return isinstance(formula, (algebra.Comparison, algebra.Matches))
-
-
-def binding(test: algebra.Formula, known: Iterable[algebra.Variable]) -> algebra.Comparison | None:
-    """Return ``x = t`` if the test binds an unknown variable x to a term t of known variables, otherwise None."""
-    there = set(known)
-    if not isinstance(test, algebra.Comparison) or test.operator != "=":
-        return None
-    for one, other in ((test.left, test.right), (test.right, test.left)):
-        if isinstance(one, algebra.Variable) and one not in there and set(algebra.variables_of(other)) <= there:
-            return algebra.Comparison("=", one, other)
-    return None
-
-
-def group_variables(test: algebra.Formula, known: Iterable[algebra.Variable]) -> dict[algebra.Variable, int]:
-    """Map each unknown variable of a match to the number of the group that binds the variable."""
-    there = set(known)
-    if not isinstance(test, algebra.Matches) or not set(algebra.variables_of(test.text)) <= there:
-        return {}
-    numbers: dict[algebra.Variable, int] = {}
-    for number, group in enumerate(test.groups, 1):
-        if isinstance(group, algebra.Variable) and group not in there:
-            numbers.setdefault(group, number)
-    return numbers
-
-
 def _tests(known: set[algebra.Variable], tests: list[algebra.Formula]) -> set[algebra.Variable]:
     left, known = list(tests), set(known)
     while left:
-        test = next((each for each in left if set(algebra.free_variables(each)) <= known or _gives(each, known)), None)
+        test = next((each for each in left if applicable(each, known)), None)
         if test is None:
             free = {each for one in left for each in algebra.free_variables(one)}
             _none_left("a comparison cannot be answered", free - known)
@@ -139,18 +96,6 @@ def _tests(known: set[algebra.Variable], tests: list[algebra.Formula]) -> set[al
         left.remove(test)
         known |= set(algebra.free_variables(test))
     return known
-
-
-def _gives(test: algebra.Formula, known: set[algebra.Variable]) -> bool:
-    if isinstance(test, algebra.Matches):
-        computed = {
-            each
-            for group in test.groups
-            if group is not None and not isinstance(group, algebra.Variable)
-            for each in algebra.variables_of(group)
-        }
-        return {*algebra.variables_of(test.text), *computed} <= known
-    return binding(test, known) is not None
 
 
 def _taken(known: set[algebra.Variable], part: algebra.Formula) -> None:

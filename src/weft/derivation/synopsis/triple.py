@@ -28,7 +28,7 @@ from weft.algebra.formula import (
     parts,
     with_parts,
 )
-from weft.derivation.synopsis.alpha_equivalence import substituted
+from weft.algebra.renaming import substituted
 from weft.derivation.synopsis.construct import Stored, Synopsis, read_from, stored_of, temporal
 from weft.derivation.synopsis.fixpoints import closed
 from weft.derivation.synopsis.prepared import Semantics

@@ -154,7 +154,7 @@ class _Nest:
                 f"the formula uses {len(self.names)} time points together, but at most {MOST_TABLES} are allowed"
             )
         orders = allowed_orders(self.names, self.sequence)
-        return [self._of_order(each) for each in orders if self._allowed(each)]
+        return [self._of_order(each) for each in orders if self.lengths.allow(each, 0)]
 
     def _demand(self, test: algebra.Comparison) -> None:
         apart = algebra.distance(test.left) or algebra.distance(test.right)
@@ -191,14 +191,6 @@ class _Nest:
 
     def _ago(self, later: Sequence[str], earlier: Sequence[str]) -> Distance:
         return self.lengths.of_groups(later, earlier, _AGO)
-
-    def _allowed(self, order: Order) -> bool:
-        equal = [(one, other) for group in order for one in group for other in group]
-        if not all(self.lengths.between(*pair).allows(0) and self.sequence.between(*pair).allows(0) for pair in equal):
-            return False
-        if any(frozenset(pair) in self.sequence.apart for pair in equal):  # even from itself
-            return False
-        return all(self._ago(group, other).possible for at, group in enumerate(order) for other in order[at + 1 :])
 
     def _of_order(self, order: Order) -> algebra.Formula:
         def before(number: int, below: algebra.Formula) -> algebra.Formula:

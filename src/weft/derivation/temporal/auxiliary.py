@@ -25,13 +25,13 @@ from functools import cached_property
 from typing import TypeAlias
 
 from weft.algebra import temporal
-from weft.algebra.relation import Output
-from weft.algebra.scalar import ColumnRef, Scalar, columns
+from weft.algebra.relation import Output, Scan
+from weft.algebra.scalar import ColumnRef, Scalar, columns, conjuncts
 from weft.algebra.schema import TableSchema
 from weft.algebra.traverse import rename, substitute
 from weft.derivation.temporal.delta import Delta
 from weft.derivation.temporal.delta_propagation import BOTH, Kind
-from weft.derivation.temporal.judging import conjunction, conjuncts
+from weft.derivation.temporal.judging import conjunction
 from weft.derivation.temporal.maintenance_plan import Derived, Maintenance, maintenance
 
 Keys: TypeAlias = "Mapping[int, tuple[str, ...]]"
@@ -49,7 +49,7 @@ class Auxiliary:
     @property
     def definition(self) -> temporal.Temporal:
         """The auxiliary view as an expression over the table."""
-        return self.of(temporal.Base(self.table, self.table.name))
+        return self.of(Scan(self.table, self.table.name))
 
     def of(self, relation: temporal.Temporal) -> temporal.Temporal:
         """Return π_B(σ_f(relation)) for a relation with the columns of R, for example for ∇R or ΔR."""
@@ -73,7 +73,7 @@ class Auxiliary:
         """Return the smallest auxiliary view that contains the rows and columns of both views."""
         names = {*self.columns, *other.columns}
         columns = tuple(
-            ref.column for ref in temporal.attributes(temporal.Base(self.table, self.table.name)) if ref.column in names
+            ref.column for ref in temporal.attributes(Scan(self.table, self.table.name)) if ref.column in names
         )
         return Auxiliary(self.table, columns, self.conditions & other.conditions)
 
@@ -106,7 +106,7 @@ class AuxiliaryMaintenance(Maintenance):
     def change(self, tables: Iterable[TableSchema], kinds: Collection[Kind] = BOTH) -> Derived:
         """Return ∇A and ΔA for a change of the table, or an empty delta if ``tables`` does not contain the table."""
         auxiliary, deleted, inserted = self.auxiliary, None, None
-        base = temporal.Base(auxiliary.table, auxiliary.table.name)
+        base = Scan(auxiliary.table, auxiliary.table.name)
         if auxiliary.table in tuple(tables):
             deleted = auxiliary.of(temporal.Deleted(base)) if "deletions" in kinds else None
             inserted = auxiliary.of(temporal.Inserted(base)) if "insertions" in kinds else None
@@ -143,7 +143,7 @@ class _Need:
         return None if self.wanted is None else self.wanted | frozenset(refs)
 
 
-def _auxiliary(base: temporal.Base, need: _Need, keys: Keys) -> Auxiliary:
+def _auxiliary(base: Scan, need: _Need, keys: Keys) -> Auxiliary:
     names = tuple(ref.column for ref in temporal.attributes(base))
     key = keys.get(base.table.id, names)
     used = set(names) if need.wanted is None else {*key, *(ref.column for ref in need.wanted)}
@@ -152,12 +152,12 @@ def _auxiliary(base: temporal.Base, need: _Need, keys: Keys) -> Auxiliary:
     return Auxiliary(base.table, tuple(name for name in names if name in used), conditions)
 
 
-def _needs(relation: temporal.Temporal) -> dict[temporal.Base, _Need]:
-    needs: dict[temporal.Base, _Need] = {}
+def _needs(relation: temporal.Temporal) -> dict[Scan, _Need]:
+    needs: dict[Scan, _Need] = {}
     waiting = [(relation, _Need(None))]
     while waiting:
         part, need = waiting.pop()
-        if isinstance(part, temporal.Base):
+        if isinstance(part, Scan):
             met = needs.get(part)
             needs[part] = need if met is None else _either(met, need)
         waiting.extend(zip(temporal.inputs(part), _below(part, need), strict=True))

@@ -34,9 +34,8 @@ from weft.algebra.relation import (
     conjuncts,
     sources,
 )
-from weft.algebra.scalar import ColumnRef, Literal, PeriodOf, columns
-from weft.algebra.schema import BOOLEAN
-from weft.algebra.temporal import Base, attributes, periods_asked
+from weft.algebra.scalar import TRUE, ColumnRef, PeriodOf, columns
+from weft.algebra.temporal import attributes, periods_asked
 from weft.algebra.traverse import mentioned, range_variables, rename, substitute, transform, walk
 
 
@@ -49,7 +48,7 @@ def prune_columns(query: Query) -> Query:
     needed: dict[Scan, tuple[ColumnRef, ...]] = {}
     for part in walk(query):
         if isinstance(part, Scan) and part.alias not in whole:
-            own = attributes(Base(part.table, part.alias))
+            own = attributes(part)
             used = tuple(ref for ref in own if ref in known)
             if used != own:
                 needed[part] = used
@@ -108,7 +107,7 @@ def _with_pruned_tables(select: Select, needed: dict[Scan, tuple[ColumnRef, ...]
 def _pruned(scan: Scan, local: tuple[Plain, ...], used: tuple[ColumnRef, ...], inner: str) -> Project:
     stored = Scan(scan.table, inner)
     outputs = tuple(Output(ref.column, ColumnRef(inner, ref.column, ref.type)) for ref in used)
-    there = (Output("held", Literal(True, BOOLEAN, fixed=True)),)
+    there = (Output("held", TRUE),)
     demanded = rename(conjunction(*local), {scan.alias: inner})
     return Project(Select(stored, demanded) if local else stored, scan.alias, outputs or there)
 

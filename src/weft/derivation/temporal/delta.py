@@ -17,24 +17,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.algebra.relation import Output
-from weft.algebra.scalar import Cast, ColumnRef, Literal
-from weft.algebra.schema import BOOLEAN, Column
-from weft.algebra.temporal import (
-    Constant,
-    Difference,
-    Projection,
-    Semijoin,
-    Temporal,
-    TemporalJoin,
-    TemporalUnion,
-    attributes,
-)
+from weft.algebra.relation import Output, Values
+from weft.algebra.scalar import TRUE, Cast, ColumnRef
+from weft.algebra.schema import Column
+from weft.algebra.temporal import Difference, Projection, Semijoin, Temporal, TemporalJoin, TemporalUnion, attributes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-TRUE = Literal(True, BOOLEAN, fixed=True)
 
 
 @dataclass(frozen=True)
@@ -135,4 +124,4 @@ def _empty(names: Iterable[ColumnRef]) -> Temporal:
     for ref in names:
         columns = variables.setdefault(ref.scan, [])
         columns.append(Column(len(columns) + 1, ref.column, ref.type))
-    return TemporalJoin(tuple(Constant(scan, tuple(each), ()) for scan, each in variables.items()), TRUE)
+    return TemporalJoin(tuple(Values(scan, tuple(each), ()) for scan, each in variables.items()), TRUE)

@@ -17,8 +17,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final, Literal, TypeAlias
 
+from weft.algebra.relation import Scan, Values
 from weft.algebra.schema import TableSchema
-from weft.algebra.temporal import Base, Constant, Deleted, Inserted, Temporal
+from weft.algebra.temporal import Deleted, Inserted, Temporal
 from weft.derivation.temporal.delta import NOTHING, Delta, followed_by
 from weft.derivation.temporal.judging import state_at_refresh
 from weft.derivation.temporal.rules import DerivationTrace, operands, propagate, refresh, with_operand
@@ -35,12 +36,12 @@ def change_delta(
     The expressions read the state before the change.  If ``kinds`` lacks "deletions", every ∇R is empty.  If ``kinds``
     lacks "insertions", every ΔR is empty.  Raise DerivationError for an operator without a rule, such as ⋉ or FR.
     """
-    if isinstance(relation, Base) and relation.table in tables:
+    if isinstance(relation, Scan) and relation.table in tables:
         return Delta(
             Deleted(relation) if "deletions" in kinds else None,
             Inserted(relation) if "insertions" in kinds else None,
         )
-    if isinstance(relation, (Base, Constant)):
+    if isinstance(relation, (Scan, Values)):
         return NOTHING
     deltas = tuple(change_delta(part, tables, trace, kinds) for part in operands(relation))
     return NOTHING if all(delta.empty for delta in deltas) else propagate(relation, deltas, trace)
@@ -51,7 +52,7 @@ def refresh_delta(relation: Temporal, trace: DerivationTrace) -> Delta:
 
     The delta leads from [E]_t to E: E = ψ_t([E]_t) − ∇E ∪ ΔE.  Raise DerivationError for an operator without a rule.
     """
-    if isinstance(relation, (Base, Constant)):
+    if isinstance(relation, (Scan, Values)):
         return NOTHING
     deltas = tuple(refresh_delta(part, trace) for part in operands(relation))
     below: Temporal = relation

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from weft.algebra.scalar import REFRESHED, Call, Now, PeriodOf, Scalar, call, children, with_children
+from weft.algebra.scalar import REFRESHED, TRUE, Call, Now, PeriodOf, Scalar, call, children, conjuncts, with_children
 from weft.algebra.temporal import Extension, Selection, Temporal, TemporalJoin, inputs, over
-from weft.derivation.temporal.delta import TRUE
 
 START = "period_start"
 _STEADY = (START, "period_contains", "period_overlaps")
@@ -45,13 +44,6 @@ def state_at_refresh(relation: Temporal) -> Temporal:
             return replace(below, at=REFRESHED)
         case _:
             return below
-
-
-def conjuncts(predicate: Scalar) -> tuple[Scalar, ...]:
-    """Return the conjuncts of a predicate.  TRUE has no conjuncts."""
-    if isinstance(predicate, Call) and predicate.name == "and":
-        return tuple(part for each in predicate.args for part in conjuncts(each))
-    return () if predicate == TRUE else (predicate,)
 
 
 def conjunction(*predicates: Scalar) -> Scalar:

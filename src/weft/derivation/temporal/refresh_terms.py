@@ -30,6 +30,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from weft.algebra import temporal
+from weft.algebra.relation import Scan
 from weft.algebra.scalar import (
     MICROSECOND,
     REFRESHED,
@@ -40,12 +41,13 @@ from weft.algebra.scalar import (
     call,
     children,
     columns,
+    conjuncts,
     mentions_now,
     minus,
     plus,
 )
 from weft.algebra.schema import TIMESTAMP
-from weft.derivation.temporal.judging import START, as_of_refresh, conjunction, conjuncts, disjunction, not_true
+from weft.derivation.temporal.judging import START, as_of_refresh, conjunction, disjunction, not_true
 from weft.derivation.temporal.rules import DerivationTrace, Dropped
 from weft.derivation.temporal.satisfiable import END, contradiction, rises
 
@@ -220,7 +222,7 @@ def candidates(
     than π, σ, ⋉ and ∪ over base relations.
     """
     match relation:
-        case temporal.Base(alias=alias):
+        case Scan(alias=alias):
             tuples = temporal.Selection(relation, bound(alias))
             return tuples, frozenset((tuples,))
         case temporal.Selection(input=inner, predicate=predicate) if temporal.mentions_time(predicate):

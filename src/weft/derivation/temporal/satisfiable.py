@@ -22,9 +22,9 @@ from typing import Final, TypeAlias
 
 from weft.algebra.scalar import REFRESHED, Call, Cast, Literal, Now, PeriodOf, Scalar, children, mentions_now
 from weft.algebra.schema import DATE, INTEGRAL, INTERVAL, TIMESTAMP
+from weft.derivation.order import Order
 from weft.derivation.temporal.judging import START, as_of_refresh
 from weft.derivation.temporal.normal_form import Atom, Conjunction, TooMany, alternatives
-from weft.derivation.temporal.order import Order
 
 END: Final = "period_end"
 LENGTH: Final = "period_length"

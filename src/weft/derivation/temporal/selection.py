@@ -8,6 +8,8 @@ and (c.10) return a pure delta if the delta of the input is pure.  As time passe
 
     (r.6) σ_p(ψ(E)) = ψ(σ_p(E)) − σ_{[p]_t ∧ [¬p]_now}(E) ∪ σ_{[p]_now ∧ [¬p]_t}(E)
 
+A selection is a join of one relation, and has the rules of ``join`` under numbers of its own.
+
 Proof: proofs/TemporalViews.v: c_9, c_10, c_13, c_14, r_6.
 
 >>> from weft.algebra.temporal import Deleted
@@ -22,51 +24,30 @@ Proof: proofs/TemporalViews.v: c_9, c_10, c_13, c_14, r_6.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from weft.algebra.temporal import Selection, Temporal, mentions_time
-from weft.derivation.temporal.delta import NOTHING, Delta
-from weft.derivation.temporal.refresh_terms import refresh_predicates
-from weft.derivation.temporal.rules import DerivationTrace, propagate, purified, refresh, stepwise
+from weft.algebra.temporal import Selection, Temporal
+from weft.derivation.temporal.delta import Delta
+from weft.derivation.temporal.join import c11, c12, propagated, refreshed
+from weft.derivation.temporal.rules import DerivationTrace, propagate, refresh
 
 
 def c9(node: Selection, deleted: Temporal) -> Delta:
     """Return ∇ = σ_p(∇R), the delta of (c.9), or of (c.13) if p mentions time."""
-    return Delta(replace(node, input=deleted), None)
+    return c11(node, 0, deleted)
 
 
 def c10(node: Selection, inserted: Temporal) -> Delta:
     """Return Δ = σ_p(ΔR), the delta of (c.10), or of (c.14) if p mentions time."""
-    return Delta(None, replace(node, input=inserted))
+    return c12(node, 0, inserted)
 
 
 def propagate_selection(node: Selection, deltas: tuple[Delta, ...], trace: DerivationTrace) -> Delta:
     """Apply (c.9) and (c.10).  If p mentions time, apply (c.13) and (c.14) to the pure delta (Theorem 4.3)."""
-    timely = mentions_time(node.predicate)
-    pure_deltas = purified(node, deltas, trace) if timely else deltas
-    numbers = ("c.13", "c.14") if timely else ("c.9", "c.10")
-    return stepwise(node, pure_deltas, ((numbers[0], _without), (numbers[1], _with)), trace, pure=pure_deltas[0].pure)
+    return propagated(node, deltas, trace, ("c.9", "c.10"), ("c.13", "c.14"))
 
 
 def refresh_selection(node: Selection, trace: DerivationTrace) -> Delta:
     """Apply (r.4) σ_p(ψ(E)) = ψ(σ_p(E)), or (r.6) if p mentions time."""
-    if not mentions_time(node.predicate):
-        return trace.record("r.4", node, None, NOTHING)
-    leaving, entering = refresh_predicates("r.6", node, node.predicate, trace)
-    delta = Delta(
-        None if leaving is None else replace(node, predicate=leaving),
-        None if entering is None else replace(node, predicate=entering),
-        pure=True,
-    )
-    return trace.record("r.6", node, None, delta)
-
-
-def _without(node: Selection, position: int, part: Temporal, current: Temporal) -> Delta:
-    return c9(node, part)
-
-
-def _with(node: Selection, position: int, part: Temporal, current: Temporal) -> Delta:
-    return c10(node, part)
+    return refreshed(node, trace, "r.4", "r.6")
 
 
 propagate.register(Selection, propagate_selection)

@@ -15,7 +15,7 @@ In a refresh, the module limits X to the tuples that can have changed (``refresh
     law: among the rows that agree with a row of D in ``on``, limited(X, D, on) has exactly the rows of X.
 
 The result of ``limited`` may have other rows too, so each use above also tests the equality.  Each row keeps its full
-period set, so the limitation does not change predicates over periods.  Each base relation becomes Semijoin(Base, …),
+period set, so the limitation does not change predicates over periods.  Each base relation becomes Semijoin(Scan, …),
 and storage computes the semijoin by a look-up.
 """
 
@@ -24,12 +24,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeAlias
 
-from weft.algebra.relation import Output
-from weft.algebra.scalar import REFRESHED, Call, ColumnRef, Param, Scalar, columns
+from weft.algebra.relation import Output, Scan, Values
+from weft.algebra.scalar import REFRESHED, Call, ColumnRef, Param, Scalar, columns, conjuncts
 from weft.algebra.temporal import (
     Aggregation,
-    Base,
-    Constant,
     Deleted,
     Difference,
     Extension,
@@ -46,7 +44,7 @@ from weft.algebra.temporal import (
     mentions_time,
     over,
 )
-from weft.derivation.temporal.judging import conjunction, conjuncts
+from weft.derivation.temporal.judging import conjunction
 from weft.derivation.temporal.refresh_terms import (
     Crossing,
     PeriodCondition,
@@ -81,9 +79,9 @@ class _Reduction:
 
     def _is_small(self, relation: Temporal) -> bool:
         match relation:
-            case Deleted() | Inserted() | Constant():
+            case Deleted() | Inserted() | Values():
                 return True
-            case Base():
+            case Scan():
                 return False
             case Selection() | TemporalJoin() if self._crossed(relation) is not None:
                 return True

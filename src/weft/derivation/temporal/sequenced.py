@@ -44,6 +44,8 @@ from weft.algebra.relation import (
     Predicate,
     Project,
     Query,
+    Recurrence,
+    Recursive,
     Relation,
     Scan,
     Select,
@@ -59,12 +61,10 @@ from weft.algebra.relation import (
     sources,
 )
 from weft.algebra.relation import attributes as columns_of
-from weft.algebra.scalar import ColumnRef, Literal, Now, PeriodOf, Scalar, call, columns
+from weft.algebra.scalar import TRUE, ColumnRef, Literal, Now, PeriodOf, Scalar, call, columns
 from weft.algebra.schema import BOOLEAN
 from weft.algebra.temporal import (
     Aggregation,
-    Base,
-    Constant,
     Difference,
     Extension,
     Projection,
@@ -138,9 +138,9 @@ class _Reading:
     def source(self, node: Source, alias: str | None = None) -> Temporal:
         match node:
             case Scan(table=table):
-                return Base(table, alias or node.alias)
+                return Scan(table, alias or node.alias)
             case Values(columns=heads, rows=rows):
-                return Constant(alias or node.alias, heads, rows)
+                return Values(alias or node.alias, heads, rows)
             case Distinct(input=inner):
                 return self.source(_one_source(inner), alias)
             case Project(input=inner, outputs=outputs):
@@ -150,8 +150,8 @@ class _Reading:
             case Union(inputs=inputs):
                 first = self.source(_one_source(inputs[0]), alias or node.alias)
                 return reduce(TemporalUnion, (self.source(_one_source(part)) for part in inputs[1:]), first)
-            case Windowed() | Unnest() | Materialized():
-                raise SqlError("a temporal view has no window functions and no EXPLODE")
+            case Windowed() | Unnest() | Materialized() | Recurrence() | Recursive():
+                raise SqlError("a temporal view has no window functions, no EXPLODE and no recursion")
             case Grouped():
                 return self.grouped(node, alias or node.alias)
 
@@ -342,7 +342,7 @@ def _joined(items: tuple[Temporal, ...], conditions: tuple[Scalar, ...]) -> Temp
 
 def _all(conditions: Sequence[Scalar]) -> Scalar:
     if not conditions:
-        return Literal(True, BOOLEAN, fixed=True)
+        return TRUE
     return conditions[0] if len(conditions) == 1 else call("and", *conditions)
 
 

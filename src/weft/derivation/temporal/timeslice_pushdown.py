@@ -23,6 +23,7 @@ law of ``since``: from s on, since(X, s) has exactly the rows of X.  Before s, s
 from __future__ import annotations
 
 from weft.algebra import temporal
+from weft.algebra.relation import Scan, Values
 from weft.algebra.scalar import CHANGED_FROM, Call, Scalar, minus
 from weft.algebra.schema import TIMESTAMP
 
@@ -84,7 +85,7 @@ class Bounding:
         match relation:
             case temporal.Deleted() | temporal.Inserted():
                 return CHANGED_FROM
-            case temporal.Base() | temporal.Constant() | temporal.Aggregation(groups=()):
+            case Scan() | Values() | temporal.Aggregation(groups=()):
                 return None
             case temporal.Fragment(since=first):
                 return first
@@ -106,9 +107,9 @@ class Bounding:
 
     def _cut(self, relation: temporal.Temporal, first: Scalar) -> temporal.Temporal:
         match relation:
-            case temporal.Base() | temporal.Semijoin(left=temporal.Base()):
+            case Scan() | temporal.Semijoin(left=Scan()):
                 return temporal.Fragment(relation, first)
-            case temporal.Deleted() | temporal.Inserted() | temporal.Constant() | temporal.Fragment():
+            case temporal.Deleted() | temporal.Inserted() | Values() | temporal.Fragment():
                 return relation
             case temporal.Selection(predicate=predicate) if temporal.mentions_time(predicate):
                 return relation

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -16,18 +16,14 @@ from weft.algebra.schema import TableSchema
 from weft.execution.driver_reader import local_frame
 from weft.execution.executor_files import write_files
 from weft.execution.reader import cut_off, spark_schema, stored_frame
-from weft.execution.spark_runner import repeated
 from weft.period_sql.notation import SPARK, Dialect
-from weft.runtime.settings import plan_for
-from weft.sql.render import quoted
+from weft.sql.rendering.render import quoted
 from weft.storage.data_files import FileForm, NewFile
 from weft.storage.delta_log import DataFile
 from weft.storage.slices import Slice
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-Result = TypeVar("Result")
 
 
 @dataclass
@@ -78,27 +74,3 @@ class SparkEngine:
         """Let the executors write the rows of a query as files, in the form in which ``table`` stores them."""
         rows = self.session.sql(sql).select(*map(quoted, spark_schema(table).names))
         return write_files(rows, form())
-
-
-def on_spark(
-    session: Callable[[], SparkSession],
-    compute: Callable[[SparkEngine], Result],
-    *,
-    rows: float,
-    probing: bool,
-    strict: bool = False,
-    seconds: float = float("inf"),
-) -> Result:
-    """Return the result of ``compute`` on a Spark engine.
-
-    ``rows`` is the number of input rows. With ``strict``, an overflow
-    raises an error. ``compute`` may be called twice, because another process may end the JVM. The errors are those of
-    ``spark_runner.repeated``.
-    """
-
-    def computed(spark: SparkSession) -> Result:
-        own = spark.newSession()  # the names of tables may be in use in the home's session
-        plan_for(own, rows, strict=strict)
-        return compute(SparkEngine(own, probing))
-
-    return repeated(session, computed, seconds)

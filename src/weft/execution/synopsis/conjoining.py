@@ -7,9 +7,10 @@ remove the rows with divisor 0. A remaining division by 0 rejects the whole batc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from weft.algebra.conjuncts import binding, compares, conjuncts, group_variables, is_test
 from weft.algebra.formula import (
     And,
     Comparison,
@@ -23,13 +24,12 @@ from weft.algebra.formula import (
 )
 from weft.derivation.synopsis.alpha_equivalence import alpha_canonical
 from weft.derivation.synopsis.divisions import dividing
-from weft.derivation.synopsis.range_restriction import binding, group_variables, is_test
 from weft.errors import DerivationError, ExecutionError
 from weft.execution.synopsis.relating import Operations, Value
 from weft.formula.written import bare_text, term_text
 from weft.period_sql.notation import listed
 from weft.period_sql.steps import Steps
-from weft.sql.formula_terms import extended, first_divided_by_0, grouped, lessened, selected
+from weft.sql.rendering.formula_terms import extended, first_divided_by_0, grouped, lessened, selected
 
 
 def conjoined(operations: Operations, formula: Formula, value: Callable[[Formula], Value]) -> Value:
@@ -42,8 +42,8 @@ def conjoined(operations: Operations, formula: Formula, value: Callable[[Formula
         return operations.without(value(formula.left), value(_negated(formula.right)))
     if isinstance(formula, And) and isinstance(formula.right, Not) and operations.counts:
         return _lessened(operations, value(formula.left), formula.right.formula)
-    parts = list(_parts(formula, counts=operations.counts))
-    tests = [part for part in parts if is_test(_negated(part))]
+    parts = list(conjuncts(formula, counts=operations.counts))
+    tests = [part for part in parts if compares(part)]
     taken = [part for part in parts if _negates(part) and free_variables(part)]
     values = [value(part) for part in parts if part not in tests and part not in taken]
     result = _joined(operations, values, tests)
@@ -69,15 +69,6 @@ def _lessened(operations: Operations, left: Value, test: Formula) -> Value:
     left = _divisible(operations, left, test)
     query = lessened(left, test, operations.engine.dialect)
     return operations.relation(query, left.variables, counted=True, points=left.points)
-
-
-def _parts(formula: Formula, *, counts: bool) -> Iterator[Formula]:
-    """Yield the conjuncts of the formula. A difference Q1 ∧ ¬Q2 is one conjunct."""
-    if isinstance(formula, And) and not (isinstance(formula.right, Not) if counts else _negates(formula.right)):
-        yield from _parts(formula.left, counts=counts)
-        yield from _parts(formula.right, counts=counts)
-    else:
-        yield formula
 
 
 def _joined(operations: Operations, values: list[Value], tests: list[Formula]) -> Value:

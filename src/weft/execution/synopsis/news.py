@@ -22,7 +22,7 @@ from weft.execution.engines.engine import Engine
 from weft.instants import FIRST_INSTANT
 from weft.planning.synopsis_events import EVENT, Events
 from weft.planning.synopsis_plan import AT, TP
-from weft.sql.render import quoted, timestamp
+from weft.sql.rendering.render import quoted, timestamp
 from weft.storage.delta_log import DataFile
 from weft.storage.slices import Slice, may_hold
 from weft.storage.table import Table

@@ -10,7 +10,7 @@ from weft.derivation.synopsis.construct import Stored
 from weft.execution.driver_reader import rows_of
 from weft.execution.engines.engine import Engine, Rows, number_of
 from weft.execution.synopsis.batch import stored_schema
-from weft.sql.render import quoted, spelled
+from weft.sql.rendering.render import quoted, spelled
 from weft.storage.data_files import FileForm
 from weft.storage.stored_relations import (
     GONE,

@@ -23,12 +23,11 @@ from weft.errors import WeftError
 from weft.execution import arrow_answers
 from weft.execution.driver_reader import BOUNDS
 from weft.execution.engines.duckdb import duckdb_engine
-from weft.execution.engines.spark import on_spark
 from weft.execution.isolate import isolated
 from weft.execution.look_ups import ANSWER, LookUps
 from weft.execution.new_answers import answer_files, known_answers
 from weft.execution.phases import COMMITTING, TAKING_IN, phase
-from weft.execution.spark_runner import limits, too_many
+from weft.execution.spark_runner import limits, on_spark, too_many
 from weft.execution.synopsis.answers import LEDGER_COLUMNS
 from weft.execution.synopsis.batch import stored_schema
 from weft.execution.synopsis.relations import EngineRelation
@@ -175,7 +174,7 @@ class TickSynopses:
             for query in (each.member.query for each in some):
                 rows = added[query.query_id].rows if query.query_id in added else 0
                 if rows > most.get(query.user, rows):
-                    raise too_many(rows, most[query.user])
+                    raise too_many(rows, most[query.user], of_owner=True)
         return taken
 
     def _is_done(self, together: Together, stored: Stored) -> bool:

@@ -13,12 +13,12 @@ from functools import reduce
 from typing import Any, Final, TypeAlias
 
 from weft.algebra import formula as algebra
+from weft.algebra.conjuncts import applicable, binding, compares, conjuncts, group_variables, is_test
 from weft.algebra.formula import parts
 from weft.derivation.synopsis.construct import Stored, stored_of, temporal
 from weft.derivation.synopsis.divisions import dividing
 from weft.derivation.synopsis.fixpoints import closures, stepped
 from weft.derivation.synopsis.prepared import Semantics
-from weft.derivation.synopsis.range_restriction import binding, conjuncts, group_variables, is_test
 from weft.errors import DerivationError
 from weft.execution.synopsis.conjoining import DivisionByZero
 from weft.execution.synopsis.stepping_past import (
@@ -215,7 +215,7 @@ class Stepper:
                 _Table(algebra.free_variables(formula.left), self.of(formula.left)), right.formula
             ).rows
         every = list(conjuncts(formula, counts=self.counts))
-        tests = [part for part in every if is_test(part.formula if isinstance(part, algebra.Not) else part)]
+        tests = [part for part in every if compares(part)]
         taken = [
             part.formula
             for part in every
@@ -257,7 +257,7 @@ class Stepper:
             if isinstance(groups, algebra.Matches):
                 table = table.matched(groups)
                 continue
-            may = [each for each in waiting if set(algebra.free_variables(each)) <= known or binding(each, known)]
+            may = [each for each in waiting if applicable(each, known)]
             if not may:
                 raise DerivationError(f"nothing binds the variables of {waiting}")
             test = min(may, key=lambda each: bool(dividing(each)))

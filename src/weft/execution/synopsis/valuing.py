@@ -17,7 +17,7 @@ from weft.execution.synopsis.past import PastOperators
 from weft.execution.synopsis.relating import Operations, Value
 from weft.period_sql.notation import listed
 from weft.period_sql.steps import PERIOD, gaps
-from weft.sql.formula_terms import aggregated, atom, of_nothing
+from weft.sql.rendering.formula_terms import aggregated, atom, of_nothing
 
 
 @dataclass

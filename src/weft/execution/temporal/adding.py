@@ -21,8 +21,8 @@ from weft.errors import Refused
 from weft.execution.home import OpenHome
 from weft.execution.temporal.refresh_views import view_plan_of
 from weft.planning.view_plan import ViewPlan, auxiliary_of, bound_view, over_tables, query_of, stored_view, text_of
-from weft.sql.duckdb_dialect import not_local
-from weft.sql.render import scalar
+from weft.sql.dialects.duckdb_dialect import not_local
+from weft.sql.rendering.render import scalar
 
 
 def add_view(home: OpenHome, name: str, text: str, mode: Mode) -> ViewRecord:

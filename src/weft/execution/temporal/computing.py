@@ -23,8 +23,8 @@ from weft.execution.temporal.valuing import RefreshValues, Value
 from weft.period_sql.notation import VALID_TIME, listed
 from weft.period_sql.sweep import Sweep
 from weft.planning.view_plan import ViewPlan
-from weft.sql import render
-from weft.sql.render_temporal import Evaluation
+from weft.sql.rendering import render
+from weft.sql.rendering.render_temporal import Evaluation
 from weft.storage.data_files import FileForm
 from weft.storage.delta_log import DataFile
 from weft.storage.periods import TS

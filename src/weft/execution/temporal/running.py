@@ -15,8 +15,8 @@ from weft.execution.engines import choosing
 from weft.execution.engines.choosing import Choice, bounded, rows_after
 from weft.execution.engines.duckdb import BeyondBounds, duckdb_engine
 from weft.execution.engines.engine import Engine
-from weft.execution.engines.spark import on_spark
 from weft.execution.look_ups import LookUps
+from weft.execution.spark_runner import on_spark
 from weft.execution.temporal.computing import RefreshInput, ViewChange, view_change
 from weft.planning.view_plan import ViewPlan
 from weft.storage.data_files import FileForm

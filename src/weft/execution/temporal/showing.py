@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from weft.algebra.relation import Scan
 from weft.algebra.scalar import Literal
 from weft.algebra.schema import TIMESTAMP, TableSchema
-from weft.algebra.temporal import VALID_TO, Aggregation, Base, Difference, Extension, Temporal
+from weft.algebra.temporal import VALID_TO, Aggregation, Difference, Extension, Temporal
 from weft.algebra.temporal import each as subexpressions
 from weft.catalog.catalog import CatalogParts
 from weft.catalog.records import TableRecord
@@ -23,7 +24,7 @@ from weft.execution.temporal.running import refresh_choice
 from weft.execution.temporal.states import LoggedTable
 from weft.instants import LAST_INSTANT
 from weft.planning.words import length
-from weft.sql.render import interval, quoted
+from weft.sql.rendering.render import interval, quoted
 from weft.storage.delta_log import DeltaSnapshot
 
 
@@ -120,7 +121,7 @@ def running_totals(catalog: CatalogParts, view: ViewRecord) -> tuple[str, ...]:
     return tuple(warnings)
 
 
-def _windows(relation: Temporal) -> Iterator[tuple[int, list[Base]]]:
+def _windows(relation: Temporal) -> Iterator[tuple[int, list[Scan]]]:
     """Yield the length (µs) and the tables of each moving window over rows that end only if a table row ends."""
     for part in subexpressions(relation):
         if isinstance(part, Extension) and isinstance(part.window, Literal) and isinstance(part.window.value, int):
@@ -128,7 +129,7 @@ def _windows(relation: Temporal) -> Iterator[tuple[int, list[Base]]]:
             # Rows of these operators may end even if no row of a table ends.
             ending = any(isinstance(inner, (Aggregation, Difference, Extension)) for inner in below)
             if part.window.value and not ending:
-                yield part.window.value, [inner for inner in below if isinstance(inner, Base)]
+                yield part.window.value, [inner for inner in below if isinstance(inner, Scan)]
 
 
 def _unending(catalog: CatalogParts, table: TableRecord) -> bool:

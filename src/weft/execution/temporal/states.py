@@ -14,8 +14,8 @@ from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.execution.engines.engine import Engine
 from weft.period_sql.notation import VALID_TIME, listed
 from weft.period_sql.sweep import Sweep
-from weft.sql import render
-from weft.sql.render import quoted
+from weft.sql.rendering import render
+from weft.sql.rendering.render import quoted
 from weft.storage.periods import TS, values_of
 
 

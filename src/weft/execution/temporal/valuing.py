@@ -10,13 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from weft.algebra.relation import Scan, Values
 from weft.algebra.scalar import ColumnRef, Scalar
 from weft.algebra.temporal import (
     VALID_FROM,
     VALID_TO,
     Aggregation,
-    Base,
-    Constant,
     Deleted,
     Difference,
     Fragment,
@@ -36,8 +35,8 @@ from weft.execution.engines.engine import Engine
 from weft.execution.temporal.logs import Logs
 from weft.execution.temporal.states import Among, LoggedTable
 from weft.period_sql.notation import listed
-from weft.sql import render
-from weft.sql.render_temporal import Chain, Evaluation, Leaf
+from weft.sql.rendering import render
+from weft.sql.rendering.render_temporal import Chain, Evaluation, Leaf
 from weft.storage.slices import Slice
 
 Value: TypeAlias = "str | None"
@@ -88,7 +87,7 @@ class RefreshValues:
 
     def _evaluated(self, relation: Temporal) -> Value:
         match relation:
-            case Base():
+            case Scan():
                 log = self._log(relation)
                 return self._table(
                     ("base", relation.table.id, tuple(log.names)), lambda: self.logs.whole(log).known(self.known)
@@ -97,11 +96,11 @@ class RefreshValues:
                 return self.changes["deleted", base.table.id]
             case Inserted(base=base):
                 return self.changes["inserted", base.table.id]
-            case Semijoin(left=Base() as base, on=on) if on:
+            case Semijoin(left=Scan() as base, on=on) if on:
                 return self._looked_up(base, relation, None)
-            case Fragment(input=Semijoin(left=Base() as base, on=on) as some, since=since) if on:
+            case Fragment(input=Semijoin(left=Scan() as base, on=on) as some, since=since) if on:
                 return self._looked_up(base, some, since)
-            case Selection(input=Base() as base, predicate=predicate) if (near := windows(predicate)) is not None:
+            case Selection(input=Scan() as base, predicate=predicate) if (near := windows(predicate)) is not None:
                 return self._within(base, relation, near)
             case Difference(left=left, right=right):
                 return self._difference(relation, left, right)
@@ -109,7 +108,7 @@ class RefreshValues:
                 return self._union(relation, left, right)
             case Semijoin(left=left, right=right):
                 return self._computed(relation) if self.of(right) and self.of(left) else None
-            case Constant() | Aggregation(groups=()):
+            case Values() | Aggregation(groups=()):
                 return self._computed(relation)
             case _:
                 return self._computed(relation) if all(map(self.of, _cheapest_first(relation))) else None
@@ -149,7 +148,7 @@ class RefreshValues:
         self.engine.table(name, sql)
         return name
 
-    def _looked_up(self, base: Base, semijoin: Semijoin, since: Scalar | None) -> Value:
+    def _looked_up(self, base: Scan, semijoin: Semijoin, since: Scalar | None) -> Value:
         """The parts of periods before the instant ``since`` are cut off."""
         keys, on = semijoin.right, semijoin.on
         while isinstance(keys, Projection) and keys not in self.values and (below := _below(keys, on)) is not None:
@@ -168,7 +167,7 @@ class RefreshValues:
             return self._table(key, lambda: self.logs.near(log, among).known(self.known, among))
         return self._table(key, lambda: self.logs.since(log, among, first, self.known).known(self.known, among, first))
 
-    def _within(self, base: Base, chosen: Selection, near: tuple[Within, ...]) -> Value:
+    def _within(self, base: Scan, chosen: Selection, near: tuple[Within, ...]) -> Value:
         """Read from the log the tuples of a table whose period starts or ends in one of the windows."""
         among = [self._bounds(each) for each in near]
         if None in among:
@@ -200,7 +199,7 @@ class RefreshValues:
             self.instants[scalar] = int(self.engine.one(f"SELECT UNIX_MICROS({self.chain.text(scalar, {})})"))
         return self.instants[scalar]
 
-    def _log(self, base: Base) -> LoggedTable:
+    def _log(self, base: Scan) -> LoggedTable:
         return self.logs.of(self.tables[base.table.id], base.table)
 
 

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 import pyarrow as pa
 
 from weft.algebra.access import Access, DeltaScan
-from weft.algebra.relation import StateSchema
+from weft.algebra.relation import Recursive, StateSchema
 from weft.algebra.scalar import ColumnRef
 from weft.arrangement.state_store import StateStore
 from weft.derivation.stateful import states
@@ -17,12 +17,14 @@ from weft.execution.driver_reader import DriverReader, LocalRows, Reading, count
 from weft.execution.totals import files_below
 from weft.execution.windows import slices_between
 from weft.planning.plan import Branch, columns_read
+from weft.planning.state_engine import same_in_duckdb
 from weft.planning.state_plan import (
     Keys,
     StateDeltas,
     asked,
     keys_view,
     may_continue,
+    recursion_plan,
     state_deltas,
     state_rows,
     suffix,
@@ -55,6 +57,7 @@ class StateForecast:
         slices: Mapping[str, Sequence[Slice]],
         own: Iterable[StateSchema],
         given: Mapping[str, Reading] = {},
+        driver: DriverReader | None = None,
     ) -> Iterator[tuple[list[Access], Reading]]:
         """Yield each reading with its access paths. ``own`` are the states, and ``given`` the keys, among them."""
         self.schemas |= {state.name: state for state in own}
@@ -62,7 +65,7 @@ class StateForecast:
         def computed(same: Sequence[Access], _: Mapping[str, Reading]) -> Reading:
             return given[same[0].table] if same[0].table in given else self._state(self.schemas[same[0].table], same)
 
-        return readings(self.driver, columns, paths, slices, computed)
+        return readings(driver or self.driver, columns, paths, slices, computed)
 
     def _state(self, state: StateSchema, same: Sequence[Access]) -> Reading:
         tau, _ = window_of(state)
@@ -80,11 +83,15 @@ class StateForecast:
         if stored is None or not may_continue(state, stored.at):
             return self._groups(state, "whole")
         by = self._inputs(deltas.paths, deltas.columns, deltas.reads, state, stored.at, t)
-        return Reading(by, f"{count_text(stored.rows.num_rows, 'stored group')}, continued with the changes")
+        return Reading(by, f"{count_text(stored.rows.num_rows)} of stored totals, continued with the changes")
 
     def _groups(self, state: StateSchema, groups: int | str) -> Reading:
         tau, t = window_of(state)
         names, kinds = zip(*key_columns(state), strict=True) if key_columns(state) else ((), ())
+        if isinstance(state.operator, Recursive):
+            plan = recursion_plan(state)
+            by = self._inputs(plan.paths.values(), plan.columns, plan.reads, state, None, t)
+            return Reading(by, "all rows, derived round by round from the tables")
         if groups == "whole":
             return Reading(self._rows(state, None, None), "all groups, computed from the tables")
         if groups != "news":
@@ -130,7 +137,8 @@ class StateForecast:
         """Read the inputs of a state. Return "Spark" if Spark reads one of them, otherwise "driver"."""
         paths = tuple(paths)
         by: By = "driver"
-        for same, reading in self.readings(columns, paths, slices_between(paths, tau, t), read, given):
+        driver, slices = self.driver.for_duckdb if same_in_duckdb(state) else self.driver, slices_between(paths, tau, t)
+        for same, reading in self.readings(columns, paths, slices, read, given, driver):
             self.read.append((suffix(state), same, reading))
             if reading.by == "Spark":
                 by = "Spark"

@@ -99,8 +99,11 @@ def _together(
     windows, most = grouped(members, run.plans, run.t0), runner.limits.rows
     new = runner.run(lambda reader: new_answers(reader, *windows, most=most, apart=apart), seconds)
     own = {each.query.query_id: run.most_rows.get(each.query.user, most) for each in members}
-    limited = {key: min(most, own.get(key, most)) for key in new.added}
-    many = {key: too_many(each.rows, limited[key]) for key, each in new.added.items() if each.rows > limited[key]}
+    many = {
+        key: too_many(each.rows, min(own[key], most), of_owner=own[key] < most)
+        for key, each in new.added.items()
+        if each.rows > min(own[key], most)
+    }
     if not many:
         return new
     run.set_aside(many)

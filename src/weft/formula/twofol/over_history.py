@@ -15,6 +15,7 @@ from functools import reduce
 from itertools import count
 
 from weft.algebra import formula as algebra
+from weft.algebra.conjuncts import compares
 from weft.algebra.formula import (
     ALWAYS,
     NOW,
@@ -39,7 +40,7 @@ from weft.algebra.formula import (
 )
 from weft.algebra.schema import BIGINT
 from weft.formula.bound_propagation import negations_inwards
-from weft.formula.monitorable import answerable, compares, monitorable
+from weft.formula.monitorable import answerable, monitorable
 from weft.formula.twofol.written import two_sorted_text
 
 

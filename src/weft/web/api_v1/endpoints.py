@@ -18,7 +18,6 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from weft.api.arguments import own_user
-from weft.errors import NotAllowed
 from weft.faults import isolated_error
 from weft.rights.principal import OWNER
 from weft.web.api_v1.operation import LARGEST, ROW_TYPES, Caller, Operation, Rows
@@ -33,15 +32,17 @@ _FLAGS: Final = {"true": True, "false": False}
 PATIENCE_SECONDS: Final = 2.0
 """How long a request waits for its job."""
 _IN_MEMORY: Final = 1 << 20
+_TITLES: Final = {401: "not signed in", 403: "not allowed"}
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class Unfit(Exception):
     """A request that does not fit its operation.  ``document`` is the problem document."""
 
-    def __init__(self, status: int, detail: str, **more: object) -> None:
+    def __init__(self, status: int, detail: str, headers: Mapping[str, str] | None = None, **more: object) -> None:
         super().__init__(detail)
-        self.document = problem(status, "invalid request", detail, **more)
+        self.headers = headers
+        self.document = problem(status, _TITLES.get(status, "invalid request"), detail, **more)
 
 
 def routes(site: Site, operations: Iterable[Operation]) -> list[Route]:
@@ -61,7 +62,7 @@ def _endpoint(site: Site, methods: Mapping[str, Operation]) -> Endpoint:
             parameters = await _parameters(request, operation)
             return await _answer(caller, operation, parameters)
         except Unfit as error:
-            return problem_response(error.document)
+            return problem_response(error.document, error.headers)
         except Exception as error:  # noqa: BLE001 - a defect in one operation must not stop the server
             doing = f"{operation.method} /api/v1{operation.path}"
             return problem_response(
@@ -71,18 +72,20 @@ def _endpoint(site: Site, methods: Mapping[str, Operation]) -> Endpoint:
     return endpoint
 
 
-def caller_of(site: Site, request: Request) -> Caller:
+def caller_of(site: Site, request: Request, door: str = "api") -> Caller:
     """Return who sent the request: by a token, a session, or as the owner of a home without users.
 
-    Raise NotAllowed for somebody else.
+    Raise Unfit for a missing, unknown or expired token.
     """
-    principal = principal_of(site, request)
-    if principal is None:
-        raise NotAllowed("this needs a token, or a session of the page", hint="Send Authorization: Bearer TOKEN.")
+    principal = principal_of(site, request, door)
     if principal == OWNER:
         return Caller(site.weft, own_user(), site.jobs, sees_all=True)
-    weft = site.weft.acting_as(principal)
-    return Caller(weft, principal.name or "", site.jobs, sees_all=weft.accounts.me().role == "admin")
+    if principal is None or principal.name is None:
+        has_token = "authorization" in request.headers
+        what = "the token is unknown, withdrawn or expired" if has_token else "this needs a token"
+        hint = "Send the header `Authorization: Bearer TOKEN` with a token from `weft token create`."
+        raise Unfit(401, what, {"WWW-Authenticate": "Bearer"}, hint=hint)
+    return Caller(site.weft.acting_as(principal), principal.name, site.jobs)
 
 
 def require_own_origin(request: Request) -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
-from typing import IO, Annotated, Any, Final, Literal, TypeAlias, get_type_hints
+from typing import IO, Annotated, Any, Final, Literal, Protocol, TypeAlias, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
@@ -20,7 +21,7 @@ from weft.errors import Conflict, NotFound, Refused, WeftError
 from weft.web.jobs import Jobs
 
 Method: TypeAlias = Literal["GET", "POST", "PUT", "DELETE"]
-Right: TypeAlias = Literal["any", "read", "load", "install", "own", "admin"]
+Right: TypeAlias = Literal["any", "read", "load", "channel", "install", "own", "admin"]
 """What the operation needs.  The methods of ``Weft`` check it: here it is only said."""
 Fields: TypeAlias = dict[str, Any]
 CHANGING: Final = (NotFound, Conflict, Refused)
@@ -67,6 +68,7 @@ Name = Annotated[str, Field(min_length=1, max_length=100, description="The name.
 AfterName = Annotated[
     str, Field(max_length=100, description="Only items after this one, from `next` of the page before.")
 ]
+Id = Annotated[int, Field(ge=0, le=2**62, description="The id.")]
 Sql = Annotated[str, Field(min_length=1, max_length=1_000_000, description="The text of the query.")]
 Instant = Annotated[str, Field(max_length=60, description="An instant in ISO 8601; without an offset, in UTC.")]
 Interval = Annotated[str, Field(max_length=60, description="A length of time, such as `10m` or `1h30m`.")]
@@ -118,7 +120,9 @@ class Operation:
     def run(self, caller: Caller, **parameters: object) -> object:
         """Run the operation."""
         wants_caller = next(iter(self._hints.values())) is Caller
-        return self.call(caller if wants_caller else caller.weft, **parameters)
+        rows = parameters.get("rows")
+        with rows.stream if isinstance(rows, Rows) else nullcontext():
+            return self.call(caller if wants_caller else caller.weft, **parameters)
 
     @cached_property
     def takes_rows(self) -> bool:
@@ -163,6 +167,23 @@ class Operation:
     @cached_property
     def _hints(self) -> dict[str, Any]:
         return get_type_hints(self.call, include_extras=True)
+
+
+class Named(Protocol):
+    """An object with a name."""
+
+    @property
+    def name(self) -> str:
+        """The name."""
+
+
+Item = TypeVar("Item", bound=Named)
+
+
+def after_name(items: Iterable[Item], after: str | None, limit: int) -> list[Item]:
+    """Return at most ``limit`` items and one more, in the order of their names, which come after ``after``."""
+    ordered = sorted(items, key=lambda each: each.name.casefold())
+    return [each for each in ordered if after is None or each.name.casefold() > after.casefold()][: limit + 1]
 
 
 def listed(items: Sequence[object], limit: int, key: Callable[[int], object]) -> Fields:

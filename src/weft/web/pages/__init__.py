@@ -16,6 +16,7 @@ from weft.web.pages import (
     jobs,
     queries,
     saved,
+    sharing,
     signing_in,
     synopses,
     system,
@@ -24,7 +25,7 @@ from weft.web.pages import (
 )
 
 _AREAS: Final = (
-    *(signing_in, inbox, queries, answers, ask, saved, tables, views),
+    *(signing_in, inbox, queries, answers, ask, saved, sharing, tables, views),
     *(synopses, deliveries, accounts, system, jobs),
 )
 ROUTES: Final[tuple[Route, ...]] = tuple(chain.from_iterable(each.ROUTES for each in _AREAS))

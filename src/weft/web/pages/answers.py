@@ -7,6 +7,7 @@ from typing import Final
 from starlette.responses import Response
 from starlette.routing import Route
 
+from weft.web.jobs import Job, Outcome, Shown
 from weft.web.marks import Marks
 from weft.web.visits import Visit, page
 
@@ -33,10 +34,23 @@ def show(visit: Visit) -> Response:
     """Show a row, since when it is an answer, and where it was delivered."""
     found = visit.weft.answer(visit.key("query_id"), visit.key("ordinal"))
     Marks(visit).read(found.query, found.row.ordinal)
-    return visit.show("answer.html", query=found.query, row=found.row, messages=found.messages)
+    return visit.show("answer.html", query=found.query, row=found.row, messages=found.messages, why=None)
+
+
+def explain(visit: Visit) -> Response:
+    """Find the causes of an answer, which Spark computes."""
+    found = visit.weft.answer(visit.key("query_id"), visit.key("ordinal"))
+    values = {"query": found.query, "row": found.row, "messages": found.messages}
+
+    def work(job: Job) -> Outcome:
+        return Shown("answer.html", {**values, "why": visit.weft.why(found.query.name, found.row.ordinal)})
+
+    back = f"/queries/{found.query.query_id}/answers/{found.row.ordinal}"
+    return visit.work(f"find why answer {found.row.ordinal:,} of {found.query.name} appeared", work, back=back)
 
 
 ROUTES: Final = (
     Route("/queries/{query_id:int}/answers", page(listed)),
     Route("/queries/{query_id:int}/answers/{ordinal:int}", page(show)),
+    Route("/queries/{query_id:int}/answers/{ordinal:int}", page(explain), methods=["POST"]),
 )

@@ -13,7 +13,7 @@ from weft.derivation.normalize import normalize
 from weft.derivation.synopsis.conjunctive import Nest, nests
 from weft.derivation.synopsis.distances import Distance, Distances, allowed_orders, orders
 from weft.errors import SynopsisError
-from weft.sql.lower import bind
+from weft.sql.lower.query import bind
 
 HOUR, DAY = 3_600_000_000, 86_400_000_000
 
@@ -52,6 +52,16 @@ def test_orders_that_the_distances_exclude_are_left_out() -> None:
     assert allowed_orders(["r", "s"], distances) == ((("s",), ("r",)),)
     distances.demand("s", "r", Distance(None, 0))
     assert allowed_orders(["r", "s"], distances) == ()
+
+
+def test_distances_between_three_rows_contradict_each_other() -> None:
+    distances = Distances()
+    distances.demand("s", "r", Distance(2, None))
+    distances.demand("u", "s", Distance(2, None))
+    distances.demand("u", "r", Distance(None, 4))
+    assert allowed_orders(["r", "s", "u"], distances) == ((("u",), ("s",), ("r",)),)
+    distances.demand("u", "r", Distance(None, 3))
+    assert allowed_orders(["r", "s", "u"], distances) == ()
 
 
 def test_what_was_before_is_kept_by_the_values_that_matter() -> None:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from shown_temporal import derivation_lines, tracked, words
-from weft.algebra.relation import Output
+from weft.algebra.relation import Output, Scan
 from weft.algebra.scalar import Call, ColumnRef, Literal, Now, PeriodOf, Scalar, call
 from weft.algebra.schema import INT, STRING, TIMESTAMP, Column, TableSchema
-from weft.algebra.temporal import Base, Projection, Selection, Temporal, TemporalJoin
+from weft.algebra.temporal import Projection, Selection, Temporal, TemporalJoin
 from weft.derivation.temporal.maintenance_plan import maintenance
 from weft.derivation.temporal.refresh_terms import COMING, LEAVING
 from weft.planning.temporal_words import Words
 
 _LIFE = (Column(8, "valid_from", TIMESTAMP), Column(9, "valid_to", TIMESTAMP))
 _TEXTS = tuple(Column(n + 2, name, STRING) for n, name in enumerate(("dept", "name", "office", "phone")))
-R = Base(TableSchema(1, "employees", (Column(1, "id", INT), *_TEXTS, *_LIFE), "valid_from", "valid_to"), "R")
-S = Base(tracked(2, "assignments", "id", "project", "supervisor"), "S")
+R = Scan(TableSchema(1, "employees", (Column(1, "id", INT), *_TEXTS, *_LIFE), "valid_from", "valid_to"), "R")
+S = Scan(tracked(2, "assignments", "id", "project", "supervisor"), "S")
 
 Q = call("=", ColumnRef("R", "dept", STRING), Literal("Development", STRING))
 DEVELOPERS = Projection(Selection(R, Q), "e", (Output("id", ColumnRef("R", "id", INT)),))

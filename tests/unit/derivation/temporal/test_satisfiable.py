@@ -6,9 +6,9 @@ import pytest
 
 from temporal_drawn import TABLES, Drawn
 from temporal_evaluator import Database
+from weft.algebra.relation import Scan
 from weft.algebra.scalar import REFRESHED, Call, ColumnRef, Literal, Now, PeriodOf, Scalar, call
 from weft.algebra.schema import BOOLEAN, DOUBLE, INT, INTERVAL, STRING, TIMESTAMP
-from weft.algebra.temporal import Base
 from weft.derivation.temporal.judging import as_of_refresh, not_true
 from weft.derivation.temporal.satisfiable import contradiction
 
@@ -80,7 +80,7 @@ def test_what_is_proved_never_holds() -> None:
     refuted = held = 0
     for seed in range(1_500):
         drawn = Drawn(seed)
-        base = Base(TABLES[0], "r")
+        base = Scan(TABLES[0], "r")
         predicate = drawn._condition((base,), 2)
         other = as_of_refresh(drawn._condition((base,), 1))
         both = call("and", predicate, drawn.chance.choice((other, not_true(as_of_refresh(predicate)))))

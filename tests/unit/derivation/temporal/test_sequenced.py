@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from temporal_values import tracked
+from weft.algebra.relation import Scan
 from weft.algebra.scalar import PeriodOf
 from weft.algebra.stored import restored, stored
 from weft.algebra.temporal import (
     Aggregation,
-    Base,
     Difference,
     Extension,
     Projection,
@@ -23,7 +23,7 @@ from weft.algebra.temporal import (
 )
 from weft.algebra.traverse import walk
 from weft.derivation.temporal.sequenced import sequenced
-from weft.sql.lower import bind_view
+from weft.sql.lower.query import bind_view
 
 TABLES = {
     "e": tracked(1, "e", id="INT", dept="STRING", name="STRING"),
@@ -37,7 +37,7 @@ def view(text: str) -> Temporal:
 
 def shape(relation: Temporal) -> str:
     """The operators, as words and brackets."""
-    names = {Base: "R", Selection: "σ", Projection: "π", TemporalJoin: "⋈", TemporalUnion: "∪", Difference: "−"}
+    names = {Scan: "R", Selection: "σ", Projection: "π", TemporalJoin: "⋈", TemporalUnion: "∪", Difference: "−"}
     name = {**names, Extension: "EX", Aggregation: "Π"}[type(relation)]
     parts = ", ".join(map(shape, inputs(relation)))
     return f"{name}({parts})" if parts else name
@@ -112,7 +112,7 @@ def test_periods_are_those_of_the_item_of_from() -> None:
         if isinstance(part, (Selection, TemporalJoin)):
             asked = {one.scan for one in walk(part.predicate) if isinstance(one, PeriodOf)}
             own = {ref.scan: one for one in inputs(part) for ref in attributes(one)}
-            assert all(isinstance(own[scan], (Base, Selection)) for scan in asked)
+            assert all(isinstance(own[scan], (Scan, Selection)) for scan in asked)
 
 
 @pytest.mark.parametrize(

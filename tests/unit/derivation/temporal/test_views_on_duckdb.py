@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 
 from temporal_values import Histories, Value, leaf_name, tracked
+from weft.algebra.relation import Scan
 from weft.algebra.scalar import CHANGED_FROM, REFRESHED, Literal
 from weft.algebra.schema import TIMESTAMP, TableSchema
-from weft.algebra.temporal import Base, Difference, Temporal, TemporalUnion, attributes
+from weft.algebra.temporal import Difference, Temporal, TemporalUnion, attributes
 from weft.derivation.temporal.maintenance_plan import Derived, Maintenance, maintenance
 from weft.derivation.temporal.sequenced import sequenced
-from weft.sql.lower import bind_view
-from weft.sql.render_temporal import Evaluation, value_sql
+from weft.sql.lower.query import bind_view
+from weft.sql.rendering.render_temporal import Evaluation, value_sql
 
 DAY = 86_400_000_000
 E = tracked(1, "e", id="INT", dept="STRING", pay="INT")
@@ -64,7 +65,7 @@ class Kept:
         self.home.load({name: [(*row, *period) for row, periods in value.items() for period in periods]})
 
     def apply(self, derived: Derived, **parameters: int) -> None:
-        kept, gone, came = (Base(table, table.name) for table in self.tables)
+        kept, gone, came = (Scan(table, table.name) for table in self.tables)
         for name, part in (("gone", derived.deleted), ("came", derived.inserted)):
             self.write(name, {} if part is None else self.value(part, **parameters))
         self.write("kept", self.value(TemporalUnion(Difference(kept, gone), came)))
@@ -78,7 +79,7 @@ class Kept:
         tables = self.chance.choice(([E], [S], [E, S]))
         new = {}
         for table in tables:
-            base = Base(table, table.name)
+            base = Scan(table, table.name)
             held = {row for row, periods in self.value(base).items() if periods[-1][1] is None}
             gone = {row for row in held if self.chance.random() < 0.3}
             came = {self.row(table.name) for _ in range(2)} - held
@@ -92,17 +93,17 @@ class Kept:
             for part in (derived.deleted, derived.inserted)
         ]
         for name, (gone_rows, came_rows) in new.items():
-            self.replace(Base(self.home.tables[name], name), [gone_rows, came_rows])
-        self.replace(Base(kept, "kept"), parts)
-        assert self.value(Base(kept, "kept")) == self.value(self.plan.view), self.now
+            self.replace(Scan(self.home.tables[name], name), [gone_rows, came_rows])
+        self.replace(Scan(kept, "kept"), parts)
+        assert self.value(Scan(kept, "kept")) == self.value(self.plan.view), self.now
 
-    def replace(self, base: Base, parts: list[Value]) -> None:
+    def replace(self, base: Scan, parts: list[Value]) -> None:
         """R − ∇R ∪ ΔR."""
         places = [tracked_as(base.table, name) for name in ("less", "more")]
         for table, part in zip(places, parts, strict=True):
             self.create(table)
             self.write(table.name, part)
-        less, more = (Base(table, table.name) for table in places)
+        less, more = (Scan(table, table.name) for table in places)
         self.write(base.table.name, self.value(TemporalUnion(Difference(base, less), more)))
 
     def row(self, table: str) -> tuple[Any, ...]:
@@ -113,7 +114,7 @@ class Kept:
 
 
 def tracked_as(table: TableSchema, prefix: str) -> TableSchema:
-    types = {ref.column: str(ref.type) for ref in attributes(Base(table, "t"))}
+    types = {ref.column: str(ref.type) for ref in attributes(Scan(table, "t"))}
     return tracked(100 + table.id, f"{prefix}_{table.name}", **types)
 
 

@@ -8,16 +8,26 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from weft.api.json.homes import check_json, health_json, setting_json
+from weft.api.json.homes import check_json, health_json, lease_json, setting_json, tick_json
 from weft.api.json.ticks import ticked_json
 from weft.api.weft import Weft
-from weft.web.api_v1.operation import Fields, Instant, Name, Operation
+from weft.web.api_v1.operation import Fields, Instant, Limit, Name, Operation
 
 
 def show_status(weft: Weft) -> Fields:
     """Show the state of the home: queries, ticks, deliveries, disk and problems."""
     health = weft.health()
     return health_json(health, "this server", health.problems)
+
+
+def list_ticks(weft: Weft, limit: Limit = 20) -> list[Fields]:
+    """List the latest ticks, the newest first."""
+    return [tick_json(each) for each in weft.latest_ticks(limit)]
+
+
+def list_leases(weft: Weft) -> list[Fields]:
+    """List the leases that a process holds, to write or to deliver."""
+    return [lease_json(each) for each in weft.leases()]
 
 
 def check_home(weft: Weft) -> list[Fields]:
@@ -50,6 +60,8 @@ def maintain_home(
 
 OPERATIONS: Final = (
     Operation("GET", "/status", show_status, "home", "admin"),
+    Operation("GET", "/ticks", list_ticks, "home"),
+    Operation("GET", "/leases", list_leases, "home", "admin"),
     Operation("GET", "/doctor", check_home, "home", "admin", slow=True),
     Operation("GET", "/settings", list_settings, "home", "admin"),
     Operation("POST", "/tick", tick_queries, "home", "admin"),

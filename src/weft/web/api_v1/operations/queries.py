@@ -6,16 +6,18 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from weft.api.json.answers import answer_json
-from weft.api.json.deliveries import deliveries_json, redelivery_json, subscription_json
+from weft.api.json.answers import answer_json, found_json, why_json
+from weft.api.json.deliveries import deliveries_json, message_json, redelivery_json, subscription_json
 from weft.api.json.explanations import forecast_json
 from weft.api.json.queries import query_json, replacement_json, shown_json
+from weft.api.json.values import iso
 from weft.api.weft import Weft
 from weft.catalog.query_list import QueryFilter
 from weft.errors import NotFound
 from weft.web.api_v1.operation import (
     AfterName,
     Fields,
+    Id,
     Interval,
     Limit,
     Name,
@@ -187,6 +189,49 @@ def list_deliveries(
     return listed(items, limit, lambda last: found[last].subscription.sub_id)
 
 
+def why_answer(weft: Weft, query: QueryName, ordinal: Ordinal) -> Fields:
+    """Explain why an answer appeared: what happened at its first instant, and the rows that made it true."""
+    return why_json(weft.why(named(weft, query), ordinal))
+
+
+def search_answers(
+    weft: Weft,
+    text: Annotated[str, Field(min_length=1, max_length=1_000, description="Words, each of which must occur.")],
+    query: QueryName | None = None,
+    after: Annotated[Id | None, Field(description="Only older answers, from `next` of the page before.")] = None,
+    limit: Limit = 50,
+) -> Fields:
+    """Search the answers by words, the newest first."""
+    query_id = None if query is None else weft.show(named(weft, query), ticks=0).query.query_id
+    found = weft.search(text, query_id=query_id, before=after, limit=limit)
+    return {"items": [found_json(each) for each in found.answers], "next": found.more, "complete": found.complete}
+
+
+def list_synopses(weft: Weft, after: AfterName | None = None, limit: Limit = 100) -> Fields:
+    """List the queries that are maintained as synopses."""
+    found = weft.query_page(QueryFilter(synopsis=True), after=after, limit=limit + 1)
+    return listed([query_json(each.query) for each in found], limit, lambda last: found[last].query.name)
+
+
+def show_synopsis(weft: Weft, query: QueryName) -> Fields:
+    """Show the number of rows that a synopsis stored at each of its last ticks."""
+    sizes = weft.synopsis_sizes(named(weft, query))
+    return {name: [{"t": iso(at), "rows": rows} for at, rows in pairs] for name, pairs in sizes.items()}
+
+
+def list_messages(
+    weft: Weft,
+    query: QueryName | None = None,
+    unsent: Annotated[bool, Field(description="Only messages whose delivery is not settled.")] = False,
+    after: Annotated[Id | None, Field(description="Only older messages, from `next` of the page before.")] = None,
+    limit: Limit = 50,
+) -> Fields:
+    """List the messages to channels, the newest first."""
+    query_id = None if query is None else weft.show(named(weft, query), ticks=0).query.query_id
+    found = weft.message_page(query_id, before=after, unsent=unsent, limit=limit + 1)
+    return listed([message_json(each) for each in found], limit, lambda last: found[last].message.entry_id)
+
+
 def subscribe_channel(
     weft: Weft,
     query: QueryName,
@@ -243,14 +288,19 @@ OPERATIONS: Final = (
     Operation("POST", f"{_ONE}/preview", preview_replacement, "queries", "own"),
     Operation("POST", f"{_ONE}/pause", pause_query, "queries", "own"),
     Operation("POST", f"{_ONE}/resume", resume_query, "queries", "own"),
-    Operation("GET", f"{_ONE}/forecast", forecast_query, "queries"),
+    Operation("GET", f"{_ONE}/forecast", forecast_query, "queries", "own"),
     Operation("GET", f"{_ONE}/answers", list_answers, "answers"),
     Operation("GET", f"{_ONE}/answers/{{ordinal}}", show_answer, "answers"),
-    Operation("GET", "/deliveries", list_deliveries, "deliveries"),
+    Operation("GET", f"{_ONE}/answers/{{ordinal}}/why", why_answer, "answers", slow=True),
+    Operation("GET", "/search", search_answers, "answers"),
+    Operation("GET", "/synopses", list_synopses, "synopses"),
+    Operation("GET", "/synopses/{query}", show_synopsis, "synopses"),
+    Operation("GET", "/messages", list_messages, "deliveries", "own"),
+    Operation("GET", "/deliveries", list_deliveries, "deliveries", "own"),
     Operation("POST", f"{_ONE}/channels", subscribe_channel, "deliveries", "own", 201),
     Operation("DELETE", f"{_ONE}/channels", unsubscribe_channel, "deliveries", "own"),
     Operation("POST", f"{_ONE}/mute", mute_channel, "deliveries", "own"),
     Operation("POST", f"{_ONE}/unmute", unmute_channel, "deliveries", "own"),
     Operation("POST", f"{_ONE}/redeliver", redeliver_answers, "deliveries", "own"),
-    Operation("POST", "/channels/test", send_test, "deliveries", "install"),
+    Operation("POST", "/channels/test", send_test, "deliveries", "channel"),
 )

@@ -8,13 +8,12 @@ from pydantic import Field
 
 from weft.api.json.sources import polled_json, shown_source_json, source_json
 from weft.api.weft import Weft
-from weft.web.api_v1.operation import AfterName, Fields, Interval, Limit, Name, Operation, listed
+from weft.web.api_v1.operation import AfterName, Fields, Interval, Limit, Name, Operation, after_name, listed
 
 
 def list_sources(weft: Weft, after: AfterName | None = None, limit: Limit = 100) -> Fields:
     """List the sources in the order of their names, with the result of their last poll."""
-    sources = sorted(weft.sources(), key=lambda each: each.name.casefold())
-    found = [each for each in sources if after is None or each.name.casefold() > after.casefold()][: limit + 1]
+    found = after_name(weft.sources(), after, limit)
     return listed([source_json(each) for each in found], limit, lambda last: found[last].name)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
+from weft.api.arguments import micros
 from weft.api.json.loads import load_json, quarantined_json, retried_json, summary_json, undone_json
 from weft.api.json.tables import (
     counted_json,
@@ -18,20 +20,30 @@ from weft.api.json.tables import (
 from weft.api.loading import ResultsDescription
 from weft.api.weft import Weft
 from weft.extraction.typed_rows import CsvRows
-from weft.web.api_v1.operation import AfterName, Fields, Instant, Interval, Limit, Name, Operation, Rows, listed
+from weft.web.api_v1.operation import (
+    AfterName,
+    Fields,
+    Id,
+    Instant,
+    Interval,
+    Limit,
+    Name,
+    Operation,
+    Rows,
+    after_name,
+    listed,
+)
 
 Late = Annotated[
     Literal["stamp", "quarantine"],
     Field(description="What happens to late rows: the present time as ts, or quarantine."),
 ]
-Id = Annotated[int, Field(ge=0, le=2**62, description="The id.")]
 
 
 def list_tables(weft: Weft, after: AfterName | None = None, limit: Limit = 100) -> Fields:
     """List the tables in the order of their names."""
     discarded = weft.discarded_tables()
-    tables = sorted(weft.tables(), key=lambda each: each.name.casefold())
-    found = [each for each in tables if after is None or each.name.casefold() > after.casefold()][: limit + 1]
+    found = after_name(weft.tables(), after, limit)
     items = [table_json(each, discarded=each.table_id in discarded) for each in found]
     return listed(items, limit, lambda last: found[last].name)
 
@@ -88,10 +100,15 @@ def show_history(
     weft: Weft,
     table: Name,
     known: Annotated[Instant | None, Field(description="The history as known at this instant.")] = None,
+    at: Annotated[Instant | None, Field(description="Only the rows that held at this instant.")] = None,
     limit: Limit = 100,
 ) -> Fields:
     """Show the periods of a tracked table or of a view, by key."""
-    return history_json(weft.history(table, known=known, limit=limit))
+    if at is None:
+        return history_json(weft.history(table, known=known, limit=limit))
+    every, instant = weft.history(table, known=known), micros(at)
+    held = [each for each in every.stretches if each.begin <= instant and (each.end is None or each.end > instant)]
+    return history_json(replace(every, stretches=tuple(held[:limit]), count=len(held)))
 
 
 def list_loads(
@@ -110,10 +127,10 @@ def undo_load(weft: Weft, load: Id) -> Fields:
     return undone_json(weft.undo_load(load))
 
 
-def list_quarantine(weft: Weft, after: Id = 0, limit: Limit = 100) -> Fields:
+def list_quarantine(weft: Weft, table: Name | None = None, after: Id = 0, limit: Limit = 100) -> Fields:
     """List the records that could not be read, the oldest first."""
     names = {each.table_id: each.name for each in weft.tables()}
-    found = [each for each in weft.quarantined() if each.quarantine_id > after][: limit + 1]
+    found = weft.quarantine_page(table, after=after, limit=limit + 1)
     return listed([quarantined_json(each, names) for each in found], limit, lambda last: found[last].quarantine_id)
 
 

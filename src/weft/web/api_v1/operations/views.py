@@ -8,13 +8,12 @@ from pydantic import Field
 
 from weft.api.json.views import refreshed_json, shown_view_json, view_json
 from weft.api.weft import Weft
-from weft.web.api_v1.operation import AfterName, Fields, Limit, Name, Operation, Sql, listed
+from weft.web.api_v1.operation import AfterName, Fields, Limit, Name, Operation, Sql, after_name, listed
 
 
 def list_views(weft: Weft, after: AfterName | None = None, limit: Limit = 100) -> Fields:
     """List the temporal views in the order of their names."""
-    views = sorted(weft.views(), key=lambda each: each.name.casefold())
-    found = [each for each in views if after is None or each.name.casefold() > after.casefold()][: limit + 1]
+    found = after_name(weft.views(), after, limit)
     return listed([view_json(each) for each in found], limit, lambda last: found[last].name)
 
 
@@ -51,5 +50,5 @@ OPERATIONS: Final = (
     Operation("POST", "/views", add_view, "views", "install", 201),
     Operation("GET", _ONE, show_view, "views"),
     Operation("POST", f"{_ONE}/refresh", refresh_view, "views"),
-    Operation("DELETE", _ONE, remove_view, "views", "own"),
+    Operation("DELETE", _ONE, remove_view, "views", "admin"),
 )

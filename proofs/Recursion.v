@@ -1,0 +1,129 @@
+(** WITH RECURSIVE, round by round.
+
+    [first s r] says that [r] is one of the first rows at the instant [s].  [step s q r] says that [r] follows from the
+    row [q] of the recursion, and from rows of other tables that are alive at [s].  The step is linear: it has one [q].
+    It is monotone, because it does not mention what the recursion lacks.
+
+    The program computes rounds over rows with periods.  A row with periods is a predicate of instants, so a round is a
+    predicate of instants and rows: the intersection of periods is a conjunction, and the subtraction of periods is a
+    negation, both at each instant. *)
+
+From Coq Require Import List Lia.
+Import ListNotations.
+
+Section Recursion.
+  Context {Instant K : Type}.
+  Variable first : Instant -> K -> Prop.
+  Variable step : Instant -> K -> K -> Prop.
+
+  (** The meaning at an instant: the least set of rows with the first rows that is closed under the step. *)
+  Inductive recursion (s : Instant) : K -> Prop :=
+  | begins r : first s r -> recursion s r
+  | follows q r : recursion s q -> step s q r -> recursion s r.
+
+  Theorem recursion_is_least s (rows : K -> Prop) :
+    (forall r, first s r -> rows r) -> (forall q r, rows q -> step s q r -> rows r) -> forall r, recursion s r -> rows r.
+  Proof. intros F S r D. induction D; eauto. Qed.
+
+  (** What the step makes from the rows of a round. *)
+  Definition next (round : Instant -> K -> Prop) s r := exists q, round s q /\ step s q r.
+
+  (** ** UNION: a round has the rows that no earlier round found. *)
+  Fixpoint rounds (n : nat) : (Instant -> K -> Prop) * (Instant -> K -> Prop) :=
+    match n with
+    | O => (first, fun _ _ => False)
+    | S n => let (new, before) := rounds n in
+             let found s r := before s r \/ new s r in
+             ((fun s r => next new s r /\ ~ found s r), found)
+    end.
+
+  Definition new n := fst (rounds n).
+  Definition before n := snd (rounds n).
+
+  Lemma before_next n s r : before (S n) s r <-> before n s r \/ new n s r.
+  Proof. unfold before, new. simpl. destruct (rounds n). reflexivity. Qed.
+
+  Lemma new_next n s r : new (S n) s r <-> next (new n) s r /\ ~ before (S n) s r.
+  Proof. unfold before, new. simpl. destruct (rounds n). reflexivity. Qed.
+
+  Lemma before_some n s r : before n s r -> exists m, m < n /\ new m s r.
+  Proof.
+    induction n as [|n IH].
+    - intros [].
+    - rewrite before_next. intros [B|N].
+      + destruct (IH B) as [m [L N]]. exists m. split; [lia|exact N].
+      + exists n. split; [lia|exact N].
+  Qed.
+
+  Lemma some_before n m s r : m < n -> new m s r -> before n s r.
+  Proof.
+    induction n as [|n IH]; [lia|]. intros L N. rewrite before_next.
+    destruct (PeanoNat.Nat.eq_dec m n) as [->|D]; [now right|]. left. apply IH; [lia|exact N].
+  Qed.
+
+  (** Whether an earlier round found a row can be decided: the program has computed the rounds. *)
+  Hypothesis decided : forall n s r, before n s r \/ ~ before n s r.
+
+  (** Law: at every instant, the rows of all rounds are those of the recursion. *)
+  Theorem recursion_rule s r : (exists n, new n s r) <-> recursion s r.
+  Proof.
+    split.
+    - intros [n N]. revert r N. induction n as [|n IH]; intros r N.
+      + now apply begins.
+      + apply new_next in N. destruct N as [[q [N T]] _]. apply (follows s q); auto.
+    - intros D. induction D as [r F|q r _ [n N] T].
+      + exists 0. exact F.
+      + destruct (decided (S n) s r) as [B|B].
+        * destruct (before_some _ _ _ B) as [m [_ M]]. now exists m.
+        * exists (S n). apply new_next. split; [now exists q|exact B].
+  Qed.
+
+  (** A row is new in one round at an instant, so the periods of its rounds do not overlap. *)
+  Theorem recursion_round_once n m s r : new n s r -> new m s r -> n = m.
+  Proof.
+    assert (Z : forall n m, n < m -> new n s r -> ~ new m s r).
+    { intros i [|j] L N M; [lia|]. apply new_next in M. destruct M as [_ B]. apply B. now apply (some_before _ i). }
+    intros N M. destruct (PeanoNat.Nat.lt_total n m) as [L|[E|L]]; [|exact E|]; exfalso; eapply Z; eauto.
+  Qed.
+
+  (** The program may stop after a round that finds nothing. *)
+  Theorem recursion_ends n : (forall s r, ~ new n s r) -> forall s r, recursion s r -> before n s r.
+  Proof.
+    intros E s r D. induction D as [r F|q r _ B T].
+    - destruct n as [|n]; [destruct (E s r F)|]. apply (some_before _ 0); [lia|exact F].
+    - destruct (before_some _ _ _ B) as [m [L M]].
+      destruct (decided (S m) s r) as [C|C].
+      + destruct (before_some _ _ _ C) as [i [J I]]. apply (some_before _ i); [lia|exact I].
+      + assert (N : new (S m) s r) by (apply new_next; split; [now exists q|exact C]).
+        destruct (PeanoNat.Nat.eq_dec (S m) n) as [<-|D].
+        * destruct (E s r N).
+        * apply (some_before _ (S m)); [lia|exact N].
+  Qed.
+
+  (** ** UNION ALL: a round has a row once for each way to derive it in as many steps. *)
+
+  (** A derivation is the list of the rows from the last one back to a first row. *)
+  Inductive derivation (s : Instant) : list K -> Prop :=
+  | derives_first r : first s r -> derivation s [r]
+  | derives_next r q rest : derivation s (q :: rest) -> step s q r -> derivation s (r :: q :: rest).
+
+  Fixpoint passed (n : nat) : Instant -> list K -> Prop :=
+    match n with
+    | O => fun s way => exists r, way = [r] /\ first s r
+    | S n => fun s way => exists r q rest, way = r :: q :: rest /\ passed n s (q :: rest) /\ step s q r
+    end.
+
+  (** Law: the ways of all rounds are the derivations, and each is in the round of its length alone. *)
+  Theorem recursion_all_rule n s way : passed n s way <-> derivation s way /\ length way = S n.
+  Proof.
+    revert way. induction n as [|n IH]; intros way; simpl.
+    - split.
+      + intros [r [-> F]]. split; [now apply derives_first|reflexivity].
+      + intros [D L]. destruct D as [r F|]; [now exists r|discriminate L].
+    - split.
+      + intros [r [q [rest [-> [P T]]]]]. apply IH in P. destruct P as [D L].
+        split; [now apply derives_next|simpl in *; lia].
+      + intros [D L]. destruct D as [|r q rest D T]; [discriminate L|].
+        exists r, q, rest. split; [reflexivity|]. split; [|exact T]. apply IH. split; [exact D|simpl in *; lia].
+  Qed.
+End Recursion.

@@ -1,0 +1,79 @@
+"""Evaluate a recursion over rows with periods: the lives of its first rows, and of the rows that a round derives.
+
+A row that a round derives is alive while all rows of its derivation are, so its period is the intersection of their
+periods.  A round reads the rows of the last round like a table whose rows end, so the rules of ``lives`` apply.  The
+rounds end when a round derives nothing new.  With UNION, a row is new in the part of its period in which no earlier
+round found it.  With UNION ALL, every row of a round is new.
+
+Law: at every instant, the rows of all rounds are those of the recursion over the rows alive at this instant.
+
+Proof: proofs/Recursion.v: recursion_rule, recursion_round_once, recursion_ends, recursion_all_rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from weft.algebra.relation import Recurrence, Recursive, Scan, Union
+from weft.algebra.scalar import ColumnRef
+from weft.algebra.schema import TIMESTAMP, Column, TableSchema
+from weft.algebra.temporal import VALID_FROM, VALID_TO
+from weft.algebra.traverse import Node, transform, walk
+from weft.derivation.lives import Lives
+from weft.errors import DerivationError
+
+ROUND: Final = "round__"
+"""The table with the rows of the last round: the columns c1, c2 …, and their periods."""
+
+
+def opened(operator: Recursive) -> Union:
+    """Return the first rows and the step as one relation, in which the step reads the table of the last round."""
+    places: dict[tuple[str, str], str] = {}
+    for part in walk(operator):
+        if isinstance(part, Recurrence):
+            places |= {(part.alias, column.name): f"c{n}" for n, column in enumerate(part.columns, 1)}
+
+    def change(node: Node) -> Node:
+        match node:
+            case Recurrence(alias=alias, columns=columns):
+                return Scan(_round(columns), alias)
+            case ColumnRef(scan=scan, column=column) if (scan, column) in places:
+                return replace(node, column=places[scan, column])
+            case _:
+                return node
+
+    return Union(operator.alias, (operator.seed, transform(operator.step, change)))
+
+
+def _round(columns: tuple[Column, ...]) -> TableSchema:
+    named = [(f"c{number}", column.type) for number, column in enumerate(columns, 1)]
+    named += [(VALID_FROM, TIMESTAMP), (VALID_TO, TIMESTAMP)]
+    listed = tuple(Column(number, name, type) for number, (name, type) in enumerate(named, 1))
+    return TableSchema(0, ROUND, listed, VALID_FROM, VALID_TO, "state")
+
+
+def is_round(scan: Scan) -> bool:
+    """Return whether the scan reads the table of the last round."""
+    return scan.table.name == ROUND
+
+
+def is_step(life: Lives) -> bool:
+    """Return whether the combinations of a life contain a row of the last round.
+
+    Raise DerivationError if they contain several, or if a subquery reads the last round: what a round derives would
+    then not follow from the rows of the last round alone.
+    """
+    counts = set(_counts(life))
+    if len(counts) > 1 or max(counts) > 1:
+        raise DerivationError("a step of a recursion must read the recursion exactly once, in its FROM")
+    return counts == {1}
+
+
+def _counts(life: Lives) -> Iterator[int]:
+    """Yield the number of rows of the last round in the combinations of a life and of its subqueries."""
+    yield sum(isinstance(source, Scan) and is_round(source) for source in life.sources)
+    for _, bodies in life.subqueries:
+        for body in bodies:
+            yield from _counts(body)

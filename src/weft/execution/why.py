@@ -1,0 +1,226 @@
+"""Name the causes of a stored answer by running the query's branches at the answer's first instant.
+
+The derivation of the branches is in ``planning.witnesses``.  Spark runs all branches as one job, and two more for each
+aggregate among the witnesses.  Nothing is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.algebra.relation import Scan
+from weft.algebra.scalar import ColumnRef, Literal, Scalar
+from weft.algebra.schema import DataType
+from weft.catalog import CatalogParts
+from weft.execution.groups import instant
+from weft.execution.guarded import COLLECTED, guarded, in_memory
+from weft.execution.reader import Reader
+from weft.execution.relations import Relation
+from weft.execution.spark_runner import Limits, ad_hoc_reader, spark_faults
+from weft.execution.states import StateReader
+from weft.execution.windows import slices_between
+from weft.instants import format_instant
+from weft.planning.plan import Plan, encoded
+from weft.planning.witnesses import Cause, Role, WitnessSource, absent_words, causes, members
+from weft.planning.words import meanings
+from weft.printable import Brief, counted
+from weft.storage.values import Value, decode
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MOST: Final = 5
+"""The most combinations of witnesses that one branch shows."""
+MOST_MEMBERS: Final = 20
+"""The most rows that are shown of a group."""
+
+
+@dataclass(frozen=True, repr=False)
+class Witness(Brief):
+    """A row without which the answer would not have appeared.
+
+    ``table`` is the name of its table, or None for the row of an aggregate, of constants or of an array.  ``alias`` is
+    the range variable in the query's text.  ``members`` are the first rows of those that an aggregate counts.
+    ``count`` is the number of these rows, or ``MOST_MEMBERS`` + 1 for more rows of large tables (None: not computed).
+    """
+
+    role: Role
+    table: str | None
+    alias: str
+    columns: tuple[tuple[str, DataType], ...]
+    values: tuple[Value, ...]
+    members: tuple[Witness, ...] = ()
+    count: int | None = None
+
+    @property
+    def hidden(self) -> Witness:
+        """The witness without its values, for somebody who may not read them."""
+        return replace(self, columns=(), values=(), members=(), count=None)
+
+    def _brief(self) -> str:
+        values = ", ".join(f"{name} {value!r}" for (name, _), value in zip(self.columns, self.values, strict=True))
+        return f"{self.table or self.alias} ({values})"
+
+
+@dataclass(frozen=True, repr=False)
+class Combination(Brief):
+    """A driver with the rows that it joined.
+
+    ``why`` is the reason in words.  ``absent`` are the conditions that no row satisfied.
+    """
+
+    why: str
+    witnesses: tuple[Witness, ...]
+    absent: tuple[str, ...]
+
+    def _brief(self) -> str:
+        return self.why
+
+
+@dataclass(frozen=True, repr=False)
+class Why(Brief):
+    """The causes of an answer at its first instant (µs UTC).
+
+    Each of ``combinations`` is sufficient by itself.  If there is none, the tables have changed since the answer was
+    found: rows were undone, corrected or removed, or arrived late.  ``more`` is true if the answer has further
+    combinations.
+    """
+
+    query: str
+    ordinal: int
+    first_at: int
+    tick: int
+    columns: tuple[tuple[str, DataType], ...]
+    values: tuple[Value, ...]
+    combinations: tuple[Combination, ...]
+    more: bool = False
+
+    def _brief(self) -> str:
+        found = counted(len(self.combinations), "cause")
+        return f"answer {self.ordinal} of {self.query} at {format_instant(self.first_at)}: {found}"
+
+
+@dataclass(frozen=True)
+class StoredAnswer:
+    """A row of the ledger: its first instant (µs UTC), and the texts of its values."""
+
+    first_at: int
+    row: tuple[str | None, ...]
+
+
+def combinations(
+    spark: SparkSession,
+    catalog: CatalogParts,
+    tables: Mapping[str, Relation],
+    plan: Plan,
+    answer: StoredAnswer,
+    t0: int | None,
+    *,
+    allowed: Limits | None = None,
+) -> tuple[tuple[Combination, ...], bool]:
+    """Return the causes of an answer, and whether there are more.
+
+    Raise ExecutionError if Spark cannot run the branches.  Raise StorageError if a table is damaged.
+    """
+    s = answer.first_at
+    window: dict[str, Scalar] = {"tau": instant(s), "t": instant(s + 1), "t0": instant(s if t0 is None else t0)}
+    found = causes(plan, window)
+    known = meanings(plan.evaluated)
+    with ad_hoc_reader(spark, catalog, tables, allowed) as (reader, _), spark_faults():
+        views = StateReader(reader).views(cause.branch for cause in found)
+        paths = [path for cause in found for path in cause.branch.paths.values()]
+        views.read(paths, slices_between(paths, s, s + 1))
+        views.register()
+        parts = [f"SELECT {n} AS cause, w.witness FROM ({each.sql(answer.row)}) AS w" for n, each in enumerate(found)]
+        shown, by_cause = _Combined(reader, s, known), dict[int, list[list[str | None]]]()
+        for row in _rows(reader, parts, small=views.small):
+            by_cause.setdefault(row["cause"], []).append(row["witness"])
+        listed = dict.fromkeys(
+            shown.combination(found[number], texts)
+            for number, several in sorted(by_cause.items())
+            for texts in several[:MOST]
+        )
+        return tuple(listed), any(len(several) > MOST for several in by_cause.values())
+
+
+def _rows(reader: Reader, parts: Sequence[str], *, small: bool) -> list[dict[str, Any]]:
+    """Return the rows of the SELECTs.  If Spark reads files, return at most ``MOST_MEMBERS`` + 1 rows of each."""
+    if not parts:
+        return []
+    spark = reader.spark
+    rows = in_memory(spark, spark.sql(guarded(_union(parts), COLLECTED))) if small else None
+    if rows is None:
+        rows = spark.sql(_union([f"SELECT * FROM ({part}) AS l LIMIT {MOST_MEMBERS + 1}" for part in parts])).toArrow()
+    found: list[dict[str, Any]] = rows.to_pylist()
+    return found
+
+
+def _union(parts: Sequence[str]) -> str:
+    return "\nUNION ALL\n".join(f"({part})" for part in parts)
+
+
+@dataclass(frozen=True)
+class _Combined:
+    reader: Reader
+    s: int
+    known: Mapping[ColumnRef, Scalar]
+
+    def combination(self, cause: Cause, texts: Sequence[str | None]) -> Combination:
+        """Return a cause with the stored texts of its witnesses."""
+        literals = {ref: _literal(text, ref.type) for ref, text in zip(cause.refs, texts, strict=True)}
+        witnesses, rest = list[Witness](), list(texts)
+        for source in cause.sources:
+            own, rest = rest[: len(source.refs)], rest[len(source.refs) :]
+            witnesses.append(self._witness(source, own))
+        sure = {ref: value for ref, value in literals.items() if value is not None}
+        absent = tuple(absent_words(each, sure, self.known) for each in cause.absent)
+        order = {"driver": 0, "joined": 1, "exists": 2}
+        return Combination(cause.why, tuple(sorted(witnesses, key=lambda each: order[each.role])), absent)
+
+    def _witness(self, source: WitnessSource, texts: Sequence[str | None]) -> Witness:
+        kinds = [ref.type for ref in source.refs]
+        scan, state = source.source, source.state
+        table = scan.table.name if isinstance(scan, Scan) and state is None else None
+        columns = tuple(zip(source.names, kinds, strict=True))
+        witness = Witness(source.role, table, source.alias, columns, decode(texts, kinds))
+        return witness if state is None else self._with_members(witness, source, texts)
+
+    def _with_members(self, witness: Witness, source: WitnessSource, texts: Sequence[str | None]) -> Witness:
+        state = source.state
+        assert state is not None
+        known = {ref.column: _literal(text, ref.type) for ref, text in zip(source.refs, texts, strict=True)}
+        if None in known.values():
+            return witness
+        group = members(state, {name: value for name, value in known.items() if value is not None}, instant(self.s))
+        if group is None:
+            return witness
+        views = StateReader(self.reader).views(group.branches)
+        views.read([path for branch in group.branches for path in branch.paths.values()], {})
+        views.register()
+        columns = [ColumnRef("b", output.name, output.value.type) for output in group.branches[0].outputs]
+        listed = ", ".join(map(encoded, columns))
+        parts = [f"SELECT ARRAY({listed}) AS row FROM ({each.sql}) AS b" for each in group.branches]
+        rows = _rows(self.reader, parts, small=views.small)
+        some = (self._member(group.sources, row["row"]) for row in rows[:MOST_MEMBERS])
+        return replace(witness, members=tuple(each for row in some for each in row), count=len(rows))
+
+    def _member(self, read: Sequence[WitnessSource], texts: list[str | None]) -> tuple[Witness, ...]:
+        found = []
+        for source in read:
+            own, texts = texts[: len(source.refs)], texts[len(source.refs) :]
+            found.append(self._witness(source, own))
+        return tuple(found)
+
+
+def _literal(text: str | None, kind: DataType) -> Literal | None:
+    """Return a stored text as a constant, or None if the type has no constants here."""
+    value = decode([text], [kind])[0]
+    if value is None:
+        return Literal(None, kind)
+    if kind.name in ("TIMESTAMP", "DATE"):
+        return Literal(int(text or 0), kind)
+    if isinstance(value, (str, bool, int, float, bytes)) or kind.name == "DECIMAL":
+        return Literal(value, kind)  # type: ignore[arg-type]
+    return None

@@ -1,0 +1,121 @@
+"""Find the rows of a state that can have one of the first ranks in a window, without all rows of a partition.
+
+A query may need only ranks up to ``most``.  If e rows of a partition change in the window, a row that does not change,
+and has a rank over ``most`` + e before the window, never has a rank up to ``most``: at each instant, at least ``most``
+rows that do not change come before it.  The ranks of the other rows up to ``most`` do not depend on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from weft.algebra.relation import Grouped, Scan, StateSchema, Windowed
+from weft.algebra.scalar import Call, ColumnRef, Literal, Scalar
+from weft.derivation.lives import KEYS, Lives
+from weft.period_sql.notation import VALID_TIME, conjunction, listed, same
+from weft.period_sql.windows import PARTITION
+from weft.planning.state_plan import StateRows
+from weft.planning.state_sql import added_up_sql, measures_of, window_function
+
+
+@dataclass(frozen=True)
+class FirstRows:
+    """The rows of the state ``input`` with a rank up to ``most`` in a partition.
+
+    ``view`` is the name of the input's view.  ``partition`` and ``order`` are columns of the input.  ``rank`` is SQL
+    over the values of ``order`` as o1, o2 …, in which ``PARTITION`` stands for the partition.
+    """
+
+    view: str
+    input: StateSchema
+    partition: tuple[str, ...]
+    order: tuple[str, ...]
+    rank: str
+    most: int
+
+    def sql(self, before: str, changing: str, partitions: str = "", by: Sequence[str] = ()) -> str:
+        """Return SQL for the keys of the groups that can have such a rank in the window.
+
+        ``before`` is a relation with the totals just before the window, and ``changing`` has those of the groups that
+        change.  ``partitions`` is a relation with the needed partitions.  Its columns ``by`` are some of p1, p2 …
+        Without ``partitions``, all are needed.
+        """
+        operator = self.input.operator
+        assert isinstance(operator, Grouped)
+        names = [f"p{number}" for number in range(1, len(self.partition) + 1)]
+        keys = VALID_TIME.columns(len(operator.groups))
+        chosen = f"SELECT * FROM ({self._alive(before)}) AS a"
+        if partitions:
+            chosen += f" SEMI JOIN {partitions} AS w ON {conjunction(same(by, 'a', 'w'))}"
+        rank = self.rank.replace(PARTITION, listed(names) or "NULL")
+        ranked = f"SELECT *, {rank} AS place FROM ({chosen}) AS chosen"
+        changes = f"SELECT {listed(names, 'COUNT(*) AS changes')} FROM ({self._alive(changing)}) AS a"
+        changes += f" GROUP BY {listed(names)}" if names else ""
+        return (
+            f"SELECT {listed(f'r.{key}' for key in keys)} FROM ({ranked}) AS r LEFT JOIN ({changes}) AS e "
+            f"ON {conjunction(same(names, 'r', 'e'))} WHERE place <= {self.most} + COALESCE(changes, 0)"
+        )
+
+    def _alive(self, totals: str) -> str:
+        """Return SQL for the keys of the groups, their partition (p1, p2 …) and their order (o1, o2 …)."""
+        operator = self.input.operator
+        assert isinstance(operator, Grouped)
+        keys = VALID_TIME.columns(len(operator.groups))
+        values = {output.name: key for output, key in zip(operator.groups, keys, strict=True)}
+        for measure, own in zip(operator.measures, measures_of(operator), strict=True):
+            values[measure.output.column] = own.of_totals("TRY_CAST")
+        partition = (f"{values[name]} AS p{number}" for number, name in enumerate(self.partition, 1))
+        order = (f"{values[name]} AS o{number}" for number, name in enumerate(self.order, 1))
+        return f"SELECT {listed(keys, partition, order)} FROM ({added_up_sql(self.input, totals)}) AS t WHERE n > 0"
+
+
+def first_rows(plan: StateRows) -> FirstRows | None:
+    """Return the rows that suffice for the state of ``plan``, or None if it may need all rows of its input.
+
+    The input must be one state of aggregates, with a partition and an order of its columns.
+    """
+    operator = plan.state.operator
+    if not isinstance(operator, Windowed) or not isinstance(operator.most, Literal) or len(plan.input) != 1:
+        return None
+    (life,), most = plan.input, operator.most.value
+    read = _only_state(life)
+    if read is None or not isinstance(read.table, StateSchema) or not isinstance(most, int):
+        return None
+    values = {output.name: output.value for output in life.outputs}
+    partition = [values[f"c{number}"] for number in range(1, len(operator.partition) + 1)]
+    (function,), width = operator.functions, len(operator.outputs)
+    order = [values[f"x{width + number}"] for number in range(1, len(function.order) + 1)]
+    if function.args or not _are_columns((*partition, *order), read):
+        return None
+    rank = window_function(function, (), [f"o{number}" for number in range(1, len(order) + 1)])
+    columns, sorted_by = (
+        tuple(ref.column for ref in refs if isinstance(ref, ColumnRef)) for refs in (partition, order)
+    )
+    return FirstRows(plan.paths[read.alias].view, read.table, columns, sorted_by, rank, most)
+
+
+def _only_state(life: Lives) -> Scan | None:
+    """Return the scan of the only state with aggregates that a life reads, without conditions except for the keys."""
+    scans = [source for source in life.sources if isinstance(source, Scan) and source.alias != KEYS]
+    if len(scans) != 1 or len(life.sources) - len(scans) > 1 or life.subqueries or len(life.starts) > 1:
+        return None
+    if not all(map(_is_of_keys, life.conditions)):
+        return None
+    (scan,) = scans
+    return scan if isinstance(scan.table, StateSchema) and isinstance(scan.table.operator, Grouped) else None
+
+
+def _is_of_keys(condition: Scalar) -> bool:
+    return isinstance(condition, Call) and any(
+        isinstance(each, ColumnRef) and each.scan == KEYS for each in condition.args
+    )
+
+
+def _are_columns(values: Sequence[Scalar], scan: Scan) -> bool:
+    shown = {scan.ref(column.name) for column in scan.table.columns}
+    return set(values) <= shown - {scan.start, *(scan.ref(end) for end in (scan.table.end,) if end)}
+
+
+def _names(values: Sequence[Scalar]) -> tuple[str, ...]:
+    return tuple(value.column for value in values if isinstance(value, ColumnRef))

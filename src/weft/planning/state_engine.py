@@ -1,0 +1,100 @@
+"""Decide whether DuckDB computes a state with the same values as Spark.
+
+The driver then computes a small state without a Spark job.  The decision concerns the expressions of the operator.
+DuckDB raises an error where an integer or a decimal overflows, and Spark repeats the computation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final
+
+from weft.algebra.relation import Grouped, Relation, StateSchema, Unnest, Windowed, WindowFunction
+from weft.algebra.scalar import Call, Case, Cast, ColumnRef, Literal, Param, Scalar
+from weft.algebra.schema import INTEGRAL, STRING, DataType
+from weft.algebra.traverse import scalars, walk
+from weft.derivation.stateful import RANKS
+from weft.period_sql.groups import arguments
+from weft.sql.dialects.duckdb_dialect import unlike, with_operators
+
+_PLAIN: Final = (*INTEGRAL, "BOOLEAN", "STRING", "TIMESTAMP", "DATE", "DECIMAL", "DOUBLE")
+"""The types whose values DuckDB and Spark exchange with Weft in the same form."""
+_REWRITTEN: Final = frozenset(
+    ("/", "%", "mod", "abs", "floor", "ceil", "ceiling", "round", "concat", "<=>", "negative", "last_day", "date_trunc")
+)
+"""The functions that are the same in both engines only after the rewriting of views (``sql.null_on_overflow``)."""
+_OF_WINDOWS: Final = (*RANKS, "lag", "lead", "count", "min", "max")
+
+
+def same_in_duckdb(state: StateSchema) -> bool:
+    """Return whether DuckDB computes the rows of the state, and the keys of its groups, as Spark does."""
+    return _same(state.operator)
+
+
+def same_after_rewriting(scalar: Scalar) -> bool:
+    """Return whether DuckDB computes a scalar in its own operators (``with_operators``) as Spark does."""
+    return unlike(scalar) is None and _as_written(with_operators(scalar))
+
+
+@lru_cache(maxsize=1_000)
+def _same(operator: Relation) -> bool:
+    if any(isinstance(part, Unnest) for part in walk(operator)):
+        return False
+    if isinstance(operator, Windowed) and not all(map(_same_function, operator.functions)):
+        return False
+    return all(map(_same_scalar, _scalars(operator)))
+
+
+def _scalars(operator: Relation) -> Iterator[Scalar]:
+    yield from scalars(operator)
+    if isinstance(operator, Grouped):
+        for each in operator.measures:
+            if each.function in ("array_agg", "collect_set"):
+                yield Call(each.function, arguments(each), each.output.type)
+    if isinstance(operator, Windowed):
+        # The engines may tell 0.0 and -0.0 apart in different places.
+        sorted_by = [key.value for each in operator.functions for key in each.order]
+        yield from (Cast(key, STRING) for key in (*operator.partition, *sorted_by) if key.type.name == "DOUBLE")
+
+
+def _same_function(function: WindowFunction) -> bool:
+    kind = function.output.type.name
+    frame = function.frame
+    if frame is not None and frame.unit == "range" and (frame.start, frame.end) not in ((None, 0), (None, None)):
+        return False
+    return function.function in _OF_WINDOWS or (function.function == "sum" and kind in INTEGRAL)
+
+
+def _same_scalar(scalar: Scalar) -> bool:
+    return unlike(scalar) is None and _as_written(scalar)
+
+
+def _as_written(scalar: Scalar) -> bool:
+    """Return whether DuckDB reads the expression's text as Spark does."""
+    match scalar:
+        case ColumnRef(type=type):
+            return _is_plain(type)
+        case Literal():
+            return True
+        case Call(name="like", args=(text, Literal())):
+            return _as_written(text)
+        case Call(name="+" | "-" | "*" as name, args=args, type=type) if type.name in INTEGRAL:
+            # Some functions of integers have wider results in DuckDB, which would not overflow.
+            known = (not isinstance(arg, Call) or arg.name in ("+", "-", "*") for arg in args)
+            return all(known) and all(map(_as_written, args))
+        case Call(name=name, args=args):
+            return name not in ("like", "*") and name not in _REWRITTEN and all(map(_as_written, args))
+        case Cast(arg=arg, type=type):
+            return _is_plain(arg.type) and arg.type != STRING and _is_plain(type) and _as_written(arg)
+        case Case(branches=branches, default=default):
+            parts = [part for branch in branches for part in branch] + ([] if default is None else [default])
+            return all(map(_as_written, parts))
+        case Param():
+            return True
+        case _:
+            return False
+
+
+def _is_plain(type: DataType) -> bool:
+    return type.name in _PLAIN and type.shape is None

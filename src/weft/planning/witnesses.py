@@ -1,0 +1,232 @@
+"""Derive the queries that name the causes of an answer: its driver, the rows that joined it, and the rows that were
+absent.
+
+A branch of Q^I returns a row of the answer at the instant at which its driver begins.  ``causes`` keeps the columns of
+the tables that a branch joins.  The branch, restricted to the first instant of an answer and to the answer's row, then
+returns the *witnesses* of the answer.  An EXISTS of the branch becomes a join, so its rows are witnesses, too.  A NOT
+EXISTS has no witness: ``Cause.absent`` has the condition that no row satisfies.
+
+Law: without a witness, the answer does not hold at its first instant, or another witness takes its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+from typing import Literal as OneOf
+
+from weft.algebra.event import INSTANT, Event
+from weft.algebra.relation import (
+    Distinct,
+    Exists,
+    Grouped,
+    NotExists,
+    Output,
+    Plain,
+    Predicate,
+    Query,
+    Relation,
+    Scan,
+    Select,
+    Source,
+    StateSchema,
+    attributes,
+    block,
+    condition,
+    conjunction,
+    conjuncts,
+    sources,
+)
+from weft.algebra.scalar import TIME_START, ColumnRef, Literal, Scalar, call, columns
+from weft.algebra.schema import STRING
+from weft.algebra.traverse import scans, substitute, transform
+from weft.planning.plan import Branch, Plan, at_instant, encoded, for_one, identity, with_constants
+from weft.planning.words import condition_words, meanings, scalar_words, spoken, why
+from weft.sql.lower.scope import as_written
+from weft.sql.rendering import render
+
+Role = OneOf["driver", "joined", "exists"]
+"""The part of a witness: the row that began or ended, a row of FROM, or a row of an EXISTS."""
+
+_WITNESS: Final = "w"
+
+
+@dataclass(frozen=True)
+class WitnessSource:
+    """A relation of a branch, whose rows are witnesses.
+
+    ``refs`` are the relation's columns.  ``names`` has the names of the columns in the words of the query's text.
+    ``table`` is None for constant rows and for the elements of an array.
+    """
+
+    source: Source
+    role: Role
+    refs: tuple[ColumnRef, ...]
+    names: tuple[str, ...]
+
+    @property
+    def alias(self) -> str:
+        """The range variable in the query's text, or a noun for the row of an aggregate or of a window function."""
+        state = self.state
+        if state is None:
+            return as_written(_alias(self.source))
+        return "group" if isinstance(state.operator, Grouped) else "row"
+
+    @property
+    def state(self) -> StateSchema | None:
+        """The aggregate or window function whose row is the witness, or None for another relation."""
+        scan = self.source
+        return scan.table if isinstance(scan, Scan) and isinstance(scan.table, StateSchema) else None
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A branch that can give an answer, with the columns of its witnesses.
+
+    ``why`` is the reason in words.  ``absent`` are the subqueries that had no row.
+    """
+
+    why: str
+    branch: Branch
+    sources: tuple[WitnessSource, ...]
+    absent: tuple[NotExists, ...]
+
+    @property
+    def refs(self) -> tuple[ColumnRef, ...]:
+        """The columns of all witnesses."""
+        return tuple(ref for source in self.sources for ref in source.refs)
+
+    def sql(self, row: Sequence[str | None]) -> str:
+        """Return SQL for the witnesses of the answer whose stored texts are ``row``.
+
+        A row of the SQL is an ARRAY of the texts of all ``refs``.
+        """
+        outputs = self.branch.outputs
+        shown = [ColumnRef("b", output.name, output.value.type) for output in outputs]
+        answer, witnesses = shown[: len(row)], shown[len(row) : len(row) + len(self.refs)]
+        same = " AND ".join(f"{identity(ref)} <=> {_text(text)}" for ref, text in zip(answer, row, strict=True))
+        listed = ", ".join(map(encoded, witnesses))
+        found = f"ARRAY({listed})" if listed else "CAST(ARRAY() AS ARRAY<STRING>)"
+        return f"SELECT {found} AS witness\nFROM ({self.branch.sql}) AS b\nWHERE {same or 'TRUE'}"
+
+
+def _text(text: str | None) -> str:
+    if text is None:
+        return "CAST(NULL AS STRING)"
+    return render.literal(Literal("0.0" if text == "-0.0" else text, STRING))
+
+
+def causes(plan: Plan, window: Mapping[str, Scalar]) -> tuple[Cause, ...]:
+    """Return the branches of a query with the columns of their witnesses.
+
+    ``window`` binds tau, t and t0: the window contains the first instant of the answer and no other instant.
+    """
+    known = meanings(plan.evaluated)
+    shape = replace(plan, from_now=False).with_numbered_columns
+    return tuple(_cause(with_constants(event, plan.values), window, known) for event in shape.branches)
+
+
+def _cause(event: Event, window: Mapping[str, Scalar], known: Mapping[ColumnRef, Scalar]) -> Cause:
+    own = {_alias(source): source for source in sources(event.block)}
+    demanded, existing = _joined(condition(event.block), own)
+    driver = event.driver.scan
+    found = []
+    for alias, source in own.items():
+        role: Role = "driver" if driver is not None and driver.alias == alias else "joined"
+        found.append(_source(source, "exists" if alias in existing and role == "joined" else role, known))
+    refs = [ref for source in found for ref in source.refs]
+    project = event.projection
+    answer = [output for output in project.outputs if output.name != INSTANT]
+    last = [output for output in project.outputs if output.name == INSTANT]
+    columns = [Output(f"{_WITNESS}{number}", ref) for number, ref in enumerate(refs, 1)]
+    kept = replace(project, input=block(tuple(own.values()), demanded), outputs=(*answer, *columns, *last))
+    absent = tuple(
+        NotExists(_timeless(each.body, event.instant)) for each in conjuncts(demanded) if isinstance(each, NotExists)
+    )
+    return Cause(why(spoken(event, known)), for_one(event.over(kept), (), window, False), tuple(found), absent)
+
+
+def _joined(predicate: Predicate, own: dict[str, Source]) -> tuple[Predicate, set[str]]:
+    """Replace each EXISTS by a join.  Add its relations to ``own``, and return their range variables."""
+    items, added = list[Predicate](), set[str]()
+    for item in conjuncts(predicate):
+        inner = sources(item.body) if isinstance(item, Exists) else ()
+        if not isinstance(item, Exists) or any(_alias(each) in own for each in inner):
+            items.append(item)
+            continue
+        own |= {_alias(each): each for each in inner}
+        more, names = _joined(condition(item.body), own)
+        items.append(more)
+        added |= {_alias(each) for each in inner} | names
+    return conjunction(*items), added
+
+
+def _alias(source: Source) -> str:
+    return attributes(source)[0].scan if isinstance(source, Distinct) else source.alias
+
+
+def _timeless(body: Relation, instant: Scalar) -> Relation:
+    """Omit the conditions that the rows of a subquery hold at the instant of the branch."""
+    periods = {
+        ref for each in scans(body) for ref in attributes(each) if ref.column in (each.table.start, each.table.end)
+    }
+
+    def of_period(item: Predicate) -> bool:
+        if not isinstance(item, Plain):
+            return False
+        there = transform(item.condition, lambda part: TIME_START if part == instant else part)
+        return there != item.condition and columns(there) <= periods
+
+    kept = (item for item in conjuncts(condition(body)) if not of_period(item))
+    return block(sources(body), conjunction(*kept))
+
+
+def _source(source: Source, role: Role, known: Mapping[ColumnRef, Scalar]) -> WitnessSource:
+    refs = attributes(source)
+    if isinstance(source, Scan):
+        # The end of a row is unknown while the row holds.  The period of a state is cut to the window.
+        hidden = (source.table.end, source.table.start if isinstance(source.table, StateSchema) else None)
+        refs = tuple(ref for ref in refs if ref.column not in hidden)
+    return WitnessSource(source, role, refs, tuple(_name(known.get(ref, ref)) for ref in refs))
+
+
+def _name(value: Scalar) -> str:
+    if isinstance(value, ColumnRef):
+        return value.column
+    return scalar_words(value)
+
+
+def absent_words(absent: NotExists, values: Mapping[ColumnRef, Literal], known: Mapping[ColumnRef, Scalar]) -> str:
+    """Return the condition that no row satisfied, with the values of the witnesses in place of their columns."""
+    return condition_words(substitute(substitute(NotExists(absent.body), values), known))
+
+
+@dataclass(frozen=True)
+class Members:
+    """The rows that an aggregate counts at one instant: branches whose union has the columns ``refs``."""
+
+    branches: tuple[Branch, ...]
+    sources: tuple[WitnessSource, ...]
+
+    @property
+    def refs(self) -> tuple[ColumnRef, ...]:
+        """The columns of the rows."""
+        return tuple(ref for source in self.sources for ref in source.refs)
+
+
+def members(state: StateSchema, values: Mapping[str, Literal], s: Scalar) -> Members | None:
+    """Return the rows that form a group at the instant ``s``, or None if they are not rows of tables.
+
+    ``values`` has the values of the group's columns by name.
+    """
+    operator = state.operator
+    if not isinstance(operator, Grouped) or any(isinstance(scan.table, StateSchema) for scan in scans(operator)):
+        return None
+    same = [Plain(call("<=>", group.value, values[group.name])) for group in operator.groups if group.name in values]
+    read = tuple(_source(each, "joined", {}) for each in sources(operator.input) if isinstance(each, Scan))
+    refs = [ref for source in read for ref in source.refs]
+    if not refs:
+        return None
+    outputs = tuple(Output(f"{_WITNESS}{number}", ref) for number, ref in enumerate(refs, 1))
+    return Members(at_instant(Query(Select(operator.input, conjunction(*same)), outputs), s), read)

@@ -1,0 +1,1 @@
+"""Say what an engine other than Spark does in another way."""

@@ -1,0 +1,219 @@
+"""Translate Spark SQL for DuckDB, and find expressions that may have another value in DuckDB.
+
+``local_text`` replaces Spark's quotes for identifiers and strings by those of DuckDB.  ``MACROS`` defines functions
+that have other names in DuckDB.  A view cannot use an expression whose value may differ between the engines.  For
+example, a view cannot use a regular expression, the text of a DOUBLE, or a division of decimals.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from weft.algebra.relation import Values
+from weft.algebra.scalar import MICROSECONDS, OF_MICROSECONDS, Call, Cast, Literal, Scalar, children, with_children
+from weft.algebra.schema import BIGINT, DATE, DOUBLE, INTEGRAL, STRING, TIMESTAMP, DataType
+from weft.algebra.temporal import Aggregation, Extension, Fragment, Projection, Selection, Temporal, TemporalJoin, each
+from weft.period_sql.groups import arguments
+from weft.sql.dialects.duckdb_case_mapping import LOWER, UPPER
+from weft.sql.functions import as_decimal
+from weft.sql.rendering.null_on_overflow import within_range
+from weft.sql.rendering.render import ROUNDED
+
+MACROS: Final = {
+    "UNIX_MICROS(x)": "epoch_us(x)",
+    "TIMESTAMP_MICROS(x)": "make_timestamp(x)",
+    "UNIX_DATE(x)": "date_diff('day', DATE '1970-01-01', x)",
+    "STARTSWITH(a, b)": "starts_with(a, b)",
+    "ENDSWITH(a, b)": "ends_with(a, b)",
+    # The functions of DuckDB skip a row if x is NULL. A struct with a NULL is not skipped.
+    "NAMED_STRUCT(k, a, l, b)": (
+        "struct_pack(f1 := a, f2 := b), (k, a, l, b, m, c) AS struct_pack(f1 := a, f2 := b, f3 := c), "
+        "(k, a, l, b, m, c, n, d) AS struct_pack(f1 := a, f2 := b, f3 := c, f4 := d)"
+    ),
+    "MAX_BY(x, y)": "arg_max(struct_pack(at := x), y).at",
+    "TRY_ADD(a, b)": "TRY(a + b)",
+    "TRY_SUBTRACT(a, b)": "TRY(a - b)",
+    "TRY_MULTIPLY(a, b)": "TRY(a * b)",
+    "TRY_DIVIDE(a, b)": "CAST(a AS DOUBLE) / NULLIF(CAST(b AS DOUBLE), 0)",
+    "MOD(a, b)": "CASE WHEN a IS NULL THEN NULL WHEN b = -1 THEN 0 ELSE TRY(a % NULLIF(b, 0)) END",
+    "NVL(a, b)": "COALESCE(a, b)",
+    "UPPER(x)": UPPER,
+    "LOWER(x)": LOWER,
+    "TRIM(x)": "system.main.trim(x, ' ')",
+    "LTRIM(x)": "system.main.ltrim(x, ' ')",
+    "RTRIM(x)": "system.main.rtrim(x, ' ')",
+}
+"""DuckDB macros for Spark functions that have other names in DuckDB."""
+ALIKE: Final = frozenset(
+    (
+        *("=", "<>", "<", "<=", ">", ">=", "<=>", "is not distinct from", "and", "or", "not", "in"),
+        *("like", "is null", "is not null", "isnull", "isnotnull", "coalesce", "ifnull", "nullif", "greatest", "least"),
+        *("+", "-", "negative", "lower", "upper", "length", "char_length", "startswith", "endswith", "contains"),
+        *("trim", "ltrim", "rtrim", "replace", "nvl", "dayofmonth", "dayofyear", "last_day"),
+        *(MICROSECONDS, OF_MICROSECONDS, ROUNDED),
+        *("unix_micros", "year", "month", "day", "hour", "minute", "second", "quarter", "date_trunc"),
+        *("period_start", "period_end", "period_length", "period_contains", "period_overlaps"),
+    )
+)
+"""The operators and functions that give the same result in both engines for arguments of all types."""
+IN_PART: Final = frozenset(
+    (*("concat", "substring", "substr", "left", "right"), *("mod", "abs", "floor", "ceil", "ceiling", "round"))
+)
+"""The functions that give the same result in both engines only for some types or for constants."""
+_ARRAYS: Final = ("array_agg", "collect_set")
+_MOST_FIELDS: Final = 4
+"""The maximal number of columns in a COUNT(DISTINCT …) for which ``MACROS`` has a macro."""
+_LIKE: Final = " LIKE "
+_TEXT_OF: Final = (*INTEGRAL, "BOOLEAN", "DATE", "TIMESTAMP")
+_PLAIN_SCALE: Final = 6
+"""The greatest scale at which Spark writes small numbers without an exponent."""
+_MOST_DIGITS: Final = 38
+_EXACT_IN_DOUBLE: Final = (*INTEGRAL, "DOUBLE")
+_QUOTED: Final = re.compile(r"""(?: LIKE )?'(?:[^'\\]|\\.)*'|`(?:[^`]|``)*`|"(?:[^"]|"")*\"""", re.DOTALL)
+
+
+def local_text(sql: str) -> str:
+    r"""Replace Spark's quotes for identifiers and strings by those of DuckDB.
+
+    >>> local_text(r"SELECT `a``b` FROM t WHERE x = 'it\'s \\'")
+    'SELECT "a`b" FROM t WHERE x = \'it\'\'s \\\''
+    >>> local_text(r"x LIKE '5\\%'") == r"x LIKE '5\%' ESCAPE '\'"
+    True
+    """
+    return _QUOTED.sub(lambda match: _spelled(match[0]), sql)
+
+
+def _spelled(quoted: str) -> str:
+    if quoted.startswith(_LIKE):
+        pattern = _spelled(quoted.removeprefix(_LIKE))
+        return f"{_LIKE}{pattern} ESCAPE '\\'" if "\\" in pattern else f"{_LIKE}{pattern}"
+    inner = quoted[1:-1]
+    if quoted[0] == '"':
+        return quoted
+    if quoted[0] == "`":
+        return '"' + inner.replace("``", "`").replace('"', '""') + '"'
+    return "'" + re.sub(r"\\(.)", r"\1", inner, flags=re.DOTALL).replace("'", "''") + "'"
+
+
+def not_local(relation: Temporal) -> Scalar | None:
+    """Return an expression of ``relation`` that may have another value in DuckDB than in Spark, or None.
+
+    All subexpressions of the returned expression have the same value in both engines.
+    """
+    every = (scalar for part in each(relation) for scalar in _scalars(part))
+    return next((difference for scalar in every if (difference := unlike(scalar)) is not None), None)
+
+
+def _scalars(relation: Temporal) -> Iterator[Scalar]:
+    match relation:
+        case Selection(predicate=predicate) | TemporalJoin(predicate=predicate):
+            yield predicate
+        case Projection(outputs=outputs):
+            yield from (output.value for output in outputs)
+        case Values(rows=rows):
+            yield from (value for row in rows for value in row)
+        case Extension(window=window):
+            yield window
+        case Fragment(since=since):
+            yield since
+        case Aggregation(groups=groups, measures=measures):
+            yield from (output.value for output in groups)
+            yield from (part for each in measures for part in arguments(each))
+            arrays = (each for each in measures if each.function in _ARRAYS and each.argument is not None)
+            yield from (Call(each.function, arguments(each), each.output.type) for each in arrays)
+        case _:
+            return
+
+
+def unlike(scalar: Scalar) -> Scalar | None:
+    """Return the smallest subexpression that may have another value in DuckDB than in Spark, or None."""
+    below = (part for child in children(scalar) if (part := unlike(child)) is not None)
+    return next(below, None) or (None if _alike(scalar) else scalar)
+
+
+def with_operators(scalar: Scalar) -> Scalar:
+    """Return the scalar with the operators that DuckDB has in place of ``<=>`` and CONCAT."""
+    inner = with_children(scalar, tuple(map(with_operators, children(scalar))))
+    return within_range(inner) if isinstance(inner, Call) and inner.name in ("<=>", "concat") else inner
+
+
+def _alike(scalar: Scalar) -> bool:
+    """Return whether both engines compute the same value if the values of the subexpressions are the same."""
+    match scalar:
+        case Literal(type=type):
+            return type.name not in ("BINARY", "ARRAY")
+        case Call(name="*", args=args, type=type):
+            return _same_product([arg.type for arg in args], type)
+        case Call(name="/", args=args, type=type):
+            return type == DOUBLE and all(arg.type.name in _EXACT_IN_DOUBLE for arg in args)
+        case Call(name="mod" | "%" | "abs" | "floor" | "ceil" | "ceiling" | "round") as call:
+            return _same_number(call)
+        case Call(name="concat", args=args):
+            return all(arg.type == STRING for arg in args)
+        case Call(name="substring" | "substr" | "left" | "right" as name, args=(text, *places)):
+            return text.type == STRING and _from_the_left(places, first=int(name.startswith("s")))
+        case Call(name="array_agg" | "collect_set" | "named_struct") as call:
+            return _same_structure(call)
+        case Cast(arg=Literal(value=None), type=type):
+            return type.name not in ("BINARY", "ARRAY")
+        case Cast(arg=arg, type=type) if arg.type == STRING:
+            return type == STRING or type.name in INTEGRAL
+        case Cast(arg=arg, type=type) | Call(name="try_cast", args=(arg,), type=type):
+            return _same_cast(arg.type, type)
+        case Call(name=name):
+            return name in ALIKE
+        case _:
+            return True
+
+
+def _same_product(factors: list[DataType], product: DataType) -> bool:
+    """Return whether a product of these types has the same value in both engines.
+
+    The engines agree on products of integers and of doubles, and on products of decimals if no digit is lost.
+    """
+    if product.name == "DECIMAL":
+        (p1, _), (p2, _) = map(as_decimal, factors)
+        return p1 + p2 < _MOST_DIGITS
+    return product.name in INTEGRAL or (product == DOUBLE and all(each.name in _EXACT_IN_DOUBLE for each in factors))
+
+
+def _same_structure(call: Call) -> bool:
+    if call.name == "named_struct":
+        return len(call.args) <= 2 * _MOST_FIELDS
+    return call.args[0].type == STRING or _same_cast(call.args[0].type, STRING)
+
+
+def _same_number(call: Call) -> bool:
+    """Return whether a numeric function gives the same result in both engines.
+
+    The engines agree on functions of integers.  For decimals, the engines agree on all functions except the remainder.
+    """
+    number, *others = call.args
+    if any(not isinstance(each, Literal) or not isinstance(each.value, int) or each.value < 0 for each in others):
+        return call.name in ("mod", "%") and all(each.type.name in INTEGRAL for each in call.args)
+    if number.type.name in INTEGRAL:
+        return True
+    return number.type.name == "DECIMAL" and call.name not in ("mod", "%")
+
+
+def _from_the_left(places: Sequence[Scalar], *, first: int) -> bool:
+    """Return whether all ``places`` are constant integers: the first at least ``first``, the others at least 0."""
+    values = [each.value for each in places if isinstance(each, Literal)]
+    if len(values) < len(places) or not all(isinstance(each, int) for each in values):
+        return False
+    return all(isinstance(each, int) and each >= (first if not at else 0) for at, each in enumerate(values))
+
+
+def _same_cast(source: DataType, target: DataType) -> bool:
+    if source == target or {source, target} == {DATE, TIMESTAMP}:
+        return True
+    if target == STRING:
+        return source.name in _TEXT_OF or (source.name == "DECIMAL" and (source.scale or 0) <= _PLAIN_SCALE)
+    if source.name == "BOOLEAN":
+        return target.name in INTEGRAL
+    exact = (*INTEGRAL, "DECIMAL")
+    if source.name == "DECIMAL":
+        return target == DOUBLE or target.name == "DECIMAL" or (target == BIGINT and not source.scale)
+    return source.name in INTEGRAL and (target.name in exact or target == DOUBLE)

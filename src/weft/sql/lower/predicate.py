@@ -1,0 +1,124 @@
+"""Translate conditions into two-valued predicates (design section 2).
+
+``lower_predicate(node, positive)`` returns "node is true" if ``positive``, otherwise "node is false".  NOT exchanges
+"true" and "false".  De Morgan's laws, which also hold in Kleene's logic, apply to AND and OR.  For IN:
+
+    x IN (SELECT y …)      is true   iff  some y:  x = y
+    x IN (SELECT y …)      is false  iff  no y:    (x = y) IS NOT FALSE
+                           that is   no y with x = y, no y that is NULL, and x is not NULL or there is no y
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from weft.algebra import relation as relational
+from weft.algebra.scalar import Scalar, call, mentions_now
+from weft.errors import SqlError, of_each
+from weft.sql.lower.conversion import comparable
+from weft.sql.lower.now_conditions import now_condition
+from weft.sql.lower.refusal import only, place, refuse
+from weft.sql.lower.scalar import COMPARISONS, lower_boolean, lower_scalar, only_known_parts
+from weft.sql.lower.scope import Scope
+from weft.sql.lower.value import lower_quantified
+
+
+def lower_predicate(node: exp.Expr, positive: bool, scope: Scope) -> relational.Predicate:
+    """Return the predicate "node is true".  If ``positive`` is False, return "node is false"."""
+    only_known_parts(node)
+    match node:
+        case exp.Paren():
+            return lower_predicate(node.this, positive, scope)
+        case exp.Not():
+            return lower_predicate(node.this, not positive, scope)
+        case exp.And() | exp.Or():
+            joined = relational.conjunction if isinstance(node, exp.And) == positive else relational.disjunction
+            return joined(*of_each(lambda part: lower_predicate(part, positive, scope), node.flatten()))
+        case exp.Boolean():
+            return relational.TRUE if bool(node.this) == positive else relational.FALSE
+        case exp.Exists():
+            return _exists(node.this, positive, scope)
+        case exp.Anonymous(expressions=[exp.Query() | exp.Values() as query]) if node.name.lower() == "exists":
+            # The parser returns EXISTS ((SELECT …)), EXISTS ((SELECT …) UNION …) and EXISTS (VALUES …) as calls.
+            return _exists(query, positive, scope)
+        case exp.In() if node.args.get("query") is not None:
+            return _in_subquery(node, positive, scope)
+        case exp.NullSafeNEQ():
+            return lower_predicate(exp.NullSafeEQ(this=node.this, expression=node.expression), not positive, scope)
+        case _ if type(node) in COMPARISONS and isinstance(node.expression, (exp.Any, exp.All)):
+            value = lower_scalar(node.this, scope)
+            return lower_quantified(COMPARISONS[type(node)], value, node.expression, positive, scope)
+        case _:
+            condition_ = lower_boolean(node, scope)
+            if mentions_now(condition_) and not scope.context.view:
+                return now_condition(condition_, positive, node)
+            return relational.Plain(condition_ if positive else call("not", condition_))
+
+
+def _exists(query: exp.Expr, positive: bool, scope: Scope) -> relational.Predicate:
+    body = scope.context.body(query, scope)
+    return relational.Exists(body) if positive else relational.NotExists(body)
+
+
+def _in_subquery(node: exp.In, positive: bool, scope: Scope) -> relational.Predicate:
+    only(node, "this", "query")
+    if isinstance(node.this, exp.Tuple):
+        raise refuse("IN with several columns", node, "IN compares one column")
+    value = lower_scalar(node.this, scope)
+    around = scope if positive else replace(scope, copied=True)
+    body, columns = scope.context.subquery(node.args["query"], around)
+    if len(columns) != 1:
+        raise SqlError("the subquery of IN must have one column", where=place(node.args["query"]))
+    if mentions_now(value):
+        raise refuse(
+            "NOW() compared by IN (SELECT …)", node, "IN does not support NOW()", "Write EXISTS with = inside."
+        )
+    left, right = comparable(value, columns[0], node)
+    if positive:
+        return relational.Exists(relational.Select(body, relational.Plain(call("=", left, right))))
+    return _not_in(left, right, body, scope)
+
+
+def _not_in(left: Scalar, right: Scalar, body: relational.Relation, scope: Scope) -> relational.Predicate:
+    """Return the conjunction for "x IN (SELECT y …) is false" from the docstring of the module.
+
+    The first part is an equality, which a lookup can evaluate.  A nested NOT IN is not split, to limit the text's size.
+    """
+    equal, unknown = call("=", left, right), call("is null", right)
+    missing = [] if _never_null(body) else [unknown]
+    never_null = left in scope.starts()
+    if scope.copied:
+        anything = call("or", equal, *missing, *([] if never_null else [call("is null", left)]))
+        return relational.NotExists(
+            relational.Select(body, relational.Plain(anything if len(anything.args) > 1 else equal))
+        )
+    parts: list[relational.Predicate] = [relational.NotExists(relational.Select(body, relational.Plain(equal)))]
+    parts += [relational.NotExists(relational.Select(body, relational.Plain(each))) for each in missing]
+    if not never_null:
+        parts.append(relational.disjunction(relational.Plain(call("is not null", left)), relational.NotExists(body)))
+    return relational.conjunction(parts[0], *(scope.copy_of(part) for part in parts[1:]))
+
+
+def _never_null(body: relational.Relation) -> bool:
+    """Return whether the only column of a subquery is never NULL.
+
+    The column is never NULL if it holds the start time of each row, or if WHERE tests it.
+    """
+    match body:
+        case relational.Distinct(input=inner):
+            return _never_null(inner)
+        case relational.Union(inputs=inputs):
+            return all(_never_null(part) for part in inputs)
+        case relational.Project(input=inner, outputs=(relational.Output(value=value),)):
+            starts = [source.start for source in relational.sources(inner) if isinstance(source, relational.Scan)]
+            required = (call("not", call("is null", value)), call("is not null", value))
+            conditions = [
+                item.condition
+                for item in relational.conjuncts(relational.condition(inner))
+                if isinstance(item, relational.Plain)
+            ]
+            return value in starts or any(each in conditions for each in required)
+        case _:
+            return False

@@ -1,0 +1,1 @@
+"""Translate algebra into SQL text."""

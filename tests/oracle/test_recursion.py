@@ -1,0 +1,74 @@
+"""Laws 1 and 2 on WITH RECURSIVE: DuckDB's own recursion over the rows alive at each instant against Weft's rounds.
+
+The graphs have an edge from k to n for each row.  They have cycles, parallel edges, NULLs, edges that end, and edges
+that begin at one instant.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Final
+
+import pytest
+
+from oracle.analytic_engine import Prepared
+from oracle.expressions import LAST
+from oracle.histories import Case, History, case, telling
+from oracle.laws import Trial, any_partition, from_now, later_tick, one_instant, union_of_starts
+from oracle.recursive_grammar import recursive_query
+from oracle.spelling import Text
+
+CASES: Final = 30
+LONG: Final = 400
+LAWS: Final = (any_partition, one_instant, union_of_starts, later_tick, from_now)
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("cases", [range(CASES), pytest.param(range(CASES, LONG), marks=pytest.mark.slow)])
+def test_recursions_deliver_what_they_have_at_some_instant(cases: range) -> None:
+    engine, counts = Prepared(), Counter[str]()
+    for number in cases:
+        found, reference = telling(engine, case(random.Random(number), recursive_query), 6)
+        trial = Trial(found, engine)
+        trial.reference = reference
+        counts["with answers"] += bool(reference.first())
+        counts["changing"] += reference.changes
+        counts["ending"] += bool(found.history.ending)
+        for law in LAWS:
+            trial.random.seed(found.salt)
+            try:
+                law(trial)
+            except Exception as error:
+                error.args = (f"{law.__name__}: {error}\n{found}",)
+                raise
+    assert counts["with answers"] >= 0.7 * len(cases) and counts["changing"] >= 0.5 * len(cases), counts
+    assert counts["ending"] >= 0.3 * len(cases), counts
+
+
+PATHS: Final = (
+    "WITH RECURSIVE t(a, b) AS (SELECT a.k, a.n FROM m AS a UNION SELECT t.a, c.n FROM t JOIN m AS c ON c.k = t.b) "
+)
+
+
+def graph(chance: random.Random) -> History:
+    """Nine edges between four nodes, so that a pair has a short path and an older, longer one."""
+    ends = chance.random() < 0.5
+    rows = []
+    for _ in range(9):
+        start = chance.randint(0, LAST)
+        end = chance.randint(start + 1, LAST + 1) if ends and chance.random() < 0.6 else None
+        rows.append((chance.randrange(4), chance.randrange(4), "a", None, None, start, end))
+    return History({"m": tuple(rows), "r": (), "u": ()}, ("m",) if ends else ())
+
+
+@pytest.mark.parametrize("top", ["SELECT t.a, t.b FROM t", "SELECT t.a, COUNT(*) AS c FROM t GROUP BY t.a"])
+def test_a_longer_path_may_begin_before_a_shorter_one(top: str) -> None:
+    engine = Prepared()
+    for number in range(8):
+        chance = random.Random(number)
+        given = graph(chance)
+        engine.load(given.rows)
+        trial = Trial(Case(Text(PATHS + top, PATHS + top), given, (chance.randint(1, LAST),), number), engine)
+        for law in (union_of_starts, any_partition):
+            law(trial)

@@ -1,0 +1,116 @@
+"""Standing queries with WITH RECURSIVE in real homes: on the driver and on Spark, in one tick and in many."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from oracle.analytic_engine import Prepared
+from oracle.engines import GRID
+from oracle.expressions import LAST
+from oracle.histories import history as drawn
+from oracle.laws import same
+from oracle.recursive_grammar import recursive_query
+from oracle.reference import Reference, reference
+from oracle.spelling import Text
+from replayed import DAY, START, first_instants, load, replay_home
+from spark.test_random import arrive, delivered, since
+from weft.errors import LimitExceeded
+from weft.execution import driver_reader
+from weft.execution.driver_reader import NOTHING, ReadBounds
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+THREAD: Final = (
+    "WITH RECURSIVE thread(msgid, root) AS (SELECT msgid, msgid FROM msgs WHERE inreplyto IS NULL {} "
+    "SELECT m.msgid, t.root FROM msgs m JOIN thread t ON m.inreplyto = t.msgid) "
+)
+ROUND: Final = (
+    "WITH RECURSIVE led(msgid) AS (SELECT msgid FROM msgs WHERE msgid = 'a' {} "
+    "SELECT m.msgid FROM msgs m JOIN led ON m.inreplyto = led.msgid) SELECT msgid FROM led"
+)
+QUERIES_A_HOME: Final = 3
+
+
+def queries(chance: random.Random, engine: Prepared) -> list[tuple[Text, Reference]]:
+    found: list[tuple[Text, Reference]] = []
+    while len(found) < QUERIES_A_HOME:
+        text = recursive_query(chance)
+        seen = reference(engine, text.plain)
+        if seen.changes:
+            found.append((text, seen))
+    return found
+
+
+@pytest.mark.parametrize(
+    "bounds", [pytest.param(ReadBounds(), id="driver"), pytest.param(NOTHING, id="spark", marks=pytest.mark.slow)]
+)
+def test_ticks_deliver_what_the_text_has_at_each_instant(
+    bounds: ReadBounds, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver_reader, "BOUNDS", bounds)
+    chance = random.Random(4)
+    found = [each for each in (drawn(chance) for _ in range(40)) if not each.ending]
+    history = max(found, key=lambda each: sum(map(len, each.rows.values())))
+    engine = Prepared()
+    engine.load(history.rows)
+    given = queries(chance, engine)
+    weft = replay_home(tmp_path / "home")
+    cuts = (*sorted(chance.sample(range(1, LAST + 1), 2)), LAST + 1)
+    stored = [row[5] for rows in history.rows.values() for row in rows if row[5] < cuts[0]]
+    done, begun = 0, min(stored, default=cuts[0])
+    for until in cuts:
+        arrive(weft, spark, history, done, until)
+        if done == 0:
+            for count, (text, _) in enumerate(given):
+                weft.install(f"q{count}", text.spark)
+        weft.tick(now=GRID + until)
+        assert {query.reason for query in weft.queries()} == {None}
+        done = until
+        for count, (text, seen) in enumerate(given):
+            same(f"{text}\nup to {until}", delivered(weft, f"q{count}"), since(seen, begun, until))
+
+
+@pytest.mark.parametrize("bounds", [ReadBounds(), NOTHING], ids=["driver", "spark"])
+def test_threads_of_replies(
+    bounds: ReadBounds, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver_reader, "BOUNDS", bounds)
+    weft = replay_home(tmp_path / "home")
+    # The reply d arrives before c, to which it replies.
+    days = [[("a", None), ("b", "a")], [("d", "c"), ("e", None)], [("c", "b"), ("f", "e")]]
+    rows = [[(name, "g", to, START + day * DAY) for name, to in each] for day, each in enumerate(days)]
+    load(weft, spark, "msgs", rows[0])
+    weft.install("all", THREAD.format("UNION ALL") + "SELECT msgid, root FROM thread")
+    weft.install("sizes", THREAD.format("UNION") + "SELECT root, COUNT(*) AS n FROM thread GROUP BY root")
+    for day, each in enumerate(rows):
+        if day:
+            load(weft, spark, "msgs", each)
+        weft.tick(now=START + day * DAY + 1)
+    wanted = {("a", "a"): 0, ("b", "a"): 0, ("e", "e"): 1, ("c", "a"): 2, ("d", "a"): 2, ("f", "e"): 2}
+    assert first_instants(weft, "all") == {row: START + day * DAY for row, day in wanted.items()}
+    sizes = {("a", 2): 0, ("e", 1): 1, ("a", 4): 2, ("e", 2): 2}
+    assert first_instants(weft, "sizes") == {row: START + day * DAY for row, day in sizes.items()}
+
+
+@pytest.mark.parametrize("bounds", [ReadBounds(), NOTHING], ids=["driver", "spark"])
+def test_a_recursion_that_is_too_deep_is_set_aside(
+    bounds: ReadBounds, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver_reader, "BOUNDS", bounds)
+    monkeypatch.setenv("WEFT_QUERY_DEPTH", "3")
+    weft = replay_home(tmp_path / "home")
+    load(weft, spark, "msgs", [(name, "g", to, START) for name, to in (("a", "c"), ("b", "a"), ("c", "b"))])
+    weft.install("cycle", ROUND.format("UNION ALL"))
+    weft.install("set", ROUND.format("UNION"))
+    weft.tick(now=START + 1)
+    by_name = {query.name: query for query in weft.queries()}
+    assert by_name["set"].reason is None and len(first_instants(weft, "set")) == 3
+    assert "more than 3 steps away" in str(by_name["cycle"].reason)
+    load(weft, spark, "msgs", [(f"d{n}", "g", f"d{n - 1}" if n else "c", START + DAY) for n in range(2)])
+    with pytest.raises(LimitExceeded, match="more than 3 steps away"):
+        weft.try_query(ROUND.format("UNION"), now=START + DAY)

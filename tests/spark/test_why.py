@@ -1,0 +1,136 @@
+"""``why`` names rows without which an answer does not hold, or another row replaces them (``planning.witnesses``)."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pytest
+
+from every_instant import Timeline
+from replayed import DAY, HOUR, START, answers, load, micros, replay_home
+from weft.errors import NotFound
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from weft.execution.why import Combination, Witness
+
+QUERIES: Final = {
+    "all": "SELECT msgid FROM msgs",
+    "of_group": "SELECT m.msgid, m.newsgroup FROM msgs m WHERE m.newsgroup = 'sci.space'",
+    "replies": "SELECT m.msgid, r.msgid AS reply FROM msgs m JOIN msgs r ON r.inreplyto = m.msgid",
+    "answered": "SELECT m.msgid FROM msgs m WHERE EXISTS (SELECT * FROM msgs r WHERE r.inreplyto = m.msgid)",
+    "silent": "SELECT m.msgid FROM msgs m WHERE m.ts < NOW() - INTERVAL 1 DAY AND NOT EXISTS "
+    "(SELECT * FROM msgs r WHERE r.inreplyto = m.msgid)",
+    "soon": "SELECT m.msgid, r.msgid AS reply FROM msgs m, msgs r WHERE r.inreplyto = m.msgid "
+    "AND r.ts < m.ts + INTERVAL 6 HOURS",
+    "either": "SELECT m.msgid FROM msgs m WHERE m.newsgroup IS NULL OR EXISTS "
+    "(SELECT * FROM msgs r WHERE r.inreplyto = m.msgid AND r.newsgroup IS NULL)",
+    "both": "SELECT msgid FROM msgs WHERE newsgroup = 'rec.x' UNION SELECT inreplyto FROM msgs "
+    "WHERE inreplyto IS NOT NULL",
+    "counts": "SELECT newsgroup, COUNT(*) AS n FROM msgs GROUP BY newsgroup",
+    "busy": "SELECT newsgroup FROM msgs GROUP BY newsgroup HAVING COUNT(*) > 3",
+    "threads": "SELECT m.msgid, (SELECT COUNT(*) FROM msgs r WHERE r.inreplyto = m.msgid) AS n FROM msgs m",
+    "left_out": "SELECT m.msgid, r.msgid AS reply FROM msgs m LEFT JOIN msgs r ON r.inreplyto = m.msgid",
+}
+COLUMNS: Final = ("msgid", "newsgroup", "inreplyto", "date")
+
+
+def messages(chance: random.Random) -> list[tuple[Any, ...]]:
+    """Messages of five days, with equal instants and NULLs.  The number of a message is in its ID."""
+    rows: list[tuple[Any, ...]] = []
+    for instant in sorted(chance.randrange(5 * 24) for _ in range(40)):
+        parent = chance.choice([None, None, *(row[0] for row in rows)])
+        rows.append((f"m{len(rows)}", chance.choice(["sci.space", "rec.x", None]), parent, START + instant * HOUR))
+    return rows
+
+
+def table_of(rows: list[tuple[Any, ...]]) -> pa.Table:
+    """The rows as an Arrow table with the column ts."""
+    named = {name: [row[at] for row in rows] for at, name in enumerate(COLUMNS)}
+    instants = pa.array(named["date"], pa.timestamp("us", "UTC"))
+    texts = {name: pa.array(named[name], pa.string()) for name in COLUMNS[:3]}
+    return pa.table({**texts, "date": instants, "ts": instants})
+
+
+def removable(found: Combination) -> list[frozenset[str]]:
+    """The IDs of each row that a combination names, and of all rows together that an aggregate counts."""
+
+    def ids(witnesses: tuple[Witness, ...]) -> frozenset[str]:
+        return frozenset(str(each.values[[name for name, _ in each.columns].index("msgid")]) for each in witnesses)
+
+    return [ids((each,)) if each.table else ids(each.members) for each in found.witnesses if each.table or each.members]
+
+
+@pytest.mark.parametrize("seed", [5, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(6, 12))])
+def test_an_answer_does_not_hold_without_a_named_witness(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    rows = messages(random.Random(seed))
+    tried = removed = absent = 0
+    with replay_home(tmp_path) as weft:
+        load(weft, spark, "msgs", rows, own_time=3)
+        for name, text in QUERIES.items():
+            weft.install(name, text)
+        for day in range(1, 8):
+            weft.tick(now=START + day * DAY)
+        whole = Timeline({"msgs": table_of(rows)})
+        for name, text in QUERIES.items():
+            found = answers(weft, name)
+            assert found, name
+            for ordinal, first_at, values in random.Random(seed).sample(found, 1):
+                assert values in whole.at(text, first_at)
+                why = weft.why(name, ordinal)
+                assert (why.first_at, tuple(map(micros, why.values))) == (first_at, values)
+                assert why.combinations, (name, values)
+                tried += 1
+                absent += sum(len(each.absent) for each in why.combinations)
+                for gone in {each for combination in why.combinations for each in removable(combination)}:
+                    rest = Timeline({"msgs": table_of([row for row in rows if row[0] not in gone])})
+                    if values not in rest.at(text, first_at):
+                        removed += 1
+                        continue
+                    others = [each for each in why.combinations if gone not in removable(each)]
+                    assert others or why.more, (name, values, gone)
+    assert tried == len(QUERIES)
+    assert removed >= 10
+    assert absent >= 1
+
+
+def test_why_names_driver_rows_and_what_was_absent(spark: SparkSession, tmp_path: Path) -> None:
+    rows = [("a", "sci.space", None, START), ("b", "sci.space", "a", START + HOUR), ("c", None, None, START + HOUR)]
+    with replay_home(tmp_path) as weft:
+        load(weft, spark, "msgs", rows, own_time=3)
+        for name in ("silent", "answered", "counts"):
+            weft.install(name, QUERIES[name])
+        weft.tick(now=START + 3 * DAY)
+        silent = {values: weft.why("silent", n).combinations for n, _, values in answers(weft, "silent")}
+        assert set(silent) == {("b",), ("c",)}
+        [cause] = silent["c",]
+        assert "1 day" in cause.why
+        assert [(each.role, each.values[0]) for each in cause.witnesses] == [("joined", "c")]
+        assert cause.absent == ("there is no row of msgs (as r) with r.inreplyto = 'c'",)
+        [cause] = weft.why("answered", 1).combinations
+        assert [(each.role, each.alias, each.values[0]) for each in cause.witnesses] == [
+            ("driver", "r", "b"),
+            ("joined", "m", "a"),
+        ]
+        two = next(n for n, _, values in answers(weft, "counts") if values == ("sci.space", 2))
+        [cause] = weft.why("counts", two).combinations
+        [group] = cause.witnesses
+        assert group.count == 2
+        assert [each.values[0] for each in group.members] == ["a", "b"]
+        with pytest.raises(NotFound, match="counts has no answer 99"):
+            weft.why("counts", 99)
+
+
+def test_why_follows_the_text_that_gave_the_answer(spark: SparkSession, tmp_path: Path) -> None:
+    rows = [("a", "sci.space", None, START), ("b", "rec.x", None, START + HOUR)]
+    with replay_home(tmp_path) as weft:
+        load(weft, spark, "msgs", rows, own_time=3)
+        weft.install("some", "SELECT msgid FROM msgs WHERE newsgroup = 'sci.space'")
+        weft.tick(now=START + DAY)
+        weft.install("some", "SELECT msgid FROM msgs WHERE newsgroup = 'rec.x'", replace=True)
+        weft.tick(now=START + 2 * DAY)
+        assert [weft.why("some", n).combinations[0].witnesses[0].values[0] for n in (1, 2)] == ["a", "b"]

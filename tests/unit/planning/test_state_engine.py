@@ -1,0 +1,65 @@
+"""The driver computes a small state only if DuckDB gives Spark's values."""
+
+from __future__ import annotations
+
+import pytest
+
+from weft.algebra.schema import TIMESTAMP, Column, DataType, TableSchema
+from weft.derivation.stateful import states
+from weft.planning.plan import standing_plan
+from weft.planning.state_engine import same_in_duckdb
+
+COLUMNS = {"k": "STRING", "n": "INT", "r": "DOUBLE", "f": "FLOAT", "d": "TIMESTAMP", "b": "BINARY"}
+TABLE = TableSchema(
+    1,
+    "t",
+    (
+        *(Column(number, name, DataType(kind)) for number, (name, kind) in enumerate(COLUMNS.items(), 1)),
+        Column(9, "ts", TIMESTAMP),
+    ),
+)
+
+
+def alike(text: str) -> bool:
+    """Whether DuckDB may compute all states of the query."""
+    found = [state for event in standing_plan(text, {"t": TABLE}).branches for state in states(event.relation)]
+    assert found
+    return all(map(same_in_duckdb, found))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT k, COUNT(*) AS n FROM t GROUP BY k HAVING COUNT(*) > 5",
+        "SELECT k, COUNT(*) AS n FROM t WHERE ts > NOW() - INTERVAL 1 DAY GROUP BY k",
+        "SELECT k, SUM(n + 1) AS s, AVG(r) AS a, STDDEV(r) AS d FROM t WHERE k LIKE 'a%' GROUP BY k",
+        "SELECT r, COUNT(*) AS n FROM t GROUP BY r",
+        "SELECT k, LAG(ts) OVER (PARTITION BY k ORDER BY ts, n) AS before FROM t",
+        "SELECT k, SUM(n) OVER (PARTITION BY k ORDER BY ts) AS s FROM t",
+        "SELECT a.k, b.n FROM t a LEFT JOIN (SELECT k, COUNT(*) AS n FROM t GROUP BY k) b ON b.k = a.k",
+    ],
+)
+def test_duckdb_computes(text: str) -> None:
+    assert alike(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT k, SUM(n / 2) AS s FROM t GROUP BY k",
+        "SELECT n % 3 AS m, COUNT(*) AS c FROM t GROUP BY n % 3",
+        "SELECT k, COUNT(*) AS n FROM t WHERE k RLIKE 'a+' GROUP BY k",
+        "SELECT CAST(k AS INT) AS i, COUNT(*) AS n FROM t GROUP BY CAST(k AS INT)",
+        "SELECT k, MAX(LENGTH(k) + 2147483647) AS m FROM t GROUP BY k",
+        "SELECT CONCAT(k, 'x') AS c, COUNT(*) AS n FROM t GROUP BY CONCAT(k, 'x')",
+        "SELECT f, COUNT(*) AS n FROM t GROUP BY f",
+        "SELECT b, COUNT(*) AS n FROM t GROUP BY b",
+        "SELECT k, AVG(n) OVER (PARTITION BY k) AS a FROM t",
+        "SELECT k, SUM(r) OVER (PARTITION BY k ORDER BY ts) AS s FROM t",
+        "SELECT k, ROW_NUMBER() OVER (PARTITION BY r ORDER BY ts) AS place FROM t",
+        "SELECT k, COUNT(*) OVER (PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL 1 DAY PRECEDING AND CURRENT ROW) "
+        "AS n FROM t",
+    ],
+)
+def test_spark_computes(text: str) -> None:
+    assert not alike(text)

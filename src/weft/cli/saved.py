@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -107,7 +107,7 @@ def install(
 ) -> None:
     """Fill in a saved query, and install it as a standing query of your own."""
     values = _values(value)
-    chosen = None if start is None else start.value
+    chosen: Any = None if start is None else start.value
     with opened(home) as weft:
         query = weft.install_saved(
             name, new_name, values, every=every, start=chosen, to=to or (), digest=digest, zone=zone

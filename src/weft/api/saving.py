@@ -16,6 +16,7 @@ from weft.api.weft_methods import WeftMethods
 from weft.catalog.naming import folded
 from weft.catalog.records import FromMode, QueryRecord
 from weft.catalog.saved_queries import SavedQuery
+from weft.catalog.seen import not_allowed
 from weft.configuration import configuration
 from weft.errors import Refused
 from weft.printable import require_text
@@ -62,7 +63,7 @@ class Saving(WeftMethods):
         SqlError if Weft does not support the text with its defaults.  Raises Conflict if the name is taken.
         """
         from weft.planning.plan import standing_plan
-        from weft.sql.placeholders import declared, filled
+        from weft.sql.lower.placeholders import declared, filled
 
         home = self.opened
         if len(require_text(description, "the description")) > _LONGEST_DESCRIPTION:
@@ -125,7 +126,10 @@ class Saving(WeftMethods):
 
         Raises the errors of ``fill_query`` and ``install``.
         """
-        saved = self.opened.seen().saved(name)
+        seen = self.opened.seen()
+        if not self.opened.principal.in_scope(Right.INSTALL):
+            raise not_allowed(seen.rights, Right.INSTALL)
+        saved = seen.saved(name)
         sql = _filled(saved, values or {})
         query = NewQuery(
             new_name, sql, None, every, start, texts(to), keep, digest=digest, zone=zone, saved_id=saved.saved_id
@@ -134,7 +138,7 @@ class Saving(WeftMethods):
 
 
 def _filled(saved: SavedQuery, values: Mapping[str, FormValue]) -> str:
-    from weft.sql.placeholders import filled
+    from weft.sql.lower.placeholders import filled
 
     return filled(saved.sql, saved.parameters, {name: _text(value) for name, value in values.items()})
 

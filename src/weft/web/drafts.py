@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.algebra.form_parameter import PARAMETER_TYPES, FormParameter
 from weft.errors import WeftError
-from weft.sql.placeholders import constant, filled, parameter_names
+from weft.sql.lower.placeholders import constant, filled, parameter_names
 
 if TYPE_CHECKING:
     from weft.web.visits import Visit

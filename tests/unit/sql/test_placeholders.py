@@ -9,8 +9,8 @@ from sqlglot import exp
 
 from weft.algebra.form_parameter import FormParameter, ParameterType
 from weft.errors import Refused, SqlError
-from weft.sql.parse import parse
-from weft.sql.placeholders import declared, filled, parameter_names
+from weft.sql.lower.parse import parse
+from weft.sql.lower.placeholders import declared, filled, parameter_names
 
 HOSTILE = (
     "'; DROP TABLE t --",
@@ -131,7 +131,7 @@ def test_neighbours_stay_apart() -> None:
         "SELECT 'a'{{x}}'b', -{{n}}, a{{n}} FROM t",
         (FormParameter("x", "string"), FormParameter("n", "int")),
         {"x": "m", "n": "-5"},
-    )  # noqa: E501
+    )
     assert made == "SELECT 'a' 'm' 'b', - (-5), a (-5) FROM t"
 
 

@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 
 from shown_pages import MARKUP, assert_safe, field, sent
 from weft.api.weft import Weft
-from weft.errors import NotFound
+from weft.errors import NotFound, WeftError
 from weft.rights.principal import Principal
 
 SQL = "SELECT o.id, o.total FROM orders o WHERE o.total > 50"
@@ -127,15 +127,18 @@ def test_a_reader_fills_in_what_is_granted_over_what_she_may_read(filled: Weft) 
     with pytest.raises(NotFound):
         rea.install_saved("form", "mine")
     filled.accounts.grant("rea", "read", "saved.form")
-    with pytest.raises(Exception, match="there is no table"):
+    with pytest.raises(WeftError, match="there is no table"):
         rea.install_saved("form", "mine")
     filled.accounts.grant("rea", "read", "orders")
-    with pytest.raises(Exception, match="only authors and administrators"):
+    with pytest.raises(WeftError, match="only authors and administrators"):
         rea.install("mine", SQL)
+    token = Principal("rea", filled.accounts.user("rea").user_id, scopes=frozenset({"read"}))
+    with pytest.raises(WeftError, match="the token does not include the right to install"):
+        filled.acting_as(token).install_saved("form", "mine")
     assert rea.install_saved("form", "mine", {"least": 5, "but": "x"}).user == "rea"
-    with pytest.raises(Exception, match="only authors and administrators"):
+    with pytest.raises(WeftError, match="only authors and administrators"):
         rea.install("mine", SQL, replace=True)
-    with pytest.raises(Exception, match="only authors and administrators"):
+    with pytest.raises(WeftError, match="only authors and administrators"):
         rea.replacement("mine", SQL)
     rea.pause("mine")
     rea.resume("mine")

@@ -21,9 +21,9 @@ from weft.algebra.schema import BIGINT, BOOLEAN, DATE, DOUBLE, INT, INTERVAL, ST
 from weft.errors import Reasons, Refused, SqlError, TooLarge
 from weft.instants import parse_interval, read_day, read_instant
 from weft.printable import one_line, require_text
-from weft.sql.literals import LONGEST
-from weft.sql.parse import MAX_TEXT, QueryText
-from weft.sql.render import literal
+from weft.sql.lower.literals import LONGEST
+from weft.sql.lower.parse import MAX_TEXT, QueryText
+from weft.sql.rendering.render import literal
 
 MOST: Final = 50
 """The maximum number of parameters of a text."""

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from weft.cli import (
+    accounts,
     appending,
     asking,
     deliveries,
@@ -83,6 +84,7 @@ for part in (
     serve,
     shell,
     maintaining,
+    accounts,
     demo,
 ):
     part.add_to(app)

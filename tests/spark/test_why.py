@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import random
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -134,3 +135,38 @@ def test_why_follows_the_text_that_gave_the_answer(spark: SparkSession, tmp_path
         weft.install("some", "SELECT msgid FROM msgs WHERE newsgroup = 'rec.x'", replace=True)
         weft.tick(now=START + 2 * DAY)
         assert [weft.why("some", n).combinations[0].witnesses[0].values[0] for n in (1, 2)] == ["a", "b"]
+
+
+def test_why_shows_intervals_and_no_parameters(spark: SparkSession, tmp_path: Path) -> None:
+    hours = [("a", None, 0), ("b", "a", 1), ("c", "a", 3), ("d", "b", 3)]
+    rows = [(name, "rec.x", parent, START + hour * HOUR) for name, parent, hour in hours]
+    pairs = "FROM msgs m JOIN msgs r ON r.inreplyto = m.msgid"
+    with replay_home(tmp_path) as weft:
+        load(weft, spark, "msgs", rows, own_time=3)
+        weft.install("delay", f"SELECT m.msgid, r.ts - m.ts AS delay {pairs}")
+        weft.install("mean", f"SELECT m.msgid, AVG(r.ts - m.ts) AS a, MAX(r.ts - m.ts) AS m {pairs} GROUP BY m.msgid")
+        weft.install("same", f"SELECT r.ts - m.ts AS delay, COUNT(*) AS n {pairs} GROUP BY r.ts - m.ts")
+        weft.install(
+            "fast",
+            "SELECT d.msgid FROM results.delay d WHERE NOT EXISTS "
+            "(SELECT 1 FROM msgs r WHERE r.inreplyto = d.msgid AND r.ts > d._first_at + d.delay)",
+        )
+        weft.install(
+            "flag", "SELECT m.msgid, EXISTS (SELECT 1 FROM msgs r WHERE r.inreplyto = m.msgid) AS b FROM msgs m"
+        )
+        weft.tick(now=START + DAY)
+        two = next(n for n, at, values in answers(weft, "mean") if values[0] == "a" and at == START + 3 * HOUR)
+        [cause] = weft.why("mean", two).combinations
+        [group] = cause.witnesses
+        assert group.values[1:] == (dt.timedelta(hours=2), dt.timedelta(hours=3))
+        assert {kind.declared for _, kind in group.columns[1:]} == {"INTERVAL DAY TO SECOND"}
+        assert group.count == 2
+        [cause] = weft.why("same", 1).combinations
+        assert (cause.witnesses[0].values[0], cause.witnesses[0].count) == (dt.timedelta(hours=1), 1)
+        [cause] = weft.why("fast", 1).combinations
+        assert "+ INTERVAL '1' HOUR" in cause.absent[0]
+        first = weft.why("flag", next(n for n, _, values in answers(weft, "flag") if values == ("a", False)))
+        assert {each for cause in first.combinations for each in cause.absent} == {
+            "there is no row of msgs (as r) with r.inreplyto = 'a'"
+        }
+        assert dict(weft.explain_installed("delay").columns)["delay"].declared == "INTERVAL DAY TO SECOND"

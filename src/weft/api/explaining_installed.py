@@ -33,7 +33,9 @@ def explain_installed(home: OpenHome, name: str) -> Explanation | SynopsisExplan
     if isinstance(shape, Plan):
         by_id = {table.schema.id: table.schema for table in tables.values() if table.schema.source == "table"}
         defined = tuple(by_id[key] for key in query.definitions)
-        explanation = with_order(explain(replace(own_plan(query, shape), definitions=defined)), query.sql)
+        explained = explain(replace(own_plan(query, shape), definitions=defined))
+        # A stored plan lacks the types of intervals and of JSON text.
+        explanation = with_order(replace(explained, columns=query.columns), query.sql)
     else:
         explanation = explain_synopsis(shape)
     return replace(

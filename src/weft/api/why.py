@@ -11,11 +11,12 @@ from weft.api.explaining_installed import own_plan
 from weft.catalog.definitions import schemas
 from weft.catalog.records import QueryRecord
 from weft.catalog.seen import Seen
-from weft.errors import NotFound, PlanMismatch, Refused
+from weft.errors import NotFound, PlanMismatch, Refused, WeftError
 from weft.execution.groups import shape_of
 from weft.execution.home import OpenHome
 from weft.execution.relations import Relation, relations
 from weft.execution.why import Combination, StoredAnswer, Why, Witness, combinations
+from weft.planning.form import signature
 from weft.planning.plan import Plan, standing_plan
 from weft.printable import counted
 from weft.storage.ledger import read_stored
@@ -62,7 +63,7 @@ def _plan_of(home: OpenHome, query: QueryRecord, ordinal: int, tables: dict[str,
             return standing_plan(text.sql, schemas(home.catalog, text.sql))
     shape = shape_of(home.catalog.queries.plan(query.plan_id), {key: each.schema for key, each in tables.items()})
     if isinstance(shape, Plan):
-        return own_plan(query, shape)
+        return _typed(home, query, own_plan(query, shape))
     try:
         return standing_plan(query.sql, schemas(home.catalog, query.sql))
     except Refused:
@@ -70,3 +71,15 @@ def _plan_of(home: OpenHome, query: QueryRecord, ordinal: int, tables: dict[str,
             f"{query.name} is a formula, whose answers come from a synopsis",
             hint="Weft explains the answers of SQL. `weft explain` prints what the formula means.",
         ) from None
+
+
+def _typed(home: OpenHome, query: QueryRecord, plan: Plan) -> Plan:
+    """Return the plan with the types of intervals and of JSON text, which a stored plan lacks.
+
+    The plan of the query's text has these types.  Return ``plan`` if the text has another plan today.
+    """
+    try:
+        written = standing_plan(query.sql, schemas(home.catalog, query.sql), from_now=plan.from_now)
+    except WeftError:
+        return plan
+    return written if signature(written) == signature(plan) else plan

@@ -6,6 +6,7 @@ aggregate among the witnesses.  Nothing is stored.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -219,6 +220,8 @@ def _literal(text: str | None, kind: DataType) -> Literal | None:
     value = decode([text], [kind])[0]
     if value is None:
         return Literal(None, kind)
+    if isinstance(value, dt.timedelta):
+        return Literal(value // dt.timedelta(microseconds=1), kind)
     if kind.name in ("TIMESTAMP", "DATE"):
         return Literal(int(text or 0), kind)
     if isinstance(value, (str, bool, int, float, bytes)) or kind.name == "DECIMAL":

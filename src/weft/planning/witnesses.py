@@ -39,10 +39,11 @@ from weft.algebra.relation import (
     sources,
 )
 from weft.algebra.scalar import TIME_START, ColumnRef, Literal, Scalar, call, columns
-from weft.algebra.schema import STRING
-from weft.algebra.traverse import scans, substitute, transform
+from weft.algebra.schema import INTERVAL, STRING, TableSchema
+from weft.algebra.traverse import scans, substitute, transform, walk
 from weft.planning.plan import Branch, Plan, at_instant, encoded, for_one, identity, with_constants
 from weft.planning.words import condition_words, meanings, scalar_words, spoken, why
+from weft.sql.lower.intervals import as_interval
 from weft.sql.lower.scope import as_written
 from weft.sql.rendering import render
 
@@ -173,10 +174,10 @@ def _timeless(body: Relation, instant: Scalar) -> Relation:
     }
 
     def of_period(item: Predicate) -> bool:
-        if not isinstance(item, Plain):
+        if not isinstance(item, Plain) or all(part != instant for part in walk(item.condition)):
             return False
         there = transform(item.condition, lambda part: TIME_START if part == instant else part)
-        return there != item.condition and columns(there) <= periods
+        return columns(there) <= periods
 
     kept = (item for item in conjuncts(condition(body)) if not of_period(item))
     return block(sources(body), conjunction(*kept))
@@ -187,8 +188,18 @@ def _source(source: Source, role: Role, known: Mapping[ColumnRef, Scalar]) -> Wi
     if isinstance(source, Scan):
         # The end of a row is unknown while the row holds.  The period of a state is cut to the window.
         hidden = (source.table.end, source.table.start if isinstance(source.table, StateSchema) else None)
-        refs = tuple(ref for ref in refs if ref.column not in hidden)
+        refs = tuple(_with_unit(ref, source.table) for ref in refs if ref.column not in hidden)
     return WitnessSource(source, role, refs, tuple(_name(known.get(ref, ref)) for ref in refs))
+
+
+def _with_unit(ref: ColumnRef, table: TableSchema) -> ColumnRef:
+    """Return a column of a mean of intervals with this shape.  A state stores the mean as a DOUBLE of microseconds."""
+    operator = table.operator if isinstance(table, StateSchema) else None
+    for measure in operator.measures if isinstance(operator, Grouped) else ():
+        of_intervals = measure.argument is not None and measure.argument.type.shape == INTERVAL
+        if measure.function == "avg" and of_intervals and measure.output.column == ref.column:
+            return replace(ref, type=replace(ref.type, shape=INTERVAL))
+    return ref
 
 
 def _name(value: Scalar) -> str:
@@ -199,7 +210,8 @@ def _name(value: Scalar) -> str:
 
 def absent_words(absent: NotExists, values: Mapping[ColumnRef, Literal], known: Mapping[ColumnRef, Scalar]) -> str:
     """Return the condition that no row satisfied, with the values of the witnesses in place of their columns."""
-    return condition_words(substitute(substitute(NotExists(absent.body), values), known))
+    shown = {ref: as_interval(value) for ref, value in values.items()}
+    return condition_words(substitute(substitute(NotExists(absent.body), shown), known))
 
 
 @dataclass(frozen=True)

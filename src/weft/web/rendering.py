@@ -21,6 +21,7 @@ from weft.execution.windows import NEVER
 from weft.instants import (
     FIRST_INSTANT,
     LAST_INSTANT,
+    format_duration,
     format_instant,
     format_interval,
     format_rfc3339,
@@ -134,13 +135,19 @@ def full(value: object) -> Markup:
 
 
 def shown(value: object) -> str:
-    """Format a value of a row as text."""
+    """Format a value of a row as text.
+
+    >>> shown(dt.timedelta(hours=-1)), shown(b"ab"), shown(None)
+    ('-PT1H', '6162', 'NULL')
+    """
     if value is None:
         return "NULL"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dt.datetime):
         return format_instant(from_datetime(value))
+    if isinstance(value, dt.timedelta):
+        return format_duration(value)
     return value.hex() if isinstance(value, bytes) else str(value)
 
 

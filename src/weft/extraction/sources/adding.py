@@ -1,7 +1,7 @@
 """Add and remove sources.
 
-To add a source, Weft inspects its columns and creates the tracked table. The first poll records the first rows. If a
-source is removed, its table stays.
+To add a source, Weft inspects its columns and creates the tracked table; a source of mail gets a mail table (``mail``).
+The first poll records the first rows. If a source is removed, its table stays.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from weft.configuration.postgres_uri import SCHEMES
 from weft.errors import NotFound, Refused, WeftError
 from weft.execution.current_rows_cache import current_rows
 from weft.execution.home import OpenHome
+from weft.extraction.mail.message import MAIL_KEY
 from weft.extraction.sources.delta import columns_of_delta
 from weft.extraction.sources.feed import columns_of_feed
+from weft.extraction.sources.mail import MAIL_KINDS, add_mail_source
 from weft.extraction.sources.poll_feed import same_feed
 from weft.extraction.sources.postgres import check_uri, columns_of_postgres
 from weft.extraction.sources.snapshot import FORMATS, Chosen, Renamed, columns_of_file, file_path
@@ -49,7 +51,9 @@ def add_source(
     slot: str | None = None,
     publication: str | None = None,
 ) -> SourceRecord:
-    """Add a source for the tracked table ``name``. Create the table unless a removed source left one with this name.
+    """Add a source for the table ``name``. Create the table unless a removed source left one with this name.
+
+    A source of mail has no ``keys``, and none of the options below.
 
     - ``chosen`` are the columns to read, each with its type. If ``chosen`` is None, all columns are read. If a type is
       None, it is inferred.
@@ -61,12 +65,12 @@ def add_source(
     Raises NotFound if the source does not exist, ExtractionError if it cannot be read, Refused if it is invalid, or
     Conflict if the name is taken.
     """
+    if kind in MAIL_KINDS:
+        _check_mail(kind, [*keys, *rename, *(chosen or ()), table_of, slot, publication], every_us)
+        return add_mail_source(home, name, kind, location, every_us=every_us, stamps=stamps)
     _check(kind, keys, every_us, stamps)
     server = kind == "changes" and location.startswith(SCHEMES)
-    if not server and (slot or publication):
-        raise Refused(
-            "only a PostgreSQL change feed has a slot and a publication", hint="Omit --slot and --publication."
-        )
+    _check_slot(server, slot, publication)
     _check_rename(kind, rename)
     table_of, place, columns = _inspect(kind, location, table_of, chosen, rename)
     _check_keys(keys, [column for column, _ in columns], place)
@@ -160,8 +164,28 @@ def _check(kind: SourceKind, keys: Sequence[str], every_us: int, stamps: Stamps 
         raise Refused(
             f"a source of kind {kind} does not record when each row changed", hint="Use --ts file or --ts clock."
         )
+    _check_interval(every_us)
+
+
+def _check_interval(every_us: int) -> None:
     if every_us < SHORTEST_US:
         raise Refused("a source cannot be polled more often than once a second", hint="Use an interval such as 10m.")
+
+
+def _check_mail(kind: SourceKind, others: Sequence[object], every_us: int) -> None:
+    if any(each is not None for each in others):
+        raise Refused(
+            f"the columns and the key of a source of kind {kind} are those of a mail table: {', '.join(MAIL_KEY)}",
+            hint="Omit --key, --columns, --rename, --table, --slot and --publication.",
+        )
+    _check_interval(every_us)
+
+
+def _check_slot(server: bool, slot: str | None, publication: str | None) -> None:
+    if not server and (slot or publication):
+        raise Refused(
+            "only a PostgreSQL change feed has a slot and a publication", hint="Omit --slot and --publication."
+        )
 
 
 def _check_rename(kind: SourceKind, rename: Renamed) -> None:

@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-spark test-long lint proofs docs bless clean
+.PHONY: help setup demo test test-fast test-spark test-long lint proofs docs scripts bless clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -42,6 +42,20 @@ proofs: ## check the proofs of the derivation's rules (takes coqc; Debian: apt-g
 
 docs: $(STAMP) ## the documentation as a site in site/, every link checked
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict && echo "site/index.html"
+
+# The page needs one script, which the wheel contains.  Another version needs its checksum here.
+HTMX        := 2.0.11
+HTMX_SHA256 := d6fdc75f204e6bdefa99b69bf1e6d4ac69b8a364f77929f45c13476b4000f717
+STATIC      := src/weft/web/static
+
+scripts: ## fetch the script of the page from npm again, and check it (takes npm)
+	@command -v npm >/dev/null || { echo "npm is not installed (Debian: apt-get install npm)" >&2; exit 1; }
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT \
+	  && npm pack --silent --pack-destination "$$folder" htmx.org@$(HTMX) >/dev/null \
+	  && tar -xzf "$$folder/htmx.org-$(HTMX).tgz" -C "$$folder" \
+	  && echo "$(HTMX_SHA256)  $$folder/package/dist/htmx.min.js" | sha256sum --check --quiet \
+	  && cp "$$folder/package/dist/htmx.min.js" $(STATIC)/htmx.min.js \
+	  && cp "$$folder/package/LICENSE" $(STATIC)/htmx.LICENSE && echo "$(STATIC)/htmx.min.js is htmx $(HTMX)"
 
 bless: $(STAMP) ## rewrite the golden files with what the code gives now
 	$(BIN)/python -m pytest tests/golden tests/docs --bless -q

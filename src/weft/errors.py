@@ -54,6 +54,10 @@ class Refused(WeftError):
     exit_code = 2
 
 
+class NotAllowed(Refused):
+    """A right is missing. What one may not even see is refused as ``NotFound``, like what does not exist."""
+
+
 class FolderElsewhere(Refused):
     """A channel's folder is on other machines of the home, so another machine delivers to it."""
 

@@ -15,7 +15,20 @@ from docs.pages import ROOT, blocks
 from weft.api import Weft
 
 PAGE = ROOT / "docs" / "reference" / "python.md"
-INTERNAL = {"catalog", "clock", "closed", "home", "opened", "schemas", "time_driven", "writing"}
+INTERNAL = {
+    "home_id",
+    "known",
+    "lies_ahead",
+    "accounts",
+    "catalog",
+    "clock",
+    "closed",
+    "home",
+    "opened",
+    "schemas",
+    "time_driven",
+    "writing",
+}
 METHODS = sorted(name for name in dir(Weft) if not name.startswith("_") and name not in INTERNAL)
 
 

@@ -428,10 +428,11 @@ class AnalyticWriter(Writer):
         tables, half_joins = self.tables()
         parts = [self.nested(self.pick([1, 1, 2]))] if self.chance(50) else []
         used = self.read()
-        partition = self.partition(used)
-        values = [self.of_window(kind, used, partition, always=n == 0) for n, kind in enumerate(kinds)]
+        # Functions with different orders would number equal rows differently, and SQL does not say which numbers meet.
+        partition, total = self.partition(used), self.ordered([value for value, _ in used])
+        values = [self.of_window(kind, used, partition, total, always=n == 0) for n, kind in enumerate(kinds)]
         shown = ", ".join(f"{value} AS {name}" for value, name in zip(values, names, strict=True))
-        qualify = f" QUALIFY {self.rank(used, partition)} <= {self.pick([1, 1, 2])}" if self.chance(20) else ""
+        qualify = f" QUALIFY {self.rank(used, partition, total)} <= {self.pick([1, 1, 2])}" if self.chance(20) else ""
         self.scopes.pop()
         return f"SELECT {shown} {from_where(tables, half_joins, parts)}{qualify}"
 
@@ -441,18 +442,18 @@ class AnalyticWriter(Writer):
             return ""
         return f"PARTITION BY {', '.join(self.random.sample(some, min(len(some), self.pick([1, 1, 2]))))} "
 
-    def rank(self, used: Chosen, partition: str) -> str:
+    def rank(self, used: Chosen, partition: str, order: str) -> str:
         word = self.pick(RANKS)
         values = [value for value, _ in used]
-        few = self.random.sample(values, min(len(values), self.pick([1, 2])))
-        return f"{word}() OVER ({partition}ORDER BY {self.ordered(values if word == 'ROW_NUMBER' else few)})"
+        few = self.ordered(self.random.sample(values, min(len(values), self.pick([1, 2]))))
+        return f"{word}() OVER ({partition}ORDER BY {order if word == 'ROW_NUMBER' else few})"
 
-    def of_window(self, kind: Kind, used: Chosen, partition: str, *, always: bool) -> str:
+    def of_window(self, kind: Kind, used: Chosen, partition: str, order: str, *, always: bool) -> str:
+        """A window function.  ``order`` is an order by all columns that the query uses."""
         fitting = [value for value, own in used if own == kind]
         if fitting and not always and self.chance(60):
             return self.pick(fitting)
-        values = [value for value, _ in used]
-        total = f"({partition}ORDER BY {self.ordered(values)}"
+        total = f"({partition}ORDER BY {order}"
         if not fitting and kind != "integer":
             return f"MIN({self.constant(kind)}) OVER ({partition.strip()})"
         choice = self.random.randrange(12)
@@ -465,7 +466,7 @@ class AnalyticWriter(Writer):
             call = self.pick([f"FIRST_VALUE({value})", f"LAST_VALUE({value})", f"NTH_VALUE({value}, 2)"])
             return f"{call} OVER {total}{self.frame()})"
         if kind == "integer" and choice < 10:
-            return self.rank(used, partition)
+            return self.rank(used, partition, order)
         return self.running(kind, used, partition, total)
 
     def running(self, kind: Kind, used: Chosen, partition: str, total: str) -> str:
@@ -510,7 +511,7 @@ class AnalyticWriter(Writer):
         parts = [self.nested(self.pick([1, 1, 2]))] if self.chance(50) else []
         used = self.read()
         inner = ", ".join(f"{value} AS v{n}" for n, (value, _) in enumerate(used))
-        rank = self.rank(used, self.partition(used))
+        rank = self.rank(used, self.partition(used), self.ordered([value for value, _ in used]))
         self.scopes.pop()
         text = f"SELECT {inner}, {rank} AS place {from_where(tables, half_joins, parts)}"
         alias = f"t{self.count}"

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from weft.api.acting import own_limits
 from weft.api.arguments import AnyInstant, micros
 from weft.api.explaining import Known, explain_query, extents
+from weft.api.requirements import requires
 from weft.api.viewing import Viewing
 from weft.catalog.naming import folded
 from weft.catalog.records import FromMode
@@ -16,6 +18,7 @@ from weft.planning.explain import Explanation
 from weft.planning.how_many import why_no_answer
 from weft.planning.plan import Plan, columns_of, plan, standing_plan
 from weft.planning.synopsis_words import SynopsisExplanation
+from weft.rights.principal import Right
 from weft.sql.lower.ordering import order_of
 
 if TYPE_CHECKING:
@@ -24,12 +27,14 @@ if TYPE_CHECKING:
     from weft.execution.relations import Relation
     from weft.execution.ticks.forecast import Forecast
     from weft.execution.why import Why
+    from weft.planning.plan_tree import PlanNode
     from weft.planning.view_plan_words import ViewExplanation
 
 
 class Asking(Viewing):
     """The methods of ``Weft`` that ask and explain queries."""
 
+    @requires(Right.INSTALL, logged=False)
     def try_query(self, sql: str, *, now: AnyInstant | None = None, limit: int | None = 20) -> Answer:
         """Run the query ``sql`` at the instant ``now``, and return at most ``limit`` rows.
 
@@ -37,13 +42,18 @@ class Asking(Viewing):
         Raises SqlError if Weft does not support the query.  Also raises ExecutionError and StorageError.
         """
         compiled = plan(sql, self.opened.schemas(sql))
-        at = self.current_views(sql, None if now is None else micros(now))
+        given = None if now is None else micros(now)
         from weft.execution.ad_hoc import ask
+        from weft.runtime.cancelling import cancellable
 
-        known = self._read_by(compiled)
-        order = order_of(sql, [name for name, _ in columns_of(compiled.query)])
-        return ask(self.opened.session(), self.opened.catalog, known, compiled.query, at, limit, order)
+        home = self.opened
+        with cancellable(home.session):
+            at = self.current_views(sql, given)
+            known = self._read_by(compiled)
+            order = order_of(sql, [name for name, _ in columns_of(compiled.query)])
+            return ask(home.session(), home.catalog, known, compiled.query, at, limit, order, allowed=own_limits(home))
 
+    @requires(Right.INSTALL, logged=False)
     def backtest(
         self, sql: str, *, since: AnyInstant | None = None, until: AnyInstant | None = None, limit: int | None = 20
     ) -> Backtest:
@@ -59,7 +69,13 @@ class Asking(Viewing):
         """
         begins = None if since is None else micros(since)
         compiled = standing_plan(sql, self.opened.schemas(sql), from_now=begins is not None)
-        ends = self.current_views(sql, None if until is None else micros(until))
+        given = None if until is None else micros(until)
+        from weft.runtime.cancelling import cancellable
+
+        with cancellable(self.opened.session):
+            return self._backtested(compiled, begins, self.current_views(sql, given), limit)
+
+    def _backtested(self, compiled: Plan, begins: int | None, ends: int, limit: int | None) -> Backtest:
         if begins is not None and begins >= ends:
             span = f"from {format_instant(begins)} to {format_instant(ends)}"
             raise Refused(
@@ -70,7 +86,8 @@ class Asking(Viewing):
 
         known = self._read_by(compiled)
         window = BacktestWindow(begins, ends, self.opened.catalog.home().t0)
-        answers = backtest(self.opened.session(), self.opened.catalog, known, compiled, window, limit)
+        home = self.opened
+        answers = backtest(home.session(), home.catalog, known, compiled, window, limit, allowed=own_limits(home))
         if answers.count:
             return answers
         sizes = extents(self.opened.catalog, {table.name: table for table in compiled.tables})
@@ -83,15 +100,22 @@ class Asking(Viewing):
         refuse_discarded(self.opened.catalog, compiled.tables)
         return relations(self.opened.catalog, compiled.reads)
 
+    @requires(Right.INSTALL, logged=False)
     def explain(self, sql: str, *, start: FromMode = "start") -> Explanation:
         """Explain how Weft would evaluate a query after its installation.  The method does not start Spark.
 
         ``start`` has the same meaning as in ``install``.  The field ``brief`` of the explanation has about ten lines.
         Raises SqlError.
         """
-        schemas = self.opened.schemas(sql)
-        return explain_query(sql, Known(schemas, None, extents(self.opened.catalog, schemas)), from_now=start == "now")
+        return explain_query(sql, self.known(sql), from_now=start == "now")
 
+    @requires(Right.INSTALL, logged=False)
+    def known(self, sql: str) -> Known:
+        """Return the tables and results that the query ``sql`` may read, with their sizes."""
+        schemas = self.opened.schemas(sql)
+        return Known(schemas, None, extents(self.opened.catalog, schemas))
+
+    @requires(Right.READ)
     def explain_installed(self, name: str) -> Explanation | SynopsisExplanation | ViewExplanation:
         """Return an explanation of a standing query or a view.
 
@@ -100,12 +124,22 @@ class Asking(Viewing):
         """
         from weft.api.explaining_installed import explain_installed
 
-        if self.opened.catalog.queries.among([name]) or folded(name) not in {
-            folded(each.name) for each in self.views()
-        }:
-            return explain_installed(self.opened, name)
-        return self.explain_view(name)
+        seen = self.opened.seen()
+        if not seen.shows_query(name) and folded(name) in {folded(each.name) for each in seen.views()}:
+            return self.explain_view(name)
+        return explain_installed(self.opened, seen.query(name).name)
 
+    @requires(Right.READ, query="name")
+    def plan_tree(self, name: str) -> PlanNode:
+        """Return the operators of a standing query as a tree, the last one first.
+
+        Raises NotFound.  Raises PlanMismatch if the query no longer fits its tables.
+        """
+        from weft.api.explaining_installed import tree_of
+
+        return tree_of(self.opened, name)
+
+    @requires(Right.READ, query="name")
     def why(self, name: str, ordinal: int) -> Why:
         """Explain why an answer of a standing query appeared at its first instant.
 
@@ -114,9 +148,12 @@ class Asking(Viewing):
         Raises PlanMismatch for a formula.  Also raises ExecutionError and StorageError.
         """
         from weft.api.why import why
+        from weft.runtime.cancelling import cancellable
 
-        return why(self.opened, name, ordinal)
+        with cancellable(self.opened.session):
+            return why(self.opened, name, ordinal)
 
+    @requires(Right.OWN, query="name", logged=False)
     def explain_tick(self, name: str) -> Forecast:
         """Predict which data the next tick of the query would read.
 

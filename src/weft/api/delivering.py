@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, overload
 
+from weft.api.acting import preferred_digest, require_owner_rights
 from weft.api.arguments import digest_times, texts
+from weft.api.requirements import requires
 from weft.api.weft_methods import WeftMethods
 from weft.catalog import Writer
 from weft.catalog.outbox import OutboxEntry
@@ -15,6 +17,7 @@ from weft.catalog.subscriptions import Subscription
 from weft.errors import Conflict, NotFound, Refused
 from weft.execution.home import LEASE_WAIT_US, OpenHome
 from weft.printable import Brief
+from weft.rights.principal import Right
 
 if TYPE_CHECKING:
     from weft.api.health import Health
@@ -60,6 +63,7 @@ class Delivering(WeftMethods):
         zone: str | None = None,
     ) -> tuple[Subscription, ...]: ...
 
+    @requires(Right.OWN, query="name", channel="to")
     def subscribe(
         self,
         name: str,
@@ -80,16 +84,18 @@ class Delivering(WeftMethods):
         from weft.delivery.registry import CURSOR, canonical, require_accepted
         from weft.storage.ledger import Answers
 
-        channels, times = [canonical(each, self.opened.folder) for each in texts(to)], digest_times(digest, zone)
+        channels = [canonical(each, self.opened.folder) for each in texts(to)]
+        times = digest_times(preferred_digest(self.opened, digest), zone)
         if CURSOR in channels:
             raise Refused(
                 "cursor is not a channel that can be subscribed: every query has a cursor",
                 hint=f"Print the answers with `weft results {name}`.",
             )
         with self.opened.writing(f"subscribe {name}") as writer:
-            query = writer.queries.named(name)
+            query = self.opened.seen().query(name, Right.OWN)
             answers = Answers(writer.home().home_id, query.query_id, query.name, query.columns)
             require_accepted(channels, self.opened.folder, answers)
+            require_owner_rights(self.opened, [query], channels)
             delivered = 0 if from_start else query.rows
             add_all = writer.subscriptions.add_all
             added = add_all(query.query_id, channels, delivered, digest=times[0], zone=times[1])
@@ -101,6 +107,7 @@ class Delivering(WeftMethods):
     @overload
     def unsubscribe(self, name: str, to: Channels) -> tuple[Subscription, ...]: ...
 
+    @requires(Right.OWN, query="name")
     def unsubscribe(self, name: str, to: str | Channels) -> Subscription | tuple[Subscription, ...]:
         """Stop sending a query's answers to one or several channels.  Weft still delivers a pending message.
 
@@ -112,6 +119,7 @@ class Delivering(WeftMethods):
             )
         return ended[0] if isinstance(to, str) else ended
 
+    @requires(Right.OWN, query="name")
     def mute(self, name: str, to: str | Channels | None = None) -> tuple[Subscription, ...]:
         """Stop sending to some channels of a query (default: all) until ``unmute``.  The ticks of the query continue.
 
@@ -125,6 +133,7 @@ class Delivering(WeftMethods):
                 )
             return tuple(writer.subscriptions.set_muted(each.sub_id, True) for each in subscriptions)
 
+    @requires(Right.OWN, query="name")
     def unmute(self, name: str, to: str | Channels | None = None, *, skip: bool = False) -> tuple[Subscription, ...]:
         """Unmute some channels of a query (default: all), and send the answers that arrived in the meantime.
 
@@ -137,12 +146,13 @@ class Delivering(WeftMethods):
                 return tuple(writer.subscriptions.set_muted(each.sub_id, False) for each in muted)
 
         def skip_to_last(sender: Writer) -> tuple[Subscription, ...]:
-            rows = sender.queries.named(name).rows
+            rows = self.opened.seen().query(name, Right.OWN).rows
             muted = _require_muted(name, _subscriptions(self.opened, sender, name, to))
             return tuple(sender.subscriptions.go_to(each.sub_id, rows) for each in muted)
 
         return self._after_settling(skip_to_last)
 
+    @requires(Right.OWN, query="name")
     def redeliver(
         self, name: str, to: str | Channels | None = None, *, from_ordinal: int = 1
     ) -> tuple[Deliveries, ...]:
@@ -154,7 +164,7 @@ class Delivering(WeftMethods):
         """
 
         def restart(sender: Writer) -> tuple[Deliveries, ...]:
-            query = sender.queries.named(name)
+            query = self.opened.seen().query(name, Right.OWN)
             if not 1 <= from_ordinal <= query.rows:
                 raise Refused(
                     f"{query.name} has no answer number {from_ordinal}",
@@ -171,14 +181,18 @@ class Delivering(WeftMethods):
 
         return self._after_settling(restart)
 
+    @requires(Right.OWN, query="name", logged=False)
     def deliveries(self, name: str | None = None, *, limit: int = 20) -> tuple[Deliveries, ...]:
-        """Return the subscriptions of one query or all queries, with at most ``limit`` messages in total.  Raise
-        NotFound.
+        """Return the subscriptions of one query, or of all queries of the principal, with at most ``limit`` messages in
+        total.  Raise NotFound.
         """
-        catalog = self.opened.catalog
-        query_id = None if name is None else catalog.queries.named(name).query_id
+        catalog, seen = self.opened.catalog, self.opened.seen()
+        query_id = None if name is None else seen.query(name, Right.OWN).query_id
         subscriptions = catalog.subscriptions.of_live_queries(query_id)
         ids = None if query_id is None else [subscription.sub_id for subscription, _ in subscriptions]
+        if not seen.rights.reaches_all(Right.OWN):
+            subscriptions = tuple(each for each in subscriptions if seen.among([each[1]], Right.OWN))
+            ids = [subscription.sub_id for subscription, _ in subscriptions]
         messages: dict[int, list[OutboxEntry]] = {}
         for entry in catalog.outbox.latest(ids, limit):
             messages.setdefault(entry.sub_id, []).append(entry)
@@ -188,17 +202,28 @@ class Delivering(WeftMethods):
             for each, query in subscriptions
         )
 
+    @requires(Right.READ)
+    def channel_counts(self) -> Mapping[int, tuple[int, int]]:
+        """Return (number of channels, number of parked channels) by query ID.  Omit queries without channels."""
+        counts, seen = self.opened.catalog.subscriptions.counts(), self.opened.seen()
+        if seen.rights.reaches_all(Right.READ):
+            return counts
+        return {each.query_id: counts[each.query_id] for each in seen.queries() if each.query_id in counts}
+
+    @requires(Right.CHANNEL, channel="to")
     def test_channel(self, to: str, user: str = "weft") -> tuple[str, str]:
         """Send a test message to a channel.  Return the canonical name of the channel, and a sentence about the
-        outcome.
+        outcome.  The message names ``user``, or the principal if she is a user.
 
         The message is marked as a test and belongs to no query.  Raises Refused or DeliveryError.
         """
         from weft.delivery.registry import send_test
 
         home_id = self.opened.catalog.home().home_id
-        return send_test(to, self.opened.folder, home_id, user, self.opened.clock())
+        named = self.opened.principal.name or user
+        return send_test(to, self.opened.folder, home_id, named, self.opened.clock())
 
+    @requires(Right.ADMIN, logged=False)
     def health(self, *, max_lag_us: int | None = None) -> Health:
         """Return the state of the home: its queries, ticks, deliveries, disk space and problems.
 
@@ -221,7 +246,7 @@ class Delivering(WeftMethods):
 def _subscriptions(home: OpenHome, catalog: Writer, name: str, to: str | Channels | None) -> tuple[Subscription, ...]:
     from weft.delivery.registry import canonical
 
-    query = catalog.queries.named(name)
+    query = home.seen().query(name, Right.OWN)
     subscriptions = catalog.subscriptions.all(query.query_id)
     if not subscriptions:
         raise NotFound(

@@ -19,6 +19,7 @@ from weft.execution.windows import NEVER
 from weft.instants import format_instant, format_interval
 from weft.planning.explain import Explanation, explain
 from weft.planning.plan import Plan
+from weft.planning.plan_tree import PlanNode, plan_tree
 from weft.planning.synopsis_words import SynopsisExplanation, explain_synopsis
 
 _DAY: Final = 86_400_000_000
@@ -27,10 +28,7 @@ _TICKS: Final = 100
 
 def explain_installed(home: OpenHome, name: str) -> Explanation | SynopsisExplanation:
     """Explain a standing query.  Raise NotFound.  Raise PlanMismatch if the query no longer fits its tables."""
-    query = home.catalog.queries.named(name)
-    tables = relations(home.catalog, query.reads)
-    record = home.catalog.queries.plan(query.plan_id)
-    shape = shape_of(record, {key: table.schema for key, table in tables.items()})
+    query, tables, shape = _planned(home, name)
     explanation: Explanation | SynopsisExplanation
     if isinstance(shape, Plan):
         by_id = {table.schema.id: table.schema for table in tables.values() if table.schema.source == "table"}
@@ -41,6 +39,24 @@ def explain_installed(home: OpenHome, name: str) -> Explanation | SynopsisExplan
     return replace(
         explanation, name=query.name, how_many=_answers(home, query), next_due=_next_due(home, query, shape, tables)
     )
+
+
+def tree_of(home: OpenHome, name: str) -> PlanNode:
+    """Implement ``Weft.plan_tree``."""
+    query, _, shape = _planned(home, name)
+    if isinstance(shape, Plan):
+        return plan_tree(own_plan(query, shape).query)
+    found = explain_synopsis(shape)
+    states = tuple(PlanNode("rows of the table", f"{each.table} AS e") for each in found.predicates)
+    kept = tuple(PlanNode(f"stored as {each.name}", each.formula) for each in found.relations)
+    return PlanNode("a state satisfies", " or ".join(found.formulas), (*states, *kept))
+
+
+def _planned(home: OpenHome, name: str) -> tuple[QueryRecord, Mapping[str, Relation], Shape]:
+    query = home.catalog.queries.named(name)
+    tables = relations(home.catalog, query.reads)
+    record = home.catalog.queries.plan(query.plan_id)
+    return query, tables, shape_of(record, {key: table.schema for key, table in tables.items()})
 
 
 def own_plan(query: QueryRecord, shape: Plan) -> Plan:

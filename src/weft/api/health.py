@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from weft.api.arguments import length
+from weft.api.requirements import requires
 from weft.api.weft_methods import WeftMethods
+from weft.catalog.figures import Figures
 from weft.catalog.records import QueryRecord, QueryState, TickRecord
 from weft.catalog.subscriptions import Subscription
 from weft.configuration import Setting, configuration, settings_of
 from weft.execution.home import OpenHome
 from weft.instants import MIN_INSTANT, format_instant, format_interval
 from weft.printable import Brief
+from weft.rights.principal import Right
 from weft.store import LEAST_FREE, free_bytes, local_store
 
 if TYPE_CHECKING:
@@ -82,7 +85,7 @@ def health_of(home: OpenHome, max_lag_us: int) -> Health:
         free_bytes=free,
         purged_until=_purged_until(home),
         problems=(
-            *_query_problems(queries.get("failed", 0), lag, max_lag_us),
+            *_query_problems(queries.get("failed", 0), catalog.queries.barred(), lag, max_lag_us),
             *_channel_problems(subscribed),
             *attached_problems(catalog, at),
             *([] if free >= LEAST_FREE else [f"the disk of {home.folder} has only {free >> 20:,} MiB free"]),
@@ -119,9 +122,12 @@ def _channel_problems(subscribed: Sequence[tuple[Subscription, QueryRecord]]) ->
             yield f"{each.channel} of {query.name} is {each.trouble or 'parked'}"
 
 
-def _query_problems(failed: int, lag: int | None, max_lag_us: int) -> Iterator[str]:
+def _query_problems(failed: int, barred: int, lag: int | None, max_lag_us: int) -> Iterator[str]:
     if failed:
         yield f"{failed:,} quer{'y has' if failed == 1 else 'ies have'} failed: see `weft queries`"
+    if barred:
+        are = "query is" if barred == 1 else "queries are"
+        yield f"{barred:,} {are} paused because the owner has lost a right: see `weft queries`"
     if lag is not None and lag > max_lag_us:
         yield f"new rows have waited {format_interval(lag // 1000000 * 1000000)} for a tick: is `weft run` running?"
 
@@ -129,6 +135,7 @@ def _query_problems(failed: int, lag: int | None, max_lag_us: int) -> Iterator[s
 class Maintaining(WeftMethods):
     """The methods of ``Weft`` that maintain the home."""
 
+    @requires(Right.ADMIN)
     def maintain(self, *, dry_run: bool = False, retain: str | int | None = None) -> Iterator[Step]:
         """Maintain arrangements and data files, and yield each step.
 
@@ -140,6 +147,13 @@ class Maintaining(WeftMethods):
 
         return maintain(self.opened, dry_run=dry_run, keep_us=None if retain is None else length(retain))
 
+    @requires(Right.ADMIN, logged=False)
+    def figures(self) -> Figures:
+        """Return what a monitoring program watches, such as the number of answers and the length of the last tick."""
+        catalog, at = self.opened.catalog, self.opened.clock()
+        return catalog.figures(at, catalog.home().now_at(at))
+
+    @requires(Right.ADMIN, told=("to",))
     def copy(self, to: str | os.PathLike[str], *, store: str | None = None, catalog: str | None = None) -> Copied:
         """Copy this home to the folder ``to``, which must be new or empty, and verify the copy.
 
@@ -153,6 +167,7 @@ class Maintaining(WeftMethods):
 
         return copy_home(self.opened, Path(local_store(to).path), store=store, catalog=catalog)
 
+    @requires(Right.ADMIN, logged=False)
     def destroy(self) -> Destroyed:
         """Delete this home with its data and its catalog, and close it.  Nothing restores it but a backup.
 
@@ -164,6 +179,7 @@ class Maintaining(WeftMethods):
 
         return destroy_home(self.opened)
 
+    @requires(Right.ADMIN, logged=False)
     def settings(self) -> tuple[Setting, ...]:
         """Return all settings of this home with their origins.  Raise Refused for an invalid setting."""
         from weft.delivery.registry import default_channels
@@ -171,6 +187,7 @@ class Maintaining(WeftMethods):
         default_channels(self.opened.folder)
         return settings_of(self.opened.folder)
 
+    @requires(Right.ADMIN, logged=False)
     def doctor(self) -> Iterator[Check]:
         """Check the installation and this home without starting Spark, and yield the result of each check."""
         from weft.delivery.registry import default_channels

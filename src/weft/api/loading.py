@@ -5,28 +5,34 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from weft.api.acting import acting_user, quarantine_ids, require_upload
 from weft.api.arguments import file_options, length, own_user, timing, typed_columns
+from weft.api.requirements import requires
 from weft.api.weft_methods import WeftMethods
 from weft.catalog.records import RESULTS, QuarantineRecord, QueryRecord, TableRecord
 from weft.printable import Brief
+from weft.rights.principal import Right
 
 if TYPE_CHECKING:
     from weft.catalog.loads import LoadSummary
     from weft.execution.undoing import Undone
     from weft.extraction.batches import Late, Progress, TsOrder
     from weft.extraction.files.given_files import Given
+    from weft.extraction.previewing import FilePreview
     from weft.extraction.retrying import Retried
     from weft.extraction.storing import Summary
-    from weft.extraction.typed_rows import TextRow
+    from weft.extraction.typed_rows import CsvRows, TextRow
     from weft.storage.ledger import ResultRow
 
 AnyPath = str | os.PathLike[str]
 
 Rows: TypeAlias = (
-    "Mapping[str, object] | Iterable[Mapping[str, object]] | Iterable[bytes] | Iterable[str] | TextRow | Tabular"
+    "Mapping[str, object] | Iterable[Mapping[str, object]] | Iterable[bytes] | Iterable[str]"
+    " | TextRow | CsvRows | Tabular"
 )
 """The types of rows that ``append`` accepts."""
 
@@ -40,6 +46,7 @@ class Tabular(Protocol):
 class Loading(WeftMethods):
     """The methods of ``Weft`` that load rows."""
 
+    @requires(Right.ADMIN)
     def ingest_mail(
         self,
         paths: AnyPath | Sequence[AnyPath],
@@ -65,6 +72,7 @@ class Loading(WeftMethods):
         times = timing(ts_from, ts_order, late, future, hold)
         return ingest_mail(self.opened, several, table, newsgroup=newsgroup, timing=times, progress=progress)
 
+    @requires(Right.LOAD)
     def ingest_file(
         self,
         paths: Given | Sequence[Given],
@@ -91,12 +99,44 @@ class Loading(WeftMethods):
         """
         from weft.extraction.ingest import ingest_file
 
+        seen = self.opened.seen()
+        if not seen.rights.may(Right.ADMIN):
+            require_upload(seen, paths, table, evolve=evolve)
         times = timing(ts_from, ts_order, late, future, hold)
         how = file_options(types, rename, encoding, ts_format)
         return ingest_file(
             self.opened, paths, table, keys=keys, evolve=evolve, options=how, timing=times, progress=progress
         )
 
+    @requires(Right.LOAD, logged=False)
+    def preview_file(
+        self,
+        paths: Given | Sequence[Given],
+        table: str,
+        *,
+        evolve: bool = False,
+        types: str | Mapping[str, str] | None = None,
+        rename: str | Mapping[str, str] | None = None,
+        encoding: str | None = None,
+        ts_from: str | None = None,
+        ts_format: str | None = None,
+        rows: int = 10,
+    ) -> FilePreview:
+        """Return the columns, types and first ``rows`` that ``ingest_file`` would store.  Store nothing.
+
+        The parameters and errors are those of ``ingest_file``.
+        """
+        from weft.extraction.previewing import preview_file
+
+        seen = self.opened.seen()
+        if not seen.rights.may(Right.ADMIN):
+            require_upload(seen, paths, table, evolve=evolve)
+        several = [paths] if isinstance(paths, str | os.PathLike) or not isinstance(paths, Sequence) else paths
+        how = file_options(types, rename, encoding, ts_format)
+        times = timing(ts_from, "own", "stamp", "1d", False)
+        return preview_file(self.opened, several, table, evolve=evolve, options=how, timing=times, rows=rows)
+
+    @requires(Right.ADMIN)
     def make_table(self, name: str, columns: str | Mapping[str, str], *, keys: Sequence[str] = ()) -> TableRecord:
         """Create an empty table for ``append``, and return its record.
 
@@ -107,6 +147,7 @@ class Loading(WeftMethods):
 
         return make_table(self.opened, name, typed_columns(columns, "the columns"), keys)
 
+    @requires(Right.LOAD, table="table")
     def append(
         self,
         table: str,
@@ -141,19 +182,37 @@ class Loading(WeftMethods):
         home = self.opened
         read, source = reader_of(rows, lambda frame: spark_rows(frame, home.catalog.data, home.clock()))
         times = timing(ts_from, "own", late, future, False)
-        return append_rows(home, table, read, user or own_user(), source, times)
+        return append_rows(home, table, read, acting_user(home, user) or own_user(), source, times)
 
+    @requires(Right.ADMIN)
     def ingest_log(self, log: AnyPath, signature: AnyPath, progress: Progress | None = None) -> tuple[Summary, ...]:
         """Load a log in MonPoly's format into one table for each predicate.  See ``extraction.logs.ingest_log``."""
         from weft.extraction.logs import ingest_log
 
         return ingest_log(self.opened, Path(log), Path(signature), progress=progress)
 
-    def loads(self, table: str | None = None, limit: int | None = None) -> tuple[LoadSummary, ...]:
-        """Return at most ``limit`` loads into one table or into all tables, the newest first.  Raise NotFound."""
-        catalog = self.opened.catalog
-        return catalog.load_history.latest(None if table is None else catalog.tables.named(table).table_id, limit)
+    @requires(Right.READ, table="table")
+    def loads(
+        self, table: str | None = None, limit: int | None = None, *, before: int | None = None
+    ) -> tuple[LoadSummary, ...]:
+        """Return at most ``limit`` loads into one table or into all tables, the newest first.  Raise NotFound.
 
+        With ``before``, return only loads with lower IDs.
+        """
+        catalog, seen = self.opened.catalog, self.opened.seen()
+        if table is not None or seen.rights.reaches_all(Right.READ):
+            table_id = None if table is None else catalog.tables.named(table).table_id
+            return catalog.load_history.latest(table_id, limit, before)
+        own = (each for each in catalog.load_history.latest(before=before) if seen.has_table(each.load.table_id))
+        return tuple(islice(own, limit))
+
+    @requires(Right.ANY)
+    def lies_ahead(self, load: Summary) -> bool:
+        """Return whether the home has the wall clock, and the load stored rows whose ``ts`` is in the future."""
+        wall = self.opened.catalog.home().clock == "wall"
+        return wall and load.last_ts is not None and load.last_ts > self.opened.clock()
+
+    @requires(Right.LOAD)
     def undo_load(self, load_id: int) -> Undone:
         """Remove the rows of a load if no answer depends on them.  See ``execution.undoing``.
 
@@ -161,12 +220,15 @@ class Loading(WeftMethods):
         """
         from weft.execution.undoing import undo_load
 
-        return undo_load(self.opened, load_id)
+        return undo_load(self.opened, self.opened.seen().load(load_id, Right.LOAD).load.load_id)
 
+    @requires(Right.READ)
     def quarantined(self) -> tuple[QuarantineRecord, ...]:
-        """Return the unresolved records in quarantine, the oldest first."""
-        return self.opened.catalog.quarantine.all()
+        """Return the unresolved records in quarantine of the tables that the principal may see, the oldest first."""
+        seen = self.opened.seen()
+        return tuple(each for each in self.opened.catalog.quarantine.all() if seen.has_table(each.table_id))
 
+    @requires(Right.LOAD)
     def retry_quarantine(
         self, ids: Collection[int] | None = None, *, late: Late | None = None, future: str | int | None = None
     ) -> Retried:
@@ -177,6 +239,9 @@ class Loading(WeftMethods):
         """
         from weft.extraction.retrying import retry
 
+        seen = self.opened.seen()
+        if not seen.rights.reaches_all(Right.LOAD):
+            ids = quarantine_ids(seen, ids)
         return retry(self.opened, ids, late=late, future_us=None if future is None else length(future))
 
 
@@ -206,10 +271,19 @@ class ResultsDescription(Brief):
 class Tabling(WeftMethods):
     """The methods of ``Weft`` that manage tables."""
 
+    @requires(Right.READ)
     def tables(self) -> tuple[TableRecord, ...]:
-        """Return all tables in the order of their creation."""
-        return self.opened.catalog.tables.known()
+        """Return the tables and views that the principal may read or load, in the order of their creation."""
+        return self.opened.seen().tables()
 
+    @requires(Right.READ)
+    def discarded_tables(self) -> Collection[int]:
+        """Return the IDs of the tables whose rows Weft deletes after its synopses have processed them."""
+        from weft.catalog.discarded import discarded_tables
+
+        return frozenset(discarded_tables(self.opened.catalog))
+
+    @requires(Right.ADMIN)
     def attach_table(
         self,
         name: str,
@@ -230,6 +304,7 @@ class Tabling(WeftMethods):
         attach_table(self.opened, name, os.fspath(place), timing(ts_from, "own", late, future, False))
         return self.opened.catalog.tables.named(name)
 
+    @requires(Right.ADMIN)
     def drop_table(self, name: str) -> TableRecord:
         """Drop a table with its rows, its loads and its quarantined records.  Return its record.
 
@@ -239,12 +314,14 @@ class Tabling(WeftMethods):
 
         return drop_table(self.opened, name)
 
+    @requires(Right.ADMIN, told=("old", "new"))
     def rename_table(self, old: str, new: str) -> TableRecord:
         """Rename a table.  Raise the same errors as ``drop_table``.  Raise Refused for an invalid name."""
         from weft.execution.undoing import rename_table
 
         return rename_table(self.opened, old, new)
 
+    @requires(Right.READ, relation="table")
     def describe(self, table: str, samples: int = 3) -> Description | ResultsDescription:
         """Return a description of a table with at most ``samples`` rows of its newest files.
 
@@ -254,7 +331,7 @@ class Tabling(WeftMethods):
         catalog = self.opened.catalog
         scheme, dot, name = table.partition(".")
         if dot and scheme.lower() == RESULTS:
-            return self._describe_results(catalog.queries.named(name), samples)
+            return self._describe_results(self.opened.seen().query(name), samples)
         from weft.storage.samples import sample_rows
 
         record = catalog.tables.named(table)

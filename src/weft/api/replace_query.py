@@ -7,6 +7,7 @@ from dataclasses import replace as changed
 from typing import TYPE_CHECKING
 
 from weft.algebra.schema import DataType, TableSchema
+from weft.api.acting import acting_user, own_limits, require_owner_rights, require_room
 from weft.api.standing import NewQuery, defined
 from weft.catalog import CatalogParts
 from weft.catalog.naming import folded
@@ -18,6 +19,7 @@ from weft.failpoint import failpoint
 from weft.instants import parse_interval
 from weft.planning.plan import standing_plan
 from weft.planning.synopsis_plan import is_synopsis
+from weft.rights.principal import Right
 
 if TYPE_CHECKING:
     from weft.execution.replacement_preview import Replacement
@@ -27,9 +29,12 @@ def replace(home: OpenHome, query: NewQuery) -> QueryRecord:
     """Implement ``Weft.install`` with ``replace``."""
     _refuse_unfit(query)
     with home.writing(f"replace {query.name}") as writer:
-        old = writer.queries.named(query.name)
+        old = home.seen().query(query.name, Right.OWN)
         definition = _definition(home, writer, query, old, home.schemas(query.sql))
         _refuse_same(writer, old, definition)
+        if definition.user != old.user:
+            require_room(home, [definition.user])
+        require_owner_rights(home, [definition], (each.channel for each in writer.subscriptions.all(old.query_id)))
         failpoint("replace.checked")
         # With the start ``now``, all new answers start after the processed time.
         replaced = writer.replacements.replace(definition, home.clock(), past=query.start != "now")
@@ -43,6 +48,7 @@ def replacement(home: OpenHome, query: NewQuery, current: Callable[[], int]) -> 
     """
     from weft.execution.relations import relations
     from weft.execution.replacement_preview import Replacement, preview_replacement
+    from weft.runtime.cancelling import cancellable
 
     _refuse_unfit(query)
     catalog = home.catalog
@@ -50,12 +56,13 @@ def replacement(home: OpenHome, query: NewQuery, current: Callable[[], int]) -> 
     definition = _definition(home, catalog, query, old, home.schemas(query.sql))
     _refuse_same(catalog, old, definition)
     catalog.replacements.require_no_circle(definition)
-    until = current()
-    if definition.from_instant is not None and definition.from_instant >= until:
-        return Replacement(old, 0, 0, definition.from_instant, until)
-    plan = standing_plan(query.sql, home.schemas(query.sql), from_now=definition.from_instant is not None)
-    known = relations(catalog, plan.reads)
-    return preview_replacement(home.session(), catalog, known, old, plan, definition, until, catalog.home().t0)
+    with cancellable(home.session):
+        until = current()
+        if definition.from_instant is not None and definition.from_instant >= until:
+            return Replacement(old, 0, 0, definition.from_instant, until)
+        plan = standing_plan(query.sql, home.schemas(query.sql), from_now=definition.from_instant is not None)
+        known, t0, allowed = relations(catalog, plan.reads), catalog.home().t0, own_limits(home)
+        return preview_replacement(home.session(), catalog, known, old, plan, definition, until, t0, allowed=allowed)
 
 
 def require_replaceable(
@@ -79,7 +86,7 @@ def _definition(
     keeps = query.start is None and old.from_instant is not None
     completed = changed(
         query,
-        user=query.user or old.user,
+        user=acting_user(home, query.user) if query.user else old.user,
         every=parse_interval(every) if isinstance(every, str) else every,
         start="now" if keeps else query.start or "start",
     )

@@ -6,9 +6,13 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from weft.api.acting import own_limits
 from weft.api.arguments import AnyInstant, length, micros, renaming
+from weft.api.requirements import requires
 from weft.api.weft_methods import WeftMethods
+from weft.catalog.records import TableRecord
 from weft.catalog.sources import SourceKind, SourceRecord, Stamps
+from weft.rights.principal import Right
 
 if TYPE_CHECKING:
     from weft.algebra.schema import DataType
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
 class Sourcing(WeftMethods):
     """The methods of ``Weft`` that manage sources."""
 
+    @requires(Right.ADMIN)
     def add_source(
         self,
         name: str,
@@ -51,6 +56,7 @@ class Sourcing(WeftMethods):
         names = (renaming(rename), table, slot, publication)
         return add_source(self.opened, NewSource(name, kind, place, keys, length(every), ts, columns, *names))
 
+    @requires(Right.ADMIN, logged=False)
     def poll_source(
         self,
         name: str,
@@ -70,6 +76,7 @@ class Sourcing(WeftMethods):
         how: dict[str, Any] = {"evolve": evolve, "allow_empty": allow_empty, "bad_lines": bad_lines}
         return self.poll_feed(name, now=now, progress=progress, **how)[0]
 
+    @requires(Right.ADMIN)
     def poll_feed(
         self,
         name: str,
@@ -87,6 +94,7 @@ class Sourcing(WeftMethods):
         at = None if now is None else micros(now)
         return poll_feed(self.opened, name, Accepting(evolve, allow_empty, bad_lines), now=at, progress=progress)
 
+    @requires(Right.ADMIN)
     def load_past(
         self,
         name: str,
@@ -101,6 +109,7 @@ class Sourcing(WeftMethods):
 
         return load_history(self.opened, name, path, ts_from, op=op, progress=progress)
 
+    @requires(Right.ADMIN)
     def correct_source(
         self,
         name: str,
@@ -122,6 +131,7 @@ class Sourcing(WeftMethods):
         correction = Correction(key, micros(begin), micros(end), values)
         return correct(self.opened, name, correction, now=None if now is None else micros(now))
 
+    @requires(Right.READ, table="name")
     def history(
         self, name: str, *, where: str | None = None, known: AnyInstant | None = None, limit: int | None = None
     ) -> History:
@@ -136,12 +146,22 @@ class Sourcing(WeftMethods):
 
         if known is None:
             refresh_named(self.opened, name)
-        return history(self.opened, name, where, limit, None if known is None else micros(known))
+        at = None if known is None else micros(known)
+        return history(self.opened, name, where, limit, at, allowed=own_limits(self.opened))
 
+    @requires(Right.ADMIN, logged=False)
     def sources(self) -> tuple[SourceRecord, ...]:
         """Return all sources in the order in which their tables were created."""
         return self.opened.catalog.sources.all()
 
+    @requires(Right.ADMIN, logged=False)
+    def source(self, name: str) -> tuple[SourceRecord, TableRecord]:
+        """Return a source and its table.  Raise NotFound."""
+        catalog = self.opened.catalog
+        source = catalog.sources.named(name)
+        return source, catalog.tables.by_id(source.table_id)
+
+    @requires(Right.ADMIN)
     def remove_source(self, name: str) -> tuple[SourceRecord, str | None]:
         """Remove a source and return its record.  The tracked table and its periods remain.
 

@@ -9,20 +9,26 @@ from itertools import islice
 from typing import Final, Literal, TypeVar
 
 from weft.algebra.schema import TableSchema
+from weft.algebra.traverse import scans
+from weft.api.acting import acting_user, preferred_digest, require_owner_rights, require_room
 from weft.api.arguments import digest_times, own_user, texts
 from weft.api.explaining import synopsis_plan
+from weft.api.requirements import require_channel
 from weft.catalog.records import FromMode, PlanRecord, QueryDefinition, QueryRecord, TickQuery
 from weft.catalog.replaced_texts import ReplacedText
+from weft.catalog.seen import query_thing
 from weft.catalog.subscriptions import Subscription
 from weft.configuration import configuration
 from weft.errors import Conflict, QueryFault, Refused, SynopsisError, WeftError
 from weft.execution.home import OpenHome
 from weft.faults import query_faults
 from weft.instants import parse_interval
-from weft.planning.plan import columns_of, standing_plan
+from weft.planning.plan import Plan, columns_of, standing_plan
 from weft.planning.synopsis_plan import Language, SynopsisPlan, asks_history, is_synopsis
 from weft.planning.synopsis_words import RelationSummary, require_bounded
 from weft.printable import Brief
+from weft.rights.principal import Right
+from weft.sql.lower.query import bind
 
 T = TypeVar("T")
 
@@ -37,7 +43,8 @@ class Shown(Brief):
     """A query with its plan, its subscriptions and its last ticks.
 
     ``sharing`` is the number of queries with the same plan.  ``reads`` names the queries whose results this query
-    reads.  ``read_by`` names the queries that read the results of this query.  ``stored`` contains pairs (relation of
+    reads.  ``read_by`` names the queries that read the results of this query.  Queries that the principal may not see
+    are left out, and so are the subscriptions of somebody else's query.  ``stored`` contains pairs (relation of
     the synopsis, number of rows).  ``replaced`` contains the earlier texts, the oldest first.
     """
 
@@ -97,7 +104,10 @@ def install(home: OpenHome, query: NewQuery) -> QueryRecord:
             from weft.execution.synopsis.discarding import drop_unneeded
 
             drop_unneeded(writer)  # tables that a removed synopsis left behind
-        return writer.queries.install(accepted(home, query, home.schemas(query.sql)), home.clock())
+        definition = accepted(home, query, home.schemas(query.sql))
+        require_room(home, [definition.user])
+        require_owner_rights(home, [definition])
+        return writer.queries.install(definition, home.clock())
 
 
 def install_all(home: OpenHome, queries: Iterable[NewQuery]) -> tuple[QueryRecord, ...]:
@@ -107,6 +117,8 @@ def install_all(home: OpenHome, queries: Iterable[NewQuery]) -> tuple[QueryRecor
         with home.writing("install queries") as writer:
             schemas = home.schemas(*(each.sql for each in batch))
             definitions = [_named_errors(each, partial(accepted, home, each, schemas)) for each in batch]
+            require_room(home, (each.user for each in definitions))
+            require_owner_rights(home, definitions)
             installed += writer.queries.install_all(definitions, home.clock())
     return tuple(installed)
 
@@ -120,20 +132,28 @@ def _named_errors(query: NewQuery, make: Callable[[], T]) -> T:
 
 
 def _canonical(home: OpenHome, query: NewQuery) -> NewQuery:
-    """Add defaults from the settings.  Convert the timeliness to microseconds, and the channels to canonical names."""
+    """Add defaults from the settings.  Convert the timeliness to microseconds, and the channels to canonical names.
+
+    Only an administrator has the channels of the settings by default, and may discard history.
+    """
     from weft.delivery.registry import canonical, default_channels
 
+    seen = home.seen()
+    for channel in texts(query.to):
+        require_channel(seen, channel)
+    if query.discard_history:
+        seen.require(Right.ADMIN)
     chosen = configuration(home.folder)
     every = chosen.install_every if query.every is None else query.every
     every = parse_interval(every) if isinstance(every, str) else every
     start = query.start or ("start" if query.is_synopsis else chosen.install_from)
     named = [canonical(channel, home.folder) for channel in texts(query.to)]
-    channels = named or default_channels(home.folder)
+    channels = named or (default_channels(home.folder) if seen.rights.may(Right.ADMIN) else ())
     to = tuple(dict.fromkeys(channel for channel in channels if channel != "cursor"))
-    digest, zone = digest_times(query.digest, query.zone)
+    digest, zone = digest_times(preferred_digest(home, query.digest) if to else query.digest, query.zone)
     if digest is not None and not to:
         raise Refused("a digest needs a channel", hint="Name a channel with --to, or omit --digest.")
-    user = query.user or chosen.install_user
+    user = acting_user(home, query.user) or chosen.install_user
     return replace(query, user=user, every=every, start=start, to=to, digest=digest, zone=zone)
 
 
@@ -165,7 +185,10 @@ def defined(home: OpenHome, query: NewQuery, schemas: Mapping[str, TableSchema])
     )
     if query.is_synopsis:
         plan = _synopsis(home, query, schemas)
-        return definition(signature=plan.signature, plan_body=plan.body, parameters=(), columns=plan.columns)
+        needs = tuple(sorted(table.id for table in plan.tables))
+        return definition(
+            signature=plan.signature, plan_body=plan.body, parameters=(), columns=plan.columns, needs=needs
+        )
     if query.duplicates:
         raise Refused("--duplicates applies to 2fol formulas", hint="Omit --duplicates: the answers of SQL are a set.")
     if query.discard_history:
@@ -185,8 +208,17 @@ def defined(home: OpenHome, query: NewQuery, schemas: Mapping[str, TableSchema])
         columns=columns_of(compiled.query),
         from_instant=home.open_instant() if query.start == "now" else None,
         reads=compiled.reads,
+        needs=_named_tables(query.sql, schemas, compiled),
         definitions=tuple(view.id for view in compiled.definitions),
     )
+
+
+def _named_tables(sql: str, schemas: Mapping[str, TableSchema], compiled: Plan) -> tuple[int, ...]:
+    """Return the IDs of the tables and views that the text names.  A plan may have their definitions instead."""
+    read = compiled.tables
+    if compiled.definitions:
+        read = tuple(scan.table for scan in scans(bind(sql, schemas)))
+    return tuple(sorted({table.id for table in read if table.source == "table"}))
 
 
 def _synopsis(home: OpenHome, query: NewQuery, schemas: Mapping[str, TableSchema]) -> SynopsisPlan:
@@ -210,16 +242,17 @@ def _synopsis(home: OpenHome, query: NewQuery, schemas: Mapping[str, TableSchema
 
 def show(home: OpenHome, name: str, ticks: int) -> Shown:
     """Implement ``Weft.show``."""
-    catalog = home.catalog
-    query = catalog.queries.named(name)
+    catalog, seen = home.catalog, home.seen()
+    query = seen.query(name)
+    owns = seen.may(Right.OWN, query_thing(query))
     return Shown(
         query,
         catalog.queries.plan(query.plan_id),
-        catalog.queries.count(query.plan_id),
-        catalog.subscriptions.all(query.query_id),
+        catalog.queries.count(query.plan_id) if seen.rights.reaches_all(Right.READ) else 1,
+        catalog.subscriptions.all(query.query_id) if owns else (),
         catalog.ticks.of_query(query.query_id, ticks),
-        tuple(lower.name for lower in catalog.queries.by_ids(query.reads)),
-        tuple(reader.name for reader in catalog.queries.readers(query.query_id)),
+        tuple(lower.name for lower in seen.among(catalog.queries.by_ids(query.reads))),
+        tuple(reader.name for reader in seen.among(catalog.queries.readers(query.query_id))),
         _stored(home, query),
         catalog.replacements.of_query(query.query_id),
     )
@@ -246,7 +279,7 @@ def _stored(home: OpenHome, query: QueryRecord) -> tuple[tuple[RelationSummary, 
 def pause(home: OpenHome, name: str) -> QueryRecord:
     """Implement ``Weft.pause``."""
     with home.writing(f"pause {name}") as writer:
-        query = writer.queries.named(name)
+        query = home.seen().query(name, Right.OWN)
         if query.state != "active":
             raise Conflict(
                 f"{query.name} is already {query.state}", hint=f"Resume the query with `weft resume {query.name}`."
@@ -260,7 +293,7 @@ def resume(home: OpenHome, name: str, *, skip: bool) -> QueryRecord:
     from weft.execution.relations import relations
 
     with home.writing(f"resume {name}") as writer:
-        query = writer.queries.named(name)
+        query = home.seen().query(name, Right.OWN)
         failing = [s for s in writer.subscriptions.all(query.query_id) if s.last_error is not None]
         if query.state == "active" and not failing:
             raise Conflict(f"{query.name} is already active", hint=f"See `weft show {query.name}`.")
@@ -274,6 +307,9 @@ def resume(home: OpenHome, name: str, *, skip: bool) -> QueryRecord:
             schemas = {label: table.schema for label, table in relations(writer, query.reads).items()}
             form = from_now_form(writer.queries.plan(query.plan_id), schemas)
             writer.queries.skip_to(name, max(home.open_instant(), query.tau or 0), form.signature, form.body)
+        if query.state != "active":
+            channels = (each.channel for each in writer.subscriptions.all(query.query_id))
+            require_owner_rights(home, [query], channels)
         for subscription in failing:
             writer.subscriptions.resume(subscription.sub_id)
         return writer.queries.set_state(name, "active")
@@ -287,6 +323,7 @@ def remove(home: OpenHome, name: str, *, purge: bool, now: bool) -> QueryRecord:
             hint="Pass purge as well (`weft remove --purge --now`).",
         )
     with home.writing(f"remove {name}") as writer:
+        _refuse_hidden_readers(home, home.seen().query(name, Right.OWN))
         query = writer.queries.remove(name, home.clock(), purge=purge, now=now)
         if purge:
             from weft.writing.removals import finish_purges
@@ -297,6 +334,12 @@ def remove(home: OpenHome, name: str, *, purge: bool, now: bool) -> QueryRecord:
 
             drop_unneeded(writer)
         return query
+
+
+def _refuse_hidden_readers(home: OpenHome, query: QueryRecord) -> None:
+    readers = home.catalog.queries.readers(query.query_id)
+    if len(home.seen().among(readers)) < len(readers):
+        raise Conflict(f"{query.name} is read by queries of others", hint="Ask an administrator.")
 
 
 def time_driven(home: OpenHome, queries: Iterable[QueryRecord]) -> dict[int, bool | None]:

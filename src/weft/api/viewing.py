@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.api.arguments import AnyInstant, micros, texts
+from weft.api.requirements import requires
 from weft.api.weft_methods import WeftMethods
 from weft.catalog.naming import folded, words
 from weft.catalog.views import ViewRecord, readers
 from weft.errors import ClockError
 from weft.instants import format_instant
 from weft.printable import Brief, counted
+from weft.rights.principal import Right
 
 if TYPE_CHECKING:
     from weft.algebra.schema import DataType
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, repr=False)
 class ShownView(Brief):
     """The columns of a view, the tables and views that it reads, and the names of its ``readers``.
+
+    Names that the principal may not see are left out.
 
     ``periods`` is the number of current periods.  ``open`` is the number of periods without an end.  ``recorded`` is
     the number of rows in the history log, and ``size`` is the size of the log in bytes.  ``auxiliaries`` are the
@@ -50,6 +54,7 @@ class ShownView(Brief):
 class Viewing(WeftMethods):
     """The methods of ``Weft`` that manage temporal views."""
 
+    @requires(Right.ADMIN)
     def add_view(self, name: str, sql: str, *, batched: bool = False) -> ViewRecord:
         """Create a temporal view over tracked tables and other views.  The query ``sql`` defines the view.
 
@@ -61,6 +66,7 @@ class Viewing(WeftMethods):
 
         return add_view(self.opened, name, sql, "batched" if batched else "eager")
 
+    @requires(Right.READ, view="name")
     def warnings_of_view(self, name: str) -> tuple[str, ...]:
         """Return warnings about probable mistakes in a view.  Each warning suggests an alternative.
 
@@ -70,10 +76,12 @@ class Viewing(WeftMethods):
 
         return running_totals(self.opened.catalog, self.opened.catalog.views.named(name))
 
+    @requires(Right.READ)
     def views(self) -> tuple[ViewRecord, ...]:
         """Return all views.  In this list, a view comes after the views that it reads."""
-        return self.opened.catalog.views.known()
+        return self.opened.seen().views()
 
+    @requires(Right.READ, view="name")
     def show_view(self, name: str) -> ShownView:
         """Return the details of a view without refreshing it.  Raise NotFound or StorageError."""
         from weft.execution.temporal.showing import auxiliaries_of, input_names, next_refreshes, storage_counts
@@ -83,11 +91,15 @@ class Viewing(WeftMethods):
         view = catalog.views.named(name)
         table = tables[view.table_id]
         periods, still, size = storage_counts(catalog, table)
+        seen = self.opened.seen()
+        names = {each.name for each in seen.tables()}
         return ShownView(
             view=view,
             columns=tuple((c.name, c.type) for c in table.schema.columns if c.name not in ("valid_from", "valid_to")),
-            reads=input_names(view, {each.table_id: each for each in views}, tables),
-            readers=tuple(each.name for each in readers(views, view.table_id)),
+            reads=tuple(
+                name for name in input_names(view, {each.table_id: each for each in views}, tables) if name in names
+            ),
+            readers=tuple(each.name for each in readers(views, view.table_id) if each.name in names),
             auxiliaries=auxiliaries_of(catalog, view),
             periods=periods,
             open=still,
@@ -96,6 +108,7 @@ class Viewing(WeftMethods):
             next_refreshes=next_refreshes(catalog, view),
         )
 
+    @requires(Right.READ, view="name")
     def explain_view(self, name: str) -> ViewExplanation:
         """Explain how Weft maintains a view.  Raise NotFound, PlanMismatch or StorageError."""
         from weft.execution.temporal.refresh_views import view_plan_of
@@ -124,6 +137,7 @@ class Viewing(WeftMethods):
         warnings += [f"WARNING: {each}" for each in self.warnings_of_view(view.name)]
         return (*warnings, size, f"Next due: the view is refreshed when {when}; {last}.")
 
+    @requires(Right.READ, view="names")
     def refresh_views(self, names: str | Sequence[str] = (), *, now: AnyInstant | None = None) -> tuple[Refreshed, ...]:
         """Refresh the named views (default: all) and the views that they read.  Return the outcome of each refresh.
 
@@ -135,7 +149,7 @@ class Viewing(WeftMethods):
 
         named = texts(names)
         known = self.opened.catalog.views
-        wanted = [known.named(name) for name in named] if named else known.known()
+        wanted = [known.named(name) for name in named] if named else self.opened.seen().views()
         at = None if now is None else micros(now)
         if at is not None:
             self._check_instant(at, wanted)
@@ -152,6 +166,7 @@ class Viewing(WeftMethods):
                     hint="A clock never goes back. To read an earlier state, use FOR SYSTEM_TIME AS OF.",
                 )
 
+    @requires(Right.ADMIN, logged=False)
     def keep_views(self, *, now: AnyInstant | None = None) -> tuple[Refreshed, ...]:
         """Refresh the eager views with changed inputs, as each poll does.  Raise the same errors as
         ``refresh_views``.
@@ -160,6 +175,7 @@ class Viewing(WeftMethods):
 
         return refresh_eager(self.opened, now=None if now is None else micros(now))
 
+    @requires(Right.INSTALL, logged=False)
     def current_views(self, sql: str, now: int | None) -> int:
         """Refresh the views that a query reads, and return the instant at which to evaluate the query.
 
@@ -169,10 +185,11 @@ class Viewing(WeftMethods):
         from weft.execution.temporal.refresh_views import refresh_up_to
 
         named = words(sql)
-        views = [view for view in self.opened.catalog.views.known() if folded(view.name) in named]
+        views = [view for view in self.opened.seen().views() if folded(view.name) in named]
         at = self.opened.now() if now is None else now
         return refresh_up_to(self.opened, views, at, exact=now is not None) if views else at
 
+    @requires(Right.ADMIN)
     def remove_view(self, name: str) -> ViewRecord:
         """Remove a view with its recorded periods.  Return its record.
 

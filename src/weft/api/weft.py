@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,12 +14,16 @@ from typing import TYPE_CHECKING
 
 from weft.algebra.schema import TableSchema
 from weft.api import replace_query, standing
+from weft.api.accounts import Accounts
 from weft.api.arguments import AnyInstant, micros, texts
 from weft.api.asking import Asking
+from weft.api.browsing import Browsing
 from weft.api.delivering import Delivering
 from weft.api.health import Maintaining
 from weft.api.loading import Loading, Tabling
+from weft.api.requirements import requires
 from weft.api.results import Results
+from weft.api.searching import Searching
 from weft.api.sourcing import Sourcing
 from weft.api.standing import Keep, NewQuery, Shown
 from weft.catalog import Catalog, Writer, layout, open_catalog
@@ -30,6 +35,7 @@ from weft.execution.home import LEASE_WAIT_US, OpenHome
 from weft.instants import format_instant
 from weft.planning.synopsis_plan import Language
 from weft.printable import counted, one_line
+from weft.rights.principal import Principal, Right
 from weft.schedule.clock import now_us
 from weft.store import local_store
 
@@ -55,7 +61,7 @@ def _log_trouble(error: WeftError) -> None:
     logging.getLogger("weft").warning("%s; trying again", error)
 
 
-class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
+class Weft(Asking, Browsing, Delivering, Maintaining, Loading, Searching, Sourcing, Tabling):
     """An open home.  Call ``close`` after use, or use a ``with`` block.
 
     Spark starts at the first operation that needs Spark, such as ``try_query`` or a tick with new rows.  All homes of a
@@ -114,13 +120,35 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         return cls(OpenHome(folder, opened, wall or opened.clock or machine))
 
     @property
+    def accounts(self) -> Accounts:
+        """The users, groups, rights, passwords and tokens of the home."""
+        return Accounts(self.opened)
+
+    @requires(Right.ADMIN, logged=False)
+    def acting_as(self, principal: Principal) -> Weft:
+        """Return the same open home on behalf of a principal: it shows and does only what she may see and do.
+
+        Both share the catalog, the Spark session and ``close``.  ``accounts`` finds the principal of a session or a
+        token.
+        """
+        other = copy.copy(self)
+        other._home = replace(self.opened, principal=principal)
+        return other
+
+    @property
     def home(self) -> Path:
         """The folder of the home, also available after ``close``."""
         return self._home.folder
 
     @property
+    def home_id(self) -> str:
+        """The ID of the home, which never changes."""
+        return self.opened.catalog.home().home_id
+
+    @property
     def catalog(self) -> Catalog:
-        """The home's catalog."""
+        """The home's catalog, with everything in it.  Raise NotAllowed if the principal is no administrator."""
+        self.opened.seen().require(Right.ADMIN)
         return self.opened.catalog
 
     @property
@@ -131,6 +159,8 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
     def __repr__(self) -> str:
         if self.closed:
             return f"<closed home {self._home.folder}>"
+        if not self._home.principal.is_owner:
+            return f"<home {self._home.folder}, for {self._home.principal.name or 'a visitor'}>"
         try:
             tables, queries = len(self.catalog.tables.known()), sum(self.catalog.queries.counts().values())
             clock = self.catalog.home().clock
@@ -139,6 +169,7 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         has = f"{counted(tables, 'table')}, {counted(queries, 'query', 'queries')}"
         return f"<home {self._home.folder}, {clock} clock: {has}>"
 
+    @requires(Right.ADMIN, logged=False)
     def session(self) -> SparkSession:
         """Return the Spark session of this home.  The first call in a process takes 5 to 15 seconds.
 
@@ -146,16 +177,19 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         """
         return self.opened.session()
 
+    @requires(Right.READ)
     def schemas(self, *texts: str) -> Mapping[str, TableSchema]:
         """Return the schemas of the home's tables, and of the results that the queries ``texts`` read."""
         return self.opened.schemas(*texts)
 
+    @requires(Right.ADMIN, logged=False)
     def writing(self, purpose: str) -> AbstractContextManager[Writer]:
         """Complete or undo the work of dead writers, and hold the write lease during a ``with`` block.  Raise
         LeaseBusy.
         """
         return self.opened.writing(purpose)
 
+    @requires(Right.INSTALL)
     def install(
         self,
         name: str,
@@ -214,6 +248,7 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         )
         return replace_query.replace(self.opened, query) if replace else standing.install(self.opened, query)
 
+    @requires(Right.OWN, query="name", logged=False)
     def replacement(
         self,
         name: str,
@@ -254,6 +289,7 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         )
         return replace_query.replacement(self.opened, query, lambda: self.current_views(sql, None))
 
+    @requires(Right.INSTALL)
     def install_all(self, queries: Iterable[NewQuery]) -> tuple[QueryRecord, ...]:
         """Install many queries, and return their records in the same order.
 
@@ -262,6 +298,7 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         """
         return standing.install_all(self.opened, queries)
 
+    @requires(Right.ADMIN)
     def export(self, folder: str | os.PathLike[str], *, prune: bool = False) -> Exported:
         """Write the queries with their channels, the views and the sources as text files into a folder.
 
@@ -275,6 +312,7 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
 
         return write_folder(Path(folder), described(self.opened), prune=prune)
 
+    @requires(Right.ADMIN)
     def apply(
         self,
         folder: str | os.PathLike[str],
@@ -295,22 +333,24 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         before it remain, and the next ``apply`` continues.
         """
         from weft.api.portable.changes import planned_changes
-        from weft.api.portable.folder import read_folder
 
-        changes = planned_changes(self, Path(folder), read_folder(Path(folder)), secrets or {}, prune=prune)
+        changes = planned_changes(self.opened, Path(folder), secrets or {}, prune=prune)
         planned(changes)
         for change in changes if not dry_run else ():
             change.carry_out()
         return changes
 
+    @requires(Right.READ)
     def queries(self, *, after: int = 0, limit: int | None = None) -> tuple[QueryRecord, ...]:
         """Return at most ``limit`` installed queries with IDs above ``after``, in the order of the IDs."""
-        return self.catalog.queries.all(after=after, limit=limit)
+        return self.opened.seen().queries(after=after, limit=limit)
 
+    @requires(Right.READ, query="name")
     def show(self, name: str, ticks: int = 5) -> Shown:
         """Return the details of a query and at most ``ticks`` of its latest ticks.  Raise NotFound."""
         return standing.show(self.opened, name, ticks)
 
+    @requires(Right.READ, query="name")
     def results(self, name: str, *, after: int | None = None, limit: int | None = None) -> Results:
         """Return at most ``limit`` answers of a query.  The ordinals of the answers are above ``after``.  Raise
         NotFound.
@@ -319,13 +359,16 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         If ``after`` is given or the query has no ORDER BY, the answers are in the order of their ordinals.  The result
         does not include later answers.  Weft reads the answers on demand, without Spark.
         """
-        query = self.catalog.queries.named(name)
-        return Results(self.catalog.data, self.catalog.queries, query, after, limit, lambda: self.opened.session())
+        catalog = self.opened.catalog
+        query = self.opened.seen().query(name)
+        return Results(catalog.data, catalog.queries, query, after, limit, lambda: self.opened.session())
 
+    @requires(Right.OWN, query="name")
     def pause(self, name: str) -> QueryRecord:
         """Exclude a query from ticks until ``resume``.  Raise NotFound.  Raise Conflict if the query is not active."""
         return standing.pause(self.opened, name)
 
+    @requires(Right.OWN, query="name")
     def resume(self, name: str, *, skip: bool = False) -> QueryRecord:
         """Resume a paused or failed query, and retry its failed channels at once.
 
@@ -335,6 +378,7 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         """
         return standing.resume(self.opened, name, skip=skip)
 
+    @requires(Right.OWN, query="name")
     def remove(self, name: str, *, purge: bool = False, now: bool = False) -> QueryRecord:
         """Remove a query.  With ``purge``, also delete its answers.  Afterwards, the name can be used again.
 
@@ -342,6 +386,7 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         """
         return standing.remove(self.opened, name, purge=purge, now=now)
 
+    @requires(Right.ADMIN)
     def tick(self, names: str | Sequence[str] = (), *, now: AnyInstant | None = None) -> Ticked:
         """Tick the named queries (default: all active ones) and the queries that they read, and deliver the answers.
 
@@ -362,6 +407,7 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         except LeaseBusy:
             return replace(ticked, delivered=None)
 
+    @requires(Right.ADMIN)
     def run(
         self,
         stop: Stop | None = None,
@@ -390,17 +436,19 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         with nullcontext(stop) if stop is not None else stopped_by_signals() as stopping:
             runner.run(stopping)
 
+    @requires(Right.ADMIN)
     def deliver(self) -> list[Delivered]:
         """Deliver the waiting answers without starting Spark, and return the deliveries.  Raise LeaseBusy."""
         return self._deliver(LEASE_WAIT_US)
 
+    @requires(Right.READ)
     def time_driven(self, queries: Iterable[QueryRecord]) -> Mapping[int, bool | None]:
         """Map each query ID to True, False or None.
 
         A value is True if time alone can add rows to the result of the query, or of a query that it reads.  A value is
         None if the query, or a query that it reads, no longer fits its tables.
         """
-        return standing.time_driven(self.opened, queries)
+        return standing.time_driven(self.opened, self.opened.seen().among(queries))
 
     def __enter__(self) -> Weft:
         _ = self.opened  # raises HomeClosed
@@ -414,7 +462,8 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
     def _deliver(self, wait_us: int) -> list[Delivered]:
         from weft.delivery.outbox import deliver
 
-        return deliver(self.catalog, self.home, self.clock(), clock=self.clock, wait_us=wait_us)
+        home = self.opened
+        return deliver(home.catalog, home.folder, home.clock(), clock=home.clock, wait_us=wait_us)
 
     def _active(self, name: str) -> QueryRecord:
         query = self.catalog.queries.named(name)

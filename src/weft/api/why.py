@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from weft.api.acting import own_limits
 from weft.api.explaining_installed import own_plan
+from weft.catalog.definitions import schemas
 from weft.catalog.records import QueryRecord
+from weft.catalog.seen import Seen
 from weft.errors import NotFound, PlanMismatch, Refused
 from weft.execution.groups import shape_of
 from weft.execution.home import OpenHome
-from weft.execution.relations import Relation, relations
-from weft.execution.why import StoredAnswer, Why, combinations
+from weft.execution.relations import Relation, ResultsTable, relations
+from weft.execution.why import Combination, StoredAnswer, Why, Witness, combinations
 from weft.planning.plan import Plan, standing_plan
 from weft.printable import counted
+from weft.rights.principal import Right
 from weft.storage.ledger import read_stored
 from weft.storage.values import decode
 
 
 def why(home: OpenHome, name: str, ordinal: int) -> Why:
     """Implement ``Weft.why``."""
-    query = home.catalog.queries.named(name)
+    query = home.seen().query(name)
     if not 1 <= ordinal <= query.rows:
         raise NotFound(
             f"{query.name} has no answer {ordinal}",
@@ -27,20 +34,49 @@ def why(home: OpenHome, name: str, ordinal: int) -> Why:
     tables = relations(home.catalog, query.reads)
     plan = _plan_of(home, query, ordinal, tables)
     answer = StoredAnswer(first_at, tuple(row))
-    found, more = combinations(home.session(), home.catalog, tables, plan, answer, home.catalog.home().t0)
-    return Why(query.name, ordinal, first_at, tick, query.columns, decode(row, query.types), found, more)
+    t0, allowed = home.catalog.home().t0, own_limits(home)
+    found, more = combinations(home.session(), home.catalog, tables, plan, answer, t0, allowed=allowed)
+    shown = _shown(home.seen(), found, tables)
+    return Why(query.name, ordinal, first_at, tick, query.columns, decode(row, query.types), shown, more)
+
+
+def _shown(seen: Seen, found: tuple[Combination, ...], tables: Mapping[str, Relation]) -> tuple[Combination, ...]:
+    """Hide the rows of tables that the principal may not read.
+
+    If there are any, hide also the rows of aggregates, and the absent conditions, which contain values of the rows.
+    """
+    readable = {None, *(each.name for each in seen.tables() if seen.has_table(each.table_id, Right.READ))}
+    queries = [each.query for each in tables.values() if isinstance(each, ResultsTable)]
+    readable |= {each.results.name for each in seen.among(queries)}
+    if all(each.table in readable for one in found for each in _with_members(one.witnesses)):
+        return found
+    readable.discard(None)
+    return tuple(
+        replace(
+            one,
+            witnesses=tuple(each if each.table in readable else each.hidden for each in one.witnesses),
+            absent=(),
+        )
+        for one in found
+    )
+
+
+def _with_members(witnesses: Iterable[Witness]) -> Iterator[Witness]:
+    for each in witnesses:
+        yield each
+        yield from _with_members(each.members)
 
 
 def _plan_of(home: OpenHome, query: QueryRecord, ordinal: int, tables: dict[str, Relation]) -> Plan:
     """Return the plan of the text that gave the answer, which may be an earlier text of the query."""
     for text in home.catalog.replacements.of_query(query.query_id):
         if ordinal <= text.rows:
-            return standing_plan(text.sql, home.schemas(text.sql))
+            return standing_plan(text.sql, schemas(home.catalog, text.sql))
     shape = shape_of(home.catalog.queries.plan(query.plan_id), {key: each.schema for key, each in tables.items()})
     if isinstance(shape, Plan):
         return own_plan(query, shape)
     try:
-        return standing_plan(query.sql, home.schemas(query.sql))
+        return standing_plan(query.sql, schemas(home.catalog, query.sql))
     except Refused:
         raise PlanMismatch(
             f"{query.name} is a formula, whose answers come from a synopsis",

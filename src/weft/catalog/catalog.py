@@ -9,22 +9,30 @@ from types import TracebackType
 
 from weft.catalog import ddl
 from weft.catalog.address import CatalogAddress
+from weft.catalog.audit import Audit
 from weft.catalog.copying import copied_catalog
 from weft.catalog.database import Database
 from weft.catalog.dialects import drop_tables
-from weft.catalog.home_record import open_database, read_home
+from weft.catalog.figures import Figures, read_figures
+from weft.catalog.grants import Grants
+from weft.catalog.home_record import make_link_key, open_database, read_home, read_link_key
 from weft.catalog.lease import LEASE_TTL_US, Leases
 from weft.catalog.loads import LoadHistory, Loads, Quarantine
+from weft.catalog.marks import Marks
 from weft.catalog.outbox import Outbox
 from weft.catalog.queries import Queries
+from weft.catalog.query_list import QueryList
+from weft.catalog.rechecking import Rechecks
 from weft.catalog.records import Clock, HomeRecord, Lease, LeaseName
 from weft.catalog.replaced_texts import Replacements
 from weft.catalog.reservations import Reservations, Revisions
+from weft.catalog.secrets import Secrets
 from weft.catalog.sources import Sources
 from weft.catalog.subscriptions import Subscriptions
 from weft.catalog.table_changes import TableChanges
 from weft.catalog.tables import Tables
 from weft.catalog.ticks import Ticks
+from weft.catalog.users import Users
 from weft.catalog.views import Views
 from weft.errors import ExecutionError, LeaseLost, StorageError, WeftError
 from weft.store import Store
@@ -45,10 +53,17 @@ class CatalogParts:
         self.reservations = Reservations(database)
         self.revisions = Revisions(database)
         self.queries = Queries(database)
+        self.query_list = QueryList(database)
         self.replacements = Replacements(database)
         self.ticks = Ticks(database)
         self.subscriptions = Subscriptions(database)
         self.outbox = Outbox(database)
+        self.users = Users(database)
+        self.grants = Grants(database)
+        self.secrets = Secrets(database)
+        self.audit = Audit(database)
+        self.marks = Marks(database)
+        self.rechecks = Rechecks(database)
 
     @property
     def path(self) -> Path:
@@ -64,6 +79,19 @@ class CatalogParts:
     def data(self) -> Store:
         """The data location of the home.  Paths in the catalog are relative to this location."""
         return self.address.data
+
+    def figures(self, at: int, now: int | None) -> Figures:
+        """Return the figures for a monitoring program: see ``read_figures``."""
+        return read_figures(self._database, at, now)
+
+    def link_key(self) -> str:
+        """Return the key that signs the links in letters.  The first call creates it."""
+        with self._database.reading() as connection:
+            known = read_link_key(connection)
+        if known is not None:
+            return known
+        with self._database.changing() as connection:
+            return read_link_key(connection) or make_link_key(connection)
 
     def home(self) -> HomeRecord:
         """Return the home's record."""

@@ -69,6 +69,11 @@ class Database:
         """The token of the lease, or None without a lease."""
         return None if self._lease is None else self._lease.token
 
+    @property
+    def is_writer(self) -> bool:
+        """Whether this object writes under the write lease."""
+        return self._lease is not None and self._lease.name == "write"
+
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Run a transaction that reads one consistent state."""

@@ -23,7 +23,7 @@ from sqlalchemy import Text as AnyText
 
 FIRST_FORMAT: Final = 100
 """The format number of the first release.  Weft refuses the lower formats, which no release wrote."""
-FORMAT: Final = 100
+FORMAT: Final = 101
 """The format number of these tables.  Weft migrates homes of older formats and refuses those of newer formats."""
 
 metadata: Final = MetaData()
@@ -51,6 +51,11 @@ home: Final = Table(
     Column("last_ts", BigInteger, nullable=False),
     Column("now", BigInteger),
     Column("t0", BigInteger),
+    # ``rights_version`` counts the changes of rights.  The rights of all queries were checked at ``rights_checked``.
+    Column("rights_version", BigInteger, nullable=False, server_default="0"),
+    Column("rights_checked", BigInteger, nullable=False, server_default="0"),
+    # The key that signs links for unsubscribing.
+    Column("link_key", Text),
 )
 
 leases: Final = Table(
@@ -262,9 +267,11 @@ queries: Final = Table(
     Column("last_first_at", BigInteger),
     Column("replaced_at", BigInteger),
     Column("definitions", Text, nullable=False, server_default="[]"),
+    Column("needs", Text, nullable=False, server_default="[]"),
     # A new query can use the name of a removed query.
     _partial("queries_live_name", "folded", where="state <> 'removed'", unique=True),
     Index("queries_by_plan", "plan_id", "state"),
+    Index("queries_by_user", "user", "query_id"),
     _partial("queries_reading", "query_id", where=READING),
     _partial("queries_defined", "query_id", where=DEFINED),
     # The index covers all columns that a runner polls.  A poll therefore does not read the table itself.
@@ -371,3 +378,104 @@ outbox: Final = Table(
     Index("outbox_by_subscription", "sub_id", "entry_id"),
     sqlite_autoincrement=True,
 )
+
+users: Final = Table(
+    "users",
+    metadata,
+    Column("user_id", Integer, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("folded", Text, nullable=False, unique=True),
+    Column("role", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("password", Text),
+    Column("most_queries", BigInteger),
+    Column("most_rows", BigInteger),
+    Column("most_seconds", BigInteger),
+    Column("digest", Text),
+    Column("zone", Text),
+    Column("added_at", BigInteger, nullable=False),
+    sqlite_autoincrement=True,
+)
+"""The users.  The row of a removed user stays, so that her queries have an owner who may do nothing."""
+
+groups: Final = Table(
+    "groups",
+    metadata,
+    Column("group_id", Integer, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("folded", Text, nullable=False, unique=True),
+    sqlite_autoincrement=True,
+)
+
+members: Final = Table(
+    "members",
+    metadata,
+    Column("group_id", ForeignKey("groups.group_id"), primary_key=True),
+    Column("user_id", ForeignKey("users.user_id"), primary_key=True),
+    Index("members_by_user", "user_id"),
+)
+
+grants: Final = Table(
+    "grants",
+    metadata,
+    Column("subject_kind", Text, primary_key=True),
+    Column("subject_id", Integer, primary_key=True, autoincrement=False),
+    Column("right", Text, primary_key=True),
+    Column("thing_kind", Text, primary_key=True),
+    Column("thing_key", Text, primary_key=True),
+    Column("granted_by", Text, nullable=False),
+    Column("granted_at", BigInteger, nullable=False),
+    Index("grants_by_thing", "thing_kind", "thing_key"),
+)
+"""Rights of a ``user``, of a ``group``, or of ``everyone``, whose subject ID is 0."""
+
+secrets: Final = Table(
+    "secrets",
+    metadata,
+    Column("secret_id", Integer, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("digest", Text, nullable=False, unique=True),
+    Column("user_id", ForeignKey("users.user_id")),
+    Column("query_id", ForeignKey("queries.query_id")),
+    Column("label", Text),
+    Column("scopes", Text),
+    Column("made_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger),
+    Index("secrets_by_user", "user_id"),
+    Index("secrets_by_query", "query_id"),
+    sqlite_autoincrement=True,
+)
+"""Digests of secrets: a ``session``, a ``token`` of a program, a ``password`` link, or the link of a ``share``."""
+
+audit: Final = Table(
+    "audit",
+    metadata,
+    Column("audit_id", Integer, primary_key=True),
+    Column("at", BigInteger, nullable=False),
+    Column("user", Text, nullable=False),
+    Column("door", Text, nullable=False),
+    Column("address", Text),
+    Column("action", Text, nullable=False),
+    Column("about", Text),
+    Column("outcome", Text, nullable=False),
+    Index("audit_by_user", "user", "audit_id"),
+    sqlite_autoincrement=True,
+)
+
+marks: Final = Table(
+    "marks",
+    metadata,
+    Column("user_id", ForeignKey("users.user_id"), primary_key=True),
+    Column("query_id", ForeignKey("queries.query_id"), primary_key=True),
+    Column("read_to", BigInteger, nullable=False),
+)
+"""The answers that a user has read: all up to the ordinal ``read_to``, except for those in ``mark_exceptions``."""
+
+mark_exceptions: Final = Table(
+    "mark_exceptions",
+    metadata,
+    Column("user_id", ForeignKey("users.user_id"), primary_key=True),
+    Column("query_id", ForeignKey("queries.query_id"), primary_key=True),
+    Column("ordinal", BigInteger, primary_key=True, autoincrement=False),
+)
+"""Unread answers up to ``marks.read_to``, and read answers after it."""

@@ -23,6 +23,7 @@ from weft.catalog.records import Clock, HomeRecord, LeaseName
 from weft.configuration import configuration
 from weft.errors import CatalogError, Conflict, Refused, WeftError
 from weft.instants import MIN_INSTANT
+from weft.rights.secrets import new_secret
 
 
 def read_home(connection: Connection) -> HomeRecord:
@@ -39,6 +40,19 @@ def read_home(connection: Connection) -> HomeRecord:
         now=row.now,
         t0=row.t0,
     )
+
+
+def read_link_key(connection: Connection) -> str | None:
+    """Return the key that signs the links in letters, or None if none was created yet."""
+    key: str | None = connection.execute(select(ddl.home.c.link_key)).scalar_one()
+    return key
+
+
+def make_link_key(connection: Connection) -> str:
+    """Create the key that signs the links in letters, in the caller's transaction."""
+    key = new_secret()
+    set_home(connection, link_key=key)
+    return key
 
 
 def effective_watermark(connection: Connection) -> int:

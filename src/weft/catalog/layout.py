@@ -24,6 +24,8 @@ STAGED: Final = "staged"
 """The folder for the rows of an unfinished transaction over several tables, relative to the data location."""
 GIVEN: Final = "given"
 """The folder where Spark writes the rows of appended DataFrames, relative to the data location."""
+SEARCH: Final = "search"
+"""The folder for the index of answers, in the folder of the home.  It is derived data."""
 OF_HOME: Final = "weft-home"
 """The object with the ID and the catalog of the home whose data is on S3, relative to the data location."""
 QUARANTINE: Final = "quarantine"
@@ -35,7 +37,7 @@ DESTRUCTION: Final = "destroying.json"
 """The file that marks the begun deletion of a home, in its folder."""
 OF_FOLDER: Final = (
     *(f"catalog.sqlite{suffix}" for suffix in ("", "-wal", "-shm")),
-    *("arrangements", "states", "present", "holders", "logs", "serve", "runner", FILE),
+    *("arrangements", "states", "present", SEARCH, "holders", "logs", "serve", "runner", FILE),
     DESTRUCTION,
 )
 """What Weft makes in the folder of a home besides the data and the output of channels.

@@ -297,6 +297,23 @@ class Quarantine:
         with self._database.reading() as connection:
             return tuple(QuarantineRecord(**row._mapping) for row in connection.execute(wanted))
 
+    def page(self, table_id: int | None, after: int, limit: int) -> tuple[QuarantineRecord, ...]:
+        """Return at most ``limit`` open records of one or all tables with IDs above ``after``, ordered by ID."""
+        quarantine = ddl.quarantine.c
+        wanted = select(ddl.quarantine).where(quarantine.state == "open", quarantine.quarantine_id > after)
+        if table_id is not None:
+            wanted = wanted.where(quarantine.table_id == table_id)
+        with self._database.reading() as connection:
+            rows = connection.execute(wanted.order_by(quarantine.quarantine_id).limit(limit))
+            return tuple(QuarantineRecord(**row._mapping) for row in rows)
+
+    def counts(self) -> dict[int, int]:
+        """Return the number of open records by the ID of the table."""
+        quarantine = ddl.quarantine.c
+        wanted = select(quarantine.table_id, func.count()).where(quarantine.state == "open")
+        with self._database.reading() as connection:
+            return {row[0]: row[1] for row in connection.execute(wanted.group_by(quarantine.table_id))}
+
     def positions(self, load_id: int) -> Mapping[str, frozenset[str]]:
         """Return the positions of the load's quarantined records, grouped by source."""
         quarantine = ddl.quarantine.c
@@ -359,17 +376,28 @@ class Commits:
     versions: tuple[int, ...]
 
 
+def no_load(load_id: int) -> NotFound:
+    """Return the error for an unknown load."""
+    return NotFound(f"there is no load {load_id}", hint="List the loads with `weft loads`.")
+
+
 class LoadHistory:
     """The history of loads."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def latest(self, table_id: int | None = None, limit: int | None = None) -> tuple[LoadSummary, ...]:
-        """Return the latest loads, the newest first.  Without ``table_id``, omit the loads of views."""
+    def latest(
+        self, table_id: int | None = None, limit: int | None = None, before: int | None = None
+    ) -> tuple[LoadSummary, ...]:
+        """Return the latest loads with IDs below ``before``, the newest first.  Omit the loads of views, unless the
+        table ``table_id`` is a view.
+        """
         wanted = _summary_query().where(ddl.loads.c.kind != "view").order_by(ddl.loads.c.load_id.desc()).limit(limit)
         if table_id is not None:
             wanted = wanted.where(ddl.loads.c.table_id == table_id)
+        if before is not None:
+            wanted = wanted.where(ddl.loads.c.load_id < before)
         with self._database.reading() as connection:
             return tuple(_as_summary(row._mapping) for row in connection.execute(wanted))
 
@@ -378,7 +406,7 @@ class LoadHistory:
         with self._database.reading() as connection:
             row = connection.execute(_summary_query().where(ddl.loads.c.load_id == load_id)).first()
         if row is None:
-            raise NotFound(f"there is no load {load_id}", hint="List the loads with `weft loads`.")
+            raise no_load(load_id)
         return _as_summary(row._mapping)
 
     def begin_undo(self, load_id: int) -> None:

@@ -7,6 +7,8 @@ back.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -20,8 +22,9 @@ from weft.catalog import ddl
 class Migration:
     """A migration of a home from the previous format to the format ``to``.
 
-    ``statements`` are literal SQL, because the definitions in ``ddl`` change.  The function ``then`` makes the changes
-    that need Python.
+    ``statements`` are literal SQL, because the definitions in ``ddl`` change.  ``{key}`` stands for the type of an ID
+    that the database assigns, and ``{text}`` for the type of a text.  The function ``then`` makes the changes that need
+    Python.
     """
 
     to: int
@@ -29,8 +32,80 @@ class Migration:
     then: Callable[[Connection], None] | None = None
 
 
-MIGRATIONS: Final[tuple[Migration, ...]] = ()
-"""The migrations in the order of their formats.  The first release has format 100, so none is needed yet."""
+_TYPES: Final = {
+    "sqlite": {"key": "INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT", "text": "TEXT"},
+    "postgresql": {"key": "SERIAL PRIMARY KEY", "text": 'TEXT COLLATE "C"'},
+}
+
+_USERS: Final = (
+    "ALTER TABLE home ADD COLUMN rights_version BIGINT NOT NULL DEFAULT '0'",
+    "ALTER TABLE home ADD COLUMN rights_checked BIGINT NOT NULL DEFAULT '0'",
+    "ALTER TABLE home ADD COLUMN link_key {text}",
+    "ALTER TABLE queries ADD COLUMN needs {text} NOT NULL DEFAULT '[]'",
+    """CREATE INDEX queries_by_user ON queries ("user", query_id)""",
+    """
+    CREATE TABLE users (user_id {key}, name {text} NOT NULL, folded {text} NOT NULL, role {text} NOT NULL,
+    state {text} NOT NULL, password {text}, most_queries BIGINT, most_rows BIGINT, most_seconds BIGINT,
+    digest {text}, zone {text}, added_at BIGINT NOT NULL, UNIQUE (folded))
+    """,
+    "CREATE TABLE groups (group_id {key}, name {text} NOT NULL, folded {text} NOT NULL, UNIQUE (folded))",
+    """
+    CREATE TABLE members (group_id INTEGER NOT NULL, user_id INTEGER NOT NULL, PRIMARY KEY (group_id,
+    user_id), FOREIGN KEY (group_id) REFERENCES groups (group_id), FOREIGN KEY (user_id) REFERENCES users
+    (user_id))
+    """,
+    "CREATE INDEX members_by_user ON members (user_id)",
+    """
+    CREATE TABLE grants (subject_kind {text} NOT NULL, subject_id INTEGER NOT NULL, "right" {text} NOT NULL,
+    thing_kind {text} NOT NULL, thing_key {text} NOT NULL, granted_by {text} NOT NULL, granted_at BIGINT NOT
+    NULL, PRIMARY KEY (subject_kind, subject_id, "right", thing_kind, thing_key))
+    """,
+    "CREATE INDEX grants_by_thing ON grants (thing_kind, thing_key)",
+    """
+    CREATE TABLE secrets (secret_id {key}, kind {text} NOT NULL, digest {text} NOT NULL, user_id INTEGER,
+    query_id INTEGER, label {text}, scopes {text}, made_at BIGINT NOT NULL, expires_at BIGINT, UNIQUE
+    (digest), FOREIGN KEY (user_id) REFERENCES users (user_id), FOREIGN KEY (query_id) REFERENCES queries
+    (query_id))
+    """,
+    "CREATE INDEX secrets_by_query ON secrets (query_id)",
+    "CREATE INDEX secrets_by_user ON secrets (user_id)",
+    """
+    CREATE TABLE audit (audit_id {key}, at BIGINT NOT NULL, "user" {text} NOT NULL, door {text} NOT NULL,
+    address {text}, action {text} NOT NULL, about {text}, outcome {text} NOT NULL)
+    """,
+    """CREATE INDEX audit_by_user ON audit ("user", audit_id)""",
+    """
+    CREATE TABLE marks (user_id INTEGER NOT NULL, query_id INTEGER NOT NULL, read_to BIGINT NOT NULL, PRIMARY
+    KEY (user_id, query_id), FOREIGN KEY (user_id) REFERENCES users (user_id), FOREIGN KEY (query_id)
+    REFERENCES queries (query_id))
+    """,
+    """
+    CREATE TABLE mark_exceptions (user_id INTEGER NOT NULL, query_id INTEGER NOT NULL, ordinal BIGINT NOT
+    NULL, PRIMARY KEY (user_id, query_id, ordinal), FOREIGN KEY (user_id) REFERENCES users (user_id), FOREIGN
+    KEY (query_id) REFERENCES queries (query_id))
+    """,
+)
+
+
+def _add_needs(connection: Connection) -> None:
+    """Record for each query the tables that its plan reads, and the views that the plan contains.
+
+    The text of the query may name fewer.  Then its owner needs more rights than for a new query of the same text.
+    """
+    columns = text("SELECT q.query_id, q.definitions, p.body FROM queries q JOIN plans p ON p.plan_id = q.plan_id")
+    needs: dict[str, list[int]] = {}
+    for query_id, definitions, body in connection.execute(columns).all():
+        read = {*map(int, _TABLE.findall(body)), *json.loads(definitions)}
+        needs.setdefault(json.dumps(sorted(read)), []).append(query_id)
+    for read_tables, query_ids in needs.items():
+        rows = [{"needs": read_tables, "query_id": each} for each in query_ids]
+        connection.execute(text("UPDATE queries SET needs = :needs WHERE query_id = :query_id"), rows)
+
+
+_TABLE: Final = re.compile(r'\["table", ?(\d+)\]')
+
+MIGRATIONS: Final[tuple[Migration, ...]] = (Migration(to=101, statements=_USERS, then=_add_needs),)
+"""The migrations in the order of their formats.  The first release has format 100."""
 
 
 def migrate(connection: Connection, version: int) -> None:
@@ -39,7 +114,7 @@ def migrate(connection: Connection, version: int) -> None:
         if migration.to <= version:
             continue
         for statement in migration.statements:
-            connection.execute(text(statement))
+            connection.execute(text(statement.format(**_TYPES[connection.dialect.name])))
         if migration.then is not None:
             migration.then(connection)
         connection.execute(update(ddl.home).values(format=migration.to))

@@ -65,6 +65,16 @@ class OutboxEntry(Brief):
         return f"message {self.entry_id}, {self.state}: answers {self.first_ordinal:,} to {self.last_ordinal:,}"
 
 
+@dataclass(frozen=True)
+class ListedMessage:
+    """A message with its channel and its query."""
+
+    message: OutboxEntry
+    channel: str
+    query_id: int
+    query: str
+
+
 class Outbox:
     """The messages of all subscriptions.  A subscription has at most one unsent message."""
 
@@ -90,6 +100,46 @@ class Outbox:
             wanted = wanted.where(outbox.sub_id.in_(list(sub_ids)))
         with self._database.reading() as connection:
             return tuple(_entry(row) for row in connection.execute(wanted))
+
+    def page(
+        self,
+        *,
+        before: int | None,
+        limit: int,
+        query_id: int | None = None,
+        owner: str | None = None,
+        unsent: bool = False,
+    ) -> tuple[ListedMessage, ...]:
+        """Return at most ``limit`` messages with IDs below ``before``, the newest first.
+
+        With ``owner``, return only messages of her queries.  With ``unsent``, omit those that are sent or withdrawn.
+        """
+        outbox, subscribed, query = ddl.outbox.c, ddl.subscriptions.c, ddl.queries.c
+        wanted = select(ddl.outbox, subscribed.channel, query.query_id, query.name)
+        wanted = wanted.join_from(ddl.outbox, ddl.subscriptions).join(ddl.queries)
+        if before is not None:
+            wanted = wanted.where(outbox.entry_id < before)
+        if query_id is not None:
+            wanted = wanted.where(subscribed.query_id == query_id)
+        if owner is not None:
+            wanted = wanted.where(query.user == owner)
+        if unsent:
+            wanted = wanted.where(outbox.state.not_in(_OVER))
+        with self._database.reading() as connection:
+            rows = connection.execute(wanted.order_by(outbox.entry_id.desc()).limit(limit))
+            return tuple(ListedMessage(OutboxEntry(*row[:-3]), *row[-3:]) for row in rows)
+
+    def with_answer(self, query_id: int, ordinal: int) -> tuple[tuple[OutboxEntry, str], ...]:
+        """Return (message, channel) for each message with this answer of a query, the oldest first."""
+        outbox, subscribed = ddl.outbox.c, ddl.subscriptions.c
+        wanted = (
+            select(ddl.outbox, subscribed.channel)
+            .join_from(ddl.outbox, ddl.subscriptions)
+            .where(subscribed.query_id == query_id, outbox.first_ordinal <= ordinal, outbox.last_ordinal >= ordinal)
+            .order_by(outbox.entry_id)
+        )
+        with self._database.reading() as connection:
+            return tuple((OutboxEntry(*row[:-1]), row[-1]) for row in connection.execute(wanted))
 
     def subscriptions_with_messages(self) -> frozenset[int]:
         """Return the IDs of all subscriptions that have a message, including ended subscriptions."""

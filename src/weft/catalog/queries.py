@@ -10,12 +10,26 @@ from dataclasses import fields
 from functools import lru_cache
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, and_, case, exists, func, insert, or_, select, text, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    case,
+    delete,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    text,
+    update,
+)
 
 from weft.algebra.schema import DataType
 from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
+from weft.catalog.grants import forget_grants
 from weft.catalog.naming import folded, not_found, query_name
+from weft.catalog.query_conditions import is_chosen, is_seen_by
 from weft.catalog.records import Choice, DuePlan, Parameter, PlanRecord, QueryDefinition, QueryRecord, QueryState
 from weft.catalog.reservations import advance_watermark
 from weft.catalog.tables import record_version
@@ -61,15 +75,32 @@ class Queries:
             return tuple(installed[key] for key in keys)
 
     def all(
-        self, include_removed: bool = False, *, after: int = 0, limit: int | None = None
+        self,
+        include_removed: bool = False,
+        *,
+        after: int = 0,
+        limit: int | None = None,
+        seen_by: tuple[str | None, Collection[int]] | None = None,
     ) -> tuple[QueryRecord, ...]:
-        """Return at most ``limit`` installed queries with an ID above ``after``, ordered by ID."""
+        """Return at most ``limit`` installed queries with an ID above ``after``, ordered by ID.
+
+        ``seen_by`` is an owner, and the IDs of queries of others: return only these queries.
+        """
         queries = ddl.queries.c
         wanted = select(*QUERY).where(queries.query_id > after).order_by(queries.query_id).limit(limit)
         if not include_removed:
             wanted = wanted.where(queries.state != "removed")
+        if seen_by is not None:
+            wanted = wanted.where(is_seen_by(*seen_by))
         with self._database.reading() as connection:
             return tuple(query_record(row) for row in connection.execute(wanted))
+
+    def count_of(self, user: str) -> int:
+        """Return the number of installed queries of an owner."""
+        queries = ddl.queries.c
+        wanted = select(func.count()).where(queries.user == user, queries.state != "removed")
+        with self._database.reading() as connection:
+            return int(connection.execute(wanted).scalar_one())
 
     def count(self, plan_id: int | None = None) -> int:
         """Return the number of installed queries.  With ``plan_id``, count only the queries of this plan."""
@@ -101,6 +132,13 @@ class Queries:
         wanted = select(state, func.count()).where(state != "removed").group_by(state)
         with self._database.reading() as connection:
             return {row[0]: row[1] for row in connection.execute(wanted)}
+
+    def barred(self) -> int:
+        """Return the number of queries that are paused because their owner has lost a right."""
+        queries = ddl.queries.c
+        wanted = select(func.count()).where(queries.state == "paused", queries.reason.is_not(None))
+        with self._database.reading() as connection:
+            return int(connection.execute(wanted).scalar_one())
 
     def waiting_since(self, at: int) -> tuple[int | None, int | None]:
         """Return the instant at which the first active query became ready to run, and the earliest due instant up to
@@ -242,6 +280,8 @@ class Queries:
             query = query_named(connection, name)
             _refuse_read(connection, query)
             reason = (PURGING_NOW if now else PURGING) if purge else None
+            forget_grants(connection, "query", query.query_id)
+            connection.execute(delete(ddl.secrets).where(ddl.secrets.c.query_id == query.query_id))
             return change_query(connection, query.query_id, state="removed", removed_at=at, reason=reason)
 
     def purging(self) -> tuple[QueryRecord, ...]:
@@ -296,17 +336,6 @@ class Queries:
             run = None if query.every_us is None else instant + query.every_us
             begin = {"from_mode": "now", "from_instant": instant, "tau": instant}
             return change_query(connection, query.query_id, plan_id=plan_id, next_due=None, next_run=run, **begin)
-
-
-def is_chosen(choice: Choice) -> ColumnElement[bool]:
-    """Return the SQL condition for the queries of a choice."""
-    queries = ddl.queries.c
-    conditions = [queries.state == "active"]
-    if choice.query_ids is not None:
-        conditions.append(queries.query_id.in_(choice.query_ids))
-    if choice.due_at is not None:
-        conditions.append(or_(queries.next_run.is_(None), queries.next_run <= choice.due_at))
-    return and_(*conditions)
 
 
 def read_query(connection: Connection, query_id: int) -> QueryRecord:
@@ -406,6 +435,7 @@ _PARSERS: Final[Mapping[str, Callable[[str], Any]]] = {
     "names": _listed,
     "reads": _listed,
     "definitions": _listed,
+    "needs": _listed,
 }
 _PLACES: Final = [field.name for field in fields(QueryRecord)]
 _parsed: Final = json.JSONDecoder().raw_decode
@@ -485,6 +515,7 @@ def _row(query: QueryDefinition, plan_id: int, stratum: int, at: int) -> dict[st
         "reads": json.dumps(sorted(set(query.reads))),
         "stratum": stratum,
         "definitions": json.dumps(query.definitions),
+        "needs": json.dumps(sorted(set(query.needs))),
     }
 
 

@@ -224,7 +224,8 @@ class QueryDefinition:
     ``every_us`` has the same meaning as in ``QueryRecord``.  ``from_instant`` is the start of the answers with ``--from
     now``, or None without this option.  ``channels`` does not contain the cursor.  ``digest`` and ``zone`` have the
     same meaning as in ``Subscription`` and apply to each channel.  ``reads`` are the IDs of the queries whose results
-    this query reads.  ``definitions`` are the IDs of the views in the plan.
+    this query reads.  ``definitions`` are the IDs of the views in the plan.  ``needs`` are the IDs of the tables and
+    views that the text names, which the owner must be allowed to read.
     """
 
     name: str
@@ -242,6 +243,7 @@ class QueryDefinition:
     zone: str | None = None
     reads: tuple[int, ...] = ()
     definitions: tuple[int, ...] = ()
+    needs: tuple[int, ...] = ()
 
 
 RESULTS: Final = "results"
@@ -296,7 +298,8 @@ class QueryRecord(Brief):
     ``reads`` are the IDs of the queries whose results this query reads.  ``stratum`` is one more than the greatest
     stratum of a query in ``reads``, or 0 if ``reads`` is empty.  ``last_first_at`` is the latest start time of an
     answer (None: no answers).  ``replaced_at`` is the time of the last replacement of the text (None: never).
-    ``definitions`` are the IDs of the views in the plan.
+    ``definitions`` are the IDs of the views in the plan.  ``needs`` are the IDs of the tables and views that the owner
+    must be allowed to read.
     """
 
     query_id: int
@@ -321,6 +324,7 @@ class QueryRecord(Brief):
     last_first_at: int | None = None
     replaced_at: int | None = None
     definitions: tuple[int, ...] = ()
+    needs: tuple[int, ...] = ()
 
     @property
     def rows(self) -> int:

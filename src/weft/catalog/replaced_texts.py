@@ -82,12 +82,13 @@ class Replacements:
                 from_instant=query.from_instant,
                 tau=None,
                 state="active" if old.state == "failed" else old.state,
-                reason=None,
+                reason=old.reason if old.state == "paused" else None,
                 next_due=None,
                 next_run=None,
                 reads=json.dumps(sorted(set(query.reads))),
                 stratum=stratum,
                 definitions=json.dumps(query.definitions),
+                needs=json.dumps(sorted(set(query.needs))),
                 replaced_at=at,
             )
             _move_readers(connection, above.values(), at, past=past)

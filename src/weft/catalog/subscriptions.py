@@ -99,6 +99,12 @@ class Subscriptions:
         """End the subscription.  Weft still delivers a pending message."""
         return self._changed(sub_id, state="ended", muted=0, next_attempt_at=None, last_error=None)
 
+    def end_by_link(self, sub_id: int) -> Subscription:
+        """End the subscription without a lease, because its receiver does not wait for other writers."""
+        with self._database.changing() as connection:
+            change_subscription(connection, sub_id, state="ended", muted=0, next_attempt_at=None, last_error=None)
+            return read_subscription(connection, sub_id)
+
     def set_muted(self, sub_id: int, muted: bool) -> Subscription:
         """Mute or unmute the subscription.  An unmuted subscription continues after the last delivered answer."""
         return self._changed(sub_id, muted=int(muted))
@@ -145,9 +151,25 @@ class Subscriptions:
             subscriptions.state == "active",
             subscriptions.muted == 0,
             subscriptions.delivered < ddl.queries.c.next_ordinal - 1,
+            or_(ddl.queries.c.state != "paused", ddl.queries.c.reason.is_(None)),  # its owner has all rights
             or_(subscriptions.next_attempt_at.is_(None), subscriptions.next_attempt_at <= at),
             or_(subscriptions.digest.is_(None), false() if now is None else subscriptions.digest_at <= now),
         )
+
+    def troubled(
+        self, after: int, limit: int, owner: str | None = None
+    ) -> tuple[tuple[Subscription, QueryRecord], ...]:
+        """Return (subscription, query) for at most ``limit`` subscriptions that failed last, with IDs above
+        ``after``.  With ``owner``, return only those of her queries.
+        """
+        subscriptions = ddl.subscriptions.c
+        failed = select(subscriptions.sub_id).where(subscriptions.last_error.is_not(None), subscriptions.sub_id > after)
+        if owner is not None:
+            failed = failed.where(
+                subscriptions.query_id.in_(select(ddl.queries.c.query_id).where(ddl.queries.c.user == owner))
+            )
+        some = failed.where(subscriptions.state != "ended").order_by(subscriptions.sub_id).limit(limit)
+        return self._with_queries(subscriptions.sub_id.in_(some))
 
     def digests_due(self, now: int) -> tuple[tuple[Subscription, QueryRecord], ...]:
         """Return (subscription, query) for each due digest of a live query.

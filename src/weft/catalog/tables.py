@@ -11,6 +11,7 @@ from weft.algebra.schema import STRING, TIMESTAMP, Column, DataType, TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
+from weft.catalog.grants import forget_grants
 from weft.catalog.naming import folded, not_found, table_name
 from weft.catalog.records import ATTACHED, BY, TS, StoredVersion, TableRecord, table_schema
 from weft.errors import Conflict, Refused
@@ -171,6 +172,7 @@ def forget_table(connection: Connection, table_id: int) -> str:
     loads = select(ddl.loads.c.load_id).where(ddl.loads.c.table_id == table_id)
     for of_loads in (ddl.load_files, ddl.active_loads):
         connection.execute(delete(of_loads).where(of_loads.c.load_id.in_(loads)))
+    forget_grants(connection, "table", table_id)
     for table in (ddl.quarantine, ddl.reservations, ddl.revisions, ddl.loads, ddl.columns, ddl.tables):
         connection.execute(delete(table).where(table.c.table_id == table_id))
     connection.execute(delete(ddl.stored_versions).where(ddl.stored_versions.c.path == path))

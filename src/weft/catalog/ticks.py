@@ -8,7 +8,7 @@ the same rows, because no new row has a ``ts`` before the instant of the tick.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from sqlalchemy import Connection, and_, bindparam, case, delete, func, insert, literal, select, update
@@ -16,7 +16,8 @@ from sqlalchemy import Connection, and_, bindparam, case, delete, func, insert, 
 from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
 from weft.catalog.home_record import read_home, set_home
-from weft.catalog.queries import QUERY, is_chosen, query_record, read_below
+from weft.catalog.queries import QUERY, query_record, read_below
+from weft.catalog.query_conditions import is_chosen
 from weft.catalog.records import Choice, Count, QueryRecord, TickOutput, TickQuery, TickRecord
 from weft.catalog.reservations import earliest_reserved
 from weft.catalog.tables import record_version
@@ -188,6 +189,30 @@ class Ticks:
                 .limit(limit)
             )
             return tuple(TickQuery(**row._mapping) for row in rows)
+
+    def news_since(self, tick_id: int, query_ids: Collection[int]) -> dict[int, int]:
+        """Return the number of answers that ticks after ``tick_id`` found, by the ID of the query."""
+        member = ddl.tick_queries.c
+        wanted = select(member.query_id, func.sum(member.rows)).where(
+            member.query_id.in_(query_ids), member.tick_id > tick_id, member.rows > 0
+        )
+        with self._database.reading() as connection:
+            return {row[0]: int(row[1]) for row in connection.execute(wanted.group_by(member.query_id))}
+
+    def rows_of(self, paths: Collection[str], limit: int) -> tuple[tuple[int, str, int], ...]:
+        """Return (instant of the tick, path, number of rows) of these tables at the latest ``limit`` ticks, the oldest
+        first.
+        """
+        versions, tick = ddl.tick_versions.c, ddl.ticks.c
+        latest = select(tick.tick_id).where(tick.state == "committed").order_by(tick.tick_id.desc()).limit(limit)
+        wanted = (
+            select(tick.t, versions.path, versions.rows)
+            .join_from(ddl.tick_versions, ddl.ticks)
+            .where(versions.path.in_(paths), versions.tick_id.in_(latest))
+            .order_by(versions.tick_id)
+        )
+        with self._database.reading() as connection:
+            return tuple((row[0], row[1], row[2]) for row in connection.execute(wanted))
 
     def versions(self, tick_id: int) -> tuple[tuple[str, int, int], ...]:
         """Return (path, Delta version, number of rows) for each table that the tick recorded."""

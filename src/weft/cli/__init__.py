@@ -39,6 +39,10 @@ def _in_this_process(arguments: list[str]) -> int:
 def _through_server(arguments: list[str]) -> int | None:
     from weft.cli.server.address import server_pointer
 
+    if os.environ.get("WEFT_URL"):
+        from weft.cli.server.network import run_over_network
+
+        return run_over_network(arguments)
     pointer = server_pointer(arguments, os.environ)
     if pointer is None:
         return None

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from weft.cli import (
+    accounts,
     appending,
     asking,
     deliveries,
@@ -85,6 +86,7 @@ for part in (
     serve,
     shell,
     maintaining,
+    accounts,
     demo,
 ):
     part.add_to(app)

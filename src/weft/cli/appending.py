@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
+from weft.api.json.tables import created_json
 from weft.cli import terminal
 from weft.cli.frame import HomeOption, JsonOption, example, opened
-from weft.cli.loads import FutureOption, KeyOption, LateOption, lies_ahead, tell_load
+from weft.cli.loads import FutureOption, KeyOption, LateOption, tell_load
 from weft.cli.printing import echo, print_json, typed
 from weft.errors import Refused
 
@@ -42,8 +43,7 @@ def create(
         table = weft.make_table(name, columns, keys=keys)
     described = typed((column.name, column.type) for column in table.schema.columns)
     if json:
-        listed = [{"name": column.name, "type": column.type.declared} for column in table.schema.columns]
-        print_json({"name": table.name, "columns": listed, "keys": table.keys})
+        print_json(created_json(table))
     else:
         echo(f"Created the table {table.name}: {described}.")
 
@@ -79,7 +79,7 @@ def append(
     with opened(home) as weft, _rows(values or [], file) as rows:
         times: dict[str, Any] = {"ts_from": ts_from, "late": late, "future": future}
         load = weft.append(name, rows, user=user or terminal.user(), **times)
-        ahead = lies_ahead(weft, load)
+        ahead = weft.lies_ahead(load)
     tell_load(load, ahead, json)
 
 

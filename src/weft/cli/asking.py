@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
+from weft.api.json.answers import backtest_json, tried_json
 from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, example, opened, query_text
-from weft.cli.printing import echo, instant, iso, print_json, shown, table, working_on_spark
+from weft.cli.printing import echo, instant, print_json, shown, table, working_on_spark
 from weft.cli.queries import LanguageName, LanguageOption
 from weft.errors import Refused
 from weft.printable import counted
@@ -69,27 +70,14 @@ def _require_sql(language: LanguageName, command: str) -> None:
 def _timed(home: Path | None, ask: Callable[[Weft], T]) -> tuple[T, float]:
     began = time.monotonic()
     with opened(home) as weft, working_on_spark("asking"):
-        from weft.runtime.cancelling import cancellable
-
-        with cancellable(weft.session):
-            result = ask(weft)
+        result = ask(weft)
     return result, time.monotonic() - began
 
 
 def _print_answer(answer: Answer, seconds: float, json: bool) -> None:
     names = [name for name, _ in answer.columns]
     if json:
-        from weft.delivery.rendering import json_object
-
-        print_json(
-            {
-                "columns": [{"name": name, "type": kind.declared} for name, kind in answer.columns],
-                "rows": [json_object(answer.columns, row) for row in answer.rows],
-                "count": answer.count,
-                "now": iso(answer.at),
-                "seconds": round(seconds, 3),
-            }
-        )
+        print_json(tried_json(answer, seconds))
         return
     if answer.rows:
         table(names, [[shown(value) for value in row] for row in answer.rows], answers=True)
@@ -130,20 +118,7 @@ def backtest(
 def _print_backtest(report: Backtest, seconds: float, json: bool) -> None:
     names = [name for name, _ in report.columns]
     if json:
-        from weft.delivery.rendering import json_object
-
-        print_json(
-            {
-                "columns": [{"name": name, "type": kind.declared} for name, kind in report.columns],
-                "answers": [{"_first_at": iso(at), **json_object(report.columns, row)} for at, row in report.answers],
-                "count": report.count,
-                "from": iso(report.since),
-                "to": iso(report.until),
-                "timeline": {"from": iso(report.begin), "to": iso(report.until), "counts": list(report.counts)},
-                "seconds": round(seconds, 3),
-                **({} if report.nothing is None else {"nothing": report.nothing}),
-            }
-        )
+        print_json(backtest_json(report, seconds))
         return
     if report.answers:
         table(("_first_at", *names), [[instant(at), *map(shown, row)] for at, row in report.answers], answers=True)

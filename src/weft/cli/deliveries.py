@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from weft.api.json.deliveries import deliveries_json, redelivery_json, subscription_json
 from weft.cli import terminal
 from weft.cli.frame import HomeOption, JsonOption, example, opened
-from weft.cli.printing import echo, instant, iso, plain, print_json, table, working
+from weft.cli.printing import echo, instant, plain, print_json, table, working
 from weft.cli.queries import (
     CHANNELS,
     DigestOption,
@@ -16,7 +17,6 @@ from weft.cli.queries import (
     NameArgument,
     ZoneOption,
     digest_words,
-    subscription_json,
     with_form,
 )
 from weft.printable import counted
@@ -122,7 +122,7 @@ def deliveries(
     with opened(home) as weft:
         subscribed = weft.deliveries(name, limit=limit)
     if json:
-        print_json([_as_json(each) for each in subscribed])
+        print_json([deliveries_json(each) for each in subscribed])
     elif not subscribed:
         echo("No query has a channel. Add a channel: weft subscribe NAME --to CHANNEL")
     else:
@@ -154,28 +154,6 @@ def _print_ids(subscribed: Sequence[Deliveries]) -> None:
         )
         again = f"weft redeliver {each.query.name} --from {m.first_ordinal} --to CHANNEL"
         echo(f"To send these and all later answers again: {again}")
-
-
-def _as_json(each: Deliveries) -> dict[str, Any]:
-    return {
-        "query": each.query.name,
-        **subscription_json(each.subscription),
-        "waiting": each.waiting,
-        "messages": [
-            {
-                "id": m.idempotency_key,
-                "first": m.first_ordinal,
-                "last": m.last_ordinal,
-                "rows": m.rows,
-                "state": m.state,
-                "attempts": m.attempts,
-                "sent_at": iso(m.sent_at),
-                "reply": m.reply,
-                "error": m.last_error,
-            }
-            for m in each.messages
-        ],
-    }
 
 
 def _waiting(each: Deliveries) -> Iterator[tuple[str, ...]]:
@@ -213,7 +191,7 @@ def redeliver(
     with opened(home) as weft:
         restarted = weft.redeliver(name, to, from_ordinal=start)
     if json:
-        print_json([{"query": each.query.name, **subscription_json(each.subscription)} for each in restarted])
+        print_json([redelivery_json(each) for each in restarted])
         return
     for each in restarted:
         some = counted(each.waiting, "answer")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from weft.api.json.explanations import asked_once_json, explanation_json, forecast_json
 from weft.cli import terminal
 from weft.cli.frame import FileOption, HomeOption, JsonOption, example, home_folder, opened, query_text
-from weft.cli.printing import echo, instant, iso, print_json, table
+from weft.cli.printing import echo, instant, print_json, table
 from weft.cli.printing import lines as safe_lines
 from weft.cli.queries import DuplicatesOption, KeepName, KeepOption, LanguageName, LanguageOption, StartName
 from weft.cli.synopses import print_synopsis
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from weft.api.explaining import Known
     from weft.planning.explain import AskedOnce, BranchText, Explanation
     from weft.planning.state_text import StateText
-    from weft.planning.view_text import ViewText
 
 
 QueryArgument = Annotated[
@@ -103,6 +102,11 @@ def _known(home: Path | None, text: str, json: bool) -> Iterator[Known]:
     from weft.api.explaining import known_tables
     from weft.schedule.clock import now_us
 
+    client = terminal.remote()
+    if client is not None and client.elsewhere:
+        home_folder(home)
+        yield client.weft.known(text)
+        return
     known = known_tables(home_folder(home), now_us(), text)
     try:
         yield known
@@ -149,7 +153,7 @@ def _explain_installed(name: str, home: Path | None, *, other: bool, full: bool,
 def print_explanation(explanation: Explanation, assumed: str | None, *, full: bool, json: bool) -> None:
     """Print an explanation.  ``assumed`` is the note on assumed tables, if any."""
     if json:
-        print_json({**as_json(explanation), "assumed": assumed})
+        print_json(explanation_json(explanation, assumed))
         return
     if assumed:
         typer.echo(f"({assumed})\n", terminal.out())
@@ -158,8 +162,7 @@ def print_explanation(explanation: Explanation, assumed: str | None, *, full: bo
 
 def _print_asked_once(found: AskedOnce, json: bool) -> None:
     if json:
-        states = [_state(each) for each in found.states]
-        print_json({"query": found.query, "selects": list(found.selects), "states": states})
+        print_json(asked_once_json(found))
         return
     lines = ["The query, normalized", *_indented(found.query), "", "The SQL at the instant :t", *_states(found.states)]
     lines += _indented("\nUNION\n".join(found.selects) or "(no row can exist)")
@@ -171,19 +174,7 @@ def _explain_tick(name: str, home: Path | None, json: bool) -> None:
         forecast = weft.explain_tick(name)
     read = [*forecast.relations, forecast.known]
     if json:
-        print_json(
-            {
-                "name": forecast.query.name,
-                "tau": iso(forecast.tau),
-                "t": iso(forecast.t),
-                "reads_first": list(forecast.lower),
-                "relations": [asdict(each) for each in forecast.relations],
-                "known": {"by": forecast.known.by, "how": forecast.known.how},
-                "way": forecast.way,
-                "quiet": forecast.quiet,
-                "engine": None if (engine := forecast.engine) is None else {"by": engine.by, "why": engine.why},
-            }
-        )
+        print_json(forecast_json(forecast))
         return
     since = f"from {instant(forecast.tau)} on" if forecast.tau is not None else "over the whole history"
     echo(f"The next tick of {forecast.query.name}: {since}, before {instant(forecast.t)}")
@@ -197,44 +188,6 @@ def _explain_tick(name: str, home: Path | None, json: bool) -> None:
         echo(f"{_WAYS[forecast.way]}: {forecast.quiet}.")
     else:
         echo(_WAYS[forecast.way] if forecast.engine is None else forecast.engine.sentence("The next tick"))
-
-
-def as_json(explanation: Explanation) -> dict[str, Any]:
-    """Return the explanation as a value for JSON."""
-
-    def branch(each: BranchText) -> dict[str, Any]:
-        return {"driver": each.driver, "table": each.table, "why": each.why, "sql": each.sql}
-
-    return {
-        "query": explanation.query,
-        "columns": [{"name": name, "type": type_.declared} for name, type_ in explanation.columns],
-        "plan": explanation.signature,
-        "parameters": [
-            {"name": name, "type": str(type_), "value": value} for name, type_, value in explanation.parameters
-        ],
-        "from_now": explanation.from_now,
-        "q_m": [branch(each) for each in explanation.first],
-        "q_m_closed": explanation.closed,
-        "q_m_reason": explanation.closed_reason,
-        "q_i": [branch(each) for each in explanation.later],
-        "views": [_view(each) for each in explanation.views],
-        "states": [_state(each) for each in explanation.states],
-        "q_m_states": [_state(each) for each in explanation.first_states],
-        "rows_without_new_data": explanation.time_driven,
-        "rows_may_leave": not explanation.lasting,
-        "notes": [{"level": note.level, "text": note.text} for note in explanation.notes],
-        "name": explanation.name,
-        "brief": list(explanation.brief),
-    }
-
-
-def _view(each: ViewText) -> dict[str, str]:
-    return {"name": each.name, "sql": each.sql}
-
-
-def _state(each: StateText) -> dict[str, Any]:
-    steps = list(map(_view, each.steps))
-    return {"name": each.name, "views": list(each.views), "rows": each.rows, "how": each.how, "steps": steps}
 
 
 def as_text(explanation: Explanation) -> list[str]:

@@ -49,6 +49,11 @@ def home_folder(home: Path | None) -> Path:
     """
     chosen = configuration()  # check all settings, even those not needed
     remote = terminal.remote()
+    if remote is not None and remote.elsewhere:
+        if home is not None:
+            raise Refused("--home names a folder, but WEFT_URL names a server", hint="Omit --home, or unset WEFT_URL.")
+        remember(home=remote.weft.home)
+        return remote.weft.home
     folder = home or (chosen.home if remote is None else remote.named_home)
     if str(folder).startswith("file:/"):
         folder = Path(local_store(folder).path)

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from weft.api.json.tables import history_json
+from weft.api.json.values import iso
 from weft.cli import terminal
 from weft.cli.frame import HomeOption, JsonOption, example, opened
-from weft.cli.printing import echo, instant, iso, print_json, screen, shown, table, working_on_spark
+from weft.cli.printing import echo, instant, print_json, screen, shown, table, working_on_spark
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +51,7 @@ def history(
             with working_on_spark("asking"):
                 periods = weft.history(name, where=where, known=known, limit=limit or None)
     if json or format_ == "json":
-        _print_json(periods)
+        print_json(history_json(periods))
     elif format_ == "table":
         _print_table(periods)
     else:
@@ -95,20 +97,6 @@ def _texts(each: Stretch, before: Stretch | None, keys: int) -> list[str]:
 def _width(rows: Sequence[Sequence[str]]) -> int:
     used = sum(max(map(len, column)) + _GAP for column in zip(*rows, strict=True))
     return min(max(screen().width - used - _GAP, _NARROWEST), _WIDEST)
-
-
-def _print_json(history: History) -> None:
-    from weft.delivery.rendering import json_object
-
-    periods = [
-        {
-            **json_object(history.columns, each.values),
-            "valid_from": iso(each.begin),
-            "valid_to": iso(each.end),
-        }
-        for each in history.stretches
-    ]
-    print_json({"table": history.name, "now": iso(history.at), "count": history.count, "periods": periods})
 
 
 def _csv(history: History) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import shlex
 import stat
-from dataclasses import asdict, replace
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from weft.api.json.homes import check_json, copied_json, destroyed_json, setting_json
 from weft.cli import terminal
 from weft.cli.frame import HOME_VARIABLE, HomeOption, JsonOption, example, home_folder, opened
 from weft.cli.printing import echo, plain, print_json, screen, table, working
@@ -142,7 +143,7 @@ def copy(
     with opened(Path(source)) as weft, working("copying"):
         copied = weft.copy(to, store=store, catalog=catalog)
     if json:
-        print_json({**asdict(copied), "home": str(copied.home)})
+        print_json(copied_json(copied))
         return
     what = ", ".join(
         (
@@ -171,7 +172,7 @@ def destroy(
                 _require_name(home, weft.catalog.address)
             destroyed = weft.destroy()
     if json:
-        print_json({**asdict(destroyed), "home": str(destroyed.home), "kept": [str(each) for each in destroyed.kept]})
+        print_json(destroyed_json(destroyed))
         return
     echo(f"Destroyed {home}.")
     if destroyed.kept:
@@ -212,12 +213,7 @@ def config(home: HomeOption = None, json: JsonOption = False) -> None:
     default_channels(folder)
     settings = _in_effect(folder, settings_of(folder))
     if json:
-        print_json(
-            [
-                {"setting": each.key, "value": as_json(each.value), "from": each.origin, "variable": each.variable}
-                for each in settings
-            ]
-        )
+        print_json([setting_json(each) for each in settings])
         return
     rows = [
         (each.key, as_text(each.value), plain(each.origin.removeprefix(f"{folder}/")), each.variable or "")
@@ -251,11 +247,6 @@ def _in_effect(home: Path, settings: Sequence[Setting]) -> list[Setting]:
         else each
         for each in settings
     ]
-
-
-def as_json(value: object) -> object:
-    """Return the value of a setting for JSON."""
-    return str(value) if isinstance(value, Path) else value
 
 
 def as_text(value: object) -> str:
@@ -339,7 +330,7 @@ def doctor(home: HomeOption = None, json: JsonOption = False) -> None:
     folder = home_folder(home)
     for check in (*examine(folder, now_us(), default_channels), Check("server", *server_state(folder))):
         all_ok = all_ok and check.ok
-        checks.append({"name": check.name, "ok": check.ok, "seen": check.seen, "fix": check.fix})
+        checks.append(check_json(check))
         if not json:
             screen().print("ok  " if check.ok else "BAD ", style="green" if check.ok else "bold red", end="")
             fix = f" - {check.fix}" if check.fix and not check.ok else ""

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from weft.cli.printing import echo, instant, iso, print_json, working_on_spark
+from weft.api.json.queries import replacement_json
+from weft.cli.printing import echo, instant, print_json, working_on_spark
 from weft.errors import Refused
 from weft.printable import counted
 
@@ -41,12 +42,9 @@ def preview_replacement(
             hint="Add --replace, or use `weft backtest` to see what a new query would have delivered.",
         )
     with working_on_spark("asking"):
-        from weft.runtime.cancelling import cancellable
-
-        with cancellable(weft.session):
-            preview = weft.replacement(name, sql, **arguments)
+        preview = weft.replacement(name, sql, **arguments)
     if json:
-        print_json(_as_json(preview))
+        print_json(replacement_json(preview))
     else:
         _print_preview(preview)
 
@@ -63,18 +61,6 @@ def _print_preview(preview: Replacement) -> None:
     echo("Nothing was changed.")
 
 
-def _as_json(preview: Replacement) -> dict[str, Any]:
-    return {
-        "name": preview.query.name,
-        "answers": preview.query.rows,
-        "new": preview.new,
-        "known": preview.known,
-        "only_old": preview.only_old,
-        "from_instant": iso(preview.since),
-        "now": iso(preview.until),
-    }
-
-
 def print_replaced(old: ReplacedText) -> None:
     """Print the effect of a replacement on the query's answers."""
     stay = (
@@ -87,15 +73,3 @@ def print_replaced(old: ReplacedText) -> None:
         echo("No tick of the old text was completed. Rows that only the old text returns are not delivered.")
     else:
         echo(f"The old text ran up to {instant(old.tau)}. Later rows that only the old text returns are not delivered.")
-
-
-def replaced_json(text: ReplacedText) -> dict[str, Any]:
-    """Return an earlier text of a query as a value for JSON."""
-    return {
-        "sql": text.sql,
-        "from_instant": iso(text.from_instant),
-        "since": iso(text.since),
-        "until": iso(text.until),
-        "ticked_to": iso(text.tau),
-        "rows": text.rows,
-    }

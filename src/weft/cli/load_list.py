@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from weft.api.json.loads import load_json, undone_json
 from weft.cli import terminal
 from weft.cli.frame import HomeOption, JsonOption, example, opened
-from weft.cli.printing import echo, instant, iso, moment, plain, print_json, table
+from weft.cli.printing import echo, instant, moment, plain, print_json, table
 from weft.printable import counted
-
-if TYPE_CHECKING:
-    from weft.catalog.loads import LoadSummary
 
 
 class _ListByDefault(TyperGroup):
@@ -44,7 +42,7 @@ def list_loads(
     with opened(home) as weft:
         loads = weft.loads(name, limit)
     if json:
-        print_json([_as_json(each) for each in loads])
+        print_json([load_json(each) for each in loads])
     elif not loads:
         echo("No loads yet.")
     else:
@@ -73,30 +71,10 @@ def undo(
     with opened(home) as weft:
         undone = weft.undo_load(load_id)
     if json:
-        again = [each.load.load_id for each in undone.again]
-        print_json({**_as_json(undone.load), "state": "undone", "load_again": again})
+        print_json(undone_json(undone))
         return
     echo(f"{undone.load.table}: load {load_id} is undone, {counted(undone.load.rows, 'row')} removed.")
     for each in undone.again:
         known = counted(each.load.known, "row")
         echo(f"  Load {each.load.load_id} skipped {known} because the table already had the same rows.")
         echo(f"    If load {load_id} had stored these rows, load {plain(each.load.source)} again.")
-
-
-def _as_json(record: LoadSummary) -> dict[str, Any]:
-    load = record.load
-    return {
-        "id": load.load_id,
-        "table": record.table,
-        "kind": load.kind,
-        "source": load.source,
-        "started_at": iso(load.started_at),
-        "finished_at": iso(load.finished_at),
-        "rows": record.rows,
-        "known": load.known,
-        "quarantined": load.quarantined,
-        "late": load.late,
-        "first_ts": iso(record.first_ts),
-        "last_ts": iso(record.last_ts),
-        "state": record.state,
-    }

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from weft.api.json.loads import log_json, quarantined_json, retried_json, summary_json
 from weft.cli import terminal
 from weft.cli.frame import HomeOption, JsonOption, example, opened
-from weft.cli.printing import counted, counting, echo, instant, iso, moment, plain, print_json, table, working
+from weft.cli.printing import counted, counting, echo, instant, moment, plain, print_json, table, working
 
 if TYPE_CHECKING:
-    from weft.api.weft import Weft
     from weft.extraction.files.given_files import Given
     from weft.extraction.storing import Summary
 
@@ -135,7 +135,7 @@ def mail(
             hold=hold,
             progress=progress,
         )
-        ahead = lies_ahead(weft, load)
+        ahead = weft.lies_ahead(load)
     tell_load(load, ahead, json)
 
 
@@ -177,7 +177,7 @@ def file(
             hold=hold,
             progress=progress,
         )
-        ahead = lies_ahead(weft, load)
+        ahead = weft.lies_ahead(load)
     tell_load(load, ahead, json)
 
 
@@ -198,30 +198,21 @@ def monpoly(
     with opened(home, create=True) as weft, counting(f"loading {log.name}") as progress:
         summaries = weft.ingest_log(*paths, progress)
     if json:
-        counts = [{"table": each.table, "stored": each.stored, "late": each.late} for each in summaries]
-        print_json({"tables": counts, "already_loaded": any(each.already_loaded for each in summaries)})
+        print_json(log_json(summaries))
         return
     for each in summaries:
         tell_load(each, False, json=False)
 
 
-def lies_ahead(weft: Weft, load: Summary) -> bool:
-    """Return True if the home has the wall clock and the load stored rows with a future ``ts``."""
-    return weft.catalog.home().clock == "wall" and load.last_ts is not None and load.last_ts > weft.clock()
-
-
 def tell_load(load: Summary, ahead: bool, json: bool) -> None:
     """Print the summary of a load.  ``ahead`` is true if rows of the load have a future ``ts``."""
-    counts = {"stored": load.stored, "known": load.known, "quarantined": load.quarantined, "late": load.late}
     if json:
-        bounds = {"first_ts": iso(load.first_ts), "last_ts": iso(load.last_ts)}
-        rest = {"differ": load.differ, "already_loaded": load.already_loaded, "notes": load.notes}
-        print_json({"table": load.table, **counts, **bounds, **rest})
+        print_json(summary_json(load))
         return
     if load.already_loaded:
         echo(f"{load.table}: these rows were loaded before; nothing was stored.")
         return
-    words = ", ".join(f"{count:,} {name}" for name, count in counts.items())
+    words = ", ".join(f"{getattr(load, name):,} {name}" for name in ("stored", "known", "quarantined", "late"))
     echo(f"{load.table}: {words}")
     if load.differ:
         others = "1 of them differs" if load.differ == 1 else f"{load.differ:,} of them differ"
@@ -247,21 +238,7 @@ def list_quarantine(home: HomeOption = None, json: JsonOption = False) -> None:
         records = weft.quarantined()
         names = {record.table_id: record.name for record in weft.tables()}
     if json:
-        print_json(
-            [
-                {
-                    "id": r.quarantine_id,
-                    "table": names.get(r.table_id),
-                    "source": r.source,
-                    "position": r.position,
-                    "reason": r.reason,
-                    "bytes": r.size,
-                    "at": iso(r.at),
-                    "file": f"quarantine/{r.sha256}",
-                }
-                for r in records
-            ]
-        )
+        print_json([quarantined_json(each, names) for each in records])
     elif not records:
         echo("The quarantine is empty.")
     else:
@@ -307,15 +284,8 @@ def retry(
     """Read quarantined records again."""
     with opened(home) as weft, working("reading again"):
         retried = weft.retry_quarantine(ids or None, late=late, future=future)
-    counts = {
-        "read": retried.read,
-        "kept": retried.kept,
-        "stored": retried.stored,
-        "known": retried.known,
-        "late": retried.late,
-    }
     if json:
-        print_json(counts)
+        print_json(retried_json(retried))
     else:
         rows = f"{counted(retried.stored, 'row')} stored, {retried.known:,} known"
         stay = "stays" if retried.kept == 1 else "stay"

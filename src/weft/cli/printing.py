@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from weft.cli import terminal
-from weft.instants import format_duration, format_instant, format_rfc3339, from_datetime
+from weft.instants import format_duration, format_instant, from_datetime
 from weft.interruption import stop_here
 from weft.printable import counted as counted
 from weft.printable import one_line, visible
@@ -82,15 +82,6 @@ def instant(micros: int | None, none: str = "-") -> str:
 def moment(micros: int) -> str:
     """Format an instant of the wall clock (microseconds UTC) with a resolution of one second."""
     return format_instant(micros // 1_000_000 * 1_000_000)
-
-
-def iso(micros: int | None) -> str | None:
-    """Format an instant (microseconds UTC) as RFC 3339 for JSON.
-
-    >>> iso(733968000500000), iso(None)
-    ('1993-04-05T00:00:00.500000Z', None)
-    """
-    return None if micros is None else format_rfc3339(micros)
 
 
 def shown(value: object) -> str:

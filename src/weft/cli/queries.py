@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from weft.api.json.queries import listed_json, query_json, shown_json
 from weft.cli import terminal
 from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, example, opened, query_text
-from weft.cli.install_replace import DryRunOption, ReplaceOption, preview_replacement, print_replaced, replaced_json
-from weft.cli.printing import counted, echo, instant, iso, lines, moment, plain, print_json, table, typed
+from weft.cli.install_replace import DryRunOption, ReplaceOption, preview_replacement, print_replaced
+from weft.cli.printing import counted, echo, instant, lines, moment, plain, print_json, table, typed
 from weft.configuration import configuration
 from weft.errors import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from weft.api.standing import Shown
     from weft.api.weft import Weft
     from weft.catalog.records import QueryRecord
     from weft.catalog.subscriptions import Subscription
@@ -187,7 +187,7 @@ def _print_installed(weft: Weft, query: QueryRecord, json: bool, *, replaced: bo
     synopsis = is_synopsis(installed.plan.body)
     notes = () if synopsis else weft.explain(query.sql, start=query.from_mode).notes
     if json:
-        print_json(_as_json(query))
+        print_json(query_json(query))
         return
     verb = "Installed" if replaced is None else "Updated"
     echo(f"{verb} {query.name} for {query.user}{_shared(installed.sharing)}.")
@@ -220,26 +220,6 @@ def _shared(sharing: int) -> str:
     return "" if not others else f"; it shares a plan with {others} other quer{'y' if others == 1 else 'ies'}"
 
 
-def _as_json(query: QueryRecord) -> dict[str, Any]:
-    return {
-        "name": query.name,
-        "id": query.query_id,
-        "user": query.user,
-        "sql": query.sql,
-        "columns": [{"name": name, "type": type_.declared} for name, type_ in query.columns],
-        "plan": query.plan_id,
-        "every_us": query.every_us,
-        "from": query.from_mode,
-        "from_instant": iso(query.from_instant),
-        "ticked_to": iso(query.tau),
-        "rows": query.rows,
-        "state": query.state,
-        "reason": query.reason,
-        "installed_at": iso(query.installed_at),
-        "replaced_at": iso(query.replaced_at),
-    }
-
-
 def queries(
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="List at most N queries.")] = 1_000,
     home: HomeOption = None,
@@ -248,11 +228,11 @@ def queries(
     """List the standing queries."""
     with opened(home) as weft:
         listed = weft.queries(limit=limit)
-        count = weft.catalog.queries.count() if len(listed) == limit else len(listed)
-        channels = weft.catalog.subscriptions.counts()
+        counts = weft.query_counts() if len(listed) == limit else {"active": len(listed)}
+        count = sum(number for state, number in counts.items() if state != "troubled")
+        channels = weft.channel_counts()
     if json:
-        counted = [(query, *channels.get(query.query_id, (0, 0))) for query in listed]
-        print_json([{**_as_json(query), "channels": every, "parked": parked} for query, every, parked in counted])
+        print_json([listed_json(query, channels.get(query.query_id, (0, 0))) for query in listed])
     elif not listed:
         echo('No queries yet. Install a query: weft install NAME "SELECT …"')
     else:
@@ -286,7 +266,7 @@ def show(name: NameArgument, home: HomeOption = None, json: JsonOption = False) 
     with opened(home) as weft:
         shown = weft.show(name)
     if json:
-        print_json(_shown_json(shown))
+        print_json(shown_json(shown))
         return
     query = shown.query
     echo(f"{query.name}, for {query.user}: {query.state}" + (f" ({plain(query.reason)})" if query.reason else ""))
@@ -334,42 +314,6 @@ def digest_words(subscription: Subscription) -> str:
     )
 
 
-def _shown_json(shown: Shown) -> dict[str, Any]:
-    return {
-        **_as_json(shown.query),
-        "plan_signature": shown.plan.signature,
-        "replaced": [replaced_json(each) for each in shown.replaced],
-        "queries_of_the_plan": shown.sharing,
-        "reads": list(shown.reads),
-        "read_by": list(shown.read_by),
-        "stored": [
-            {"name": each.name, "formula": each.formula, "rows": rows, "bound": each.bound}
-            for each, rows in shown.stored
-        ],
-        "channels": [subscription_json(each) for each in shown.subscriptions],
-        "ticks": [
-            {"tick": t.tick_id, "from": iso(t.tau), "to": iso(t.t), "rows": t.rows, "reason": t.reason}
-            for t in shown.ticks
-        ],
-    }
-
-
-def subscription_json(subscription: Subscription) -> dict[str, Any]:
-    """Return a subscription as a value for JSON."""
-    return {
-        "channel": subscription.channel,
-        "state": subscription.state,
-        "muted": subscription.muted,
-        "digest": subscription.digest,
-        "zone": subscription.zone,
-        "digest_at": iso(subscription.digest_at),
-        "delivered": subscription.delivered,
-        "attempts": subscription.attempts,
-        "next_attempt_at": iso(subscription.next_attempt_at),
-        "error": subscription.last_error,
-    }
-
-
 def pause(name: NameArgument, home: HomeOption = None, json: JsonOption = False) -> None:
     """Exclude a query from ticks until it is resumed."""
     with opened(home) as weft:
@@ -406,6 +350,6 @@ def remove(
 
 def _print_changed(query: QueryRecord, words: str, json: bool) -> None:
     if json:
-        print_json(_as_json(query))
+        print_json(query_json(query))
     else:
         echo(f"{query.name} {words}.")

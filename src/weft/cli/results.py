@@ -56,9 +56,10 @@ def results(
     if json and csv:
         raise Refused("--json and --csv cannot be combined", hint="Omit one of them.")
     if follow and terminal.remote() is not None:
-        raise terminal.RunLocally  # it may run for days, and would occupy the server
+        raise terminal.not_here("--follow")  # it may run for days, and would occupy the server
     with opened(home) as weft:
-        query = weft.catalog.queries.named(name)
+        answers = weft.results(name, after=after, limit=limit)
+        query = answers.query
         names = field_names([column for column, _ in query.columns])
         line = _line(names, query.columns, json=json, csv=csv)
         if csv:
@@ -70,7 +71,7 @@ def results(
             begin = query.rows if after is None else after
             _follow(weft, name, query.query_id, begin, limit, line)
         elif json or csv:
-            _print(weft.results(name, after=after, limit=limit), line)
+            _print(answers, line)
         else:
             _print_table(weft, name, names, after, limit)
 
@@ -122,11 +123,11 @@ def _follow(
 
 
 def _print_table(weft: Weft, name: str, names: Sequence[str], after: int | None, limit: int | None) -> None:
-    query = weft.catalog.queries.named(name)
     rows = weft.results(name, after=after, limit=limit or _SHOWN)
     cells = [[str(r.ordinal), instant(r.first_at), str(r.tick), *map(shown, r.values)] for r in rows]
     if cells:
         table(names, cells, right=(0, 2), answers=True)
+    query = rows.query
     remaining = query.rows - (after or 0) - len(cells)
     option = f"--limit {query.rows}" if rows.order else f"--after {cells[-1][0]}" if cells else ""
     more = f"; for more: {option}" if cells and remaining > 0 else ""

@@ -8,11 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from weft.api.json.sources import (
+    PERIOD,
+    corrected_json,
+    past_json,
+    polled_json,
+    shown_source_json,
+    source_json,
+)
+from weft.api.json.views import refreshed_json
 from weft.cli import terminal
 from weft.cli.frame import HomeOption, JsonOption, example, opened
 from weft.cli.loads import RenameOption
-from weft.cli.printing import counting, echo, instant, iso, moment, plain, print_json, table, typed
-from weft.cli.view_commands import print_refreshed, refreshed_json
+from weft.cli.printing import counting, echo, instant, moment, plain, print_json, table, typed
+from weft.cli.view_commands import print_refreshed
 from weft.errors import Refused
 from weft.printable import counted
 
@@ -90,16 +99,13 @@ def add(
         chosen = None if columns is None else column_list(columns)
         place = at if "://" in at else str(terminal.path(Path(at)))
         source = weft.add_source(name, kind, place, keys, columns=chosen, publication=publication, **how)
-        record = weft.catalog.tables.named(name)
+        _, record = weft.source(name)
     if json:
-        print_json(_as_json(source))
+        print_json(source_json(source))
         return
-    named = typed((c.name, c.type) for c in record.schema.columns if c.name not in _PERIOD)
+    named = typed((c.name, c.type) for c in record.schema.columns if c.name not in PERIOD)
     echo(f"{source.name} tracks {plain(source.location)}: {named}")
     echo(f"  `weft source poll {source.name}` records its present rows; `weft run` polls it every {_every(source)}.")
-
-
-_PERIOD = ("valid_from", "valid_to")
 
 
 def poll(
@@ -127,11 +133,8 @@ def poll(
         except WeftError as error:  # print the results of the polls first
             maintained, failure = (), error
     if json:
-        polled, followed = (
-            [_outcome(name, each) for name, each in outcomes],
-            [refreshed_json(each) for each in maintained],
-        )
-        print_json({"sources": polled, "views": followed})
+        polled = [polled_json(name, each) for name, each in outcomes]
+        print_json({"sources": polled, "views": [refreshed_json(each) for each in maintained]})
     elif not outcomes:
         echo("No sources yet. Add a source: weft source add NAME --kind csv --at PLACE --key COLS")
     else:
@@ -169,21 +172,6 @@ def _poll_all(weft: Weft, names: list[str] | None, how: dict[str, Any]) -> list[
 
 def _went_well(outcome: Polled | WeftError) -> bool:
     return not isinstance(outcome, Exception)
-
-
-def _outcome(name: str, outcome: Polled | WeftError) -> dict[str, Any]:
-    if isinstance(outcome, Exception):
-        return {"name": name, "trouble": outcome.message, "hint": outcome.hint}
-    return {
-        "name": name,
-        "began": outcome.began,
-        "ended": outcome.ended,
-        "rows": outcome.open_rows,
-        "at": iso(outcome.at),
-        "late": outcome.late,
-        "quarantined": outcome.quarantined,
-        "trouble": None,
-    }
 
 
 def _print_outcome(name: str, outcome: Polled | WeftError) -> None:
@@ -226,8 +214,7 @@ def history(
     with opened(home) as weft, counting(f"loading {path.name}") as progress:
         load = weft.load_past(name, file, ts_from, op=op, progress=progress)
     if json:
-        counts = {"name": load.name, "began": load.began, "ended": load.ended, "already_loaded": load.already}
-        print_json({**counts, "first_ts": iso(load.first), "last_ts": iso(load.last)})
+        print_json(past_json(load))
     elif load.already:
         echo(f"{load.name}: this file was loaded before; nothing was recorded.")
     elif load.first is None:
@@ -243,7 +230,7 @@ def sources(home: HomeOption = None, json: JsonOption = False) -> None:
         listed = weft.sources()
         keys = {each.table_id: each.keys for each in weft.tables()}
     if json:
-        print_json([{**_as_json(each), "key": keys[each.table_id]} for each in listed])
+        print_json([{**source_json(each), "key": keys[each.table_id]} for each in listed])
     elif not listed:
         echo("No sources yet. Add a source: weft source add NAME --kind csv --at PLACE --key COLS")
     else:
@@ -269,12 +256,10 @@ def show(
 ) -> None:
     """Show a source: its location, its columns, and the result of its last poll."""
     with opened(home) as weft:
-        source = weft.catalog.sources.named(name)
-        record = weft.catalog.tables.by_id(source.table_id)
-    columns = [each for each in record.schema.columns if each.name not in _PERIOD]
+        source, record = weft.source(name)
+    columns = [each for each in record.schema.columns if each.name not in PERIOD]
     if json:
-        listed = [{"name": each.name, "type": each.type.declared} for each in columns]
-        print_json({**_as_json(source), "key": record.keys, "columns": listed, "changes": record.rows})
+        print_json(shown_source_json(source, record))
         return
     if record.attached:
         dated = "the time of its version" if record.ts_from is None else f"its column {record.ts_from}"
@@ -317,26 +302,12 @@ def _every(source: SourceRecord) -> str:
     return format_interval(source.every_us)
 
 
-def _as_json(source: SourceRecord) -> dict[str, Any]:
-    return {
-        "name": source.name,
-        "kind": source.kind,
-        "at": source.location,
-        "every": _every(source),
-        "ts": source.stamps,
-        "rows": source.open_rows,
-        "last_poll": iso(source.polled_at),
-        "last_change": iso(source.changed_at),
-        "trouble": source.trouble,
-    }
-
-
 def print_poll(weft: Weft, json: bool, outcome: Polled) -> None:
     """Print the result of a poll during ``weft run``.  Print nothing if nothing has changed."""
     if outcome.at is None:
         return
     if json:
-        print_json({"ticks": [], "delivered": [], "polled": _outcome(outcome.name, outcome)}, lines=True)
+        print_json({"ticks": [], "delivered": [], "polled": polled_json(outcome.name, outcome)}, lines=True)
     else:
         echo(f"{instant(weft.clock())}  {outcome.name}: {outcome.began:,} began, {outcome.ended:,} ended")
         _print_remarks(outcome)
@@ -370,9 +341,7 @@ def correct(
         corrected = weft.correct_source(name, _pairs("--key", key), begin, end, sets, now=now)
         maintained = weft.keep_views(now=now)
     if json:
-        print_json(
-            {"name": corrected.name, "changed": corrected.changed, "gone": corrected.gone, "at": iso(corrected.at)}
-        )
+        print_json(corrected_json(corrected))
     elif corrected.at is None:
         echo(f"{corrected.name}: no change, because the table already records these values.")
     else:

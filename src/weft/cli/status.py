@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
+from weft.api.json.homes import health_json
 from weft.cli.frame import HomeOption, JsonOption, example, home_folder, opened
-from weft.cli.printing import echo, instant, iso, plain, print_json, size
-
-if TYPE_CHECKING:
-    from weft.api.health import Health
+from weft.cli.printing import echo, instant, plain, print_json, size
 
 
 def add_to(app: typer.Typer) -> None:
@@ -35,7 +33,7 @@ def status(
         server_ok, server, fix = server_state(home_folder(home))
     problems = [*health.problems, *([] if server_ok else [f"the server: {server}" + (f"; {fix}" if fix else "")])]
     if json:
-        print_json(_as_json(health, server, problems))
+        print_json(health_json(health, server, problems))
     else:
         tick = health.last_tick
         total = sum(health.queries.values())
@@ -64,22 +62,3 @@ def _lag(micros: int) -> str:
 
     seconds = micros // 1_000_000
     return format_interval(seconds * 1_000_000) if seconds else "under 1s" if micros else "no new rows wait"
-
-
-def _as_json(health: Health, server: str, problems: list[str]) -> dict[str, Any]:
-    tick = health.last_tick
-    return {
-        "healthy": not problems,
-        "problems": problems,
-        "at": iso(health.at),
-        "queries": dict(health.queries),
-        "last_tick": None
-        if tick is None
-        else {"tick": tick.tick_id, "t": iso(tick.t), "state": tick.state, "committed_at": iso(tick.committed_at)},
-        "lag_seconds": None if health.lag_us is None else health.lag_us / 1_000_000,
-        "deliveries": {"due": health.due, "failed": health.failed, "parked": health.parked, "muted": health.muted},
-        "catalog": health.catalog,
-        "server": server,
-        "free_bytes": health.free_bytes,
-        "purged_until": iso(health.purged_until),
-    }

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import typer
 
+from weft.api.json.explanations import synopsis_json
 from weft.cli import terminal
 from weft.cli.printing import lines, print_json
 
@@ -19,33 +19,11 @@ if TYPE_CHECKING:
 def print_synopsis(explanation: SynopsisExplanation, assumed: str | None, *, full: bool, json: bool) -> None:
     """Print the explanation of a synopsis.  ``assumed`` is the note on assumed tables, if any."""
     if json:
-        print_json(_as_json(explanation, assumed))
+        print_json(synopsis_json(explanation, assumed))
         return
     if assumed:
         typer.echo(f"({assumed})\n", terminal.out())
     typer.echo(lines("\n".join(as_text(explanation) if full else explanation.brief)), terminal.out())
-
-
-def _as_json(explanation: SynopsisExplanation, assumed: str | None) -> dict[str, object]:
-    return {
-        "plan": explanation.signature,
-        "columns": [{"name": name, "type": str(type_)} for name, type_ in explanation.columns],
-        "states": explanation.states,
-        "formulas": list(explanation.formulas),
-        "predicates": [asdict(each) for each in explanation.predicates],
-        "relations": [
-            {**asdict(each), "columns": [{"name": name, "type": str(type_)} for name, type_ in each.columns]}
-            for each in explanation.relations
-        ],
-        "gamma": list(explanation.gamma),
-        "delta": list(explanation.delta),
-        "history": explanation.history,
-        "verdict": explanation.verdict,
-        "faults": [asdict(each) for each in explanation.faults],
-        "assumed": assumed,
-        "name": explanation.name,
-        "brief": list(explanation.brief),
-    }
 
 
 def _triple(explanation: SynopsisExplanation) -> Iterator[str]:

@@ -7,18 +7,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from weft.api.json.sources import attached_json
+from weft.api.json.tables import counted_json, description_json, results_json, table_json
 from weft.cli import terminal
 from weft.cli.appending import create
 from weft.cli.frame import HomeOption, JsonOption, example, opened
 from weft.cli.loads import FutureOption, LateOption
-from weft.cli.printing import echo, instant, iso, plain, print_json, shown, table
+from weft.cli.printing import echo, instant, plain, print_json, shown, table
 from weft.printable import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from weft.algebra.schema import TableSchema
-    from weft.api.loading import Description, ResultsDescription
+    from weft.api.loading import ResultsDescription
     from weft.catalog.records import TableRecord
 
 
@@ -36,27 +38,11 @@ def add_to(app: typer.Typer) -> None:
 
 def tables(home: HomeOption = None, json: JsonOption = False) -> None:
     """List the tables."""
-    from weft.catalog.discarded import discarded_tables
-
     with opened(home) as weft:
-        listed, discarded = weft.tables(), discarded_tables(weft.catalog)
-        queries = weft.catalog.queries.count()
+        listed, discarded = weft.tables(), weft.discarded_tables()
+        queries = weft.queries(limit=1)
     if json:
-        print_json(
-            [
-                {
-                    "name": t.name,
-                    "tracked": t.tracked,
-                    "attached": t.attached,
-                    "discarded": t.table_id in discarded,
-                    "rows": t.rows,
-                    "first_ts": iso(t.first_ts),
-                    "last_ts": iso(t.last_ts),
-                    "keys": t.keys,
-                }
-                for t in listed
-            ]
-        )
+        print_json([table_json(t, discarded=t.table_id in discarded) for t in listed])
     elif not listed:
         echo("No tables yet. Create a table: weft ingest file PATH --table NAME, or weft ingest mail PATH")
     else:
@@ -93,9 +79,9 @@ def attach(
     with opened(home, create=True) as weft:
         where = place if "://" in place else terminal.path(Path(place))
         record = weft.attach_table(name, where, ts_from=ts_from, late=late, future=future)
-        source = weft.catalog.sources.named(name)
+        source, _ = weft.source(name)
     if json:
-        print_json({"name": record.name, "at": source.location, "version": source.seen["version"], "rows": record.rows})
+        print_json(attached_json(source, record))
     else:
         version = f"version {source.seen['version']} of {plain(source.location)}"
         echo(f"Attached {record.name}: {counted(record.rows, 'row')} at {version}")
@@ -111,7 +97,7 @@ def drop(
     with opened(home) as weft:
         dropped = weft.drop_table(name)
     if json:
-        print_json({"name": dropped.name, "rows": dropped.rows, "dropped": True})
+        print_json({**counted_json(dropped), "dropped": True})
     else:
         echo(f"Dropped {dropped.name} with {counted(dropped.rows, 'row')}.")
 
@@ -126,7 +112,7 @@ def rename(
     with opened(home) as weft:
         record = weft.rename_table(old, new)
     if json:
-        print_json({"name": record.name, "rows": record.rows})
+        print_json(counted_json(record))
     else:
         echo(f"Renamed {old} to {record.name}.")
 
@@ -139,17 +125,16 @@ def describe(
 ) -> None:
     """Show a table, or the answers of a query (results.NAME): columns, rows, range of ts, samples."""
     from weft.api.loading import ResultsDescription
-    from weft.catalog.discarded import discarded_tables
 
     with opened(home) as weft:
         description = weft.describe(name, samples)
         if isinstance(description, ResultsDescription):
             _print_results(description, json)
             return
-        discarded = description.table.table_id in discarded_tables(weft.catalog)
+        discarded = description.table.table_id in weft.discarded_tables()
     record = description.table
     if json:
-        print_json(_as_json(description, discarded))
+        print_json(description_json(description, discarded=discarded))
         return
     echo(_extent(record))
     if discarded:
@@ -160,24 +145,10 @@ def describe(
 
 
 def _print_results(description: ResultsDescription, json: bool) -> None:
-    from weft.delivery.rendering import json_object
-    from weft.instants import format_rfc3339
-
     query = description.query
     schema = query.results
     if json:
-        columns = [(c.name, c.type) for c in schema.columns]
-        values = ((*row.values, format_rfc3339(row.first_at), row.ordinal) for row in description.samples)
-        document = {
-            "name": schema.name,
-            "query": query.name,
-            "columns": [{"name": c.name, "type": c.type.declared} for c in schema.columns],
-            "rows": query.rows,
-            "first_at": iso(description.first.first_at if description.first else None),
-            "last_first_at": iso(query.last_first_at),
-            "samples": [json_object(columns, row) for row in values],
-        }
-        print_json(document)
+        print_json(results_json(description))
         return
     span = (
         f", _first_at from {instant(description.first.first_at)} to {instant(query.last_first_at)}"
@@ -197,26 +168,6 @@ def _print_columns(schema: TableSchema, samples: Sequence[Sequence[object]]) -> 
         for n, c in enumerate(schema.columns)
     ]
     table(("column", "type", "", *(f"sample {n}" for n in range(1, len(samples) + 1))), rows)
-
-
-def _as_json(description: Description, discarded: bool) -> dict[str, object]:
-    from weft.delivery.rendering import json_object
-
-    record = description.table
-    columns = [(c.name, c.type) for c in record.schema.columns]
-    return {
-        "name": record.name,
-        "tracked": record.tracked,
-        "attached": record.attached,
-        "discarded": discarded,
-        "columns": [{"name": c.name, "type": c.type.declared, "nullable": c.nullable} for c in record.schema.columns],
-        "rows": record.rows,
-        "first_ts": iso(record.first_ts),
-        "last_ts": iso(record.last_ts),
-        "keys": record.keys,
-        "ts_from": record.ts_from,
-        "samples": [json_object(columns, row) for row in description.samples],
-    }
 
 
 def _extent(record: TableRecord) -> str:

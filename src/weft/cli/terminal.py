@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from io import TextIOBase, TextIOWrapper
+from io import BytesIO, TextIOBase, TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, TextIO, cast
 
+from weft.errors import Refused
 from weft.printable import require_text
 
 if TYPE_CHECKING:
@@ -30,6 +31,17 @@ class RunLocally(BaseException):
 
     The class does not inherit from Exception, so that error handlers do not catch the error.
     """
+
+
+def not_here(what: str = "this") -> BaseException:
+    """Return the error for a command that must run in the client's process.
+
+    For a client on another machine, return Refused: its process has no home.
+    """
+    client = _remote.get()
+    if client is None or not client.elsewhere:
+        return RunLocally()
+    return Refused(f"{what} works on the machine of the home only", hint="Run the command there, without WEFT_URL.")
 
 
 class StdinNeeded(BaseException):
@@ -81,6 +93,8 @@ class Remote:
     stdin_is_terminal: bool
     weft: Weft
     named_home: Path
+    elsewhere: bool = False
+    """Whether the client is on another machine, so that its paths mean nothing here."""
 
     def console(self, *, err: bool) -> Console:
         """Return a rich console for the terminal."""
@@ -172,10 +186,13 @@ def own_stdin() -> str:
 
 
 def stdin_bytes() -> BinaryIO:
-    """Return stdin as a byte stream.  Raise RunLocally if stdin belongs to a client."""
-    if _remote.get() is not None:
+    """Return stdin as a byte stream.  Raise RunLocally, or StdinNeeded for a client on another machine."""
+    client = _remote.get()
+    if client is None:
+        return sys.stdin.buffer
+    if not client.elsewhere:
         raise RunLocally
-    return sys.stdin.buffer
+    return BytesIO(read_stdin().encode())
 
 
 def folder() -> Path:
@@ -185,10 +202,18 @@ def folder() -> Path:
 
 
 def path(typed: Path) -> Path:
-    """Resolve a path in the working directory of the command.  Raise RunLocally for a client's file descriptor."""
+    """Resolve a path in the working directory of the command.
+
+    Raise RunLocally for a client's file descriptor.  Raise Refused for a client on another machine.
+    """
     client = _remote.get()
     if client is None:
         return typed
+    if client.elsewhere:
+        raise Refused(
+            f"the server cannot use {str(typed)!r}, which is a path on your machine",
+            hint="Send rows with `weft append TABLE -f FILE`, or run the command on the machine of the home.",
+        )
     from weft.extraction.paths import descriptor
 
     if descriptor(client.folder / typed) is not None:

@@ -7,13 +7,15 @@ from collections import Counter
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from weft.api.json.deliveries import delivered_json
+from weft.api.json.ticks import next_by_time, ticked_json
 from weft.cli.frame import HomeOption, JsonOption, example, opened
 from weft.cli.maintaining import describe_step
-from weft.cli.printing import echo, instant, iso, plain, print_json, table, working_on_spark
+from weft.cli.printing import echo, instant, plain, print_json, table, working_on_spark
 from weft.cli.sources import print_poll
 
 if TYPE_CHECKING:
@@ -51,7 +53,7 @@ def tick(
         with working_on_spark("ticking"):
             ticked = weft.tick(names or (), now=now)
         if json:
-            print_json(as_json(weft, ticked, time.monotonic() - began))
+            print_json(ticked_json(weft, ticked, time.monotonic() - began))
         else:
             for report in ticked.reports:
                 print_tick(weft, report)
@@ -59,44 +61,6 @@ def tick(
             echo(f"in {time.monotonic() - began:.1f} s")
     if any(_failed(each) for report in ticked.reports for each in report.outcomes):
         raise typer.Exit(1)
-
-
-def as_json(weft: Weft, ticked: Ticked, seconds: float | None = None) -> dict[str, Any]:
-    """Return the result of a tick as a value for JSON."""
-    timely = weft.time_driven(each.query for report in ticked.reports for each in report.outcomes)
-    return {
-        "ticks": [
-            {
-                "tick": report.tick_id,
-                "t": iso(report.t),
-                "queries": [
-                    {
-                        "name": each.query.name,
-                        "from": iso(each.tau),
-                        "to": iso(each.t),
-                        "rows": each.rows,
-                        "reason": each.reason,
-                        "failed": _failed(each),
-                        "next_by_time": iso(_next(each)),
-                        "time_alone": timely[each.query.query_id],
-                    }
-                    for each in report.outcomes
-                ],
-            }
-            for report in ticked.reports
-        ],
-        "delivered": _delivered_json(ticked.delivered),
-        "seconds": None if seconds is None else round(seconds, 3),
-    }
-
-
-def _delivered_json(deliveries: Sequence[Delivered] | None) -> list[dict[str, Any]] | None:
-    if deliveries is None:
-        return None
-    return [
-        {"query": each.query_name, "channel": each.channel, "rows": each.rows, "error": each.error}
-        for each in deliveries
-    ]
 
 
 def print_tick(weft: Weft, report: TickReport) -> None:
@@ -146,7 +110,7 @@ def _remark(each: QueryOutcome, timely: Mapping[int, bool | None]) -> str:
     if each.rows:
         return ""
     why = plain(each.reason or "")
-    when = _next(each)
+    when = next_by_time(each)
     if when is not None:
         return f"{why}; next due {instant(when)}"
     if _failed(each) or (timely[each.query.query_id] and each.next_due is None):
@@ -156,12 +120,6 @@ def _remark(each: QueryOutcome, timely: Mapping[int, bool | None]) -> str:
 
 def _failed(each: QueryOutcome) -> bool:
     return each.query.state == "failed"
-
-
-def _next(each: QueryOutcome) -> int | None:
-    from weft.execution.windows import NEVER
-
-    return None if each.next_due is None or each.next_due >= NEVER else each.next_due
 
 
 def _print_deliveries(deliveries: Sequence[Delivered] | None) -> None:
@@ -199,7 +157,7 @@ def keep_ticking(weft: Weft, stop: Stop, pace_us: int, json: bool) -> None:
 
     def ticked(tick: Ticked) -> None:
         if json:
-            print_json(as_json(weft, tick), lines=True)
+            print_json(ticked_json(weft, tick), lines=True)
             return
         for report in tick.reports:
             news = [each for each in report.outcomes if each.rows]
@@ -216,7 +174,7 @@ def keep_ticking(weft: Weft, stop: Stop, pace_us: int, json: bool) -> None:
 
     def delivered(deliveries: list[Delivered]) -> None:
         if json:
-            print_json({"ticks": [], "delivered": _delivered_json(deliveries)}, lines=True)
+            print_json({"ticks": [], "delivered": delivered_json(deliveries)}, lines=True)
         else:
             _print_deliveries(deliveries)
 

@@ -18,7 +18,7 @@ from typer._click.exceptions import ClickException, UsageError
 
 from weft.cli import terminal
 from weft.cli.parsers import parser
-from weft.errors import WeftError
+from weft.errors import Refused, WeftError
 from weft.faults import error_summary, log_defect
 from weft.interruption import Stopped
 from weft.printable import visible
@@ -87,9 +87,13 @@ def _reader_gone() -> int:
 def _print_usage(error: ClickException) -> None:
     from typer.rich_utils import rich_format_error
 
-    if terminal.remote() is not None:
+    client = terminal.remote()
+    if client is not None and not client.elsewhere:
         raise terminal.RunLocally  # the message is formatted for the terminal of its process
     message, hint = _surplus_argument(error) or (error.format_message(), None)
+    if client is not None:
+        print_error(Refused(message, hint=hint or "`weft COMMAND --help` shows its options."))
+        return
     if _context.get(_Context()).json:
         _print_json("refused", message, hint=hint or "`weft COMMAND --help` shows its options.")
         return

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from weft.api.json.views import refreshed_json, shown_view_json, view_explanation_json, view_json
 from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, example, opened, query_text
-from weft.cli.printing import echo, instant, iso, lines, plain, print_json, size, table, typed, working
+from weft.cli.printing import echo, instant, lines, plain, print_json, size, table, typed, working
 from weft.printable import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from weft.api.viewing import ShownView
-    from weft.catalog.views import ViewRecord
     from weft.execution.temporal.refresh_views import Refreshed
     from weft.execution.temporal.showing import ShownAuxiliary
     from weft.planning.view_plan_words import ViewExplanation
@@ -60,7 +59,7 @@ def add(
         view = weft.add_view(name, text, batched=batched)
         columns, warnings = weft.show_view(name).columns, weft.warnings_of_view(name)
     if json:
-        print_json({**_as_json(view), "warnings": list(warnings)})
+        print_json({**view_json(view), "warnings": list(warnings)})
         return
     echo(f"Added the view {view.name}: {typed(columns)}")
     when = "it is read" if batched else "a poll changes a table of the view"
@@ -87,19 +86,6 @@ def refresh(
         print_refreshed(outcomes)
     if any(each.trouble is not None for each in outcomes):
         raise typer.Exit(1)
-
-
-def refreshed_json(outcome: Refreshed) -> dict[str, Any]:
-    """Return the outcome of a refresh as a value for JSON."""
-    trouble = outcome.trouble
-    return {
-        "name": outcome.name,
-        "at": iso(outcome.t),
-        "changed": outcome.changed,
-        "gone": outcome.gone,
-        "by": outcome.by,
-        "trouble": None if trouble is None else trouble.message,
-    }
 
 
 def print_refreshed(outcomes: Iterable[Refreshed]) -> None:
@@ -130,15 +116,7 @@ def explain(
 def print_view(explanation: ViewExplanation, *, full: bool, json: bool) -> None:
     """Print the explanation of a view."""
     if json:
-        print_json(
-            {
-                "view": explanation.view,
-                "reads": [{"as": alias, "table": table_name} for alias, table_name in explanation.sources],
-                "auxiliaries": [{"name": part, "sql": text} for part, text in explanation.parts],
-                "events": [{"event": each.event, "lines": each.lines} for each in explanation.events],
-                "brief": list(explanation.brief),
-            }
-        )
+        print_json(view_explanation_json(explanation))
         return
     if not full:
         echo(lines("\n".join(explanation.brief)))
@@ -161,7 +139,7 @@ def views(home: HomeOption = None, json: JsonOption = False) -> None:
     with opened(home) as weft:
         listed = weft.views()
     if json:
-        print_json([_as_json(each) for each in listed])
+        print_json([view_json(each) for each in listed])
     elif not listed:
         echo(NONE_YET)
     else:
@@ -184,11 +162,7 @@ def show(name: NameArgument, home: HomeOption = None, json: JsonOption = False) 
         shown = weft.show_view(name)
     view = shown.view
     if json:
-        columns = [{"name": column, "type": type_.declared} for column, type_ in shown.columns]
-        counts = {"periods": shown.periods, "open": shown.open, "recorded": shown.recorded, "bytes": shown.size}
-        named = {"reads": shown.reads, "read_by": shown.readers, "auxiliaries": list(map(_part, shown.auxiliaries))}
-        engines = [{"what": what, **asdict(choice)} for what, choice in shown.next_refreshes]
-        print_json({**_as_json(view), "columns": columns, **named, **counts, "next_refreshes": engines})
+        print_json(shown_view_json(shown))
         return
     echo(lines(view.sql.strip()))
     echo(f"  reads {', '.join(shown.reads)}" + (f"; read by {', '.join(shown.readers)}" if shown.readers else ""))
@@ -218,19 +192,3 @@ def remove(name: NameArgument, home: HomeOption = None, json: JsonOption = False
         print_json({"name": removed.name, "removed": True})
     else:
         echo(f"Removed the view {removed.name}.")
-
-
-def _part(part: ShownAuxiliary) -> dict[str, Any]:
-    counts = {"periods": part.periods, "open": part.open, "recorded": part.recorded, "bytes": part.size}
-    return {"name": part.name, "of": part.of, "sql": part.sql, "shared_with": part.shared, **counts}
-
-
-def _as_json(view: ViewRecord) -> dict[str, Any]:
-    return {
-        "name": view.name,
-        "sql": view.sql,
-        "mode": view.mode,
-        "maintained_at": iso(view.tau),
-        "added_at": iso(view.added_at),
-        "trouble": view.trouble,
-    }

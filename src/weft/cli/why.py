@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from weft.api.json.answers import why_json
 from weft.cli.frame import HomeOption, JsonOption, example, opened
-from weft.cli.printing import echo, instant, iso, plain, print_json, shown, working_on_spark
+from weft.cli.printing import echo, instant, plain, print_json, shown, working_on_spark
 from weft.cli.queries import NameArgument
 from weft.printable import counted, one_line
 
 if TYPE_CHECKING:
-    from weft.execution.why import Combination, Why, Witness
+    from weft.execution.why import Combination, Witness
 
 _ROLES: Final = {"driver": "driver", "joined": "with", "exists": "exists"}
 _LONGEST: Final = 60
@@ -34,7 +35,7 @@ def why(
     with opened(home) as weft, working_on_spark("asking"):
         found = weft.why(name, ordinal)
     if json:
-        print_json(_as_json(found))
+        print_json(why_json(found))
         return
     cells = zip(found.columns, found.values, strict=True)
     values = ", ".join(f"{plain(label)} {shown(value)}" for (label, _), value in cells)
@@ -73,37 +74,3 @@ def _row(witness: Witness) -> str:
     cells = zip(witness.columns, witness.values, strict=True)
     texts = (f"{plain(label)} {one_line(shown(value), _LONGEST)}" for (label, _), value in cells)
     return f"{plain(name)}: {', '.join(texts)}"
-
-
-def _as_json(found: Why) -> dict[str, Any]:
-    from weft.delivery.rendering import json_object
-
-    return {
-        "query": found.query,
-        "ordinal": found.ordinal,
-        "first_at": iso(found.first_at),
-        "tick": found.tick,
-        "answer": json_object(found.columns, found.values),
-        "causes": [
-            {
-                "why": each.why,
-                "witnesses": [_witness_json(witness) for witness in each.witnesses],
-                "absent": list(each.absent),
-            }
-            for each in found.combinations
-        ],
-        "more": found.more,
-    }
-
-
-def _witness_json(witness: Witness) -> dict[str, Any]:
-    from weft.delivery.rendering import json_object
-
-    return {
-        "role": witness.role,
-        "table": witness.table,
-        "alias": witness.alias,
-        "row": json_object(witness.columns, witness.values),
-        "rows": witness.count,
-        "members": [_witness_json(each) for each in witness.members],
-    }

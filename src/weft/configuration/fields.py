@@ -54,6 +54,12 @@ def _https(text: str) -> str:
     return text
 
 
+def _web(text: str) -> str:
+    if re.fullmatch(r"https?://[^\s/?#]+(/[^\s?#]*)?", text) is None:
+        raise ValueError("it should be an address such as https://weft.example.com")
+    return text.rstrip("/")
+
+
 def _zone(text: str) -> str:
     import zoneinfo
 
@@ -132,6 +138,7 @@ def _one_or_more(value: Any) -> Any:
 Memory = Annotated[str, AfterValidator(_memory)]
 Address = Annotated[str, AfterValidator(_address)]
 Https = Annotated[str, AfterValidator(_https)]
+WebUrl = Annotated[str, AfterValidator(_web)]
 Length = Annotated[str, AfterValidator(_length)]
 Retention = Annotated[str, AfterValidator(_retention)]
 Secret = Annotated[str, AfterValidator(_secret)]
@@ -312,6 +319,16 @@ class Configuration(BaseModel):
     )
     install_from: Annotated[Literal["start", "now"], Place("install.from")] = Field(
         default="start", description="from when new queries deliver answers: start or now"
+    )
+    web_url: Annotated[WebUrl | None, Place("web.url", "WEFT_WEB_URL")] = Field(
+        default=None,
+        description="the public address of the page, for links in letters: https://weft.example.com",
+    )
+    web_proxy: Annotated[Texts, Place("web.proxy")] = Field(
+        default=(), description="the addresses of proxies whose header names the user, such as 127.0.0.1: a list"
+    )
+    web_proxy_header: Annotated[str, Place("web.proxy_header")] = Field(
+        default="X-Forwarded-User", min_length=1, description="the header in which such a proxy names the user"
     )
     users: dict[str, User] = Field(default={}, description="people by name: zone, email")
 

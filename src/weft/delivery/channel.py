@@ -32,7 +32,8 @@ class About:
     ``sql``, ``user`` and ``query_id`` describe the query.  ``total`` is the number of the query's answers.  ``home`` is
     the folder of the home.  ``home_id`` stays the same when the folder moves.  ``at`` is the creation time of the
     message (wall clock, microseconds UTC).  ``before`` contains the keys of the first and the last message that the
-    subscription has sent.  ``zone`` is the time zone in which the message shows instants.
+    subscription has sent.  ``zone`` is the time zone in which the message shows instants.  ``unsubscribe`` is the
+    address at which the receiver of a letter unsubscribes by one click, or None.
     """
 
     sql: str
@@ -44,6 +45,7 @@ class About:
     before: tuple[str, ...] = ()
     query_id: int = field(kw_only=True)
     zone: str = field(kw_only=True)
+    unsubscribe: str | None = field(default=None, kw_only=True)
 
     def as_json(self) -> str:
         """Return the contents as JSON."""

@@ -37,6 +37,7 @@ from weft.delivery.registry import open_channel
 from weft.errors import Conflict, DeliveryError, FolderElsewhere, NotFound, Refused
 from weft.failpoint import failpoint
 from weft.faults import is_of_the_home, isolated_error
+from weft.rights.secrets import signed
 from weft.storage.ledger import ResultRow, read_rows
 
 MESSAGE_ROWS: Final = 10_000
@@ -85,6 +86,7 @@ def deliver(
     """
     own = catalog.delivering(clock or (lambda: at), wait_us=wait_us) if sender is None else nullcontext(sender)
     with own as writer:
+        writer.rechecks.run()
         run = _Run(writer, home, at, clock)
         run.recover()
         run.reschedule_empty_digests()
@@ -113,6 +115,7 @@ class _Run:
         self._now = record.now_at(at)
         """The time of the home's clock.  If the clock was never set, the time is None and no digest is due."""
         self._clock = clock
+        self._zones = sender.users.zones()
         self._blocked: set[str] = set()
         self._down: set[str] = set()
 
@@ -175,7 +178,8 @@ class _Run:
         return next_digest(parse_digest(subscription.digest or ""), zone, now)
 
     def _zone(self, query: QueryRecord, person: str | None) -> str:
-        return configuration(self._home).zone_of(query.user, person)
+        own = self._zones.get(query.user)
+        return own or configuration(self._home).zone_of(query.user, person)
 
     def send_all(self, subscription: Subscription, query: QueryRecord) -> Delivered | None:
         """Return None if no message was due."""
@@ -282,7 +286,15 @@ class _Run:
             at=self._wall(),
             before=tuple(each.idempotency_key for each in self._sender.outbox.sent_ends(subscription.sub_id)),
             zone=self._zone(query, person),
+            unsubscribe=self._unsubscribe_link(subscription),
         )
+
+    def _unsubscribe_link(self, subscription: Subscription) -> str | None:
+        """Return the signed address of a letter to one person.  One of several people does not decide for all."""
+        url, channel = configuration(self._home).web_url, subscription.channel
+        if url is None or not channel.startswith("email:") or "," in channel:
+            return None
+        return f"{url}/unsubscribe/{signed(self._sender.link_key(), str(subscription.sub_id))}"
 
     def _message(self, entry: OutboxEntry, query: QueryRecord, rows: tuple[ResultRow, ...]) -> Message:
         assert entry.about is not None

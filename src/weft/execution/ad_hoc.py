@@ -14,7 +14,7 @@ from weft.execution.groups import instant
 from weft.execution.guarded import COLLECTED, guarded, in_memory
 from weft.execution.reader import Reader
 from weft.execution.relations import Relation
-from weft.execution.spark_runner import ad_hoc_reader, too_many
+from weft.execution.spark_runner import Limits, ad_hoc_reader, too_many
 from weft.execution.states import StateReader
 from weft.execution.tabular import Columns, Tabular, columns_text
 from weft.instants import format_instant
@@ -65,6 +65,8 @@ def ask(
     s: int,
     limit: int | None,
     order: Sequence[Key] = (),
+    *,
+    allowed: Limits | None = None,
 ) -> Answer:
     """Run the query at the instant ``s`` (microseconds UTC) and return its answer.
 
@@ -77,11 +79,11 @@ def ask(
     columns = columns_of(query)
     named = Query(query.input, tuple(Output(f"c{n}", output.value) for n, output in enumerate(query.outputs, 1)))
     branches = at_instant(named, instant(s))
-    with ad_hoc_reader(spark, catalog, tables) as (reader, allowed):
+    with ad_hoc_reader(spark, catalog, tables, allowed) as (reader, within):
         views = StateReader(reader).views(branches)
         views.read([path for branch in branches for path in branch.paths.values()], {})
         views.register()
-        request = _Request(named, branches, limit, allowed.rows, order)
+        request = _Request(named, branches, limit, within.rows, order)
         result = _from_memory(reader, request) if views.small else None
         rows, count = result or _from_files(reader, request)
     types = [type_ for _, type_ in columns]

@@ -19,7 +19,7 @@ from weft.execution.groups import Group, Member
 from weft.execution.new_answers import NewAnswers, new_answers
 from weft.execution.ordering import in_order, kinds_of, spark_order
 from weft.execution.relations import Relation
-from weft.execution.spark_runner import ad_hoc_reader, too_many
+from weft.execution.spark_runner import Limits, ad_hoc_reader, too_many
 from weft.execution.tabular import Columns, Tabular, columns_text
 from weft.instants import format_instant
 from weft.planning.form import stored_form
@@ -91,6 +91,8 @@ def backtest(
     plan: Plan,
     window: BacktestWindow,
     limit: int | None,
+    *,
+    allowed: Limits | None = None,
 ) -> Backtest:
     """Return the answers that the query would have delivered in the window. If ``limit`` is None, return all answers.
 
@@ -99,9 +101,9 @@ def backtest(
     """
     member = Member(_as_standing(plan), window.since, window.until)
     group = Group(member.query.plan_id, plan.with_numbered_columns, (member,), window.until, window.t0)
-    with ad_hoc_reader(spark, catalog, tables) as (reader, allowed):
-        new = new_answers(reader, [group], most=allowed.rows)
-        return _result(spark, new, plan, window, limit, allowed.rows)
+    with ad_hoc_reader(spark, catalog, tables, allowed) as (reader, within):
+        new = new_answers(reader, [group], most=within.rows)
+        return _result(spark, new, plan, window, limit, within.rows)
 
 
 def _as_standing(plan: Plan) -> QueryRecord:

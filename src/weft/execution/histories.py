@@ -15,6 +15,7 @@ from weft.errors import Refused
 from weft.execution.ad_hoc import ask
 from weft.execution.history_log import log_of
 from weft.execution.home import OpenHome
+from weft.execution.spark_runner import Limits
 from weft.execution.tabular import Columns, Tabular, columns_text
 from weft.instants import MIN_INSTANT, format_instant, from_datetime
 from weft.planning.plan import plan
@@ -72,12 +73,21 @@ class History(Tabular):
         return f"{counted(self.count, 'period')} of {self.name}: {columns_text(self.columns)}"
 
 
-def history(home: OpenHome, name: str, where: str | None, limit: int | None, known: int | None = None) -> History:
+def history(
+    home: OpenHome,
+    name: str,
+    where: str | None,
+    limit: int | None,
+    known: int | None = None,
+    *,
+    allowed: Limits | None = None,
+) -> History:
     """Return at most ``limit`` periods that satisfy the SQL condition ``where``.
 
     If ``limit`` is None, return all matching periods. If ``where`` is None, all periods match. The condition may use
     the table's columns, valid_from, valid_to and NOW(). Spark starts only if ``where`` is given. With ``known`` (µs
-    UTC), return the periods that the log recorded up to the instant ``known``.
+    UTC), return the periods that the log recorded up to the instant ``known``. ``allowed`` are the limits of Spark's
+    work, by default those of a query in a tick.
 
     Raise NotFound, SqlError, ExecutionError or StorageError. Raise Refused if the table is not tracked, or if both
     ``where`` and ``known`` are given.
@@ -98,7 +108,7 @@ def history(home: OpenHome, name: str, where: str | None, limit: int | None, kno
             "--where is empty", hint='Write a condition, such as --where "id = 2", or omit --where to get all periods.'
         )
     elif known is None:
-        stretches, count = _matching(home, table, ordered, where, limit, at)
+        stretches, count = _matching(home, table, ordered, where, limit, at, allowed)
     else:
         raise Refused(
             "--where applies to the current history, and cannot be used with --known",
@@ -127,14 +137,20 @@ def _all(
 
 
 def _matching(
-    home: OpenHome, table: TableRecord, ordered: list[str], where: str, limit: int | None, at: int
+    home: OpenHome,
+    table: TableRecord,
+    ordered: list[str],
+    where: str,
+    limit: int | None,
+    at: int,
+    allowed: Limits | None,
 ) -> tuple[tuple[Stretch, ...], int]:
     """Treat the table as a table without an end column, because the condition must also apply to ended rows."""
     lasting = replace(table, schema=replace(table.schema, end=None))
     keys, others = ordered[: len(table.keys)], ordered[len(table.keys) :]
     listed = ", ".join(quoted(each) for each in (*keys, VALID_FROM, *others, VALID_TO))
     compiled = plan(f"SELECT {listed} FROM {quoted(table.name)} WHERE (\n{where}\n)", {table.name: lasting.schema})
-    answer = ask(home.session(), home.catalog, {table.name: lasting}, compiled.query, at, limit)
+    answer = ask(home.session(), home.catalog, {table.name: lasting}, compiled.query, at, limit, allowed=allowed)
     place = len(keys)
     return tuple(
         Stretch((*row[:place], *row[place + 1 : -1]), _micros(row[place]) or 0, _micros(row[-1])) for row in answer.rows

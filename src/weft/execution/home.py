@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from weft.algebra.schema import TableSchema
 from weft.catalog import Catalog, Writer
-from weft.catalog.definitions import schemas
+from weft.catalog.seen import Seen
 from weft.errors import CatalogError, ClockError, LeaseLost
+from weft.rights.principal import OWNER, Principal
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,11 +25,19 @@ _RENEW_SECONDS: Final = 15.0
 
 @dataclass
 class OpenHome:
-    """An open home, the context of every operation. ``clock`` returns the wall clock time in microseconds UTC."""
+    """An open home, the context of every operation, on behalf of a principal.
+
+    ``clock`` returns the wall clock time in microseconds UTC.
+    """
 
     folder: Path
     catalog: Catalog
     clock: Callable[[], int]
+    principal: Principal = OWNER
+
+    def seen(self) -> Seen:
+        """Return what the principal may see and do at present."""
+        return Seen(self.catalog, self.catalog.grants.rights_of(self.principal))
 
     def session(self) -> SparkSession:
         """Return this home's Spark session. The first call in a process takes 5 to 15 seconds. Raise ExecutionError."""
@@ -39,9 +48,10 @@ class OpenHome:
     def schemas(self, *texts: str) -> Mapping[str, TableSchema]:
         """Return the schemas of the home's tables, and of the query results that ``texts`` mention.
 
-        If a query mentions a view that depends on NOW, the schema of the view includes the view's definition.
+        Tables and results that the principal may not read are left out. If a query mentions a view that depends on
+        NOW, the schema of the view includes the view's definition.
         """
-        return schemas(self.catalog, *texts)
+        return self.seen().schemas(*texts)
 
     def now(self) -> int:
         """Return the time of the home's clock, by default the wall clock time.

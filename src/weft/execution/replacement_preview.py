@@ -12,7 +12,7 @@ from weft.execution.groups import Group, Member
 from weft.execution.new_answers import new_answers
 from weft.execution.reader import Reader
 from weft.execution.relations import Relation
-from weft.execution.spark_runner import ad_hoc_reader, too_many
+from weft.execution.spark_runner import Limits, ad_hoc_reader, too_many
 from weft.planning.plan import Plan
 from weft.printable import Brief, counted
 
@@ -54,6 +54,8 @@ def preview_replacement(
     definition: QueryDefinition,
     until: int,
     t0: int | None,
+    *,
+    allowed: Limits | None = None,
 ) -> Replacement:
     """Run the first tick of the new text at ``until`` without storing anything, and return the effect.
 
@@ -61,10 +63,10 @@ def preview_replacement(
     Raise ExecutionError or StorageError.
     """
     query = replace(old, parameters=definition.parameters, names=definition.names)
-    with ad_hoc_reader(spark, catalog, tables) as (reader, allowed):
-        new = _answers(reader, plan, query, definition.from_instant, until, t0, allowed.rows)
-        if new > allowed.rows:
-            raise too_many(new, allowed.rows)
+    with ad_hoc_reader(spark, catalog, tables, allowed) as (reader, within):
+        new = _answers(reader, plan, query, definition.from_instant, until, t0, within.rows)
+        if new > within.rows:
+            raise too_many(new, within.rows)
         total = new
         if old.rows:
             # The count for a query without answers includes known answers.

@@ -33,11 +33,13 @@ from weft.store import Store
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+
 Prepared = TypeVar("Prepared")
 Result = TypeVar("Result")
 
 _WARM_SECONDS: Final = 3_600.0
 _FEWER: Final = "Restrict the query to fewer rows, or raise WEFT_QUERY_ROWS."
+_FEWER_OF_OWNER: Final = "Restrict the query to fewer rows, or raise the limit: weft user change NAME --rows N."
 
 
 @dataclass(frozen=True)
@@ -55,11 +57,10 @@ def limits(catalog: CatalogParts) -> Limits:
     return Limits(chosen.query_seconds, chosen.query_rows, chosen.query_depth)
 
 
-def too_many(rows: int, most: int) -> LimitExceeded:
-    """Return the error for a query that has ``rows`` new rows but may add only ``most``."""
-    return LimitExceeded(
-        f"the query found {counted(rows, 'new row')} in one tick, but the limit is {most:,}", hint=_FEWER
-    )
+def too_many(rows: int, most: int, *, of_owner: bool = False) -> LimitExceeded:
+    """Return the error for a query that has ``rows`` new rows but may add only ``most``, as a limit of its owner."""
+    limit, hint = ("the limit of its owner", _FEWER_OF_OWNER) if of_owner else ("the limit", _FEWER)
+    return LimitExceeded(f"the query found {counted(rows, 'new row')} in one tick, but {limit} is {most:,}", hint=hint)
 
 
 @contextmanager
@@ -77,13 +78,15 @@ def few_enough(most: int) -> Iterator[None]:
 
 @contextmanager
 def ad_hoc_reader(
-    spark: SparkSession, catalog: CatalogParts, tables: Mapping[str, Relation]
+    spark: SparkSession, catalog: CatalogParts, tables: Mapping[str, Relation], allowed: Limits | None = None
 ) -> Iterator[tuple[Reader, Limits]]:
     """Provide a reader and the limits for a query outside of ticks. After the block, release the reader's cache.
 
+    The default of ``allowed`` is the limits of a query in a tick.
+
     Raise ExecutionError if Spark cannot run the query. Raise LimitExceeded if the query exceeds the limits of a tick.
     """
-    allowed = limits(catalog)
+    allowed = allowed or limits(catalog)
     reader = Reader(spark, catalog.data, tables, deepest=allowed.depth)
     use_cluster_cores(spark)
     with (

@@ -18,7 +18,7 @@ from weft.execution.groups import instant
 from weft.execution.guarded import COLLECTED, guarded, in_memory
 from weft.execution.reader import Reader
 from weft.execution.relations import Relation
-from weft.execution.spark_runner import ad_hoc_reader, spark_faults
+from weft.execution.spark_runner import Limits, ad_hoc_reader, spark_faults
 from weft.execution.states import StateReader
 from weft.execution.windows import slices_between
 from weft.instants import format_instant
@@ -53,6 +53,11 @@ class Witness(Brief):
     values: tuple[Value, ...]
     members: tuple[Witness, ...] = ()
     count: int | None = None
+
+    @property
+    def hidden(self) -> Witness:
+        """The witness without its values, for somebody who may not read them."""
+        return replace(self, columns=(), values=(), members=(), count=None)
 
     def _brief(self) -> str:
         values = ", ".join(f"{name} {value!r}" for (name, _), value in zip(self.columns, self.values, strict=True))
@@ -112,6 +117,8 @@ def combinations(
     plan: Plan,
     answer: StoredAnswer,
     t0: int | None,
+    *,
+    allowed: Limits | None = None,
 ) -> tuple[tuple[Combination, ...], bool]:
     """Return the causes of an answer, and whether there are more.
 
@@ -121,7 +128,7 @@ def combinations(
     window: dict[str, Scalar] = {"tau": instant(s), "t": instant(s + 1), "t0": instant(s if t0 is None else t0)}
     found = causes(plan, window)
     known = meanings(plan.evaluated)
-    with ad_hoc_reader(spark, catalog, tables) as (reader, _), spark_faults():
+    with ad_hoc_reader(spark, catalog, tables, allowed) as (reader, _), spark_faults():
         views = StateReader(reader).views(cause.branch for cause in found)
         paths = [path for cause in found for path in cause.branch.paths.values()]
         views.read(paths, slices_between(paths, s, s + 1))

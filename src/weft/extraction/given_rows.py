@@ -19,7 +19,7 @@ from weft.extraction.batches import MAX_LINE, Row, batches_of
 from weft.extraction.byte_streams import long_line
 from weft.extraction.row_values import Columns, listed, shown, wrong_value
 from weft.extraction.strict_rows import check_names, from_arrow, from_dicts, value_of
-from weft.extraction.typed_rows import TextRow, from_json, from_texts
+from weft.extraction.typed_rows import CsvRows, TextRow, from_csv, from_json, from_texts
 from weft.printable import counted
 from weft.storage.columns import arrow_type
 
@@ -39,6 +39,8 @@ def reader_of(rows: Any, written: Written) -> tuple[Reader, str]:
     """Return a reader for ``rows``, and a name for messages. Raise Refused if the object does not contain rows."""
     if isinstance(rows, TextRow):
         return _texts(rows), "given values"
+    if isinstance(rows, CsvRows):
+        return lambda columns: _in_pieces(from_csv(rows.stream, columns, "the rows"), columns), "the rows"
     if isinstance(rows, Mapping):
         return _python([rows]), "this row"
     if isinstance(rows, str | bytes):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
-from typing import Annotated, Any
+from io import TextIOWrapper
+from typing import IO, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
@@ -25,6 +27,13 @@ class TextRow:
     """One row from a command line, with a text for each column."""
 
     values: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class CsvRows:
+    """Rows as CSV in UTF-8 with a header.  An empty cell is NULL."""
+
+    stream: IO[bytes]
 
 
 def from_json(lines: Iterable[bytes], columns: Columns, source: str) -> Iterator[dict[str, object]]:
@@ -54,6 +63,25 @@ def from_texts(values: Mapping[str, str], columns: Columns, source: str) -> dict
         return {**row, **_nested(values, columns, source)}
     except ValidationError as error:
         raise _refused(error, columns, source) from None
+
+
+def from_csv(stream: IO[bytes], columns: Columns, source: str) -> Iterator[dict[str, object]]:
+    """Yield a row for each line of CSV in UTF-8 after the header, as ``from_texts`` does. An empty cell is NULL."""
+    rows = csv.reader(TextIOWrapper(stream, "utf-8-sig", newline=""), strict=True)
+    where = source
+    try:
+        header = next(rows, [])
+        if len(set(header)) < len(header):
+            raise Refused("the header names a column twice", where=source, hint=listed(columns))
+        for cells in rows:
+            where = f"{source}, line {rows.line_num}"
+            if len(cells) > len(header):
+                raise Refused(f"the line has {len(cells)} cells, but the header has {len(header)}", where=where)
+            yield from_texts({name: cell for name, cell in zip(header, cells, strict=False) if cell}, columns, where)
+    except UnicodeDecodeError:
+        raise Refused("the rows are not text in UTF-8", where=where) from None
+    except csv.Error as error:
+        raise Refused(f"the rows are not CSV: {error}", where=where) from None
 
 
 def _read(line: bytes, source: str, number: int) -> Mapping[str, Any]:

@@ -44,7 +44,7 @@ from weft.extraction.sources.source_lease import Accepting, Polled
 from weft.faults import isolated_error
 from weft.instants import LAST_INSTANT
 from weft.interruption import CancelToken, Stopped, cancellable_by
-from weft.schedule.ticking import Ticked, all_quiet, tick
+from weft.schedule.ticking import Ticked, all_quiet, recheck, tick
 
 PACE_US: Final = 10 * 1_000_000
 """Time between two ticks of a query without a chosen timeliness, in microseconds."""
@@ -202,6 +202,8 @@ class Runner:
         if wake is None or wake > at:
             return self.pace_us if wake is None else min(wake - at, self.pace_us)
         try:
+            if self.home.catalog.rechecks.due():
+                recheck(self.home, _LEASE_WAIT_US)
             stopped = take_new_versions(self.home)
         except (LeaseBusy, LeaseLost) as error:
             self.troubled(error)

@@ -67,6 +67,12 @@ def tick(home: OpenHome, choice: Choice, *, t: int | None, wait_us: int) -> Tick
         return Ticked(run_tick(writer, home.session, choice=choice, t=t, at=home.clock()))
 
 
+def recheck(home: OpenHome, wait_us: int) -> None:
+    """Pause the queries whose owners have lost a right, also if no query is to be ticked. Raise LeaseBusy."""
+    with home.catalog.writing("check rights", home.clock, wait_us=wait_us) as writer:
+        writer.rechecks.run()
+
+
 def all_quiet(catalog: Catalog, t: int) -> bool:
     """Return whether a tick of the due queries at ``t`` would find no answer.
 

@@ -19,9 +19,11 @@ import pytest
 from weft import Stop, Weft
 from weft.catalog import layout
 from weft.errors import ExecutionError, HomeClosed, NotFound, WeftError
+from weft.rights.principal import OWNER
 from weft.schedule import runner
 
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
+    "acting_as": (OWNER,),
     "add_source": ("s", "file", "x.csv", "id"),
     "add_view": ("v", "SELECT 1"),
     "append": ("t", [{"a": 1}]),
@@ -46,7 +48,8 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
 METHODS = sorted(
     name
     for name, each in inspect.getmembers(Weft)
-    if not name.startswith("_") and name not in ("open", "opened", "close", "closed", "home", "catalog", "clock")
+    if not name.startswith("_")
+    and name not in ("open", "opened", "close", "closed", "home", "catalog", "clock", "accounts")
 )
 
 

@@ -63,6 +63,14 @@ def _files(folder: Path) -> dict[str, str]:
     return {str(each.relative_to(folder)): each.read_text() for each in folder.rglob("*") if each.is_file()}
 
 
+def _read(folder: Path) -> Definitions:
+    errors: list[Refused] = []
+    read = read_folder(folder, errors)
+    for error in errors:
+        raise error
+    return read
+
+
 def _token(folder: Path) -> dict[str, str]:
     """Return the secret of the webhook, under the name that the files give it."""
     text = (folder / "queries" / "late.toml").read_text()
@@ -93,7 +101,7 @@ def test_the_files(full: Weft, tmp_path: Path, staff: str) -> None:
 
 def test_what_is_exported_reads_as_the_home(full: Weft, tmp_path: Path) -> None:
     full.export(tmp_path / "out")
-    assert read_folder(tmp_path / "out") == described(full.opened)
+    assert _read(tmp_path / "out") == described(full.opened)
 
 
 def test_an_empty_home_becomes_equal(full: Weft, tmp_path: Path) -> None:
@@ -215,6 +223,7 @@ def test_all_refusals_come_at_once_and_nothing_changes(full: Weft, tmp_path: Pat
     _change(out / "sources" / "staff.toml", "staff.csv", "missing.csv")
     _change(out / "queries" / "late.toml", "file:late.csv", "fax:12345")
     _change(out / "queries" / "pairs.sql", "a.ts < b.ts", "a.ts > b.ts")
+    _change(out / "queries" / "v.1.toml", "user", "usr")
     with pytest.raises(Refused) as caught:
         full.apply(out)
     told = [(str(reason.where), reason.message) for reason in caught.value.reasons]
@@ -226,6 +235,7 @@ def test_all_refusals_come_at_once_and_nothing_changes(full: Weft, tmp_path: Pat
         ("staff.toml", "missing.csv"),
         ("late.toml", "fax"),
         ("pairs.toml", "differs from the home"),
+        ("v.1.toml", "no key 'usr'"),
     ):
         assert [each for each in told if file in each[0] and words in each[0] + each[1]], (file, told)
     assert described(full.opened) == before
@@ -241,6 +251,19 @@ def test_queries_that_read_each_other_are_refused_before_anything_changes(full: 
     with pytest.raises(Conflict, match="would read its own results"):
         full.apply(out)
     assert described(full.opened) == before
+
+
+def test_the_rights_of_owners_are_checked_before_anything_changes(full: Weft, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    full.export(out)
+    full.accounts.add_user("bo", "author")
+    for name in ("new", "newer"):
+        (out / "queries" / f"{name}.toml").write_text('user = "bo"\n')
+        (out / "queries" / f"{name}.sql").write_text("SELECT o.id FROM orders o\n")
+    with pytest.raises(Refused, match=r"new cannot run: .*newer cannot run: "):
+        full.apply(out)
+    full.accounts.grant("bo", "read", "orders")
+    assert [each.name for each in full.apply(out)] == ["new", "newer"]
 
 
 def test_a_query_may_read_what_the_same_folder_adds(full: Weft, tmp_path: Path, staff: str) -> None:
@@ -306,20 +329,20 @@ def test_a_wrong_file_is_refused(tmp_path: Path, file: str, text: str, message: 
         (tmp_path / "queries" / "q.sql").write_text("SELECT 1")
     (tmp_path / file).write_text(text)
     with pytest.raises(Refused, match=message) as caught:
-        read_folder(tmp_path)
+        _read(tmp_path)
     assert file in str(caught.value.where)
 
 
 def test_two_files_with_one_name_and_a_folder_without_definitions_are_refused(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="no definitions"):
-        read_folder(tmp_path)
+        _read(tmp_path)
     (tmp_path / "queries").mkdir()
-    assert read_folder(tmp_path) == Definitions()
+    assert _read(tmp_path) == Definitions()
     for name in ("q", "Q"):
         (tmp_path / "queries" / f"{name}.toml").write_text("")
         (tmp_path / "queries" / f"{name}.sql").write_text("SELECT 1")
     with pytest.raises(Refused, match="has the same name"):
-        read_folder(tmp_path)
+        _read(tmp_path)
 
 
 def test_a_secret_that_nobody_gives_is_asked_for(full: Weft, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import Barrier
 
 import pytest
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, inspect, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from weft.catalog import Catalog, ddl, migrations, open_catalog
@@ -30,8 +30,8 @@ def count_leases(connection: Connection) -> None:
 
 
 STEPS = (
-    Migration(to=101, statements=("CREATE TABLE made_up (leases BIGINT NOT NULL)",), then=count_leases),
-    Migration(to=102, statements=("ALTER TABLE made_up ADD COLUMN more TEXT", "UPDATE made_up SET more = 'more'")),
+    Migration(to=102, statements=("CREATE TABLE made_up (leases BIGINT NOT NULL)",), then=count_leases),
+    Migration(to=103, statements=("ALTER TABLE made_up ADD COLUMN more TEXT", "UPDATE made_up SET more = 'more'")),
 )
 
 
@@ -52,16 +52,90 @@ def set_format(catalog: Catalog, number: object) -> None:
         connection.execute(text(f"UPDATE home SET format = {number}"))
 
 
+FORMATS = Path(__file__).with_name("formats")
+ADDED = ("audit", "grants", "groups", "mark_exceptions", "marks", "members", "secrets", "users")
+
+
+def structure(catalog: Catalog) -> dict[str, object]:
+    """Return the columns, keys and indexes of all tables, in any order."""
+    with catalog._database.reading() as connection:
+        found = inspect(connection)
+        return {
+            name: (
+                sorted(
+                    (each["name"], str(each["type"]), each["nullable"], str(each["default"]).split("::")[0])
+                    for each in found.get_columns(name)
+                ),
+                found.get_pk_constraint(name)["constrained_columns"],
+                sorted(str(each["column_names"]) for each in found.get_unique_constraints(name)),
+                sorted((each["name"], str(each["column_names"]), each["unique"]) for each in found.get_indexes(name)),
+                sorted(
+                    (str(each["constrained_columns"]), each["referred_table"]) for each in found.get_foreign_keys(name)
+                ),
+            )
+            for name in found.get_table_names()
+        }
+
+
+def back_to_100(catalog: Catalog) -> None:
+    """Make the catalog that of format 100, with the statements by which Weft created that format."""
+    with catalog._database.changing() as connection:
+        record = dict(connection.execute(text("SELECT * FROM home")).one()._mapping)
+        ddl.metadata.drop_all(connection)
+        script = (FORMATS / f"100_{connection.dialect.name}.sql").read_text()
+        for statement in filter(str.strip, script.split(";\n")):
+            connection.exec_driver_sql(statement)
+        kept = {
+            key: value for key, value in record.items() if key not in ("rights_version", "rights_checked", "link_key")
+        }
+        names = ", ".join(f'"{key}"' for key in kept)
+        values = ", ".join(f":{key}" for key in kept)
+        connection.execute(text(f"INSERT INTO home ({names}) VALUES ({values})"), {**kept, "format": 100})
+        connection.execute(text("INSERT INTO leases (name, token) VALUES ('write', 0), ('deliver', 0)"))
+
+
+def test_a_home_of_format_100_becomes_like_a_new_one(home: Path, opened: Opened) -> None:
+    catalog = opened(home, at=0)
+    new = structure(catalog)
+    back_to_100(catalog)
+    assert not set(ADDED) & structure(catalog).keys()
+    with opened(home, at=0) as migrated:
+        assert migrated.home().format == ddl.FORMAT
+        assert structure(migrated) == new
+
+
+def test_queries_of_format_100_need_the_tables_of_their_plans(home: Path, opened: Opened) -> None:
+    catalog = opened(home, at=0)
+    back_to_100(catalog)
+    with catalog._database.changing() as connection:
+        bodies = {1: '{"query":["table",3],"more":["table",12],"results":["results",7]}', 2: '{"constant":1}'}
+        for key, body in bodies.items():
+            values = {"key": key, "body": body, "name": f"s{key}"}
+            connection.execute(text("INSERT INTO plans (plan_id, signature, body) VALUES (:key, :name, :body)"), values)
+        columns = 'name, folded, "user", sql, plan_id, parameters, columns, from_mode, next_ordinal, state'
+        for name, plan, definitions in (("a", 1, "[]"), ("b", 1, "[5]"), ("c", 2, "[]")):
+            values = {"name": name, "plan": plan, "definitions": definitions}
+            connection.execute(
+                text(
+                    f"INSERT INTO queries ({columns}, installed_at, definitions) VALUES (:name, :name, "
+                    "'anna', '', :plan, '[]', '[]', 'start', 1, 'active', 0, :definitions)"
+                ),
+                values,
+            )
+    with opened(home, at=0) as migrated:
+        assert {query.name: query.needs for query in migrated.queries.all()} == {"a": (3, 12), "b": (3, 5, 12), "c": ()}
+
+
 def test_a_home_of_an_older_format_is_migrated_once(
     home: Path, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     later(monkeypatch, *STEPS[:1])
     with opened(home, at=0) as catalog:
-        assert catalog.home().format == 101
+        assert catalog.home().format == 102
     later(monkeypatch, *STEPS)
     for _ in range(2):
         with opened(home, at=0) as catalog:
-            assert (catalog.home().format, stored(catalog)) == (102, [(2, "more")])
+            assert (catalog.home().format, stored(catalog)) == (103, [(2, "more")])
 
 
 def test_processes_that_open_a_home_at_once_migrate_it_once(
@@ -80,7 +154,7 @@ def test_processes_that_open_a_home_at_once_migrate_it_once(
 
 def test_a_migration_that_fails_changes_nothing(home: Path, opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as broken:
-        later(broken, *STEPS, Migration(to=103, statements=("SELECT 1 FROM nowhere",)))
+        later(broken, *STEPS, Migration(to=104, statements=("SELECT 1 FROM nowhere",)))
         with pytest.raises(CatalogError, match="nowhere"):
             opened(home, at=0)
     with opened(home, at=0) as catalog:
@@ -118,5 +192,5 @@ def test_a_format_that_is_no_number_is_refused_in_words(tmp_path: Path, value: o
 
 def test_a_format_of_a_later_weft_is_refused_in_words(home: Path, opened: Opened) -> None:
     set_format(opened(home, at=0), 1_000_000)
-    with pytest.raises(CatalogError, match="has format 1000000, but this version of Weft reads formats up to 100"):
+    with pytest.raises(CatalogError, match="has format 1000000, but this version of Weft reads formats up to 101"):
         opened(home, at=0)

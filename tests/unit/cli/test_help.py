@@ -18,7 +18,18 @@ def _commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, .
 
 
 COMMANDS = sorted(_commands(typer.main.get_command(app)))
-GROUPS = (("loads",), ("table",), ("channel",), ("ingest",), ("quarantine",), ("source",), ("view",))
+GROUPS = (
+    ("loads",),
+    ("table",),
+    ("channel",),
+    ("ingest",),
+    ("quarantine",),
+    ("source",),
+    ("view",),
+    ("user",),
+    ("group",),
+    ("token",),
+)
 """Commands that are nothing but others."""
 
 

@@ -22,6 +22,7 @@ from weft.delivery.mail.channel import server_of
 from weft.delivery.mail.letter import SHOWN_ROWS, letter
 from weft.delivery.registry import canonical
 from weft.errors import Refused
+from weft.rights.secrets import verified
 from weft.storage.ledger import ResultRow
 
 pytestmark = pytest.mark.filterwarnings("ignore:Requiring AUTH")
@@ -93,6 +94,19 @@ def test_headers_name_the_message_and_its_thread() -> None:
     later = written(message(("a",), before=("3-1-2", "3-3-4"))).message
     assert later["In-Reply-To"] == "<3-3-4@5f0c.weft>"
     assert later["References"] == "<3-1-2@5f0c.weft> <3-3-4@5f0c.weft>"
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_letter_with_a_link_is_unsubscribed_by_one_click(scheme: str) -> None:
+    link = f"{scheme}://weft.example.com/unsubscribe/17.{'a' * 64}"
+    found = written(message(("a",), unsubscribe=link))
+    addresses = found.message["List-Unsubscribe"].split(", ")
+    assert addresses[0] == f"<{link}>"
+    assert addresses[1].startswith("<mailto:weft@example.com?subject=")
+    one_click = "List-Unsubscribe=One-Click" if scheme == "https" else None
+    assert found.message["List-Unsubscribe-Post"] == one_click
+    assert f"To unsubscribe:          {link}" in found.text
+    assert f'<a href="{link}">' in found.html
 
 
 @pytest.mark.parametrize(
@@ -179,6 +193,23 @@ def test_an_honest_server_takes_one_letter_for_all_that_is_new(site: Any) -> Non
     assert third.message["In-Reply-To"] == second.message["Message-ID"]
     assert third.message["References"].split() == [first.message["Message-ID"], second.message["Message-ID"]]
     assert site.catalog.outbox.unsent() == ()
+
+
+def test_a_letter_to_one_person_has_a_link_that_names_its_subscription(site: Any) -> None:
+    post = Post()
+    with serving(post) as port:
+        settings(site.home, port)
+        with (site.home / "weft.toml").open("a") as file:
+            file.write('[web]\nurl = "https://weft.example.com/"\n')
+        query = site.install("q", f"email:{ANN}", f"email:{ANN},{BO}")
+        site.tick(query, 1)
+        site.deliver()
+    links = {len(each.recipients): each.message["List-Unsubscribe"].split(">")[0] for each in post.letters}
+    assert links[2].startswith("<mailto:")
+    place, token = links[1].rsplit("/", 1)
+    assert place == "<https://weft.example.com/unsubscribe"
+    (own,) = (each for each in site.catalog.subscriptions.all(query) if each.channel == f"email:{ANN}")
+    assert verified(site.catalog.link_key(), token) == str(own.sub_id)
 
 
 @pytest.mark.parametrize("tls", ["implicit", "starttls"])

@@ -313,7 +313,7 @@ def test_the_place_of_a_misspelt_name_is_its_own() -> None:
 
 
 def test_there_are_enough_hostile_texts() -> None:
-    assert len(HOSTILE) >= 60
+    assert len(HOSTILE) >= 150
 
 
 @pytest.mark.parametrize("name", HOSTILE)

@@ -23,18 +23,19 @@ from weft.api.portable.described import (
     DescribedView,
     described,
 )
-from weft.api.portable.folder import file_of, text_file
+from weft.api.portable.folder import file_of, read_folder, text_file
 from weft.api.portable.trial import Trial, in_order
+from weft.api.replace_query import replace as replace_text
 from weft.api.replace_query import require_replaceable
-from weft.api.standing import NewQuery, accepted, defined
+from weft.api.standing import NewQuery, accepted, defined, pause, remove, resume
 from weft.catalog.naming import folded
 from weft.catalog.records import QueryRecord
 from weft.errors import Conflict, Refused
+from weft.execution.home import OpenHome
 from weft.instants import format_interval
 from weft.printable import Brief
 
 if TYPE_CHECKING:
-    from weft.api.weft import Weft
     from weft.extraction.sources.adding import NewSource
 
 D = TypeVar("D", DescribedQuery, DescribedView, DescribedSource)
@@ -57,11 +58,13 @@ class Change(Brief):
         return f"{self.kind} {self.name}: {self.action}" + (f", {self.detail}" if self.detail else "")
 
 
-def planned_changes(
-    weft: Weft, folder: Path, wanted: Definitions, secrets: Mapping[str, str], *, prune: bool
-) -> tuple[Change, ...]:
-    """Return the changes in the order in which they are carried out.  Raise Refused with the errors of all files."""
-    planning = _Planning(weft, folder, wanted, secrets, prune=prune)
+def planned_changes(home: OpenHome, folder: Path, secrets: Mapping[str, str], *, prune: bool) -> tuple[Change, ...]:
+    """Return the changes for the files of a folder in the order in which they are carried out.
+
+    Raise Refused with the errors of all files.
+    """
+    errors: list[Refused] = []
+    planning = _Planning(home, folder, read_folder(folder, errors), secrets, errors, prune=prune)
     changes = planning.changes()
     if planning.errors:
         raise _together(planning.errors)
@@ -90,11 +93,18 @@ def _without(present: Iterable[D], wanted: Iterable[D]) -> tuple[D, ...]:
 
 class _Planning:
     def __init__(
-        self, weft: Weft, folder: Path, wanted: Definitions, secrets: Mapping[str, str], *, prune: bool
+        self,
+        home: OpenHome,
+        folder: Path,
+        wanted: Definitions,
+        secrets: Mapping[str, str],
+        errors: list[Refused],
+        *,
+        prune: bool,
     ) -> None:
-        self._weft, self._home, self._folder, self._wanted = weft, weft.opened, folder, wanted
+        self._home, self._folder, self._wanted = home, folder, wanted
         self._present = described(self._home)
-        self._records = {folded(each.name): each for each in weft.catalog.queries.all()}
+        self._records = {folded(each.name): each for each in home.catalog.queries.all()}
         others = Definitions(
             _without(self._present.queries, wanted.queries),
             _without(self._present.views, wanted.views),
@@ -102,8 +112,8 @@ class _Planning:
         )
         self._removed = others if prune else Definitions()
         self._trial = Trial(self._home, self._removed)
-        self._channels = ChannelPlan(weft, secrets)
-        self.errors: list[Refused] = []
+        self._channels = ChannelPlan(home, secrets)
+        self.errors = errors
 
     @contextmanager
     def _part(self, each: Described) -> Iterator[None]:
@@ -132,24 +142,29 @@ class _Planning:
         """Return the removals before and after the other changes.  A query that no query reads frees its files
         first.
         """
+        from weft.execution.temporal.adding import remove_view
+        from weft.extraction.sources.adding import remove_source
+
         records = [self._records[folded(each.name)] for each in self._removed.queries]
         gone: set[int] = set()
         first, last = [], []
         for record in sorted(records, key=lambda each: -each.stratum):
-            readers = self._weft.catalog.queries.readers(record.query_id)
-            change = Change("query", record.name, "removed", "", partial(self._weft.remove, record.name))
+            readers = self._home.catalog.queries.readers(record.query_id)
+            change = Change(
+                "query", record.name, "removed", "", partial(remove, self._home, record.name, purge=False, now=False)
+            )
             if all(each.query_id in gone for each in readers):
                 gone.add(record.query_id)
                 first.append(change)
             else:
                 last.append(change)
         views = {folded(each.name) for each in self._removed.views}
-        for view in reversed(self._weft.views()):
+        for view in reversed(self._home.catalog.views.known()):
             if folded(view.name) in views:
-                last.append(Change("view", view.name, "removed", "", partial(self._weft.remove_view, view.name)))
+                last.append(Change("view", view.name, "removed", "", partial(remove_view, self._home, view.name)))
         for each in self._removed.sources:
-            remove = partial(self._weft.remove_source, each.name)
-            last.append(Change("source", each.name, "removed", "the table and its periods stay", remove))
+            drop = partial(remove_source, self._home, each.name)
+            last.append(Change("source", each.name, "removed", "the table and its periods stay", drop))
         return first, last
 
     def _sources(self) -> Iterator[Change]:
@@ -188,12 +203,14 @@ class _Planning:
 
     def _replace_source(self, source: NewSource) -> None:
         """The table and its periods stay.  The next poll compares the source with the open periods."""
-        from weft.extraction.sources.adding import add_source
+        from weft.extraction.sources.adding import add_source, remove_source
 
-        self._weft.remove_source(source.name)
+        remove_source(self._home, source.name)
         add_source(self._home, source)
 
     def _views(self) -> Iterator[Change]:
+        from weft.execution.temporal.adding import add_view
+
         present = _named(self._present.views)
         new = [each for each in self._wanted.views if folded(each.name) not in present]
         for each in self._wanted.views:
@@ -208,9 +225,8 @@ class _Planning:
         for each, error in refused:
             self._note(each, error)
         for each in done:
-            batched = each.mode == "batched"
-            add = partial(self._weft.add_view, each.name, each.sql, batched=batched)
-            yield Change("view", each.name, "added", "batched" if batched else "", add)
+            add = partial(add_view, self._home, each.name, each.sql, each.mode)
+            yield Change("view", each.name, "added", "batched" if each.mode == "batched" else "", add)
 
     def _queries(self) -> Iterator[Change]:
         present = _named(self._present.queries)
@@ -250,23 +266,21 @@ class _Planning:
         detail = f"to {', '.join(each.to for each in wanted.channels)}" if wanted.channels else ""
         yield Change("query", wanted.name, "added", detail, channels.install)
         if wanted.paused:
-            yield Change("query", wanted.name, "paused", "", partial(self._weft.pause, wanted.name))
+            yield Change("query", wanted.name, "paused", "", partial(pause, self._home, wanted.name))
 
     def _changed(self, wanted: DescribedQuery, present: DescribedQuery, record: QueryRecord) -> Iterator[Change]:
         if _text(wanted) != _text(present):
             action = "text replaced" if wanted.sql != present.sql else "settings changed"
-            query = _replacing(wanted, present)
-            install = partial(self._weft.install, query.name, query.sql, replace=True)
-            change = partial(install, user=query.user, every=query.every, start=query.start)
+            change = partial(replace_text, self._home, _replacing(wanted, present))
             yield Change(
                 "query", record.name, action, _differences(wanted, present, ("user", "every_us", "start")), change
             )
         for action, detail, carry_out in self._channels.changed(wanted, record):
             yield Change("query", record.name, action, detail, carry_out)
         if wanted.paused and record.state == "active":
-            yield Change("query", record.name, "paused", "", partial(self._weft.pause, record.name))
+            yield Change("query", record.name, "paused", "", partial(pause, self._home, record.name))
         if not wanted.paused and record.state == "paused":
-            yield Change("query", record.name, "resumed", "", partial(self._weft.resume, record.name))
+            yield Change("query", record.name, "resumed", "", partial(resume, self._home, record.name, skip=False))
 
     def _ended(self, wanted: DescribedQuery) -> Iterator[Change]:
         record = self._records.get(folded(wanted.name))

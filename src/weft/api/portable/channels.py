@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from weft.api.arguments import digest_times
+from weft.api.delivering import Delivering
 from weft.api.portable.described import DescribedChannel, DescribedQuery, masked, revealed
-from weft.api.standing import NewQuery
+from weft.api.standing import NewQuery, install
 from weft.catalog.naming import folded
 from weft.catalog.records import QueryRecord
 from weft.catalog.subscriptions import Subscription
 from weft.errors import Refused
-
-if TYPE_CHECKING:
-    from weft.api.weft import Weft
+from weft.execution.home import OpenHome
 
 Step = tuple[str, str, Callable[[], object]]
 """An action, its detail, and the function that carries it out."""
@@ -43,7 +41,7 @@ def new_query(query: DescribedQuery) -> NewQuery:
 class NewChannels:
     """A query to install, with its channels by their names with secrets."""
 
-    weft: Weft
+    home: OpenHome
     query: DescribedQuery
     channels: tuple[DescribedChannel, ...]
 
@@ -54,34 +52,34 @@ class NewChannels:
             groups.setdefault((each.digest, each.zone), []).append(each.to)
         (digest, zone), first = next(iter(groups.items()), ((None, None), ["cursor"]))
         new = replace(new_query(self.query), to=tuple(first), digest=digest, zone=zone)
-        values = {name: value for name, value in vars(new).items() if name not in ("name", "sql")}
-        self.weft.install(new.name, new.sql, **values)
+        install(self.home, new)
+        delivering = Delivering(self.home)
         for (digest, zone), channels in [*groups.items()][1:]:
-            self.weft.subscribe(new.name, channels, from_start=True, digest=digest, zone=zone)
+            delivering.subscribe(new.name, channels, from_start=True, digest=digest, zone=zone)
         muted = [each.to for each in self.channels if each.muted]
         if muted:
-            self.weft.mute(new.name, muted)
+            delivering.mute(new.name, muted)
 
 
 class ChannelPlan:
     """The channels of a folder, compared with those of a home."""
 
-    def __init__(self, weft: Weft, secrets: Mapping[str, str]) -> None:
-        self._weft, self._secrets = weft, secrets
+    def __init__(self, home: OpenHome, secrets: Mapping[str, str]) -> None:
+        self._home, self._secrets, self._delivering = home, secrets, Delivering(home)
         self._present: dict[int, list[Subscription]] = {}
-        for each in weft.catalog.subscriptions.all():
+        for each in home.catalog.subscriptions.all():
             self._present.setdefault(each.query_id, []).append(each)
         self._known = {masked(each.channel): each.channel for some in self._present.values() for each in some}
 
     def of_new(self, query: DescribedQuery) -> NewChannels:
         """Return a new query with its channels.  Raise Refused for an invalid channel."""
-        return NewChannels(self._weft, query, tuple(self._wanted(query, {}).values()))
+        return NewChannels(self._home, query, tuple(self._wanted(query, {}).values()))
 
     def ended(self, query: DescribedQuery, record: QueryRecord) -> Iterator[tuple[str, Callable[[], object]]]:
         """Yield the channels that the folder no longer has."""
         present = self._of(record)
         for channel in sorted(present.keys() - self._wanted(query, present).keys()):
-            yield masked(channel), partial(self._weft.unsubscribe, record.name, channel)
+            yield masked(channel), partial(self._delivering.unsubscribe, record.name, channel)
 
     def changed(self, query: DescribedQuery, record: QueryRecord) -> Iterator[Step]:
         """Yield the channels that are new, or have another digest, or are muted or unmuted."""
@@ -91,14 +89,14 @@ class ChannelPlan:
             if old is None:
                 self._require_accepted(channel, record)
                 times = {"digest": wanted.digest, "zone": wanted.zone}
-                yield "channel added", name, partial(self._weft.subscribe, record.name, channel, **times)
+                yield "channel added", name, partial(self._delivering.subscribe, record.name, channel, **times)
             elif (old.digest, old.zone) != (wanted.digest, wanted.zone):
                 detail = f"{name}: {old.digest or 'at once'} → {wanted.digest or 'at once'}"
                 yield "channel changed", detail, partial(self._set_digest, record.name, old.sub_id, wanted)
             if wanted.muted and (old is None or not old.muted):
-                yield "channel muted", name, partial(self._weft.mute, record.name, channel)
+                yield "channel muted", name, partial(self._delivering.mute, record.name, channel)
             if old is not None and old.muted and not wanted.muted:
-                yield "channel unmuted", name, partial(self._weft.unmute, record.name, channel)
+                yield "channel unmuted", name, partial(self._delivering.unmute, record.name, channel)
 
     def _of(self, record: QueryRecord) -> dict[str, Subscription]:
         return {each.channel: each for each in self._present.get(record.query_id, ())}
@@ -110,7 +108,7 @@ class ChannelPlan:
         wanted: dict[str, DescribedChannel] = {}
         for each in query.channels:
             name = revealed(each.to, self._known, self._secrets)
-            name = name if name in present else canonical(name, self._weft.home)
+            name = name if name in present else canonical(name, self._home.folder)
             if name == CURSOR:
                 raise Refused("every query has a cursor", hint="Omit the channel cursor.")
             if name in wanted:
@@ -123,9 +121,9 @@ class ChannelPlan:
         from weft.delivery.registry import require_accepted
         from weft.storage.ledger import Answers
 
-        home_id = self._weft.catalog.home().home_id
-        require_accepted([channel], self._weft.home, Answers(home_id, record.query_id, record.name, record.columns))
+        home_id = self._home.catalog.home().home_id
+        require_accepted([channel], self._home.folder, Answers(home_id, record.query_id, record.name, record.columns))
 
     def _set_digest(self, name: str, sub_id: int, wanted: DescribedChannel) -> None:
-        with self._weft.writing(f"change a channel of {name}") as writer:
+        with self._home.writing(f"change a channel of {name}") as writer:
             writer.subscriptions.set_digest(sub_id, wanted.digest, wanted.zone)

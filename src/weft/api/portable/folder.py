@@ -25,7 +25,7 @@ from weft.api.standing import Keep
 from weft.catalog.naming import folded
 from weft.catalog.records import FromMode
 from weft.configuration.toml_file import parse_toml
-from weft.errors import Refused, combined
+from weft.errors import Refused
 from weft.instants import format_interval, parse_interval
 from weft.planning.synopsis_plan import Language
 from weft.printable import Brief, counted
@@ -152,23 +152,22 @@ def _value(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def read_folder(folder: Path) -> Definitions:
-    """Read the definitions in a folder.  Raise Refused with the errors of all files."""
+def read_folder(folder: Path, errors: list[Refused]) -> Definitions:
+    """Read the definitions in a folder.  Append the errors of its files to ``errors``, and omit these files.
+
+    Raise Refused if the folder has no definitions.
+    """
     if not any((folder / kind).is_dir() for kind in (QUERIES, VIEWS, SOURCES)):
         raise Refused(
             "this folder has no definitions",
             where=str(folder),
             hint=f"Name a folder with the folders {QUERIES}, {VIEWS} or {SOURCES}, as `weft export` writes it.",
         )
-    errors: list[Refused] = []
-    read = Definitions(
+    return Definitions(
         tuple(_read(folder / QUERIES, _query, errors)),
         tuple(_read(folder / VIEWS, _view, errors)),
         tuple(_read(folder / SOURCES, _source, errors)),
     )
-    if errors:
-        raise combined(errors)
-    return read
 
 
 def _read(folder: Path, make: Callable[[Path, _Values], D], errors: list[Refused]) -> Iterator[D]:

@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 from weft.algebra.relation import ViewSchema
 from weft.algebra.schema import TIMESTAMP, Column, DataType, TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
+from weft.api.acting import require_owner_rights
 from weft.api.portable.described import Definitions
 from weft.catalog.naming import folded, query_name
 from weft.catalog.records import QueryDefinition, results_schema, table_schema
@@ -77,15 +78,22 @@ class Trial:
         self._defined[schema.name] = defined or schema
 
     def add_query(self, definition: QueryDefinition) -> None:
-        """Add the results of a new query.  Raise Refused for an invalid name."""
+        """Add the results of a new query.  Raise Refused for an invalid name, or if its owner lacks a right."""
+        self._require_rights(definition)
         query_id = next(self._ids)
         schema = results_schema(query_id, query_name(definition.name), definition.columns)
         self._defined[schema.name] = schema
         self._reads[query_id], self._names[query_id] = definition.reads, definition.name
 
     def replace_query(self, query_id: int, definition: QueryDefinition) -> None:
-        """Note what the new text of a query reads."""
+        """Note what the new text of a query reads.  Raise NotAllowed if its owner lacks a right."""
+        self._require_rights(definition)
         self._reads[query_id] = definition.reads
+
+    def _require_rights(self, definition: QueryDefinition) -> None:
+        """Nobody has rights to what does not exist yet: the installation checks those."""
+        needs, reads = ([each for each in ids if each < _FIRST_ID] for ids in (definition.needs, definition.reads))
+        require_owner_rights(self._home, [replace(definition, needs=tuple(needs), reads=tuple(reads))])
 
     def require_no_circle(self) -> None:
         """Raise Conflict if a query would read its own results, directly or indirectly."""

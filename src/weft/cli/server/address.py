@@ -36,9 +36,14 @@ COMMANDS: Final = frozenset(
 )
 """The commands that the server runs.  The client runs all other commands."""
 
+_ELSEWHERE: Final = frozenset({"audit", "grant", "grants", "group", "maintain", "revoke", "status", "token", "user"})
+NO_HOME: Final = frozenset({"monitor", "prepare"})
+"""The commands that need no home."""
 _LOCAL_OPTIONS: Final = frozenset({"--help", "--version", "--install-completion", "--show-completion"})
-_GROUPS: Final = frozenset({"channel", "ingest", "quarantine", "source", "table", "view"})
+_GROUPS: Final = frozenset({"channel", "ingest", "quarantine", "source", "table", "view", "user", "group", "token"})
 """The groups of commands.  Without a subcommand, each group prints its help."""
+_HOMES: Final = frozenset({"WEFT_HOME", "WEFT_URL", "WEFT_TOKEN"})
+"""The variables that name a home, or the server of a home."""
 _DEFAULT_HOME: Final = "weft-home"
 
 
@@ -66,10 +71,20 @@ def server_pointer(arguments: Sequence[str], variables: Mapping[str, str]) -> st
     return pointer if os.path.exists(pointer) else None
 
 
-def runs_on_server(arguments: Sequence[str]) -> bool:
-    """Return whether the server runs this command.  Requests for help run in the client."""
+def runs_on_server(arguments: Sequence[str], *, elsewhere: bool = False) -> bool:
+    """Return whether the server runs this command.  Requests for help run in the client.
+
+    For a client ``elsewhere``, on another machine, the server also runs the commands that show the server itself.
+    """
+    if wants_help(arguments):
+        return False
+    return arguments[0] in COMMANDS or (elsewhere and arguments[0] in _ELSEWHERE)
+
+
+def wants_help(arguments: Sequence[str]) -> bool:
+    """Return whether the command only prints help or installs itself in the shell."""
     help_of_group = arguments[:1] and arguments[0] in _GROUPS and len(arguments) == 1
-    return bool(arguments and not help_of_group and arguments[0] in COMMANDS and _LOCAL_OPTIONS.isdisjoint(arguments))
+    return bool(not arguments or help_of_group or not _LOCAL_OPTIONS.isdisjoint(arguments))
 
 
 def home_of(arguments: Sequence[str], variables: Mapping[str, str]) -> str:
@@ -102,9 +117,9 @@ def command_first(arguments: Sequence[str]) -> list[str]:
 
 
 def settings(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return those environment variables that are settings of Weft and not empty.  Omit ``WEFT_HOME``."""
+    """Return those environment variables that are settings of Weft and not empty.  Omit those that name a home."""
     return {
-        name: value for name, value in variables.items() if name.startswith("WEFT_") and value and name != "WEFT_HOME"
+        name: value for name, value in variables.items() if name.startswith("WEFT_") and value and name not in _HOMES
     }
 
 

@@ -12,7 +12,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPException
 from typing import Any, Final
@@ -34,14 +34,14 @@ _TERMINAL_VARIABLES: Final = (
 )  # the variables that rich reads
 _USER_VARIABLES: Final = ("LOGNAME", "USER", "LNAME", "USERNAME")  # those of getpass.getuser, in its order
 INTERRUPTED: Final = 130
-_STDIN: Final = "stdin"
+STDIN: Final = "stdin"
 _RELOAD: Final = "`weft serve --reload`"
 _RELOADS: Final = f"{_RELOAD} restarts the server with the settings of this terminal."
 _RELOAD_SECONDS: Final = 120.0
 _PAUSE_SECONDS: Final = 0.1
 
 
-class _OutputFailed(Exception):
+class OutputFailed(Exception):
     """The error for a failure to write the output of this process."""
 
     def __init__(self, reason: Exception) -> None:
@@ -178,7 +178,7 @@ def _send(arguments: Sequence[str], path: str, name: str) -> int | None:
         return None
     try:
         code = _stream_or_fail(path, request, name)
-        if code == _STDIN:
+        if code == STDIN:
             from weft.cli.terminal import own_stdin
 
             code = _stream_or_fail(path, {**request, "stdin": own_stdin()}, name)
@@ -187,7 +187,7 @@ def _send(arguments: Sequence[str], path: str, name: str) -> int | None:
         return _print_refusal(arguments, error)
     except OSError as error:  # reading stdin failed
         return _print_unexpected(error)
-    except _OutputFailed as error:
+    except OutputFailed as error:
         return _print_unexpected(error.reason)
 
 
@@ -219,7 +219,7 @@ def _print_unexpected(error: Exception) -> int:
 
 
 def _stream(path: str, request: Mapping[str, Any]) -> Any:
-    """Return the exit code, None if the command must run in this process, or ``_STDIN`` if the command needs stdin."""
+    """Return the exit code, None if the command must run in this process, or ``STDIN`` if the command needs stdin."""
     connection = _Connection(path, None)
     try:
         connection.connect()
@@ -227,37 +227,49 @@ def _stream(path: str, request: Mapping[str, Any]) -> Any:
         response = connection.getresponse()
         if response.status != 200:  # the server refuses the request; nothing was run
             return None
-        for line in response:
-            [(kind, value)] = json.loads(line).items()
-            if kind == "end":
-                return value
-            stream = sys.stderr if kind == "err" else sys.stdout
-            try:
-                stream.write(value)
-                stream.flush()
-            except BrokenPipeError:  # the reader closed the pipe, as can happen with a local command
-                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-                return 0
-            except (OSError, UnicodeError) as error:
-                raise _OutputFailed(error) from None
-        raise ConnectionResetError("no end of the command")
+        return printed(response)
     finally:
         connection.close()
 
 
+def printed(lines: Iterable[bytes]) -> Any:
+    """Print the output of a command, and return what comes at its end."""
+    for line in lines:
+        [(kind, value)] = json.loads(line).items()
+        if kind == "end":
+            return value
+        stream = sys.stderr if kind == "err" else sys.stdout
+        try:
+            stream.write(value)
+            stream.flush()
+        except BrokenPipeError:  # the reader closed the pipe, as can happen with a local command
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            return 0
+        except (OSError, UnicodeError) as error:
+            raise OutputFailed(error) from None
+    raise ConnectionResetError("no end of the command")
+
+
 def _request(arguments: Sequence[str]) -> dict[str, Any]:
-    width, height = _size()
     return {
+        **terminal_fields(),
         "arguments": list(arguments),
         "home": os.environ.get("WEFT_HOME") or "weft-home",
         "folder": os.getcwd(),
         "user": next((os.environ[name] for name in _USER_VARIABLES if os.environ.get(name)), None),
+        "stdin": None,
+    }
+
+
+def terminal_fields() -> dict[str, Any]:
+    """Return what a server must know of the terminal of this process."""
+    width, height = _size()
+    return {
         "width": width,
         "height": height,
         "variables": {name: os.environ[name] for name in _TERMINAL_VARIABLES if name in os.environ},
         "terminals": [stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)],
         "encodings": [getattr(stream, "encoding", None) or "utf-8" for stream in (sys.stdout, sys.stderr)],
-        "stdin": None,
     }
 
 

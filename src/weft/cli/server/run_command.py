@@ -94,6 +94,8 @@ class Command:
     outlet: OutputStream
     line: Callable[[Sequence[str]], int]
     cancel_token: CancelToken = field(default_factory=CancelToken)
+    elsewhere: bool = False
+    """Whether the client is on another machine."""
     cut_short: bool = False
     """Whether the server canceled the command because the server was stopped."""
     _had_spark: bool = field(default=False, init=False)
@@ -117,7 +119,7 @@ class Command:
 
         self._had_spark = session_started()
         arguments = [str(word) for word in self.typed["arguments"]]
-        if not address.runs_on_server(arguments):
+        if not address.runs_on_server(arguments, elsewhere=self.elsewhere):
             return RUN_LOCALLY
         with terminal.use_terminal(self._terminal()), cancellable_by(self.cancel_token):
             try:
@@ -156,6 +158,7 @@ class Command:
             stdin_is_terminal=bool(reads),
             weft=self.weft,
             named_home=Path(typed["home"]),
+            elsewhere=self.elsewhere,
         )
 
     def _sink(self, kind: str, watched: bool, encoding: str) -> terminal.Sink:

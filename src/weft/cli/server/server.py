@@ -69,15 +69,18 @@ class _OwnerOnly(H11Protocol):
         super().connection_made(transport)
 
 
-class _CommandResponse:
-    def __init__(self, server: LocalServer, typed: Mapping[str, Any]) -> None:
-        self._server, self._typed = server, typed
+class CommandResponse:
+    """The output of a command, a line of JSON for each piece.  The command sees the home ``weft``."""
+
+    def __init__(self, server: LocalServer, typed: Mapping[str, Any], weft: Weft, *, elsewhere: bool = False) -> None:
+        self._server, self._typed, self._weft, self._elsewhere = server, typed, weft, elsewhere
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Run the command, and send its output."""
         headers = [(b"content-type", b"application/x-ndjson")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         outlet = OutputStream(asyncio.get_running_loop())
-        command = Command(self._typed, self._server.weft, outlet, self._server.line)
+        command = Command(self._typed, self._weft, outlet, self._server.line, elsewhere=self._elsewhere)
         end = asyncio.ensure_future(self._server.run(command))
         end.add_done_callback(lambda _: outlet.close())
         leaving = asyncio.ensure_future(_disconnected(receive))
@@ -208,7 +211,7 @@ class LocalServer:
         return [name] if name else []
 
     async def _command(self, request: Request) -> Any:
-        return _CommandResponse(self, await server.body_of(request, server.COMMAND))
+        return CommandResponse(self, await server.body_of(request, server.COMMAND), self.weft)
 
     async def _reload(self, request: Request) -> JSONResponse:
         self.reload = (await server.body_of(request, server.RELOAD))["variables"]

@@ -59,7 +59,7 @@ class _StructuredHeader(UnstructuredHeader):
 
 def _policy() -> Policy:
     headers = HeaderRegistry()
-    for name in ("message-id", "in-reply-to", "references", "list-id", "list-unsubscribe"):
+    for name in ("message-id", "in-reply-to", "references", "list-id", "list-unsubscribe", "list-unsubscribe-post"):
         headers.map_to_type(name, _StructuredHeader)  # type: ignore[arg-type]
     return SMTP.clone(cte_type="7bit", max_line_length=_FOLDED, header_factory=headers)
 
@@ -103,9 +103,18 @@ def _headers(message: Message, channel: str, sender: str, recipients: Sequence[s
         "Message-ID": message_id(message.key, about.home_id),
         **({"In-Reply-To": before[-1], "References": " ".join(before)} if before else {}),
         "List-Id": f"<{_label(message.query_name)}.{about.home_id}.weft>",
-        "List-Unsubscribe": f"<{_mailto(sender, _header(_command('unsubscribe', message, channel)))}>",
+        **_unsubscribing(message, channel, sender),
         "Auto-Submitted": "auto-generated",
     }
+
+
+def _unsubscribing(message: Message, channel: str, sender: str) -> dict[str, str]:
+    """One click needs HTTPS (RFC 8058).  A mail program without it writes a letter."""
+    link, mailto = message.about.unsubscribe, _mailto(sender, _header(_command("unsubscribe", message, channel)))
+    if link is None:
+        return {"List-Unsubscribe": f"<{mailto}>"}
+    post = {"List-Unsubscribe-Post": "List-Unsubscribe=One-Click"} if link.startswith("https://") else {}
+    return {"List-Unsubscribe": f"<{link}>, <{mailto}>", **post}
 
 
 def _mailto(address: str, subject: str) -> str:
@@ -134,7 +143,7 @@ def _label(text: str) -> str:
 def _contents(message: Message, channel: str) -> dict[str, Any]:
     about, place = message.about, ZoneInfo(message.about.zone)
     home = f" --home {shlex.quote(str(about.home))}"
-    last = message.rows[-1].ordinal
+    last, leaving = message.rows[-1].ordinal, _command("unsubscribe", message, channel)
     return {
         "name": _line(message.query_name),
         "count": message.count,
@@ -150,7 +159,8 @@ def _contents(message: Message, channel: str) -> dict[str, Any]:
         "sql": _block(about.sql),
         "why": _why(message, channel),
         "mute": None if message.is_test else _line(_command("mute", message, channel) + home),
-        "unsubscribe": None if message.is_test else _line(_command("unsubscribe", message, channel) + home),
+        "leave": None if message.is_test else about.unsubscribe or _line(leaving + home),
+        "link": about.unsubscribe,
     }
 
 
@@ -179,7 +189,7 @@ def _text(contents: dict[str, Any]) -> str:
         "",
         contents["why"],
         *([f"To pause these messages: {contents['mute']}"] if contents["mute"] else []),
-        *([f"To unsubscribe:          {contents['unsubscribe']}"] if contents["unsubscribe"] else []),
+        *([f"To unsubscribe:          {contents['leave']}"] if contents["leave"] else []),
     ]
     return "\n".join(parts) + "\n"
 

@@ -27,7 +27,7 @@ from weft.execution.isolate import isolated
 from weft.execution.look_ups import ANSWER, LookUps
 from weft.execution.new_answers import answer_files, known_answers
 from weft.execution.phases import COMMITTING, TAKING_IN, phase
-from weft.execution.spark_runner import limits, on_spark
+from weft.execution.spark_runner import limits, on_spark, too_many
 from weft.execution.synopsis.answers import LEDGER_COLUMNS
 from weft.execution.synopsis.batch import stored_schema
 from weft.execution.synopsis.relations import EngineRelation
@@ -160,11 +160,22 @@ class TickSynopses:
         together = taken_together(self.writer.data, some, self.tables, allowed.rows)
         if together.choice().by == "driver":
             with time_limit(allowed.seconds):
-                return self._results(together, together.in_this_process())
+                return self._results(together, self._within_limits(some, together.in_this_process()))
         compute = partial(together.on_spark, t=self.tick.t, needed=self._needed, done=partial(self._is_done, together))
         rows = sum(count for _, count in together.news.sizes())
         taken = on_spark(self.session, compute, rows=rows, probing=False, strict=True, seconds=allowed.seconds)
-        return self._results(together, taken)
+        return self._results(together, self._within_limits(some, taken))
+
+    def _within_limits(self, some: Sequence[SynopsisMember], taken: TakenIn) -> TakenIn:
+        """Raise LimitExceeded if a query has more new rows than its owner may add in one tick."""
+        most = self.writer.users.most_rows()
+        if most and taken.answers:
+            added = arrow_answers.added(arrow_answers.each_once(pa.concat_tables(taken.answers)))
+            for query in (each.member.query for each in some):
+                rows = added[query.query_id].rows if query.query_id in added else 0
+                if rows > most.get(query.user, rows):
+                    raise too_many(rows, most[query.user], of_owner=True)
+        return taken
 
     def _is_done(self, together: Together, stored: Stored) -> bool:
         return self.outputs.find(*_output(together.plan.relation(stored))) is not None

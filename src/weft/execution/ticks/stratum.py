@@ -98,7 +98,12 @@ def _together(
     """Set aside the queries that would add too many rows."""
     windows, most = grouped(members, run.plans, run.t0), runner.limits.rows
     new = runner.run(lambda reader: new_answers(reader, *windows, most=most, apart=apart), seconds)
-    many = {key: too_many(each.rows, most) for key, each in new.added.items() if each.rows > most}
+    own = {each.query.query_id: run.most_rows.get(each.query.user, most) for each in members}
+    many = {
+        key: too_many(each.rows, min(own[key], most), of_owner=own[key] < most)
+        for key, each in new.added.items()
+        if each.rows > min(own[key], most)
+    }
     if not many:
         return new
     run.set_aside(many)

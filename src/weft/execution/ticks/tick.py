@@ -74,6 +74,7 @@ def run_tick(
     reports = []
     with phase(PLANNING):
         prepare(writer)
+        writer.rechecks.run()
         died = writer.ticks.planned()
     if died is not None:
         reports.append(_run(writer, session, died, at, again=True))

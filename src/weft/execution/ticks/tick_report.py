@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,7 +19,7 @@ from weft.execution.ticks import due
 from weft.execution.windows import NEVER
 from weft.failpoint import failpoint
 from weft.faults import log_defect
-from weft.instants import MIN_INSTANT, format_instant
+from weft.instants import MIN_INSTANT, SECOND_US, format_instant
 from weft.planning.plan import Plan
 from weft.planning.synopsis_plan import SynopsisPlan
 from weft.printable import Brief, counted
@@ -84,6 +85,7 @@ class TickRun:
     done: list[Member] = field(default_factory=list)
     added: dict[int, Added] = field(default_factory=dict)
     nexts: dict[int, int | None] = field(default_factory=dict)
+    began: float = field(default_factory=time.monotonic)
 
     def set_aside(self, failed: Mapping[int, WeftError]) -> None:
         """Mark queries as failed, and remove them from the tick before their answers are committed.
@@ -122,6 +124,11 @@ class TickRun:
         return self.writer.home().t0
 
     @cached_property
+    def most_rows(self) -> Mapping[str, int]:
+        """The most rows that a query of an owner may add in one tick, for each owner with a limit."""
+        return self.writer.users.most_rows()
+
+    @cached_property
     def ticked(self) -> frozenset[int]:
         """The IDs of the queries that this tick has advanced. The set is final after the last stratum has run."""
         return frozenset(each.query.query_id for each in self.done)
@@ -134,7 +141,8 @@ def commit_tick(run: TickRun) -> TickReport:
         counts = {key: _count(run, each) for key, each in outcomes.items()}
     failpoint("tick.counting")
     with phase(COUNTING):
-        run.writer.ticks.commit(run.tick.tick_id, counts, _versions(run), run.at)
+        ended = run.at + int((time.monotonic() - run.began) * SECOND_US)
+        run.writer.ticks.commit(run.tick.tick_id, counts, _versions(run), ended)
     failpoint("tick.committed")
     run.fail_counted(failed)
     for query in run.writer.queries.by_ids(run.failed):

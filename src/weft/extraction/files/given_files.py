@@ -25,8 +25,16 @@ from weft.extraction.paths import copied, descriptor, kind_of_path, matching, wa
 from weft.printable import counted
 from weft.store import S3Access, uri_of
 
-Given: TypeAlias = "str | os.PathLike[str] | BinaryIO"
+Given: TypeAlias = "str | os.PathLike[str] | BinaryIO | Uploaded"
 """A path, a pattern, a folder, or a stream of bytes."""
+
+
+class Uploaded(io.FileIO):
+    """The bytes of a file that somebody sent under the name ``sent_as``."""
+
+    def __init__(self, path: str | os.PathLike[str], sent_as: str) -> None:
+        super().__init__(path)
+        self.sent_as = sent_as
 
 
 @dataclass(frozen=True)
@@ -83,7 +91,8 @@ def input_files(items: Sequence[Given], access: S3Access) -> Iterator[InputFiles
                 copied = Path(folder, str(number))
                 with copied.open("wb") as copy:
                     shutil.copyfileobj(each, copy)
-                files[str(copied)] = InputFile(copied, "stdin")
+                name = printable(each.sent_as) if isinstance(each, Uploaded) else "stdin"
+                files[str(copied)] = InputFile(copied, name)
         if not files:
             raise Refused("no path was given", hint="Name files, patterns such as '*.csv', folders, or - for stdin.")
         yield InputFiles(list(files.values()), tuple(skipped))

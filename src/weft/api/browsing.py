@@ -1,0 +1,165 @@
+"""List the objects of a home page by page, as a reader looks through them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, get_args
+
+from weft.api.requirements import requires
+from weft.api.weft_methods import WeftMethods
+from weft.catalog.outbox import ListedMessage, OutboxEntry
+from weft.catalog.query_list import ListedQuery, QueryFilter
+from weft.catalog.records import Lease, LeaseName, QuarantineRecord, QueryRecord, TableRecord, TickRecord
+from weft.catalog.subscriptions import Subscription
+from weft.errors import NotFound
+from weft.printable import Brief
+from weft.rights.principal import Right
+
+if TYPE_CHECKING:
+    from weft.storage.ledger import ResultRow
+
+
+@dataclass(frozen=True, repr=False)
+class ShownAnswer(Brief):
+    """An answer of a query with the messages that contain it.  A message has a channel."""
+
+    query: QueryRecord
+    row: ResultRow
+    messages: tuple[tuple[OutboxEntry, str], ...]
+
+    def _brief(self) -> str:
+        return f"answer {self.row.ordinal:,} of {self.query.name}: {self.row.values}"
+
+
+class Browsing(WeftMethods):
+    """The methods of ``Weft`` that list objects by pages, and find objects by ID."""
+
+    @requires(Right.READ)
+    def query_page(
+        self, wanted: QueryFilter | None = None, *, after: str | None = None, limit: int = 50
+    ) -> tuple[ListedQuery, ...]:
+        """Return at most ``limit`` installed queries in the order of their names, which come after ``after``."""
+        seen = self.opened.seen()
+        found = seen.catalog.query_list.page(replace(wanted or QueryFilter(), seen_by=seen.seen_by), after, limit)
+        return found if seen.seen_by is None else tuple(replace(each, query=seen.told(each.query)) for each in found)
+
+    @requires(Right.READ)
+    def news_page(self, *, before: QueryRecord | None = None, limit: int = 20) -> tuple[QueryRecord, ...]:
+        """Return at most ``limit`` queries with answers, those with the newest answers first.
+
+        The next page follows the query ``before``.
+        """
+        key = None if before is None or before.last_first_at is None else (before.last_first_at, before.query_id)
+        seen = self.opened.seen()
+        found = seen.catalog.query_list.latest(QueryFilter(seen_by=seen.seen_by), key, limit)
+        return tuple(map(seen.told, found))
+
+    @requires(Right.READ)
+    def news_since(self, tick_id: int, query_ids: Collection[int]) -> Mapping[int, int]:
+        """Return the numbers of answers that ticks after the tick ``tick_id`` found, by the IDs of the queries."""
+        catalog = self.opened.catalog
+        readable = [each.query_id for each in self.opened.seen().among(catalog.queries.by_ids(query_ids))]
+        return catalog.ticks.news_since(tick_id, readable)
+
+    @requires(Right.READ)
+    def query_counts(self) -> Mapping[str, int]:
+        """Return the number of installed queries in each state, and as ``troubled`` the number with a trouble."""
+        seen = self.opened.seen()
+        return seen.catalog.query_list.counts(QueryFilter(seen_by=seen.seen_by))
+
+    @requires(Right.READ)
+    def query(self, query_id: int) -> QueryRecord:
+        """Return the installed query with this ID, whatever its name is now.  Raise NotFound."""
+        return self.opened.seen().query_by_id(query_id)
+
+    @requires(Right.READ)
+    def answer(self, query_id: int, ordinal: int) -> ShownAnswer:
+        """Return an answer of the query with this ID.  Raise NotFound or StorageError.
+
+        Only the owner of the query and administrators see the messages.
+        """
+        from weft.storage.ledger import read_rows
+
+        catalog, query = self.opened.catalog, self.opened.seen().query(self.query(query_id).name)
+        with catalog.queries.purge_reported(query_id):
+            found = next(read_rows(catalog.data, query, ordinal - 1, 1), None) if ordinal > 0 else None
+        if found is None:
+            raise NotFound(f"{query.name} has no answer {ordinal:,}", hint=f"Its last answer is {query.rows:,}.")
+        is_own = bool(self.opened.seen().among([query], Right.OWN))
+        return ShownAnswer(query, found, catalog.outbox.with_answer(query_id, ordinal) if is_own else ())
+
+    @requires(Right.READ, table="name")
+    def table(self, name: str) -> TableRecord:
+        """Return the table with this name, without regard to case.  Raise NotFound."""
+        return self.opened.catalog.tables.named(name)
+
+    @requires(Right.LOAD, table="table", logged=False)
+    def quarantine_page(
+        self, table: str | None = None, *, after: int = 0, limit: int = 50
+    ) -> tuple[QuarantineRecord, ...]:
+        """Return at most ``limit`` unresolved records of one or all tables, with IDs above ``after``.  Raise
+        NotFound.
+        """
+        catalog, seen = self.opened.catalog, self.opened.seen()
+        if table is None:
+            seen.require(Right.ADMIN)
+        table_id = None if table is None else catalog.tables.named(table).table_id
+        return catalog.quarantine.page(table_id, after, limit)
+
+    @requires(Right.READ)
+    def quarantine_counts(self) -> Mapping[int, int]:
+        """Return the number of unresolved records in quarantine by the ID of the table."""
+        seen = self.opened.seen()
+        counts = seen.catalog.quarantine.counts()
+        return {key: count for key, count in counts.items() if seen.has_table(key, Right.LOAD)}
+
+    @requires(Right.READ)
+    def message_page(
+        self, query_id: int | None = None, *, before: int | None = None, unsent: bool = False, limit: int = 50
+    ) -> tuple[ListedMessage, ...]:
+        """Return at most ``limit`` messages of one or all queries with IDs below ``before``, the newest first.
+
+        A user sees the messages of her own queries only.
+        With ``unsent``, return only messages whose delivery is not settled.
+        """
+        outbox, owner = self.opened.catalog.outbox, self._owner()
+        return outbox.page(before=before, limit=limit, query_id=query_id, owner=owner, unsent=unsent)
+
+    @requires(Right.READ)
+    def troubled_channels(self, *, after: int = 0, limit: int = 50) -> tuple[tuple[Subscription, QueryRecord], ...]:
+        """Return (subscription, query) for channels whose last delivery failed.  Their IDs are above ``after``."""
+        return self.opened.catalog.subscriptions.troubled(after, limit, self._owner())
+
+    def _owner(self) -> str | None:
+        """Return the owner of the queries whose deliveries the principal may see, or None for all."""
+        rights = self.opened.seen().rights
+        return None if rights.reaches_all(Right.OWN) else rights.principal.name or ""
+
+    @requires(Right.READ, query="name")
+    def synopsis_sizes(self, name: str, *, ticks: int = 500) -> Mapping[str, tuple[tuple[int, int], ...]]:
+        """Map each stored relation of a synopsis to pairs (instant of a tick, rows stored then), the oldest first.
+
+        Raise NotFound.  A query without a synopsis has no relations.
+        """
+        from weft.execution.synopsis.standing import path_of
+        from weft.planning.synopsis_plan import is_synopsis, relations_of
+
+        catalog = self.opened.catalog
+        body = catalog.queries.plan(catalog.queries.named(name).plan_id).body
+        paths = {path_of(each): each for each in relations_of(body)} if is_synopsis(body) else {}
+        sizes: dict[str, list[tuple[int, int]]] = {}
+        for at, path, rows in catalog.ticks.rows_of(paths, ticks):
+            sizes.setdefault(paths[path], []).append((at, rows))
+        return {relation: tuple(pairs) for relation, pairs in sizes.items()}
+
+    @requires(Right.READ)
+    def latest_ticks(self, limit: int = 20) -> tuple[TickRecord, ...]:
+        """Return the latest ticks, the newest first."""
+        return self.opened.catalog.ticks.latest(limit)
+
+    @requires(Right.ADMIN, logged=False)
+    def leases(self) -> tuple[Lease, ...]:
+        """Return the leases that a process holds, to write or to deliver."""
+        held = (self.opened.catalog.lease(name) for name in get_args(LeaseName))
+        return tuple(each for each in held if each is not None)

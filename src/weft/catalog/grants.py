@@ -1,0 +1,133 @@
+"""Store who has which rights, and read the rights of a principal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, and_, delete, insert, or_, select
+
+from weft.catalog import ddl
+from weft.catalog.database import Database
+from weft.catalog.users import EVERYONE, Subject, rights_changed, subject_named
+from weft.errors import Conflict, NotFound
+from weft.printable import Brief
+from weft.rights.policy import Rights, Thing, ThingKind
+from weft.rights.principal import Principal, Right
+
+
+@dataclass(frozen=True, repr=False)
+class GrantRecord(Brief):
+    """A right of a user or a group to an object.  ``about`` is the name of the object, as ``weft grant`` takes it."""
+
+    subject: str
+    right: Right
+    kind: ThingKind
+    about: str
+    granted_by: str
+    granted_at: int
+
+    def _brief(self) -> str:
+        return f"{self.subject} has {self.right.value} on {self.about}"
+
+
+class Grants:
+    """The rights that were granted.  Each change counts as a change of rights."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def grant(self, subject: str, right: Right, thing: Thing, by: str, at: int) -> None:
+        """Grant a right to a user or a group.  Raise NotFound.  Raise Conflict if the subject has it already."""
+        with self._database.changing() as connection:
+            to = subject_named(connection, subject)
+            if connection.execute(select(ddl.grants).where(_these(to, right, thing))).first() is not None:
+                raise Conflict(f"{to.name} already has this right")
+            values = {"subject_kind": to.kind, "subject_id": to.key, "right": right.value}
+            values |= {"thing_kind": thing.kind, "thing_key": thing.key, "granted_by": by, "granted_at": at}
+            connection.execute(insert(ddl.grants).values(**values))
+            rights_changed(connection)
+
+    def revoke(self, subject: str, right: Right, thing: Thing) -> None:
+        """Revoke a right that was granted.  Raise NotFound."""
+        with self._database.changing() as connection:
+            of = subject_named(connection, subject)
+            if connection.execute(delete(ddl.grants).where(_these(of, right, thing))).rowcount == 0:
+                raise NotFound(
+                    f"{of.name} was not granted this right",
+                    hint="A right of a group is revoked from the group. See `weft grants`.",
+                )
+            rights_changed(connection)
+
+    def all(self, subject: str | None = None, thing: Thing | None = None) -> tuple[GrantRecord, ...]:
+        """Return the grants to a user or a group (default: all), or over one object.  Raise NotFound."""
+        grants = ddl.grants.c
+        wanted = select(ddl.grants).order_by(*ddl.grants.primary_key.columns)
+        with self._database.reading() as connection:
+            if subject is not None:
+                one = subject_named(connection, subject)
+                wanted = wanted.where(grants.subject_kind == one.kind, grants.subject_id == one.key)
+            if thing is not None:
+                wanted = wanted.where(grants.thing_kind == thing.kind, grants.thing_key == thing.key)
+            rows = connection.execute(wanted).all()
+            names = _names(connection)
+            return tuple(_record(row, names) for row in rows)
+
+    def rights_of(self, principal: Principal) -> Rights:
+        """Return the present rights of a principal.  A removed user has none."""
+        if principal.is_owner:
+            return Rights(principal, "admin")
+        if principal.query_id is not None:
+            return Rights(principal, None, frozenset({(Right.READ, "query", str(principal.query_id))}))
+        users = ddl.users.c
+        wanted = select(users.role).where(users.user_id == principal.user_id, users.state == "active")
+        with self._database.reading() as connection:
+            role = connection.execute(wanted).scalar_one_or_none()
+            if role is None or role == "admin":
+                return Rights(principal, role)
+            groups = select(ddl.members.c.group_id).where(ddl.members.c.user_id == principal.user_id)
+            grants = ddl.grants.c
+            own = or_(
+                and_(grants.subject_kind == "user", grants.subject_id == principal.user_id),
+                and_(grants.subject_kind == "group", grants.subject_id.in_(groups)),
+                grants.subject_kind == EVERYONE,
+            )
+            rows = connection.execute(select(grants.right, grants.thing_kind, grants.thing_key).where(own)).all()
+            return Rights(principal, role, frozenset((Right(right), kind, key) for right, kind, key in rows))
+
+
+def forget_grants(connection: Connection, kind: ThingKind, key: int) -> None:
+    """Delete the grants over an object that is removed, in the caller's transaction."""
+    grants = ddl.grants.c
+    connection.execute(delete(ddl.grants).where(grants.thing_kind == kind, grants.thing_key == str(key)))
+
+
+def _these(subject: Subject, right: Right, thing: Thing) -> ColumnElement[bool]:
+    grants = ddl.grants.c
+    return and_(
+        grants.subject_kind == subject.kind,
+        grants.subject_id == subject.key,
+        grants.right == right.value,
+        grants.thing_kind == thing.kind,
+        grants.thing_key == thing.key,
+    )
+
+
+def _names(connection: Connection) -> dict[tuple[str, str], str]:
+    """Map each subject and each object to its name."""
+    users, groups, tables, queries = ddl.users.c, ddl.groups.c, ddl.tables.c, ddl.queries.c
+    granted = select(ddl.grants.c.thing_key).where(ddl.grants.c.thing_kind == "query")
+    keys = {int(key) for key in connection.execute(granted).scalars()}
+    names = {("user", str(key)): name for key, name in connection.execute(select(users.user_id, users.name))}
+    names |= {("group", str(key)): name for key, name in connection.execute(select(groups.group_id, groups.name))}
+    names |= {("table", str(key)): name for key, name in connection.execute(select(tables.table_id, tables.name))}
+    for key, name in connection.execute(select(queries.query_id, queries.name)) if keys else ():
+        if key in keys:
+            names["query", str(key)] = f"results.{name}"
+    return names
+
+
+def _record(row: Row[Any], names: dict[tuple[str, str], str]) -> GrantRecord:
+    subject = names.get((row.subject_kind, str(row.subject_id)), row.subject_kind)
+    about = row.thing_key if row.thing_kind == "channel" else names.get((row.thing_kind, row.thing_key), "?")
+    return GrantRecord(subject, Right(row.right), row.thing_kind, about, row.granted_by, row.granted_at)

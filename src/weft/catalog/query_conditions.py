@@ -1,0 +1,30 @@
+"""Choose queries: the conditions of SQL that several statements share."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from sqlalchemy import BindParameter, ColumnElement, and_, bindparam, or_
+
+from weft.catalog import ddl
+from weft.catalog.records import Choice
+
+
+def is_seen_by(owner: str | None, others: Collection[int]) -> ColumnElement[bool]:
+    """Return the condition for the queries of an owner, and those with the IDs ``others``."""
+    listed: BindParameter[Any] = bindparam(
+        "others", sorted(others), expanding=True, literal_execute=True
+    )  # any number of IDs
+    return or_(ddl.queries.c.user == owner, ddl.queries.c.query_id.in_(listed))
+
+
+def is_chosen(choice: Choice) -> ColumnElement[bool]:
+    """Return the SQL condition for the queries of a choice."""
+    queries = ddl.queries.c
+    conditions = [queries.state == "active"]
+    if choice.query_ids is not None:
+        conditions.append(queries.query_id.in_(choice.query_ids))
+    if choice.due_at is not None:
+        conditions.append(or_(queries.next_run.is_(None), queries.next_run <= choice.due_at))
+    return and_(*conditions)

@@ -1,0 +1,195 @@
+"""The part of a home that a principal may see.  What she may not see is refused exactly like what does not exist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TypeVar
+
+from weft.algebra.schema import TableSchema
+from weft.catalog.catalog import CatalogParts
+from weft.catalog.definitions import schemas
+from weft.catalog.loads import LoadSummary, no_load
+from weft.catalog.naming import folded, not_found
+from weft.catalog.records import QueryRecord, TableRecord
+from weft.catalog.views import ViewRecord
+from weft.errors import NotAllowed, NotFound, WeftError
+from weft.rights.policy import Rights, Thing
+from weft.rights.principal import Right
+
+_HINTED = 5_000
+"""The most names of queries that a hint considers."""
+Item = TypeVar("Item", TableRecord, ViewRecord)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A catalog with the rights of a principal at one instant."""
+
+    catalog: CatalogParts
+    rights: Rights
+
+    def may(self, right: Right, thing: Thing) -> bool:
+        """Return whether the principal has the right to an object.
+
+        Nobody but an administrator reads the answers of a query whose owner has lost a right.
+        """
+        barred = thing.barred and right is Right.READ and not self.rights.reaches_all(right)
+        return not barred and self.rights.may(right, thing)
+
+    def require(self, right: Right) -> None:
+        """Raise NotAllowed if the principal does not have a right that needs no object."""
+        if not self.rights.may(right):
+            raise not_allowed(self.rights, right)
+
+    def query(self, name: str, right: Right = Right.READ) -> QueryRecord:
+        """Return the live query with this name.  Raise NotFound if the principal may not see it, too.
+
+        Raise NotAllowed if she may see it but does not have the right.
+        """
+        if self.rights.reaches_all(right):
+            return self.catalog.queries.named(name)
+        found = self.catalog.queries.among([name])
+        if not found or not self._shows(found[0]):
+            known = (each.name for each in self.queries(limit=_HINTED))
+            raise not_found("query", name, known)
+        if not self.may(right, query_thing(found[0])):
+            shown = self.told(found[0])
+            raise not_allowed(self.rights, right, shown.name, shown.reason if is_barred(shown) else None)
+        return self.told(found[0])
+
+    def told(self, query: QueryRecord) -> QueryRecord:
+        """Return the query as the principal sees it: others than its owner do not see why the owner lost a right.
+
+        The reason names what the owner may not read.
+        """
+        if not is_barred(query) or self.rights.may(Right.OWN, query_thing(query)):
+            return query
+        return replace(query, reason="its owner has lost a right")
+
+    def _shows(self, query: QueryRecord) -> bool:
+        """A query whose owner has lost a right stays visible, with the reason."""
+        thing = query_thing(query)
+        return self.rights.may(Right.READ, thing) or self.rights.may(Right.OWN, thing)
+
+    def shows_query(self, name: str) -> bool:
+        """Return whether the principal may see a live query with this name."""
+        found = self.catalog.queries.among([name])
+        return bool(found) and (self.rights.reaches_all(Right.READ) or self._shows(found[0]))
+
+    def table(self, name: str, right: Right = Right.READ) -> TableRecord:
+        """Return the table or the view with this name.  Raise the same errors as ``query``."""
+        return self._named(self.catalog.tables.known(), "table", name, right)
+
+    def view(self, name: str, right: Right = Right.READ) -> ViewRecord:
+        """Return the view with this name.  Raise the same errors as ``query``."""
+        return self._named(self.catalog.views.known(), "view", name, right)
+
+    def _named(self, records: Sequence[Item], kind: str, name: str, right: Right) -> Item:
+        seen = [each for each in records if self.has_table(each.table_id)]
+        record = next((each for each in seen if folded(each.name) == folded(name)), None)
+        if record is None:
+            raise not_found(kind, name, (each.name for each in seen))
+        if not self.has_table(record.table_id, right):
+            raise not_allowed(self.rights, right, record.name)
+        return record
+
+    def has_table(self, table_id: int, right: Right | None = None) -> bool:
+        """Return whether the principal has the right to a table, or by default any right to it."""
+        thing = Thing("table", str(table_id))
+        return any(self.may(each, thing) for each in ((Right.READ, Right.LOAD) if right is None else (right,)))
+
+    def load(self, load_id: int, right: Right) -> LoadSummary:
+        """Return the load with this ID.  Raise NotFound if the principal may not see its table."""
+        load = self.catalog.load_history.one(load_id)
+        if not self.has_table(load.load.table_id):
+            raise no_load(load_id)
+        if not self.has_table(load.load.table_id, right):
+            raise not_allowed(self.rights, right, f"the table of the load {load_id}")
+        return load
+
+    def tables(self) -> tuple[TableRecord, ...]:
+        """Return the tables and views to which the principal has a right, in the order of creation."""
+        return tuple(each for each in self.catalog.tables.known() if self.has_table(each.table_id))
+
+    def views(self) -> tuple[ViewRecord, ...]:
+        """Return the views that the principal may read."""
+        return tuple(each for each in self.catalog.views.known() if self.has_table(each.table_id, Right.READ))
+
+    def query_by_id(self, query_id: int) -> QueryRecord:
+        """Return the live query with this ID.  Raise NotFound if the principal may not see it, too."""
+        found = next(iter(self.catalog.queries.by_ids([query_id])), None)
+        if found is None or found.state == "removed" or not (self.rights.reaches_all(Right.READ) or self._shows(found)):
+            raise NotFound(f"there is no query #{query_id}")
+        return self.told(found)
+
+    @property
+    def seen_by(self) -> tuple[str | None, frozenset[int]] | None:
+        """The owner, and the IDs of queries of others, whose queries the principal sees, or None for all queries."""
+        return None if self.rights.reaches_all(Right.READ) else (self._own_name, self._granted)
+
+    def queries(self, *, after: int = 0, limit: int | None = None) -> tuple[QueryRecord, ...]:
+        """Return at most ``limit`` live queries that the principal may see, with IDs above ``after``, by ID."""
+        found = self.catalog.queries.all(after=after, limit=limit, seen_by=self.seen_by)
+        return found if self.seen_by is None else tuple(map(self.told, found))
+
+    @property
+    def _own_name(self) -> str | None:
+        return self.rights.principal.name if self.rights.principal.in_scope(Right.READ) and self.rights.role else None
+
+    @cached_property
+    def _granted(self) -> frozenset[int]:
+        return self.rights.ids(Right.READ, "query")
+
+    def among(self, queries: Iterable[QueryRecord], right: Right = Right.READ) -> tuple[QueryRecord, ...]:
+        """Return those queries to which the principal has the right."""
+        if self.rights.reaches_all(right):
+            return tuple(queries)
+        return tuple(self.told(each) for each in queries if self.may(right, query_thing(each)))
+
+    def schemas(self, *texts: str) -> Mapping[str, TableSchema]:
+        """Return the schemas of the tables and results that the principal may read: see ``definitions.schemas``."""
+        known = schemas(self.catalog, *texts)
+        if self.rights.reaches_all(Right.READ):
+            return known
+        results = self.catalog.queries.by_ids(each.id for each in known.values() if each.source == "results")
+        read = {each.query_id for each in self.among(results)}
+        return {
+            name: each
+            for name, each in known.items()
+            if (each.id in read if each.source == "results" else self.has_table(each.id, Right.READ))
+        }
+
+
+def is_barred(query: QueryRecord) -> bool:
+    """Return whether a query is paused because its owner has lost a right.  ``weft pause`` records no reason."""
+    return query.state == "paused" and query.reason is not None
+
+
+def query_thing(query: QueryRecord) -> Thing:
+    """Return a query as an object of rights."""
+    return Thing("query", str(query.query_id), owner=query.user, barred=is_barred(query))
+
+
+_NEEDS: Mapping[Right, str] = {
+    Right.ADMIN: "only an administrator may do this",
+    Right.INSTALL: "only authors and administrators may do this",
+    Right.SELF: "this needs somebody who has signed in",
+}
+
+
+def not_allowed(rights: Rights, right: Right, name: str | None = None, reason: str | None = None) -> WeftError:
+    """Return the error for a missing right to an object that the principal may see."""
+    who = rights.principal.name or "this link"
+    if not rights.principal.in_scope(right):
+        return NotAllowed(f"the token does not include the right to {right.value}", hint="Use another token.")
+    if name is None:
+        return NotAllowed(_NEEDS.get(right, f"{who} may not do this"), hint="Ask an administrator.")
+    if reason is not None:
+        return NotAllowed(f"{name} is paused: {reason}", hint="Ask an administrator.")
+    if right is Right.CHANNEL:
+        return NotAllowed(f"{who} may not add {name}", hint="Ask an administrator.")
+    if right is Right.OWN:
+        return NotAllowed(f"only the owner of {name}, or an administrator, may change it", hint="Ask the owner.")
+    return NotAllowed(f"{who} may not {right.value} {name}", hint="Ask an administrator.")

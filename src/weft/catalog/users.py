@@ -1,0 +1,342 @@
+"""Store users and groups."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from sqlalchemy import Column, Connection, Row, delete, insert, select, update
+
+from weft.catalog import ddl
+from weft.catalog.database import Database, inserted_id
+from weft.catalog.home_record import set_home
+from weft.catalog.naming import folded, not_found
+from weft.errors import Conflict, Refused
+from weft.printable import Brief
+from weft.rights.principal import Role
+
+EVERYONE: Final = "everyone"
+"""The name of the group of all users."""
+UserState = Literal["active", "removed"]
+SubjectKind = Literal["user", "group", "everyone"]
+_NAME: Final = re.compile(r"\w[\w.\-+@]{0,99}")
+
+
+@dataclass(frozen=True)
+class UserLimits:
+    """The limits of a user: installed queries, new rows of a query in one tick, and seconds of a query that she tries.
+
+    None is the limit of the home.
+    """
+
+    queries: int | None = None
+    rows: int | None = None
+    seconds: int | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class UserRecord(Brief):
+    """A user.  ``digest`` and ``zone`` are what she set for herself.  ``added_at`` is in microseconds UTC."""
+
+    user_id: int
+    name: str
+    role: Role
+    state: UserState
+    limits: UserLimits
+    digest: str | None
+    zone: str | None
+    added_at: int
+    has_password: bool
+    groups: tuple[str, ...] = ()
+
+    def _brief(self) -> str:
+        groups = f", in {', '.join(self.groups)}" if self.groups else ""
+        return f"user {self.name}, {self.role}{groups}"
+
+
+@dataclass(frozen=True, repr=False)
+class GroupRecord(Brief):
+    """A group with the names of its members."""
+
+    group_id: int
+    name: str
+    members: tuple[str, ...]
+
+    def _brief(self) -> str:
+        return f"group {self.name}: {', '.join(self.members) or 'nobody'}"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Whom a right is granted to.  The ID of ``everyone`` is 0."""
+
+    kind: SubjectKind
+    key: int
+    name: str
+
+
+class Users:
+    """The users and groups of a home.  A change of a role or a membership counts as a change of rights."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def exist(self) -> bool:
+        """Return whether the home has, or had, a user."""
+        with self._database.reading() as connection:
+            return connection.execute(select(ddl.users.c.user_id).limit(1)).first() is not None
+
+    def add(self, name: str, role: Role, limits: UserLimits, at: int) -> UserRecord:
+        """Add a user.  A removed user of the name becomes active again, and owns her queries again.
+
+        Raise Refused for an invalid name.  Raise Conflict if the name is taken.
+        """
+        _require_name(name)
+        values = {"role": role, "state": "active", "added_at": at, **_limit_values(limits)}
+        with self._database.changing() as connection:
+            _refuse_taken(connection, name)
+            own = ddl.users.c.folded == folded(name)
+            key = connection.execute(select(ddl.users.c.user_id).where(own)).scalar_one_or_none()
+            if key is None:
+                key = inserted_id(connection, insert(ddl.users).values(name=name, folded=folded(name), **values))
+            else:
+                connection.execute(update(ddl.users).where(own).values(**values))
+            rights_changed(connection)
+            return read_user(connection, key)
+
+    def change(self, name: str, *, role: Role | None = None, limits: UserLimits | None = None) -> UserRecord:
+        """Change the role or the limits of a user.  Raise NotFound."""
+        values: dict[str, Any] = {} if role is None else {"role": role}
+        values |= {} if limits is None else _limit_values(limits)
+        with self._database.changing() as connection:
+            user = user_named(connection, name)
+            if values:
+                connection.execute(update(ddl.users).where(ddl.users.c.user_id == user.user_id).values(**values))
+                rights_changed(connection)
+            return read_user(connection, user.user_id)
+
+    def prefer(self, user_id: int, digest: str | None, zone: str | None) -> UserRecord:
+        """Store the digest and the zone that a user sets for herself."""
+        with self._database.changing() as connection:
+            own = ddl.users.c.user_id == user_id
+            connection.execute(update(ddl.users).where(own).values(digest=digest, zone=zone))
+            return read_user(connection, user_id)
+
+    def remove(self, name: str) -> UserRecord:
+        """Remove a user with her password, her secrets, her grants and her memberships.  Raise NotFound."""
+        with self._database.changing() as connection:
+            user = user_named(connection, name)
+            for table in (ddl.secrets, ddl.members, ddl.marks, ddl.mark_exceptions):
+                connection.execute(delete(table).where(table.c.user_id == user.user_id))
+            _delete_grants(connection, "user", user.user_id)
+            own = ddl.users.c.user_id == user.user_id
+            connection.execute(update(ddl.users).where(own).values(state="removed", password=None))
+            rights_changed(connection)
+            return user
+
+    def all(self) -> tuple[UserRecord, ...]:
+        """Return the active users, ordered by name."""
+        wanted = select(ddl.users).where(ddl.users.c.state == "active").order_by(ddl.users.c.folded)
+        with self._database.reading() as connection:
+            groups = _groups_of_users(connection)
+            return tuple(_user(row, groups.get(row.user_id, ())) for row in connection.execute(wanted))
+
+    def most_queries(self) -> dict[str, int]:
+        """Map the names of users to the number of queries that they may have, if there is a limit."""
+        return self._limits(ddl.users.c.most_queries)
+
+    def most_rows(self) -> dict[str, int]:
+        """Map the names of users to the number of rows that a query may add in one tick, if there is a limit."""
+        return self._limits(ddl.users.c.most_rows)
+
+    def zones(self) -> dict[str, str]:
+        """Map the names of users to the time zones that they set for themselves."""
+        wanted = select(ddl.users.c.name, ddl.users.c.zone).where(ddl.users.c.zone.is_not(None))
+        with self._database.reading() as connection:
+            return {row[0]: row[1] for row in connection.execute(wanted)}
+
+    def _limits(self, column: Column[int]) -> dict[str, int]:
+        with self._database.reading() as connection:
+            wanted = select(ddl.users.c.name, column).where(column.is_not(None))
+            return {row[0]: row[1] for row in connection.execute(wanted)}
+
+    def named(self, name: str) -> UserRecord:
+        """Return the active user with this case-insensitive name.  Raise NotFound."""
+        with self._database.reading() as connection:
+            return user_named(connection, name)
+
+    def by_id(self, user_id: int) -> UserRecord:
+        """Return the user with this ID, even if she was removed.  Raise NotFound."""
+        with self._database.reading() as connection:
+            return read_user(connection, user_id)
+
+    def password(self, name: str) -> tuple[int, str | None] | None:
+        """Return the ID and the password hash of an active user, or None if there is no such user."""
+        users = ddl.users.c
+        wanted = select(users.user_id, users.password).where(users.folded == folded(name), users.state == "active")
+        with self._database.reading() as connection:
+            row = connection.execute(wanted).first()
+            return None if row is None else (row.user_id, row.password)
+
+    def set_password(self, user_id: int, hashed: str) -> None:
+        """Store the hash of a new password.  End all sessions of the user, and her links for setting a password."""
+        secrets = ddl.secrets.c
+        with self._database.changing() as connection:
+            own = ddl.users.c.user_id == user_id
+            connection.execute(update(ddl.users).where(own).values(password=hashed))
+            ended = delete(ddl.secrets).where(secrets.user_id == user_id, secrets.kind.in_(("session", "password")))
+            connection.execute(ended)
+
+    def add_group(self, name: str) -> GroupRecord:
+        """Add a group.  Raise Refused for an invalid name.  Raise Conflict if the name is taken."""
+        _require_name(name)
+        with self._database.changing() as connection:
+            _refuse_taken(connection, name)
+            key = inserted_id(connection, insert(ddl.groups).values(name=name, folded=folded(name)))
+            return GroupRecord(key, name, ())
+
+    def remove_group(self, name: str) -> GroupRecord:
+        """Remove a group with its grants.  Its members stay users.  Raise NotFound."""
+        with self._database.changing() as connection:
+            group = _group_named(connection, name)
+            _delete_grants(connection, "group", group.group_id)
+            for table in (ddl.members, ddl.groups):
+                connection.execute(delete(table).where(table.c.group_id == group.group_id))
+            rights_changed(connection)
+            return group
+
+    def groups(self) -> tuple[GroupRecord, ...]:
+        """Return the groups, ordered by name."""
+        with self._database.reading() as connection:
+            return _groups(connection)
+
+    def add_member(self, group: str, user: str) -> GroupRecord:
+        """Add a user to a group.  Raise NotFound.  Raise Conflict if she is a member already."""
+        with self._database.changing() as connection:
+            to, who = _group_named(connection, group), user_named(connection, user)
+            if who.name in to.members:
+                raise Conflict(f"{who.name} is already in the group {to.name}")
+            connection.execute(insert(ddl.members).values(group_id=to.group_id, user_id=who.user_id))
+            rights_changed(connection)
+            return _group_named(connection, group)
+
+    def remove_member(self, group: str, user: str) -> GroupRecord:
+        """Remove a user from a group.  Raise NotFound."""
+        members = ddl.members.c
+        with self._database.changing() as connection:
+            of, who = _group_named(connection, group), user_named(connection, user)
+            if who.name not in of.members:
+                raise not_found(f"member of {of.name}", user, of.members)
+            own = (members.group_id == of.group_id) & (members.user_id == who.user_id)
+            connection.execute(delete(ddl.members).where(own))
+            rights_changed(connection)
+            return _group_named(connection, group)
+
+
+def rights_changed(connection: Connection) -> None:
+    """Count a change of rights in the caller's transaction, so that the next tick checks the rights of all queries."""
+    set_home(connection, rights_version=ddl.home.c.rights_version + 1)
+
+
+def subject_named(connection: Connection, name: str) -> Subject:
+    """Return the user or the group with this name.  Raise NotFound."""
+    if folded(name) == EVERYONE:
+        return Subject("everyone", 0, EVERYONE)
+    users = connection.execute(select(ddl.users).where(ddl.users.c.state == "active")).all()
+    groups = connection.execute(select(ddl.groups)).all()
+    subjects = [Subject("user", row.user_id, row.name) for row in users]
+    subjects += [Subject("group", row.group_id, row.name) for row in groups]
+    found = next((each for each in subjects if folded(each.name) == folded(name)), None)
+    if found is None:
+        raise not_found("user or group", name, (each.name for each in subjects))
+    return found
+
+
+def user_named(connection: Connection, name: str) -> UserRecord:
+    """Return the active user with this case-insensitive name.  Raise NotFound."""
+    users = ddl.users.c
+    row = connection.execute(select(ddl.users).where(users.folded == folded(name), users.state == "active")).first()
+    if row is None:
+        known = connection.execute(select(users.name).where(users.state == "active")).scalars()
+        raise not_found("user", name, known)
+    return read_user(connection, row.user_id)
+
+
+def read_user(connection: Connection, user_id: int) -> UserRecord:
+    """Return the user with this ID in the caller's transaction.  Raise NotFound."""
+    row = connection.execute(select(ddl.users).where(ddl.users.c.user_id == user_id)).first()
+    if row is None:
+        raise not_found("user", f"#{user_id}", ())
+    return _user(row, _groups_of_users(connection, user_id).get(user_id, ()))
+
+
+def _user(row: Row[Any], groups: Sequence[str]) -> UserRecord:
+    return UserRecord(
+        row.user_id,
+        row.name,
+        row.role,
+        row.state,
+        UserLimits(row.most_queries, row.most_rows, row.most_seconds),
+        row.digest,
+        row.zone,
+        row.added_at,
+        row.password is not None,
+        tuple(groups),
+    )
+
+
+def _groups_of_users(connection: Connection, user_id: int | None = None) -> dict[int, list[str]]:
+    wanted = select(ddl.members.c.user_id, ddl.groups.c.name).join_from(ddl.members, ddl.groups)
+    if user_id is not None:
+        wanted = wanted.where(ddl.members.c.user_id == user_id)
+    names: dict[int, list[str]] = {}
+    for row in connection.execute(wanted.order_by(ddl.groups.c.folded)):
+        names.setdefault(row.user_id, []).append(row.name)
+    return names
+
+
+def _groups(connection: Connection) -> tuple[GroupRecord, ...]:
+    wanted = select(ddl.members.c.group_id, ddl.users.c.name).join_from(ddl.members, ddl.users)
+    names: dict[int, list[str]] = {}
+    for row in connection.execute(wanted.order_by(ddl.users.c.folded)):
+        names.setdefault(row.group_id, []).append(row.name)
+    rows = connection.execute(select(ddl.groups).order_by(ddl.groups.c.folded))
+    return tuple(GroupRecord(row.group_id, row.name, tuple(names.get(row.group_id, ()))) for row in rows)
+
+
+def _group_named(connection: Connection, name: str) -> GroupRecord:
+    groups = _groups(connection)
+    found = next((each for each in groups if folded(each.name) == folded(name)), None)
+    if found is None:
+        raise not_found("group", name, (each.name for each in groups))
+    return found
+
+
+def _delete_grants(connection: Connection, kind: SubjectKind, key: int) -> None:
+    grants = ddl.grants.c
+    connection.execute(delete(ddl.grants).where(grants.subject_kind == kind, grants.subject_id == key))
+
+
+def _limit_values(limits: UserLimits) -> dict[str, int | None]:
+    return {"most_queries": limits.queries, "most_rows": limits.rows, "most_seconds": limits.seconds}
+
+
+def _require_name(name: str) -> None:
+    if _NAME.fullmatch(name) is None or folded(name) == EVERYONE:
+        raise Refused(
+            f"{name!r} is not a valid name of a user or a group",
+            hint=f"Use at most 100 letters, digits and . _ - + @, and a name other than {EVERYONE}.",
+        )
+
+
+def _refuse_taken(connection: Connection, name: str) -> None:
+    """Users and groups share their names, because a right is granted to either."""
+    users = connection.execute(
+        select(ddl.users.c.name).where(ddl.users.c.folded == folded(name), ddl.users.c.state == "active")
+    ).first()
+    groups = connection.execute(select(ddl.groups.c.name).where(ddl.groups.c.folded == folded(name))).first()
+    for kind, taken in (("user", users), ("group", groups)):
+        if taken is not None:
+            raise Conflict(f"there is already a {kind} {taken.name!r}", hint="Choose another name.")

@@ -1,0 +1,1 @@
+"""Who may do what: principals, rights, and the policy that decides.  Nothing here reads a catalog."""

@@ -1,0 +1,53 @@
+"""The jobs of slow operations."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from weft.api.json.values import iso
+from weft.errors import NotFound
+from weft.web.api_v1.operation import Caller, Fields, Operation
+from weft.web.jobs import Job, Value
+from weft.web.problems import problem_of
+
+JobId = Annotated[str, Field(min_length=1, max_length=100, description="The id of the job.")]
+
+
+def job_json(job: Job) -> Fields:
+    """Return a job with its result or its problem."""
+    return {
+        "id": job.job_id,
+        "what": job.title,
+        "state": job.state,
+        "progress": job.said,
+        "began": iso(job.began),
+        "ended": iso(job.ended),
+        "result": job.outcome.value if isinstance(job.outcome, Value) else None,
+        "problem": None if job.error is None else problem_of(job.error),
+    }
+
+
+def list_jobs(caller: Caller) -> Fields:
+    """List your jobs, the newest first."""
+    return {"items": [{**job_json(each), "result": None} for each in caller.jobs.listed(caller.owner)], "next": None}
+
+
+def show_job(caller: Caller, job: JobId) -> Fields:
+    """Show a job, with its result when it is done."""
+    return job_json(caller.jobs.find(job, caller.owner))
+
+
+def cancel_job(caller: Caller, job: JobId) -> Fields:
+    """Ask a job to stop."""
+    found = caller.jobs.find(job, caller.owner)
+    caller.jobs.cancel(found)
+    return job_json(found)
+
+
+OPERATIONS: Final = (
+    Operation("GET", "/jobs", list_jobs, "jobs", "any", errors=()),
+    Operation("GET", "/jobs/{job}", show_job, "jobs", "any", errors=(NotFound,)),
+    Operation("DELETE", "/jobs/{job}", cancel_job, "jobs", "any", errors=(NotFound,), slow=False),
+)

@@ -1,0 +1,130 @@
+"""Draw charts as SVG.  The style sheet gives the colours, and each mark has its value as a title."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from markupsafe import Markup
+
+from weft.instants import format_instant, format_interval
+
+_WIDTH: Final = 720
+_HEIGHT: Final = 130
+_LEFT: Final = 44
+_FOOT: Final = 20
+_HEAD: Final = 8
+_SECOND: Final = 1_000_000
+_HOUR: Final = 3_600 * _SECOND
+_DAY: Final = 24 * _HOUR
+_STEPS: Final = (60 * _SECOND, 10 * 60 * _SECOND, _HOUR, 6 * _HOUR, _DAY, 7 * _DAY, 28 * _DAY, 364 * _DAY)
+"""The lengths of the periods that a chart counts in, in microseconds."""
+_BARS: Final = 48
+"""The maximum number of bars."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Numbers in successive periods of the same length, the first of which begins at ``begins`` (microseconds UTC)."""
+
+    begins: int
+    step: int
+    counts: tuple[int, ...]
+
+    @property
+    def each(self) -> str:
+        """The length of a period in words."""
+        words = {_HOUR: "an hour", _DAY: "a day", 7 * _DAY: "a week"}
+        return words.get(self.step) or f"in {format_interval(self.step)}"
+
+
+def counted_over_time(events: Iterable[tuple[int, int]]) -> Counted | None:
+    """Add up (instant, number) in at most 48 periods.  Return None if there is no event.
+
+    >>> counted_over_time([(0, 2), (90_000_000, 1)])
+    Counted(begins=0, step=60000000, counts=(2, 1))
+    """
+    known = sorted(events)
+    if not known:
+        return None
+    first, last = known[0][0], known[-1][0]
+    step = next((each for each in _STEPS if last // each - first // each < _BARS), _STEPS[-1])
+    begins = max(first // step, last // step - _BARS + 1)
+    counts = [0] * (last // step - begins + 1)
+    for instant, number in known:
+        if instant // step >= begins:
+            counts[instant // step - begins] += number
+    return Counted(begins * step, step, tuple(counts))
+
+
+def bars(counted: Counted, what: str) -> Markup:
+    """Draw the numbers of ``what`` as bars."""
+    most, count = max((*counted.counts, 1)), len(counted.counts)
+    room, height = _WIDTH - _LEFT, _HEIGHT - _FOOT - _HEAD
+    width = min(room / count, 40)
+    marks = []
+    for number, value in enumerate(counted.counts):
+        tall = value / most * height if value else 0
+        begins = format_instant(counted.begins + number * counted.step)
+        marks.append(
+            Markup('<rect class="bar" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" rx="1.5"><title>').format(
+                _LEFT + number * width + 0.75, _HEAD + height - tall, max(width - 1.5, 1), tall
+            )
+            + Markup("{}, {}: {:,}</title></rect>").format(begins, counted.each, value)
+        )
+    ends = counted.begins + (count - 1) * counted.step
+    right = _LEFT + width * count
+    labels = _axis(most, height) + _text(_LEFT, _day(counted.begins), "start")
+    if count > 5:
+        labels += _text(right, _day(ends), "end")
+    total = f"{sum(counted.counts):,} {what} from {_day(counted.begins)} to {_day(ends)}, most {counted.each}: {most:,}"
+    return _svg(total, labels + Markup("").join(marks))
+
+
+def curve(points: Sequence[tuple[int, float]], what: str) -> Markup:
+    """Draw values at instants as a line of steps."""
+    first, last = points[0][0], points[-1][0]
+    most, height = max(max(value for _, value in points), 1), _HEIGHT - _FOOT - _HEAD
+    across = (_WIDTH - _LEFT) / max(last - first, 1)
+    path, before = [], 0.0
+    for number, (instant, value) in enumerate(points):
+        x, y = _LEFT + (instant - first) * across, _HEAD + height - value / most * height
+        path.append(f"M{x:.1f} {y:.1f}" if not number else f"L{x:.1f} {before:.1f}L{x:.1f} {y:.1f}")
+        before = y
+    drawn = Markup('<path class="curve" d="{}"/>').format("".join(path))
+    labels = _axis(int(most), height) + _text(_LEFT, _day(first), "start") + _text(_WIDTH, _day(last), "end")
+    return _svg(f"{what} from {_day(first)} to {_day(last)}, most: {most:,.0f}", labels + drawn)
+
+
+def _svg(words: str, inside: Markup) -> Markup:
+    opened = Markup('<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">').format(_WIDTH, _HEIGHT, words)
+    return opened + inside + Markup("</svg>")
+
+
+def _axis(most: int, height: float) -> Markup:
+    rule = Markup('<line class="rule" x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}"/>')
+    foot, head = _HEAD + height, _HEAD
+    top = Markup('<text x="{}" y="{}" text-anchor="end">{}</text>').format(_LEFT - 6, head + 8, _short(most))
+    zero = Markup('<text x="{}" y="{}" text-anchor="end">0</text>').format(_LEFT - 6, foot)
+    return rule.format(_LEFT, _WIDTH, foot, foot) + rule.format(_LEFT, _WIDTH, head, head) + top + zero
+
+
+def _text(x: float, text: str, anchor: str) -> Markup:
+    return Markup('<text x="{:.1f}" y="{}" text-anchor="{}">{}</text>').format(x, _HEIGHT - 4, anchor, text)
+
+
+def _short(number: int) -> str:
+    """Format a number in few characters.
+
+    >>> _short(999), _short(12_300), _short(4_000_000)
+    ('999', '12k', '4M')
+    """
+    for size, unit in ((10**9, "G"), (10**6, "M"), (10**4, "k")):
+        if number >= size:
+            return f"{number // (10**3 if unit == 'k' else size)}{unit}"
+    return str(number)
+
+
+def _day(instant: int) -> str:
+    return format_instant(instant).removesuffix(" UTC").removesuffix(":00").removesuffix(" 00:00") + " UTC"

@@ -1,0 +1,177 @@
+"""Run what takes long in threads: each job has an address, tells how far it is, and can be cancelled.
+
+A page waits two seconds for its job.  After that, the browser goes to the page of the job.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+from weft.errors import Conflict, NotFound, WeftError
+from weft.faults import isolated_error
+from weft.interruption import CancelToken, Stopped, cancellable_by, stop_here
+
+_AT_ONCE: Final = 8
+"""The maximum number of jobs that run at the same time.  Further jobs wait."""
+_OF_ONE: Final = 4
+"""The maximum number of unfinished jobs of one person."""
+_KEPT: Final = 200
+"""The maximum number of ended jobs whose outcome is kept."""
+_INSIST_SECONDS: Final = 0.3
+_GRACE_SECONDS: Final = 20.0
+
+JobState = Literal["running", "done", "failed", "cancelled"]
+
+
+@dataclass(frozen=True)
+class Go:
+    """The outcome of a job that leads to another page, which shows ``notice`` once."""
+
+    path: str
+    notice: str = ""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The outcome of a job that is a page: a template and its values."""
+
+    template: str
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Value:
+    """The outcome of a job of the HTTP API: a value for JSON."""
+
+    value: Any
+
+
+Outcome: TypeAlias = Go | Shown | Value
+
+
+@dataclass
+class Job:
+    """A piece of work for the person ``by``.  ``back`` is the page from which it came.
+
+    ``began`` and ``ended`` are instants of the wall clock (microseconds UTC).  ``said`` is the last news of the work.
+    """
+
+    job_id: str
+    title: str
+    by: str
+    back: str
+    began: int
+    state: JobState = "running"
+    said: str = ""
+    ended: int | None = None
+    outcome: Outcome | None = None
+    error: WeftError | None = None
+    cancel_token: CancelToken = field(default_factory=CancelToken, repr=False)
+    _over: threading.Event = field(default_factory=threading.Event, repr=False)
+
+    def say(self, news: str) -> None:
+        """Tell how far the work is.  Raise Stopped if the job was cancelled."""
+        self.said = news
+        stop_here()
+
+    def counted(self, what: str) -> Callable[[int], None]:
+        """Return a function that tells a number of records."""
+        return lambda count: self.say(f"{count:,} {what}")
+
+    def wait(self, seconds: float) -> bool:
+        """Return whether the job has ended, after waiting for at most ``seconds``."""
+        return self._over.wait(seconds)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the job has ended."""
+        return self._over.is_set()
+
+    def end(self, state: JobState, at: int) -> None:
+        """Record the end of the job."""
+        self.state, self.ended = state, at
+        self._over.set()
+
+
+Work: TypeAlias = Callable[[Job], Outcome]
+
+
+class Jobs:
+    """The jobs of one page.  ``clock`` is the wall clock.  Defects are written to the folder ``logs``."""
+
+    def __init__(self, clock: Callable[[], int], logs: Path) -> None:
+        self._clock, self._logs = clock, logs
+        self._jobs: dict[str, Job] = {}
+        self._lock = threading.Lock()
+        self._threads = ThreadPoolExecutor(_AT_ONCE, "weft-job")
+
+    def start(self, title: str, by: str, back: str, work: Work) -> Job:
+        """Start a job.  Raise Conflict if the person has too many unfinished jobs."""
+        job = Job(secrets.token_urlsafe(12), title, by, back, self._clock())
+        with self._lock:
+            if sum(1 for each in self._jobs.values() if each.by == by and not each.is_over) >= _OF_ONE:
+                raise Conflict(
+                    f"{_OF_ONE} of your jobs still run", hint="Wait until one of them has ended, or cancel it."
+                )
+            ended = [key for key, each in self._jobs.items() if each.is_over]
+            for key in ended[: max(len(ended) - _KEPT, 0)]:
+                del self._jobs[key]
+            self._jobs[job.job_id] = job
+        self._threads.submit(copy_context().run, self._run, job, work)
+        return job
+
+    def _run(self, job: Job, work: Work) -> None:
+        state: JobState = "failed"
+        try:
+            with cancellable_by(job.cancel_token):
+                stop_here()
+                job.outcome = work(job)
+            state = "done"
+        except Stopped:
+            state = "cancelled"
+        except Exception as error:  # noqa: BLE001 - a defect in one job must not end the others
+            job.error = isolated_error(error, self._logs, self._clock(), job.title)
+        finally:
+            job.end(state, self._clock())
+
+    def find(self, job_id: str, by: str | None) -> Job:
+        """Return a job of the person ``by`` (None: of anybody).  Raise NotFound."""
+        job = self._jobs.get(job_id)
+        if job is None or (by is not None and job.by != by):
+            raise NotFound("there is no such job", hint="The server forgets its jobs when it ends.")
+        return job
+
+    def listed(self, by: str | None) -> tuple[Job, ...]:
+        """Return the jobs of the person ``by`` (None: of all), the newest first."""
+        with self._lock:
+            jobs = [job for job in self._jobs.values() if by is None or job.by == by]
+        return tuple(reversed(jobs))
+
+    def cancel(self, job: Job) -> None:
+        """Cancel a job at a point that leaves no work incomplete."""
+        if not job.cancel_token.cancelled:
+            job.cancel_token.cancelled = True
+            threading.Thread(target=self._insist, args=(job,), name="weft-job-stop", daemon=True).start()
+
+    def _insist(self, job: Job) -> None:
+        """Cancel repeatedly, because a cancellation does not affect jobs of Spark that start later."""
+        while not job.is_over:
+            job.cancel_token.cancel()
+            job.wait(_INSIST_SECONDS)
+
+    def close(self) -> None:
+        """Cancel the running jobs after a time of grace, and wait for their end."""
+        until = time.monotonic() + _GRACE_SECONDS
+        running = [job for job in self.listed(None) if not job.is_over]
+        for job in running:
+            if not job.wait(max(until - time.monotonic(), 0)):
+                self.cancel(job)
+        self._threads.shutdown()

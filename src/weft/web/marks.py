@@ -1,0 +1,61 @@
+"""What a person has read.
+
+A user's marks are in the catalog.  The owner of a home has no account: a cookie of her browser has the last tick whose
+answers she has read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from starlette.responses import Response
+
+from weft.catalog.records import QueryRecord
+from weft.storage.ledger import ResultRow
+from weft.web import security
+from weft.web.visits import Visit
+
+_SEEN: Final = "weft_seen"
+
+
+@dataclass(frozen=True)
+class Marks:
+    """The marks of the person who visits."""
+
+    visit: Visit
+
+    @property
+    def _seen(self) -> int:
+        text = self.visit.request.cookies.get(_SEEN, "")
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
+
+    def unread(self, queries: Collection[QueryRecord]) -> Mapping[int, int]:
+        """Return the numbers of unread answers by the IDs of the queries."""
+        ids = [query.query_id for query in queries]
+        if self.visit.user is not None:
+            return self.visit.weft.accounts.unread(ids)
+        return self.visit.weft.news_since(self._seen, ids)
+
+    def unread_of(self, query: QueryRecord, rows: Collection[ResultRow]) -> frozenset[int]:
+        """Return the ordinals of those rows that are unread."""
+        if self.visit.user is None:
+            return frozenset(row.ordinal for row in rows if row.tick > self._seen)
+        if not rows:
+            return frozenset()
+        every = [row.ordinal for row in rows]
+        return frozenset(every) - self.visit.weft.accounts.read_ordinals(query.query_id, min(every), max(every))
+
+    def read(self, query: QueryRecord, ordinal: int) -> None:
+        """Mark an answer as read, if the person has an account."""
+        if self.visit.user is not None:
+            self.visit.weft.accounts.mark_read(query.query_id, [ordinal])
+
+    def read_all(self, response: Response, queries: Iterable[QueryRecord]) -> None:
+        """Mark all answers of these queries as read.  For the owner, mark those of all queries."""
+        if self.visit.user is not None:
+            for query in queries:
+                self.visit.weft.accounts.mark_read(query.query_id)
+        elif latest := self.visit.weft.latest_ticks(1):
+            security.set_cookie(response, _SEEN, str(latest[0].tick_id), security.YEAR_SECONDS, self.visit.site)

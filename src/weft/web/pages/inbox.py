@@ -1,0 +1,82 @@
+"""The inbox: the newest answers by query, what of them is new, and their search."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from starlette.responses import Response
+from starlette.routing import Route
+
+from weft.catalog.records import QueryRecord
+from weft.storage.ledger import ResultRow
+from weft.web.marks import Marks
+from weft.web.visits import Visit, page
+
+_QUERIES: Final = 10
+_SCANNED: Final = 200
+"""The maximum number of queries among which a page looks for unread answers."""
+_ANSWERS: Final = 3
+_FOUND: Final = 30
+
+
+@dataclass(frozen=True)
+class News:
+    """A query with its latest answers, the newest first, and with the number of its unread answers.
+
+    ``marked`` are the ordinals of the unread ones among ``rows``.
+    """
+
+    query: QueryRecord
+    rows: tuple[ResultRow, ...]
+    unread: int
+    marked: frozenset[int]
+
+
+def show(visit: Visit) -> Response:
+    """Show the queries with the newest answers first, or the answers that contain the words of a search."""
+    text = visit.asked("q")
+    if text:
+        found = visit.weft.search(text, before=visit.number("before"), limit=_FOUND)
+        more = None if found.more is None else visit.here(before=found.more)
+        return visit.show("search.html", found=found, text=text, more=more)
+    before = visit.number("before")
+    known = None if before is None else visit.weft.query(before)
+    unread_only = visit.asked("show") == "unread"
+    queries, unread = _queries(visit, known, unread_only)
+    news = [_news(visit, query, unread.get(query.query_id, 0)) for query in queries[:_QUERIES]]
+    return visit.show(
+        "inbox.html",
+        news=news,
+        unread_only=unread_only,
+        more=visit.here(before=queries[_QUERIES - 1].query_id) if len(queries) > _QUERIES else None,
+        any_query=bool(news) or bool(visit.weft.query_page(limit=1)),
+        any_unread=any(each.unread for each in news),
+    )
+
+
+def _queries(
+    visit: Visit, known: QueryRecord | None, unread_only: bool
+) -> tuple[tuple[QueryRecord, ...], Mapping[int, int]]:
+    found = visit.weft.news_page(before=known, limit=_SCANNED if unread_only else _QUERIES + 1)
+    unread = Marks(visit).unread(found)
+    return tuple(query for query in found if not unread_only or unread.get(query.query_id)), unread
+
+
+def _news(visit: Visit, query: QueryRecord, unread: int) -> News:
+    rows = tuple(visit.weft.results(query.name, after=max(query.rows - _ANSWERS, 0), limit=_ANSWERS))
+    return News(query, rows[::-1], min(unread, query.rows), Marks(visit).unread_of(query, rows))
+
+
+def mark(visit: Visit) -> Response:
+    """Mark the answers of one query as read, or those of all queries."""
+    one = visit.given("query")
+    marks, weft = Marks(visit), visit.weft
+    queries = (weft.query(visit.whole("query")),) if one else weft.news_page(limit=_SCANNED)
+    response = visit.go("/", f"The answers of {queries[0].name} are read." if one else "All answers so far are read.")
+    marks.read_all(response, queries)
+    return response
+
+
+ROUTES: Final = (Route("/", page(show)), Route("/", page(mark), methods=["POST"]))

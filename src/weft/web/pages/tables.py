@@ -1,0 +1,195 @@
+"""The tables: their columns and samples, their loads and quarantine, their sources, and the upload of files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from starlette.datastructures import UploadFile
+from starlette.responses import Response
+from starlette.routing import Route
+
+from weft.api.weft import Weft
+from weft.catalog.records import TableRecord
+from weft.catalog.sources import SourceRecord
+from weft.errors import NotAllowed, NotFound, Refused, WeftError
+from weft.extraction.files.given_files import Uploaded
+from weft.printable import counted
+from weft.web.jobs import Go, Job, Outcome, Shown
+from weft.web.uploads import Upload
+from weft.web.visits import Visit, page
+
+_SAMPLES: Final = 5
+_LISTED: Final = 20
+_OPTIONS: Final = ("table", "ts_from", "keys", "evolve")
+"""The fields of the form for a file."""
+
+
+def listed(visit: Visit) -> Response:
+    """Show the tables with their sizes, and what is in quarantine."""
+    text = visit.asked("q").casefold()
+    views = {view.table_id for view in visit.weft.views()}
+    tables = [table for table in visit.weft.tables() if text in table.name.casefold()]
+    troubles = {source.table_id: source.trouble for source in _sources(visit) if source.trouble}
+    return visit.show(
+        "tables.html",
+        tables=tables,
+        views=views,
+        text=visit.asked("q"),
+        quarantined=visit.weft.quarantine_counts(),
+        troubles=troubles,
+    )
+
+
+def show(visit: Visit) -> Response:
+    """Show a table: its columns, some rows, its source, its loads and its quarantine."""
+    weft = visit.weft
+    table = weft.table(visit.part("name"))
+    if any(view.table_id == table.table_id for view in weft.views()):
+        return visit.go(f"/views/{table.name}")
+    samples, trouble = _samples(weft, table.name)
+    loads = weft.loads(table.name, _LISTED + 1, before=visit.number("before"))
+    return visit.show(
+        "table.html",
+        table=table,
+        samples=samples,
+        trouble=trouble,
+        source=_source(visit, table.table_id),
+        loads=loads[:_LISTED],
+        older=visit.here(before=loads[_LISTED - 1].load.load_id) if len(loads) > _LISTED else None,
+        **_quarantined(visit, table),
+    )
+
+
+def _quarantined(visit: Visit, table: TableRecord) -> dict[str, object]:
+    """Who may not load rows does not see the records that could not be read."""
+    try:
+        rejected = visit.weft.quarantine_page(table.name, limit=_SAMPLES)
+    except NotAllowed:
+        return {"rejected": (), "quarantined": 0, "may_load": False}
+    count = visit.weft.quarantine_counts().get(table.table_id, 0)
+    return {"rejected": rejected, "quarantined": count, "may_load": True}
+
+
+def _sources(visit: Visit) -> tuple[SourceRecord, ...]:
+    """Sources are for administrators."""
+    return visit.weft.sources() if visit.is_admin else ()
+
+
+def _samples(weft: Weft, name: str) -> tuple[Sequence[object], WeftError | None]:
+    """A table whose files are damaged has a page, too."""
+    try:
+        return weft.describe(name, _SAMPLES).samples, None
+    except WeftError as error:
+        return (), error
+
+
+def _source(visit: Visit, table_id: int) -> SourceRecord | None:
+    return next((each for each in _sources(visit) if each.table_id == table_id), None)
+
+
+def act(visit: Visit) -> Response:
+    """Poll the source of a table."""
+    table, weft = visit.weft.table(visit.part("name")), visit.weft
+
+    def work(job: Job) -> Outcome:
+        polled = weft.poll_feed(table.name, progress=job.counted("records"))
+        weft.keep_views()
+        return Go(f"/tables/{table.name}", "Polled: " + "; ".join(each._brief() for each in polled))
+
+    return visit.work(f"poll the source of {table.name}", work)
+
+
+def undo(visit: Visit) -> Response:
+    """Undo a load."""
+    load_id, table, weft = visit.key("load_id"), visit.weft.table(visit.part("name")), visit.weft
+
+    def work(job: Job) -> Outcome:
+        done = weft.undo_load(load_id)
+        return Go(f"/tables/{table.name}", f"Load {load_id} is undone: {counted(done.load.rows, 'row')} are gone.")
+
+    return visit.work(f"undo load {load_id} of {table.name}", work, back=f"/tables/{table.name}")
+
+
+def quarantine(visit: Visit) -> Response:
+    """Show the records of a table that could not be read, with the reasons."""
+    table = visit.weft.table(visit.part("name"))
+    records = visit.weft.quarantine_page(table.name, after=visit.number("after") or 0, limit=_LISTED + 1)
+    more = visit.here(after=records[_LISTED - 1].quarantine_id) if len(records) > _LISTED else None
+    return visit.show("quarantine.html", table=table, records=records[:_LISTED], more=more)
+
+
+def retry(visit: Visit) -> Response:
+    """Read records of the quarantine again: one, or all of the table."""
+    table, weft, one = visit.weft.table(visit.part("name")), visit.weft, visit.given("record")
+    if one and not (one.isascii() and one.isdigit()):
+        raise NotFound("there is no such record")
+
+    def work(job: Job) -> Outcome:
+        ids = [int(one)] if one else [each.quarantine_id for each in weft.quarantine_page(table.name, limit=1_000_000)]
+        return Go(f"/tables/{table.name}/quarantine", f"Read again: {weft.retry_quarantine(ids)._brief()}.")
+
+    return visit.work(f"read records of {table.name} again", work, back=f"/tables/{table.name}/quarantine")
+
+
+def upload(visit: Visit) -> Response:
+    """Show the form for a file."""
+    given = {**dict.fromkeys(_OPTIONS, ""), "table": visit.asked("table")}
+    return visit.show("upload.html", preview=None, error=None, upload=None, given=given)
+
+
+def preview(visit: Visit) -> Response:
+    """Take a file, or the file taken before with other options, and show the types that it would have."""
+    sent, by, site = visit.form.get("file"), visit.person, visit.site
+    if isinstance(sent, UploadFile) and sent.filename:
+        kept = site.uploads.keep(by, sent.filename, sent.file)
+    elif visit.given("upload"):
+        kept = site.uploads.find(visit.given("upload"), by)
+    else:
+        raise Refused("no file was chosen", hint="Choose a CSV file, or a file with one JSON object a line.")
+    given = {name: visit.given(name) for name in _OPTIONS}
+    return visit.work(f"read {kept.name}", lambda job: _previewed(visit, kept, given), back="/tables/upload")
+
+
+def _previewed(visit: Visit, upload: Upload, given: Mapping[str, str]) -> Outcome:
+    """A file that is refused stays, so that other options may be tried."""
+    found, error = None, None
+    try:
+        if not given["table"]:
+            raise Refused("the table has no name", hint="Write the name of a new table, or of one that is there.")
+        with Uploaded(upload.path, upload.name) as stream:
+            found = visit.weft.preview_file(
+                stream, given["table"], evolve=given["evolve"] == "on", ts_from=given["ts_from"] or None
+            )
+    except Refused as refused:
+        error = refused
+    return Shown("upload.html", {"preview": found, "error": error, "upload": upload, "given": given})
+
+
+def store(visit: Visit) -> Response:
+    """Load the file whose types were shown."""
+    kept, weft, site = visit.site.uploads.find(visit.given("upload"), visit.person), visit.weft, visit.site
+    given = {name: visit.given(name) for name in _OPTIONS}
+
+    def work(job: Job) -> Outcome:
+        keys = [each.strip() for each in given["keys"].split(",") if each.strip()]
+        how: dict[str, Any] = {"evolve": given["evolve"] == "on", "ts_from": given["ts_from"] or None}
+        with Uploaded(kept.path, kept.name) as stream:
+            done = weft.ingest_file(stream, given["table"], keys=keys or None, progress=job.counted("records"), **how)
+        site.uploads.drop(kept)
+        return Go(f"/tables/{done.table}", f"Loaded {kept.name}: {done._brief()}.")
+
+    return visit.work(f"load {kept.name}", work, back="/tables/upload")
+
+
+ROUTES: Final = (
+    Route("/tables", page(listed)),
+    Route("/tables/upload", page(upload)),
+    Route("/tables/upload", page(preview), methods=["POST"]),
+    Route("/tables/store", page(store), methods=["POST"]),
+    Route("/tables/{name}", page(show)),
+    Route("/tables/{name}/poll", page(act), methods=["POST"]),
+    Route("/tables/{name}/loads/{load_id:int}/undo", page(undo), methods=["POST"]),
+    Route("/tables/{name}/quarantine", page(quarantine)),
+    Route("/tables/{name}/quarantine", page(retry), methods=["POST"]),
+)

@@ -1,0 +1,97 @@
+"""The temporal views and the tracked tables: their periods as a timeline, and their rows as of an instant."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from markupsafe import Markup
+from starlette.responses import Response
+from starlette.routing import Route
+
+from weft.catalog.records import TableRecord
+from weft.delivery.timeline import Bar, Span, svg
+from weft.errors import NotFound
+from weft.execution.histories import History
+from weft.instants import LAST_INSTANT, read_instant
+from weft.printable import one_line
+from weft.web.jobs import Go, Job, Outcome
+from weft.web.rendering import shown
+from weft.web.visits import Visit, page
+
+_DRAWN: Final = 60
+"""The maximum number of periods in a timeline."""
+_LARGEST: Final = 50_000
+"""The maximum number of recorded changes of a history that a page reads."""
+_SECOND: Final = 1_000_000
+_STOPS: Final = 200
+"""The number of places of the slider."""
+
+
+def listed(visit: Visit) -> Response:
+    """Show the views, and when each was refreshed."""
+    tables = {table.table_id: table for table in visit.weft.tables()}
+    views = [(view, tables[view.table_id]) for view in visit.weft.views() if view.table_id in tables]
+    tracked = [
+        table for table in tables.values() if table.tracked and table.table_id not in {v.table_id for v, _ in views}
+    ]
+    return visit.show("views.html", views=views, tracked=tracked)
+
+
+def show(visit: Visit) -> Response:
+    """Show the periods of a view or of a tracked table, and the rows that held at an instant."""
+    weft = visit.weft
+    table = weft.table(visit.part("name"))
+    if not table.tracked:
+        raise NotFound(f"{table.name} is not a view", hint=f"Its page is /tables/{table.name}.")
+    view = next((each for each in weft.views() if each.table_id == table.table_id), None)
+    values: dict[str, object] = {"table": table, "view": view, "details": weft.show_view(table.name) if view else None}
+    if table.rows > _LARGEST:
+        return visit.show("view.html", **values, history=None)
+    # The periods as recorded: a page that is only read refreshes nothing.
+    history = weft.history(table.name, known=LAST_INSTANT)
+    return visit.show("view.html", **values, history=history, **_as_of(visit, table, history))
+
+
+def _as_of(visit: Visit, table: TableRecord, history: History) -> dict[str, object]:
+    bars = [Bar(_label(each.values, history.keys), each.begin, each.end) for each in history.stretches]
+    span = Span.of(bars, history.at)
+    first, last = span.first // _SECOND, -(-span.last // _SECOND)
+    chosen = read_instant(visit.asked("t"))
+    at = visit.number("at", last)
+    instant = chosen if chosen is not None else min(max(at if at is not None else last, first), last) * _SECOND
+    held = [each for each in history.stretches if each.begin <= instant and (each.end is None or each.end > instant)]
+    return {
+        "drawing": Markup(svg(f"Periods of {table.name}", bars[:_DRAWN], history.at)) if bars else None,
+        "drawn": min(len(bars), _DRAWN),
+        "first": first,
+        "last": last,
+        "step": max((last - first) // _STOPS, 1),
+        "at": instant // _SECOND,
+        "instant": instant,
+        "held": held[:_DRAWN],
+        "holding": len(held),
+    }
+
+
+def _label(values: tuple[object, ...], keys: int) -> str:
+    named = ", ".join(one_line(shown(each), 40) for each in values[:keys] or values)
+    rest = ", ".join(one_line(shown(each), 40) for each in values[keys:])
+    return f"{named}: {rest}" if keys and rest else named
+
+
+def refresh(visit: Visit) -> Response:
+    """Refresh a view."""
+    name, weft = visit.part("name"), visit.weft
+
+    def work(job: Job) -> Outcome:
+        done = weft.refresh_views(name)
+        return Go(f"/views/{name}", "Refreshed: " + "; ".join(str(each) for each in done))
+
+    return visit.work(f"refresh {name}", work, back=f"/views/{name}")
+
+
+ROUTES: Final = (
+    Route("/views", page(listed)),
+    Route("/views/{name}", page(show)),
+    Route("/views/{name}", page(refresh), methods=["POST"]),
+)

@@ -1,0 +1,169 @@
+"""Listen for browsers in a thread, beside the work of ``weft serve``."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from starlette.routing import Route
+from starlette.types import ASGIApp
+from uvicorn import Config, Server
+
+from weft.api.weft import Weft
+from weft.configuration import configuration
+from weft.errors import ExecutionError, Refused, WeftError
+from weft.web.app import application
+from weft.web.security import LOOPBACK
+from weft.web.site import Site
+
+PORT: Final = 8765
+HOST: Final = "127.0.0.1"
+_START_SECONDS: Final = 20.0
+_INDEX_SECONDS: Final = 10.0
+_END_SECONDS: Final = 5.0
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where the page listens.  ``host`` is a name or an IP address.  ``certificate`` and ``key`` are files for TLS."""
+
+    host: str = HOST
+    port: int = PORT
+    certificate: Path | None = None
+    key: Path | None = None
+
+    @property
+    def tls(self) -> bool:
+        """Whether the page speaks TLS."""
+        return self.certificate is not None
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine reaches the page."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def url(self) -> str:
+        """The address for a browser on this machine."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'https' if self.tls else 'http'}://{host}:{self.port}/"
+
+
+def read_address(text: str, certificate: Path | None = None, key: Path | None = None) -> Address:
+    """Return the address of ``[HOST:]PORT``.  Raise Refused for another text, or a key without a certificate.
+
+    >>> read_address("8080").url, read_address("[::1]:80").url, read_address("box:0").host
+    ('http://127.0.0.1:8080/', 'http://[::1]:80/', 'box')
+    """
+    host, _, port = text.strip().rpartition(":")
+    if not (port.isascii() and port.isdigit() and int(port) < 1 << 16):
+        raise Refused(
+            f"{text!r} is not an address for the page", hint="Write a port, or a host and a port: --http 127.0.0.1:8765"
+        )
+    if (certificate is None) != (key is None):
+        raise Refused("TLS needs a certificate and its key", hint="Name both files: --tls-cert FILE --tls-key FILE")
+    for file in (certificate, key):
+        if file is not None and not file.is_file():
+            raise Refused(f"there is no file {file}", hint="Name a file in PEM format.")
+    return Address(host.strip("[]") or HOST, int(port), certificate, key)
+
+
+@contextmanager
+def page_served(
+    weft: Weft, address: Address, more: Callable[[Site], Sequence[Route]] = lambda _: ()
+) -> Iterator[Address]:
+    """Serve the page of the home during the ``with`` block, with ``more`` routes.  Yield the address with its port.
+
+    Raises Refused if others than this machine could reach the page.  Raises ExecutionError if the address is in use.
+    """
+    chosen = configuration(weft.home)
+    is_local = address.is_local and not chosen.web_proxy and chosen.web_url is None
+    if not is_local and not weft.accounts.in_use():
+        raise Refused(
+            f"{address.host} can be reached from other machines, but this home has no users: everybody would be "
+            "its owner",
+            hint="Add the first user with `weft user add NAME --role admin`, or leave out the host and [web] in the "
+            "settings, so that only this machine reaches the page.",
+        )
+    listener = _bound(address)
+    actual = Address(address.host, listener.getsockname()[1], address.certificate, address.key)
+    site = Site(weft, _hosts(address, chosen.web_url), address.tls or _is_https(chosen.web_url), is_local)
+    server = Server(_config(address, application(site, more(site))))
+    thread = threading.Thread(target=server.run, args=([listener],), name="weft-page", daemon=True)
+    thread.start()
+    until = time.monotonic() + _START_SECONDS
+    while not server.started:
+        if not thread.is_alive() or time.monotonic() > until:
+            raise ExecutionError("the page did not start", where=actual.url, hint="Check the files for TLS.")
+        time.sleep(0.02)
+    over = threading.Event()
+    threading.Thread(target=_keep_index, args=(weft, over), name="weft-index", daemon=True).start()
+    try:
+        yield actual
+    finally:
+        over.set()
+        site.close()
+        server.should_exit = True
+        thread.join(_END_SECONDS)
+        listener.close()
+
+
+def _config(address: Address, served: ASGIApp) -> Config:
+    return Config(
+        served,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,  # the proxy of the settings is known by its address
+        ssl_certfile=address.certificate,
+        ssl_keyfile=address.key,
+        timeout_graceful_shutdown=int(_END_SECONDS),
+    )
+
+
+def _keep_index(weft: Weft, over: threading.Event) -> None:
+    """Index new answers before somebody searches for them."""
+    while not over.wait(_INDEX_SECONDS):
+        with suppress(WeftError):  # a search reports it
+            weft.index_answers()
+
+
+def _hosts(address: Address, public: str | None) -> frozenset[str]:
+    """A page for other machines, whose users sign in, may have any name: cookies belong to one name."""
+    if not address.is_local:
+        return frozenset()
+    named = {urlsplit(public).hostname or ""} if public else set()
+    return LOOPBACK | {address.host.lower(), *named}
+
+
+def _is_https(public: str | None) -> bool:
+    return public is not None and public.startswith("https:")
+
+
+def _bound(address: Address) -> socket.socket:
+    try:
+        found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(found[0], socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(found[4])
+    except OSError as error:
+        raise ExecutionError(
+            f"the page cannot listen: {error.strerror}",
+            where=f"{address.host}:{address.port}",
+            hint="Name another port with --http.",
+        ) from None
+    return listener

@@ -1,0 +1,252 @@
+"""Turn a request into a ``Visit``, run its page in a thread, and turn errors into pages."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final, TypeAlias
+from urllib.parse import urlencode
+
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import FormData
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from weft.api.arguments import own_user
+from weft.api.weft import Weft
+from weft.catalog.records import QueryRecord
+from weft.catalog.users import UserRecord
+from weft.errors import CatalogUnreachable, Conflict, LeaseBusy, NotAllowed, NotFound, Refused, WeftError
+from weft.faults import isolated_error
+from weft.rights.principal import OWNER, Principal
+from weft.web import rendering, security
+from weft.web.callers import principal_of
+from weft.web.jobs import Go, Job, Shown, Value, Work
+from weft.web.site import Site
+
+_AREAS: Final = (
+    ("/", "Inbox"),
+    ("/queries", "Queries"),
+    ("/tables", "Tables"),
+    ("/views", "Views"),
+    ("/synopses", "Synopses"),
+)
+_FOR_AUTHORS: Final = (("/deliveries", "Deliveries"),)
+_FOR_ADMINS: Final = (*_FOR_AUTHORS, ("/users", "Users"), ("/system", "System"))
+_PATIENCE_SECONDS: Final = 2.0
+"""The longest time for which a request waits for its job."""
+_STATUSES: Final[tuple[tuple[type[WeftError], int], ...]] = (
+    (NotFound, 404),
+    (NotAllowed, 403),
+    (Conflict, 409),
+    (Refused, 400),
+    (LeaseBusy, 503),
+    (CatalogUnreachable, 503),
+)
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A request with the form that it sends, and the home as its principal sees it."""
+
+    request: Request
+    site: Site
+    principal: Principal | None = None
+    form: FormData = field(default_factory=FormData)
+
+    @cached_property
+    def weft(self) -> Weft:
+        """The home, with the rights of the person who asks.  Raise NotAllowed if nobody has signed in."""
+        if self.principal is None:
+            raise NotAllowed("this page needs somebody who has signed in", hint="Sign in first.")
+        return self.site.weft if self.principal == OWNER else self.site.weft.acting_as(self.principal)
+
+    @cached_property
+    def user(self) -> UserRecord | None:
+        """The user who asks, or None for the owner of the home and for somebody who has not signed in."""
+        return None if self.principal is None or self.principal.user_id is None else self.weft.accounts.me()
+
+    @property
+    def person(self) -> str:
+        """The name of the person who asks."""
+        return own_user() if self.principal is None else self.principal.name or own_user()
+
+    @property
+    def is_admin(self) -> bool:
+        """Whether the person may do everything."""
+        return self.principal == OWNER or (self.user is not None and self.user.role == "admin")
+
+    @property
+    def is_author(self) -> bool:
+        """Whether the person may install queries."""
+        return self.is_admin or (self.user is not None and self.user.role == "author")
+
+    def owns(self, query: QueryRecord) -> bool:
+        """Return whether the person may change a query."""
+        return self.is_admin or (self.is_author and self.user is not None and query.user == self.user.name)
+
+    @property
+    def areas(self) -> tuple[tuple[str, str], ...]:
+        """The addresses and names of the areas that the person has, in the order of the menu."""
+        if self.principal is None:
+            return ()
+        last = _FOR_ADMINS if self.is_admin else _FOR_AUTHORS if self.is_author else ()
+        return (*_AREAS, *last)
+
+    @property
+    def zone(self) -> str | None:
+        """The time zone that the person has set for herself."""
+        return None if self.user is None else self.user.zone
+
+    @property
+    def owner_or_all(self) -> str | None:
+        """The person whose jobs the visit may see, or None for the jobs of all."""
+        return None if self.is_admin else self.person
+
+    @property
+    def path(self) -> str:
+        """The path of the request."""
+        return self.request.url.path
+
+    @property
+    def visitor(self) -> str:
+        """The random name of this browser, from its cookie."""
+        return str(self.request.state.visitor)
+
+    @property
+    def csrf(self) -> str:
+        """The token that each form of a page carries."""
+        return security.form_token(self.site.secret, self.visitor)
+
+    def asked(self, name: str, default: str = "") -> str:
+        """Return a parameter of the address without surrounding spaces."""
+        return self.request.query_params.get(name, default).strip()
+
+    def given(self, name: str, default: str = "") -> str:
+        """Return a text field of the form without surrounding spaces.  A file is not a text."""
+        value = self.form.get(name, default)
+        return value.strip() if isinstance(value, str) else default
+
+    def number(self, name: str, default: int | None = None) -> int | None:
+        """Return a whole number from the address, or ``default`` if the parameter is missing or not a number."""
+        text = self.asked(name)
+        return int(text) if text.isascii() and text.removeprefix("-").isdigit() and len(text) < 19 else default
+
+    def whole(self, name: str) -> int:
+        """Return a whole number from the form.  Raise Refused for another text."""
+        text = self.given(name)
+        if not (text.isascii() and text.isdigit() and len(text) < 19):
+            raise Refused(f"{name} is not a number", hint="Reload the page, and try again.")
+        return int(text)
+
+    def key(self, name: str) -> int:
+        """Return a number from the path.  Raise NotFound for a number that is too long for an ID."""
+        key: int = self.request.path_params[name]
+        if key >= 1 << 62:
+            raise NotFound(f"there is no number {key}")
+        return key
+
+    def part(self, name: str) -> str:
+        """Return a text from the path."""
+        return str(self.request.path_params[name])
+
+    def here(self, **changes: object) -> str:
+        """Return the address of this page with some parameters changed.  None removes a parameter."""
+        parameters = {**self.request.query_params, **changes}
+        kept = urlencode({key: value for key, value in parameters.items() if value not in (None, "")})
+        return f"{self.path}?{kept}" if kept else self.path
+
+    def show(self, template: str, code: int = 200, /, **values: object) -> Response:
+        """Return a page."""
+        return rendering.page(self.request, template, {"visit": self, **values}, code, self.zone)
+
+    def work(self, title: str, work: Work, back: str | None = None) -> Response:
+        """Run ``work`` as a job.  Return its outcome, or after two seconds the way to its page."""
+        job = self.site.jobs.start(title, self.person, back or self.path, work)
+        return self.outcome(job) if job.wait(_PATIENCE_SECONDS) else self.go(f"/jobs/{job.job_id}")
+
+    def outcome(self, job: Job) -> Response:
+        """Return what a job that has ended leads to."""
+        if job.error is not None:
+            return error_page(self, job.error)
+        match job.outcome:
+            case Go(path, notice):
+                return self.go(path, notice)
+            case Shown(template, values):
+                return self.show(template, **values)
+            case Value():
+                return self.show("job.html", job=job)
+            case None:
+                return self.go(job.back, f"Cancelled: {job.title}.")
+
+    def go(self, path: str, notice: str = "") -> Response:
+        """Send the browser to another page of this home, which shows ``notice`` once."""
+        response = RedirectResponse(path, 303)
+        if notice:
+            security.leave_notice(response, notice, self.site)
+        return response
+
+
+Page: TypeAlias = Callable[[Visit], Response]
+Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
+
+
+def page(shown: Page, *, public: bool = False, own_form: bool = True) -> Endpoint:
+    """Return the endpoint of a page.  A page is a function that runs in a thread, because it reads files.
+
+    A ``public`` page needs nobody who has signed in.  Without ``own_form``, other servers may send its form, too.
+    """
+
+    async def endpoint(request: Request) -> Response:
+        site: Site = request.app.state.site
+        form = await request.form(max_files=4, max_fields=100) if request.method == "POST" else FormData()
+        try:
+            return await run_in_threadpool(_answer, shown, site, request, form, public, own_form)
+        finally:
+            await form.close()
+
+    return endpoint
+
+
+def _answer(shown: Page, site: Site, request: Request, form: FormData, public: bool, own_form: bool) -> Response:
+    visit = Visit(request, site, None, form)
+    try:
+        visit = Visit(request, site, principal_of(site, request), form)
+        if visit.principal is None and not public:
+            return _asked_to_sign_in(visit)
+        if request.method == "POST" and own_form:
+            security.require_own_form(visit.request, visit.given(security.FIELD), visit.csrf)
+        return shown(visit)
+    except HTTPException:
+        raise
+    except Exception as error:  # noqa: BLE001 - a defect in one page must not stop the server
+        home, doing = visit.site.weft, f"{visit.request.method} {visit.path}"
+        return error_page(visit, isolated_error(error, home.home / "logs", home.clock(), doing))
+
+
+def _asked_to_sign_in(visit: Visit) -> Response:
+    if visit.request.method == "GET" and "hx-request" not in visit.request.headers:
+        return visit.go(f"/sign-in?{urlencode({'next': visit.here()})}")
+    return error_page(visit, NotAllowed("you are not signed in any more", hint="Open /sign-in, and sign in again."))
+
+
+def error_page(visit: Visit, error: WeftError) -> Response:
+    """Return the page for an error, with its place and its remedy."""
+    status = next((status for kind, status in _STATUSES if isinstance(error, kind)), 500)
+    return visit.show("error.html", status, error=error, status=status)
+
+
+async def http_error(request: Request, error: Exception) -> Response:
+    """Return the page for an address that does not exist, or for a method that it does not have."""
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    words = {404: "there is no such page", 405: "this address does not take this request"}
+    text = words.get(status) or (error.detail if isinstance(error, HTTPException) else "the page failed")
+    site: Site = request.app.state.site
+
+    def shown() -> Response:
+        visit = Visit(request, site, principal_of(site, request))
+        return visit.show("error.html", status, error=WeftError(text), status=status)
+
+    return await run_in_threadpool(shown)

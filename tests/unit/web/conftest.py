@@ -1,0 +1,71 @@
+"""Homes whose queries tick without Spark, and browsers of their pages."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from shown_pages import MARKUP
+from weft.api.weft import Weft
+from weft.web.app import application
+from weft.web.site import Site
+
+
+@pytest.fixture
+def weft(tmp_path: Path) -> Iterator[Weft]:
+    """An empty home with the replay clock."""
+    with Weft.open(tmp_path / "home", create=True, clock="replay") as opened:
+        yield opened
+
+
+@pytest.fixture
+def browser(weft: Weft) -> Iterator[TestClient]:
+    """A browser that shows the page of the home."""
+    yield from _browser(weft)
+
+
+@pytest.fixture
+def filled(weft: Weft) -> Weft:
+    """The home with tables, and with queries that have answers."""
+    return fill(weft)
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Weft]:
+    """A home as ``filled`` is, for all tests of a module, which only read."""
+    with Weft.open(tmp_path_factory.mktemp("web") / "home", create=True, clock="replay") as opened:
+        yield fill(opened)
+
+
+@pytest.fixture(scope="module")
+def reader(full: Weft) -> Iterator[TestClient]:
+    """A browser that only reads the page of the home ``full``."""
+    yield from _browser(full)
+
+
+def _browser(weft: Weft) -> Iterator[TestClient]:
+    with TestClient(application(Site(weft, hosts=frozenset({"testserver"})))) as client:
+        yield client
+
+
+def fill(weft: Weft) -> Weft:
+    """Make two tables and two queries with answers.  Names and values contain markup."""
+    weft.make_table("orders", "id INT, customer STRING, total DOUBLE", keys=["id"])
+    weft.make_table("empty", "note STRING")
+    customers = (MARKUP if n == 2 else f"customer {n}" for n in range(1, 8))
+    weft.append(
+        "orders",
+        [
+            {"id": n, "customer": customer, "total": n * 10.5, "ts": dt.datetime(2026, 3, n, 10)}
+            for n, customer in enumerate(customers, 1)
+        ],
+        ts_from="ts",
+    )
+    weft.install("all-orders", "SELECT o.id, o.customer FROM orders o", user=MARKUP, keep="synopsis")
+    weft.install("dear", "SELECT o.id, o.total FROM orders o WHERE o.total > 50", user="ben", keep="synopsis")
+    weft.tick(now="2026-03-10")
+    return weft

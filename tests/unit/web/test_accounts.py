@@ -1,0 +1,241 @@
+"""Users sign in, see what they may see, and manage their accounts; administrators manage users."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from starlette.testclient import TestClient
+
+from shown_pages import assert_safe, field, sent
+from weft.api.weft import Weft
+from weft.errors import Refused
+from weft.web.app import application
+from weft.web.attempts import Attempts
+from weft.web.serving import Address, page_served
+from weft.web.site import Site
+
+PASSWORD = "a long enough password"
+FOR_ADMINS = ("/users", "/audit", "/system")
+
+
+@pytest.fixture
+def peopled(filled: Weft) -> Weft:
+    """A home with an administrator, an author and a reader, who may read the answers of one query."""
+    for name, role in (("ada", "admin"), ("ben", "author"), ("rea", "reader")):
+        filled.accounts.add_user(name, role)  # type: ignore[arg-type]
+        filled.accounts.set_password(filled.accounts.password_link(name).secret, PASSWORD)
+    filled.accounts.grant("rea", "read", "results.dear")
+    return filled
+
+
+def signed_in(browser: TestClient, name: str, password: str = PASSWORD, following: str = "/") -> str:
+    form = browser.get("/sign-in")
+    assert_safe(form.text)
+    return sent(browser, "/sign-in", form.text, name=name, password=password, next=following)
+
+
+@pytest.fixture
+def second(peopled: Weft) -> Iterator[TestClient]:
+    """Another browser of the same home."""
+    with TestClient(application(Site(peopled))) as client:
+        yield client
+
+
+def test_a_home_with_users_asks_to_sign_in(browser: TestClient, peopled: Weft) -> None:
+    for path in ("/", "/queries", "/queries/1", "/tables/orders", *FOR_ADMINS, "/jobs/x", "/tables/upload"):
+        asked = browser.get(path, follow_redirects=False)
+        assert asked.status_code == 303
+        assert asked.headers["location"].startswith("/sign-in?next=%2F")
+    assert browser.get("/api/v1/queries").status_code in (401, 403)
+    form = browser.get("/sign-in").text
+    assert browser.post("/queries/1", data={"csrf": field(form), "do": "pause"}).status_code == 403
+    assert peopled.query(1).state == "active"
+
+
+def test_a_reader_sees_what_is_granted(browser: TestClient, peopled: Weft) -> None:
+    assert "Inbox" in signed_in(browser, "rea")
+    listed = browser.get("/queries").text
+    assert_safe(listed)
+    assert "/queries/2" in listed
+    assert "/queries/1" not in listed
+    assert browser.get("/queries/2").status_code == 200
+    assert browser.get("/queries/2/answers/1").status_code == 200
+    missing, hidden = (browser.get(f"/queries/{key}") for key in (99, 1))
+    assert missing.status_code == hidden.status_code == 404
+    assert missing.text.replace("#99", "#1") == hidden.text
+    assert browser.get("/tables/orders").status_code == 404
+    assert "/queries/1/" not in browser.get("/", params={"q": "customer"}).text
+    for path in FOR_ADMINS:
+        assert browser.get(path).status_code == 403
+
+
+def test_a_reader_changes_nothing(browser: TestClient, peopled: Weft) -> None:
+    signed_in(browser, "rea")
+    shown = browser.get("/queries/2").text
+    assert 'value="pause"' not in shown
+    for do in ("pause", "remove", "subscribe"):
+        sent(browser, "/queries/2", shown, do=do, channel="email:rea@example.com")
+    assert peopled.query(2).state == "active"
+    sent(browser, "/users", shown, do="change", name="rea", role="admin")
+    assert peopled.accounts.user("rea").role == "reader"
+
+
+def test_an_author_changes_her_own_queries(browser: TestClient, peopled: Weft) -> None:
+    signed_in(browser, "ben")
+    assert "dear is paused" in sent(browser, "/queries/2", browser.get("/queries/2").text, do="pause")
+    assert [(each.user, each.action) for each in peopled.accounts.audit(limit=1)] == [("ben", "pause")]
+
+
+def test_a_session_begins_and_ends(browser: TestClient, peopled: Weft) -> None:
+    before = browser.get("/sign-in")
+    visitor = browser.cookies["weft_visitor"]
+    answer = browser.post(
+        "/sign-in", data={"csrf": field(before.text), "name": "rea", "password": PASSWORD}, follow_redirects=False
+    )
+    cookies = [each.lower() for each in answer.headers.get_list("set-cookie")]
+    [session] = [each for each in cookies if each.startswith("weft_session=")]
+    assert "httponly" in session
+    assert "samesite=lax" in session
+    assert browser.cookies["weft_visitor"] != visitor
+    old = {"csrf": field(before.text), "do": "pause"}
+    assert browser.post("/queries/2", data=old).status_code == 400  # a form of before the sign-in
+    secret = browser.cookies["weft_session"]
+    sent(browser, "/sign-out", browser.get("/queries").text)
+    assert browser.get("/queries", follow_redirects=False).status_code == 303
+    browser.cookies.set("weft_session", secret)
+    assert browser.get("/queries", follow_redirects=False).status_code == 303  # the session has ended, too
+
+
+@pytest.mark.parametrize(
+    "path", ["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:x", "/\n/x"]
+)
+def test_nobody_is_sent_elsewhere(browser: TestClient, peopled: Weft, path: str) -> None:
+    form = browser.get("/sign-in", params={"next": path}).text
+    assert 'name="next" value="/"' in form
+    given = {"csrf": field(form), "name": "rea", "password": PASSWORD, "next": path}
+    assert browser.post("/sign-in", data=given, follow_redirects=False).headers["location"] == "/"
+
+
+def test_a_wrong_password_is_refused_and_many_are_stopped(browser: TestClient, peopled: Weft) -> None:
+    wrong, unknown = signed_in(browser, "rea", "wrong"), signed_in(browser, "xxx", "wrong")
+    assert "the name or the password is wrong" in wrong
+    assert wrong.replace('value="rea"', "") == unknown.replace('value="xxx"', "")
+    for _ in range(9):
+        signed_in(browser, "rea", "wrong")
+    assert "too many attempts" in signed_in(browser, "rea")
+    assert "Inbox" in signed_in(browser, "ben")
+
+
+def test_attempts_are_forgotten_in_time() -> None:
+    now = 0
+    attempts = Attempts(lambda: now)
+    for number in range(30):
+        attempts.failed(f"name {number}", "1.2.3.4")
+    assert attempts.are_too_many("another", "1.2.3.4")
+    assert not attempts.are_too_many("another", "5.6.7.8")
+    now = 5 * 60 * 1_000_000 + 1
+    assert not attempts.are_too_many("another", "1.2.3.4")
+
+
+def test_a_password_is_set_by_a_link_once(browser: TestClient, peopled: Weft) -> None:
+    link = f"/password/{peopled.accounts.password_link('rea').secret}"
+    form = browser.get(link).text
+    assert_safe(form)
+    assert "differ" in sent(browser, link, form, password="one password here", again="another password")
+    assert "is set" in sent(browser, link, form, password="a second password", again="a second password")
+    assert "not valid any more" in sent(browser, link, form, password="a third password", again="a third password")
+    assert "Inbox" in signed_in(browser, "rea", "a second password")
+
+
+def test_a_changed_password_ends_all_sessions(browser: TestClient, second: TestClient, peopled: Weft) -> None:
+    signed_in(browser, "rea")
+    signed_in(second, "rea")
+    sent(browser, "/account", browser.get("/account").text, do="password", old=PASSWORD, new="another long password")
+    for client in (browser, second):
+        assert client.get("/queries", follow_redirects=False).status_code == 303
+
+
+def test_an_account_has_preferences_and_tokens(browser: TestClient, peopled: Weft) -> None:
+    signed_in(browser, "rea")
+    shown = browser.get("/account").text
+    assert_safe(shown)
+    sent(browser, "/account", shown, do="prefer", zone="Europe/Berlin")
+    assert "CET)" in browser.get("/queries/2/answers/1").text
+    issued = sent(browser, "/account", shown, do="token", scope="read", label="robot", expires="1d")
+    assert "weft_" in issued
+    assert "weft_" not in browser.get("/account").text.replace("weft_visitor", "")
+    sent(browser, "/account", shown, do="withdraw", token=field(issued, "token"))
+    assert "robot" not in browser.get("/account").text
+
+
+def test_an_administrator_manages_users(browser: TestClient, peopled: Weft) -> None:
+    signed_in(browser, "ada")
+    shown = browser.get("/users").text
+    assert_safe(shown)
+    assert "/password/" in sent(browser, "/users", shown, do="add", name="new", role="reader")
+    assert "/password/" in sent(browser, "/users", shown, do="link", name="new")
+    sent(browser, "/users", shown, do="add-group", name="team")
+    sent(browser, "/users", shown, do="join", name="team", user="new")
+    sent(browser, "/users", shown, do="grant", name="team", right="read", about="orders")
+    assert peopled.accounts.user("new").groups == ("team",)
+    assert "team may" in browser.get("/users").text.replace("<b>", "").replace("</b>", "")
+    sent(browser, "/users", shown, do="revoke", name="team", right="read", about="orders")
+    sent(browser, "/users", shown, do="remove", name="new")
+    log = browser.get("/audit").text
+    assert_safe(log)
+    assert "remove user" in log
+    assert browser.get("/audit", params={"user": "nobody"}).status_code == 200
+
+
+def test_a_shared_link_shows_one_query(browser: TestClient, peopled: Weft) -> None:
+    issued = peopled.accounts.share_link("dear")
+    shown = browser.get(f"/shared/{issued.secret}")
+    assert shown.status_code == 200
+    assert_safe(shown.text)
+    assert "Shared by ben" in shown.text
+    assert browser.get("/queries/2", follow_redirects=False).status_code == 303
+    peopled.accounts.withdraw_link("dear", issued.record.secret_id)
+    assert browser.get(f"/shared/{issued.secret}").status_code == 404
+
+
+def test_a_wrong_link_ends_no_letters(browser: TestClient, peopled: Weft) -> None:
+    assert_safe(browser.get("/unsubscribe/1.x").text)
+    answer = browser.post("/unsubscribe/1.x", data={"List-Unsubscribe": "One-Click"})
+    assert answer.status_code == 403
+    assert_safe(answer.text)
+
+
+def test_other_machines_may_come_when_there_are_users(peopled: Weft) -> None:
+    with page_served(peopled, Address("0.0.0.0", 0)) as address:
+        assert address.port
+
+
+def test_a_home_without_users_is_for_this_machine(weft: Weft) -> None:
+    with pytest.raises(Refused, match="has no users"), page_served(weft, Address("0.0.0.0", 0)):
+        pass
+    with TestClient(application(Site(weft, is_local=False))) as client:
+        assert client.get("/queries", follow_redirects=False).status_code == 303
+        assert "has no users" in client.get("/sign-in").text
+
+
+def test_a_user_has_marks_of_her_own(browser: TestClient, second: TestClient, peopled: Weft) -> None:
+    signed_in(browser, "rea")
+    signed_in(second, "ben")
+    assert "3 new" in browser.get("/").text
+    browser.get("/queries/2/answers/3")
+    assert "2 new" in browser.get("/").text
+    assert browser.get("/queries/2/answers").text.count('class="unread"') == 2
+    read = sent(browser, "/", browser.get("/").text, query="2")
+    assert_safe(read)
+    assert " new</span>" not in read
+    assert "3 new" in second.get("/").text
+
+
+def test_the_first_user_gets_a_link(browser: TestClient, filled: Weft) -> None:
+    shown = sent(browser, "/users", browser.get("/users").text, do="add", name="ada", role="admin")
+    link = "/password/" + shown.partition("/password/")[2].partition("<")[0]
+    assert browser.get("/users", follow_redirects=False).status_code == 303
+    sent(browser, link, browser.get(link).text, password=PASSWORD, again=PASSWORD)
+    assert "Inbox" in signed_in(browser, "ada")
+    assert browser.get("/users").status_code == 200

@@ -1,0 +1,123 @@
+"""The API with users: who has which token sees what she may see, and the rest is as if it did not exist."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from weft.api.weft import Weft
+from weft.web.api_v1.operations import OPERATIONS
+
+Sent = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def tokens(full: Weft) -> dict[str, str]:
+    """Tokens of an administrator, of the author anna, who may read orders, and of the reader bo, who may read dear."""
+    accounts = full.accounts
+    for name, role in (("root", "admin"), ("anna", "author"), ("bo", "reader")):
+        accounts.add_user(name, role)  # type: ignore[arg-type]
+    accounts.grant("anna", "read", "orders")
+    accounts.grant("bo", "read", "results.dear")
+    everything = ("read", "load", "install", "admin")
+    made = {name: accounts.create_token(name, scopes=everything).secret for name in ("root", "anna", "bo")}
+    made["anna reads"] = accounts.create_token("anna", scopes=("read",)).secret
+    withdrawn = accounts.create_token("anna", scopes=everything)
+    accounts.withdraw_token(withdrawn.record.secret_id)
+    return {**made, "withdrawn": withdrawn.secret, "unknown": "weft_unknown"}
+
+
+@pytest.fixture
+def send(reader: TestClient, tokens: dict[str, str]) -> Sent:
+    def call(who: str | None, method: str, path: str, **more: Any) -> Any:
+        headers = {} if who is None else {"authorization": f"Bearer {tokens[who]}"}
+        return reader.request(method, path, headers=headers, **more)
+
+    return call
+
+
+@pytest.mark.parametrize("who", [None, "withdrawn", "unknown"])
+def test_nothing_is_done_without_a_token(send: Sent, who: str | None) -> None:
+    for operation in OPERATIONS:
+        path = operation.path.replace("{query}", "dear").replace("{ordinal}", "1").replace("{", "").replace("}", "")
+        response = send(who, operation.method, f"/api/v1{path}")
+        assert response.status_code == 401, path
+        assert response.headers["www-authenticate"] == "Bearer"
+    for path in ("/metrics", "/queries/1/answers.csv", "/queries/1/answers.atom", "/queries.ics"):
+        response = send(who, "GET", path)
+        assert response.status_code == 401, path
+        assert response.headers["www-authenticate"].startswith("Basic")
+    assert send(who, "GET", "/queries.json").status_code == 401
+    assert send(who, "GET", "/healthz").text == "ok\n"
+    assert send(who, "GET", "/api/v1/openapi.json").status_code == 200
+
+
+def test_lists_have_what_one_may_see(send: Sent) -> None:
+    def names(who: str, area: str) -> list[str]:
+        return [each["name"] for each in send(who, "GET", f"/api/v1/{area}").json()["items"]]
+
+    assert names("root", "queries") == ["all-orders", "dear"]
+    assert names("anna", "queries") == []
+    assert names("bo", "queries") == ["dear"]
+    assert names("root", "tables") == ["empty", "orders"]
+    assert names("anna", "tables") == ["orders"]
+    assert names("bo", "tables") == []
+
+
+@pytest.mark.parametrize(
+    ("who", "method", "path", "sent", "status"),
+    [
+        ("bo", "GET", "/api/v1/queries/dear/answers", None, 200),
+        ("bo", "GET", "/queries/2/answers.csv", None, 200),
+        ("bo", "GET", "/queries/1/answers.csv", None, 404),
+        ("bo", "GET", "/queries/1/answers.atom", None, 404),
+        ("bo", "GET", "/queries/1.json", None, 404),
+        ("bo", "GET", "/api/v1/queries/all-orders", None, 404),
+        ("bo", "GET", "/api/v1/queries/id:1/answers", None, 404),
+        ("bo", "GET", "/api/v1/tables/orders", None, 404),
+        ("bo", "POST", "/api/v1/queries/dear/pause", None, 403),
+        ("bo", "POST", "/api/v1/queries/all-orders/pause", None, 403),
+        ("bo", "POST", "/api/v1/queries/no-such/pause", None, 403),
+        ("anna", "POST", "/api/v1/queries/all-orders/pause", None, 404),
+        ("bo", "POST", "/api/v1/queries", {"name": "x", "sql": "SELECT o.id FROM orders o"}, 403),
+        ("anna", "POST", "/api/v1/explain", {"sql": "SELECT o.id FROM orders o"}, 200),
+        ("anna", "POST", "/api/v1/explain", {"sql": "SELECT e.note FROM empty e"}, 422),
+        ("anna reads", "POST", "/api/v1/queries", {"name": "x", "sql": "SELECT o.id FROM orders o"}, 403),
+        ("anna", "GET", "/api/v1/status", None, 403),
+        ("anna", "GET", "/metrics", None, 403),
+        ("anna", "GET", "/api/v1/sources", None, 403),
+        ("anna", "POST", "/api/v1/tick", {}, 403),
+        ("root", "GET", "/api/v1/status", None, 200),
+        ("root", "GET", "/metrics", None, 200),
+    ],
+)
+def test_each_right_holds_at_the_api_and_its_formats(
+    send: Sent, who: str, method: str, path: str, sent: Any, status: int
+) -> None:
+    response = send(who, method, path, **({} if sent is None else {"json": sent}))
+    assert response.status_code == status, response.text
+
+
+def test_what_is_hidden_is_refused_like_what_does_not_exist(send: Sent) -> None:
+    for path in ("/api/v1/queries/{}", "/api/v1/queries/{}/answers", "/api/v1/explanations/{}"):
+        hidden, missing = (send("bo", "GET", path.format(name)) for name in ("all-orders", "no-such-1"))
+        assert hidden.text.replace("all-orders", "no-such-1") == missing.text
+        assert "orders" not in missing.text
+
+
+def test_a_feed_reader_sends_its_token_as_a_password(reader: TestClient, tokens: dict[str, str]) -> None:
+    given = base64.b64encode(f"bo:{tokens['bo']}".encode()).decode()
+    assert reader.get("/queries/2/answers.atom", headers={"authorization": f"Basic {given}"}).status_code == 200
+    assert reader.get("/queries/2/answers.atom", headers={"authorization": "Basic !"}).status_code == 401
+
+
+def test_jobs_belong_to_who_started_them(send: Sent) -> None:
+    assert send("anna", "POST", "/api/v1/queries/dear/pause").status_code == 404
+    jobs = send("anna", "GET", "/api/v1/jobs").json()["items"]
+    assert jobs
+    assert send("anna", "GET", f"/api/v1/jobs/{jobs[0]['id']}").status_code == 200
+    assert send("bo", "GET", f"/api/v1/jobs/{jobs[0]['id']}").status_code == 404

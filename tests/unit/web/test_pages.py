@@ -1,0 +1,93 @@
+"""Every page is shown with and without data, needs no script, and escapes what comes from data."""
+
+from __future__ import annotations
+
+import pytest
+from starlette.testclient import TestClient
+
+from shown_pages import MARKUP, assert_safe, sent
+from weft.api.weft import Weft
+
+LISTS = ("/", "/queries", "/tables")
+STATES = ("/views", "/synopses", "/deliveries", "/system", "/tables/upload")
+
+
+@pytest.mark.parametrize("path", LISTS)
+def test_a_list_of_an_empty_home_says_what_to_do(browser: TestClient, path: str) -> None:
+    shown = browser.get(path)
+    assert shown.status_code == 200
+    assert 'class="empty"' in shown.text
+
+
+@pytest.mark.parametrize("path", LISTS)
+def test_a_list_shows_what_is_there(reader: TestClient, path: str) -> None:
+    shown = reader.get(path)
+    assert shown.status_code == 200
+    assert 'class="empty"' not in shown.text
+    assert_safe(shown.text)
+
+
+OF_QUERIES = (
+    "/queries/1",
+    "/queries/1/answers",
+    "/queries/1/answers/1",
+    "/queries/1/plan",
+    "/queries/1/change",
+    "/queries/2",
+    "/queries/2/plan",
+)
+
+
+@pytest.mark.parametrize("path", OF_QUERIES)
+def test_a_query_has_its_pages(reader: TestClient, path: str) -> None:
+    shown = reader.get(path)
+    assert shown.status_code == 200
+    assert_safe(shown.text)
+
+
+@pytest.mark.parametrize(
+    "path", ["/queries/99", "/queries/1/answers/99", "/queries/1/answers/0", "/queries/99/plan", f"/queries/{9**30}"]
+)
+def test_what_is_not_there_is_not_found(reader: TestClient, path: str) -> None:
+    shown = reader.get(path)
+    assert shown.status_code == 404
+    assert_safe(shown.text)
+
+
+@pytest.mark.parametrize("path", STATES)
+def test_an_area_is_shown_with_and_without_data(browser: TestClient, reader: TestClient, path: str) -> None:
+    for client in (browser, reader):
+        shown = client.get(path)
+        assert shown.status_code == 200
+        assert_safe(shown.text)
+
+
+@pytest.mark.parametrize("path", ["/tables/orders", "/tables/orders/quarantine", "/tables/empty"])
+def test_a_table_has_its_pages(reader: TestClient, path: str) -> None:
+    shown = reader.get(path)
+    assert shown.status_code == 200
+    assert_safe(shown.text)
+
+
+@pytest.mark.parametrize("path", ["/tables/none", "/tables/none/quarantine", "/views/none", "/views/orders", "/jobs/x"])
+def test_an_unknown_name_is_not_found(reader: TestClient, path: str) -> None:
+    assert reader.get(path).status_code == 404
+
+
+def test_the_inbox_shows_what_is_new_until_it_is_read(browser: TestClient, filled: Weft) -> None:
+    shown = browser.get("/").text
+    assert_safe(shown)
+    assert "7 new" in shown
+    assert "7 new" in browser.get("/?show=unread").text
+    read = sent(browser, "/", shown)
+    assert " new</span>" not in read
+    assert "Nothing unread" in browser.get("/?show=unread").text
+
+
+def test_the_inbox_is_searched(reader: TestClient) -> None:
+    found = reader.get("/", params={"q": "customer 3"}).text
+    assert_safe(found)
+    assert "/queries/1/answers/3" in found
+    marked = reader.get("/", params={"q": MARKUP}).text
+    assert_safe(marked)
+    assert "No answer has these words" in reader.get("/", params={"q": "nowhere"}).text

@@ -1,0 +1,131 @@
+"""The buttons of a query do what the commands do, and only from forms of the page."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from starlette.testclient import TestClient
+
+from shown_pages import assert_safe, field, sent
+from weft.api.arguments import own_user
+from weft.api.weft import Weft
+from weft.errors import Conflict, NotFound
+from weft.interruption import stop_here
+from weft.web.jobs import Go, Job, Jobs, Outcome
+
+
+def press(browser: TestClient, path: str, **fields: str) -> str:
+    """Send a form of the page ``path``, and return the page that follows."""
+    return sent(browser, path, browser.get(path).text, **fields)
+
+
+def test_a_query_is_paused_and_resumed(browser: TestClient, filled: Weft) -> None:
+    assert "all-orders is paused" in press(browser, "/queries/1", do="pause")
+    assert filled.query(1).state == "paused"
+    assert "ticks omit it" not in browser.get("/queries/1").text  # the notice is shown once
+    press(browser, "/queries/1", do="resume")
+    assert filled.query(1).state == "active"
+
+
+def test_channels_are_added_muted_and_ended(browser: TestClient, filled: Weft) -> None:
+    press(browser, "/queries/1", do="subscribe", channel="file:new.jsonl")
+    assert [each.channel for each in filled.show("all-orders").subscriptions] == ["file:new.jsonl"]
+    press(browser, "/queries/1", do="mute", channel="file:new.jsonl")
+    assert filled.show("all-orders").subscriptions[0].muted
+    press(browser, "/queries/1", do="unmute", channel="file:new.jsonl")
+    assert not filled.show("all-orders").subscriptions[0].muted
+    press(browser, "/queries/1", do="unsubscribe", channel="file:new.jsonl")
+    assert filled.show("all-orders").subscriptions == ()
+
+
+def test_a_refusal_says_what_to_do(browser: TestClient, filled: Weft) -> None:
+    assert "is not a channel" in press(browser, "/queries/1", do="subscribe", channel="carrier-pigeon:home")
+    assert "has no such button" in press(browser, "/queries/1", do="explode")
+    assert "maintained as a synopsis" in press(browser, "/queries/1/change", do="replace", sql="SELECT 1 AS a")
+
+
+def test_a_removed_query_is_gone(browser: TestClient, filled: Weft) -> None:
+    assert "all-orders is removed" in press(browser, "/queries/1", do="remove")
+    assert browser.get("/queries/1").status_code == 404
+    assert browser.get("/queries/1/answers").status_code == 404
+
+
+def test_a_form_from_elsewhere_changes_nothing(browser: TestClient, filled: Weft) -> None:
+    form = browser.get("/queries/1")
+    token = field(form.text)
+    foreign = (
+        browser.post("/queries/1", data={"do": "pause"}),
+        browser.post("/queries/1", data={"do": "pause", "csrf": "0" * 64}),
+        browser.post("/queries/1", data={"do": "pause", "csrf": "ä"}),
+        browser.post("/queries/1", data={"do": "pause", "csrf": token}, headers={"origin": "http://evil.example"}),
+        browser.post("/queries/1", data={"do": "pause", "csrf": token}, headers={"origin": "null"}),
+    )
+    assert [each.status_code for each in foreign] == [400] * 5
+    browser.cookies.clear()
+    assert browser.post("/queries/1", data={"do": "pause", "csrf": token}).status_code == 400
+    assert filled.query(1).state == "active"
+
+
+@pytest.fixture
+def jobs(weft: Weft) -> Jobs:
+    return Jobs(weft.clock, weft.home / "logs")
+
+
+def test_a_long_job_has_a_page_and_is_cancelled(browser: TestClient, filled: Weft, jobs: Jobs) -> None:
+    begun = threading.Event()
+
+    def work(job: Job) -> Outcome:
+        job.say("half way")
+        begun.set()
+        while not job.wait(0.01):
+            stop_here()
+        return Go("/queries")
+
+    site = browser.app.state.site  # type: ignore[attr-defined]
+    job = site.jobs.start("count sheep", own_user(), "/tables", work)
+    assert begun.wait(10)
+    shown = browser.get(f"/jobs/{job.job_id}").text
+    assert "half way" in shown
+    assert_safe(shown)
+    ended = sent(browser, f"/jobs/{job.job_id}/cancel", shown)
+    assert "Cancelled: count sheep." in ended
+    assert job.state == "cancelled"
+
+
+def test_a_job_belongs_to_its_person(jobs: Jobs) -> None:
+    job = jobs.start("read", "anna", "/", lambda job: Go("/"))
+    assert job.wait(10)
+    assert jobs.find(job.job_id, "anna") is job
+    assert jobs.find(job.job_id, None) is job
+    with pytest.raises(NotFound):
+        jobs.find(job.job_id, "ben")
+    assert jobs.listed("ben") == ()
+
+
+def test_the_defect_of_a_job_is_logged(jobs: Jobs, weft: Weft) -> None:
+    def work(job: Job) -> Outcome:
+        raise ZeroDivisionError("secret place")
+
+    job = jobs.start("divide", "anna", "/", work)
+    assert job.wait(10)
+    assert job.error is not None
+    assert "defect" in job.error.message
+    assert "secret place" in (weft.home / "logs" / "weft.log").read_text()
+
+
+def test_one_person_has_few_jobs(jobs: Jobs) -> None:
+    over = threading.Event()
+
+    def work(job: Job) -> Outcome:
+        over.wait(20)
+        return Go("/")
+
+    for _ in range(4):
+        jobs.start("wait", "anna", "/", work)
+    with pytest.raises(Conflict, match="still run"):
+        jobs.start("wait", "anna", "/", work)
+    jobs.start("wait", "ben", "/", work)
+    over.set()
+    jobs.close()
+    assert {job.state for job in jobs.listed(None)} == {"done"}

@@ -1,0 +1,61 @@
+"""The page refuses foreign names, foreign forms and foreign machines, and keeps to its headers."""
+
+from __future__ import annotations
+
+import pytest
+from starlette.testclient import TestClient
+
+from weft.api.weft import Weft
+from weft.errors import Refused
+from weft.web.serving import Address, page_served, read_address
+
+
+def test_each_response_has_the_headers(browser: TestClient) -> None:
+    for path in ("/queries", "/no-such-page", "/static/weft.css"):
+        headers = browser.get(path).headers
+        assert "default-src 'self'" in headers["content-security-policy"]
+        assert "unsafe" not in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+
+
+def test_a_foreign_name_of_the_host_is_refused(browser: TestClient) -> None:
+    assert browser.get("/queries", headers={"host": "evil.example"}).status_code == 421
+
+
+def test_the_cookie_is_not_for_scripts(browser: TestClient) -> None:
+    cookie = browser.get("/queries").headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=lax" in cookie
+    assert "set-cookie" not in browser.get("/queries").headers
+
+
+def test_a_missing_page_is_a_page(browser: TestClient) -> None:
+    shown = browser.get("/queries/x/y/z")
+    assert shown.status_code == 404
+    assert "<h1>" in shown.text
+    assert browser.get("/static/../app.py").status_code == 404
+    assert browser.get("/static/%2e%2e/app.py").status_code == 404
+
+
+def test_a_slash_at_the_end_leads_to_this_host_only(browser: TestClient) -> None:
+    for path in ("//evil.example/", "/%5Cevil.example/", "/queries/"):
+        there = browser.get(path, follow_redirects=False).headers.get("location", "/")
+        assert "evil" not in there
+
+
+def test_other_machines_need_users(weft: Weft) -> None:
+    with pytest.raises(Refused, match="has no users"), page_served(weft, Address("0.0.0.0", 0)):
+        pass
+
+
+def test_the_page_is_served(weft: Weft) -> None:
+    import httpx2
+
+    with page_served(weft, Address(port=0)) as address:
+        assert httpx2.get(f"{address.url}queries").status_code == 200
+
+
+@pytest.mark.parametrize("text", ["", "x", "1:2:x", "host:70000", "-1", "٣"])
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(Refused, match="not an address"):
+        read_address(text)

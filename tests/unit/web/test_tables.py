@@ -1,0 +1,82 @@
+"""Files are loaded after a look at their types, and loads, quarantine and sources have their buttons."""
+
+from __future__ import annotations
+
+import pytest
+from starlette.testclient import TestClient
+
+from shown_pages import MARKUP, assert_safe, field, sent
+from weft.api.weft import Weft
+
+
+@pytest.fixture(autouse=True)
+def _clock(weft: Weft) -> None:
+    """Set the replay clock, because rows without a time of their own take its instant."""
+    weft.tick(now="2026-03-01")
+
+
+CSV = b"id,who,at\n1,zo\xc3\xab,2026-03-01\nx,ben,2026-03-02\n"
+
+
+def _send(browser: TestClient, name: str, content: bytes, **fields: str) -> str:
+    form = browser.get("/tables/upload").text
+    return sent(browser, "/tables/upload", form, files={"file": (name, content)}, **fields)
+
+
+def _store(browser: TestClient, shown: str, **fields: str) -> str:
+    return sent(browser, "/tables/store", shown, upload=field(shown, "upload"), **fields)
+
+
+def test_types_are_shown_before_a_file_is_stored(browser: TestClient, weft: Weft) -> None:
+    shown = _send(browser, MARKUP, b'{"id": 1, "who": "zo\xc3\xab"}\n{"id": 2, "who": "ben"}\n', table="people")
+    assert "INT" in shown
+    assert "STRING" in shown
+    assert "zoë" in shown
+    assert weft.tables() == ()
+    stored = _store(browser, shown, table="people")
+    assert "2 stored" in stored
+    assert weft.table("people").rows == 2
+    [load] = weft.loads("people")
+    assert load.load.source == MARKUP.rpartition("/")[2].replace('"', "%22")
+
+
+def test_other_choices_keep_the_file(browser: TestClient, weft: Weft) -> None:
+    refused = _send(browser, "people.csv", CSV, table="no table")
+    assert "is not a valid name" in refused
+    again = sent(browser, "/tables/upload", refused, upload=field(refused, "upload"), table="people", ts_from="at")
+    assert "zoë" in again
+    assert weft.tables() == ()
+
+
+def test_a_record_that_cannot_be_read_is_shown_and_goes_to_quarantine(browser: TestClient, weft: Weft) -> None:
+    weft.make_table("people", "id INT, who STRING, at DATE")
+    shown = _send(browser, "people.csv", CSV, table="people")
+    assert "Some records cannot be read" in shown
+    _store(browser, shown, table="people")
+    assert weft.table("people").rows == 1
+    listed = browser.get("/tables/people/quarantine").text
+    assert_safe(listed)
+    assert "people.csv" in listed
+    done = sent(browser, "/tables/people/quarantine", listed, do="retry")
+    assert "1 still in quarantine" in done
+
+
+def test_a_load_is_undone(browser: TestClient, weft: Weft) -> None:
+    shown = _send(browser, "people.csv", CSV, table="people")
+    stored = _store(browser, shown, table="people")
+    undone = sent(browser, "/tables/people/loads/1/undo", stored)
+    assert "is undone" in undone
+    assert weft.table("people").rows == 0
+    assert "undone" in browser.get("/tables/people").text
+
+
+def test_a_file_is_stored_once_and_by_its_sender_only(browser: TestClient, weft: Weft) -> None:
+    shown = _send(browser, "people.csv", CSV, table="people")
+    _store(browser, shown, table="people")
+    assert "no longer here" in _store(browser, shown, table="people")
+    assert "no file was chosen" in sent(browser, "/tables/upload", shown, table="people")
+
+
+def test_a_large_form_is_refused(browser: TestClient) -> None:
+    large = {"csrf": field(browser.get("/tables/upload").text), "channel": "x" * (5 << 20)}
+    assert browser.post("/queries/1", data=large).status_code in (400, 413)

@@ -1,0 +1,51 @@
+"""The periods of a tracked table are drawn, and its rows are shown as of an instant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from shown_pages import MARKUP, assert_safe, sent
+from weft.api.weft import Weft
+
+
+@pytest.fixture
+def tracked(weft: Weft, tmp_path: Path) -> Weft:
+    """A home with a tracked table of two rows, one of which has ended, and a view over it."""
+    staff = tmp_path / "staff.csv"
+    staff.write_text('name,room\nanna,1\n"' + MARKUP.replace('"', '""') + '",2\n')
+    weft.add_source("staff", "csv", staff, "name")
+    weft.poll_source("staff", now="2026-03-01")
+    staff.write_text("name,room\nanna,1\n")
+    weft.poll_source("staff", now="2026-03-05")
+    weft.add_view("rooms", "SELECT s.room FROM staff s")
+    weft.refresh_views("rooms", now="2026-03-06")
+    return weft
+
+
+def test_rows_are_shown_as_of_an_instant(browser: TestClient, tracked: Weft) -> None:
+    for instant, held in (("2026-03-02", 2), ("2026-03-05", 1), ("2026-02-01", 0)):
+        shown = browser.get("/views/staff", params={"t": instant})
+        assert shown.status_code == 200
+        assert_safe(shown.text)
+        assert f"<b>{held} row" in shown.text
+
+
+def test_a_view_has_its_page_and_is_refreshed(browser: TestClient, tracked: Weft) -> None:
+    listed = browser.get("/views").text
+    assert_safe(listed)
+    assert "/views/rooms" in listed
+    assert "/views/staff" in listed
+    shown = browser.get("/tables/rooms").text  # leads to the view
+    assert_safe(shown)
+    assert "<svg" in shown
+    assert "Refresh now" in shown
+
+
+def test_a_source_that_is_gone_is_shown(browser: TestClient, tracked: Weft, tmp_path: Path) -> None:
+    (tmp_path / "staff.csv").unlink()
+    polled = sent(browser, "/tables/staff/poll", browser.get("/tables/staff").text)
+    assert "staff.csv" in polled
+    assert "The last poll failed" in browser.get("/tables/staff").text

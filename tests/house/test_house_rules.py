@@ -137,3 +137,17 @@ def _local_files(path: Path) -> Iterator[str]:
 
 def test_data_is_reached_through_locations_only() -> None:
     _check(_local_files, DATA_PARTS)
+
+
+OF_THE_PAGE = [path for path in SOURCES if "src/weft/web/" in str(path)]
+
+
+def _bypasses(path: Path) -> Iterator[str]:
+    for node in ast.walk(_tree(path)):
+        if isinstance(node, ast.Attribute) and node.attr in ("catalog", "opened"):
+            yield f"line {node.lineno} uses .{node.attr}: a page needs a method of Weft, which checks the right"
+
+
+def test_pages_use_methods_that_check_rights() -> None:
+    assert OF_THE_PAGE
+    _check(_bypasses, OF_THE_PAGE)

@@ -85,7 +85,7 @@ def health_of(home: OpenHome, max_lag_us: int) -> Health:
         free_bytes=free,
         purged_until=_purged_until(home),
         problems=(
-            *_query_problems(queries.get("failed", 0), catalog.queries.barred(), lag, max_lag_us),
+            *_query_problems(queries.get("failed", 0), catalog.rechecks.paused(), lag, max_lag_us),
             *_channel_problems(subscribed),
             *attached_problems(catalog, at),
             *([] if free >= LEAST_FREE else [f"the disk of {home.folder} has only {free >> 20:,} MiB free"]),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 
+from weft.algebra.schema import TableSchema
 from weft.api.acting import own_limits
 from weft.api.explaining_installed import own_plan
 from weft.catalog.definitions import schemas
@@ -13,11 +14,10 @@ from weft.catalog.seen import Seen
 from weft.errors import NotFound, PlanMismatch, Refused
 from weft.execution.groups import shape_of
 from weft.execution.home import OpenHome
-from weft.execution.relations import Relation, ResultsTable, relations
+from weft.execution.relations import Relation, relations
 from weft.execution.why import Combination, StoredAnswer, Why, Witness, combinations
 from weft.planning.plan import Plan, standing_plan
 from weft.printable import counted
-from weft.rights.principal import Right
 from weft.storage.ledger import read_stored
 from weft.storage.values import decode
 
@@ -36,35 +36,23 @@ def why(home: OpenHome, name: str, ordinal: int) -> Why:
     answer = StoredAnswer(first_at, tuple(row))
     t0, allowed = home.catalog.home().t0, own_limits(home)
     found, more = combinations(home.session(), home.catalog, tables, plan, answer, t0, allowed=allowed)
-    shown = _shown(home.seen(), found, tables)
+    shown = _shown(home.seen(), found, plan.tables)
     return Why(query.name, ordinal, first_at, tick, query.columns, decode(row, query.types), shown, more)
 
 
-def _shown(seen: Seen, found: tuple[Combination, ...], tables: Mapping[str, Relation]) -> tuple[Combination, ...]:
-    """Hide the rows of tables that the principal may not read.
+def _shown(seen: Seen, found: tuple[Combination, ...], read: Collection[TableSchema]) -> tuple[Combination, ...]:
+    """Hide the rows of tables that the principal may not read.  ``read`` are the tables of the query's plan.
 
     If there are any, hide also the rows of aggregates, and the absent conditions, which contain values of the rows.
     """
-    readable = {None, *(each.name for each in seen.tables() if seen.has_table(each.table_id, Right.READ))}
-    queries = [each.query for each in tables.values() if isinstance(each, ResultsTable)]
-    readable |= {each.results.name for each in seen.among(queries)}
-    if all(each.table in readable for one in found for each in _with_members(one.witnesses)):
+    hidden = {each.name for each in read} - seen.readable(read)
+    if not hidden:
         return found
-    readable.discard(None)
-    return tuple(
-        replace(
-            one,
-            witnesses=tuple(each if each.table in readable else each.hidden for each in one.witnesses),
-            absent=(),
-        )
-        for one in found
-    )
 
+    def shown(each: Witness) -> Witness:
+        return each.hidden if each.table is None or each.table in hidden else each
 
-def _with_members(witnesses: Iterable[Witness]) -> Iterator[Witness]:
-    for each in witnesses:
-        yield each
-        yield from _with_members(each.members)
+    return tuple(replace(one, witnesses=tuple(map(shown, one.witnesses)), absent=()) for one in found)
 
 
 def _plan_of(home: OpenHome, query: QueryRecord, ordinal: int, tables: dict[str, Relation]) -> Plan:

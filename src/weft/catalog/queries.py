@@ -133,13 +133,6 @@ class Queries:
         with self._database.reading() as connection:
             return {row[0]: row[1] for row in connection.execute(wanted)}
 
-    def barred(self) -> int:
-        """Return the number of queries that are paused because their owner has lost a right."""
-        queries = ddl.queries.c
-        wanted = select(func.count()).where(queries.state == "paused", queries.reason.is_not(None))
-        with self._database.reading() as connection:
-            return int(connection.execute(wanted).scalar_one())
-
     def waiting_since(self, at: int) -> tuple[int | None, int | None]:
         """Return the instant at which the first active query became ready to run, and the earliest due instant up to
         ``at``.

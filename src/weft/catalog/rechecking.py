@@ -8,8 +8,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, not_, or_, select, update
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Connection,
+    Select,
+    and_,
+    bindparam,
+    func,
+    not_,
+    or_,
+    select,
+    update,
+)
 
 from weft.catalog import ddl
 from weft.catalog.database import Database
@@ -32,6 +45,13 @@ class Rechecks:
         """Return whether rights have changed since the last check."""
         with self._database.reading() as connection:
             return _is_due(connection)
+
+    def paused(self) -> int:
+        """Return the number of queries that are paused because their owner has lost a right."""
+        queries = ddl.queries.c
+        wanted = select(func.count()).where(queries.state == "paused", queries.reason.is_not(None))
+        with self._database.reading() as connection:
+            return int(connection.execute(wanted).scalar_one())
 
     def run(self) -> None:
         """If rights have changed, pause each query whose owner has lost a right that it needs, with the reason.
@@ -93,23 +113,21 @@ def _to_pause(connection: Connection) -> Iterator[tuple[ColumnElement[bool], str
         missing = _of_things(remaining[user], named, these)
         if missing is not None:
             yield and_(queries.user == user, queries.needs == needs, queries.reads == reads), missing
+    by_kinds: dict[frozenset[str], list[str]] = {}
     for owner, rights in remaining.items():
-        yield (
-            and_(queries.user == owner, queries.query_id.in_(_with_other_channels(owner, rights))),
-            (f"its owner {owner} may not use one of its channels"),
-        )
+        kinds = frozenset(key for right, _, key in rights.grants if right is Right.CHANNEL)
+        by_kinds.setdefault(kinds - ADMIN_CHANNELS, []).append(owner)
+    for kinds, some in by_kinds.items():
+        listed: BindParameter[Any] = bindparam("owners", some, expanding=True, literal_execute=True)
+        with_others = queries.query_id.in_(_with_other_channels(kinds))
+        yield and_(queries.user.in_(listed), with_others), "its owner may not use one of its channels"
 
 
-def _with_other_channels(owner: str, rights: Rights) -> Select[tuple[int]]:
-    """Select the queries of an owner that have a channel of a kind that she may not use."""
-    queries, subscribed = ddl.queries.c, ddl.subscriptions.c
-    kinds = {key for right, _, key in rights.grants if right is Right.CHANNEL} - ADMIN_CHANNELS
+def _with_other_channels(kinds: Iterable[str]) -> Select[tuple[int]]:
+    """Select the queries that have a channel of another kind."""
+    subscribed = ddl.subscriptions.c
     others = [not_(subscribed.channel.startswith(f"{kind}:", autoescape=True)) for kind in sorted(kinds)]
-    return (
-        select(subscribed.query_id)
-        .join_from(ddl.subscriptions, ddl.queries)
-        .where(queries.user == owner, subscribed.state != "ended", *others)
-    )
+    return select(subscribed.query_id).where(subscribed.state != "ended", *others)
 
 
 def _owners(connection: Connection, name: str | None = None) -> dict[str, Rights]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
@@ -151,15 +151,20 @@ class Seen:
     def schemas(self, *texts: str) -> Mapping[str, TableSchema]:
         """Return the schemas of the tables and results that the principal may read: see ``definitions.schemas``."""
         known = schemas(self.catalog, *texts)
+        readable = self.readable(known.values())
+        return {name: each for name, each in known.items() if name in readable}
+
+    def readable(self, tables: Collection[TableSchema]) -> frozenset[str]:
+        """Return the names of those tables and results that the principal may read."""
         if self.rights.reaches_all(Right.READ):
-            return known
-        results = self.catalog.queries.by_ids(each.id for each in known.values() if each.source == "results")
+            return frozenset(each.name for each in tables)
+        results = self.catalog.queries.by_ids(each.id for each in tables if each.source == "results")
         read = {each.query_id for each in self.among(results)}
-        return {
-            name: each
-            for name, each in known.items()
+        return frozenset(
+            each.name
+            for each in tables
             if (each.id in read if each.source == "results" else self.has_table(each.id, Right.READ))
-        }
+        )
 
 
 def is_barred(query: QueryRecord) -> bool:

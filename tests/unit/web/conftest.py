@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,9 +17,12 @@ from weft.web.site import Site
 
 
 @pytest.fixture
-def weft(tmp_path: Path) -> Iterator[Weft]:
-    """An empty home with the replay clock."""
-    with Weft.open(tmp_path / "home", create=True, clock="replay") as opened:
+def weft(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Weft]:
+    """A home with the replay clock: empty, or with data for a test that asks for ``filled``."""
+    home = tmp_path / "home"
+    if "filled" in request.fixturenames:
+        shutil.copytree(request.getfixturevalue("filled_home"), home)
+    with Weft.open(home, create=True, clock="replay") as opened:
         yield opened
 
 
@@ -31,14 +35,25 @@ def browser(weft: Weft) -> Iterator[TestClient]:
 @pytest.fixture
 def filled(weft: Weft) -> Weft:
     """The home with tables, and with queries that have answers."""
-    return fill(weft)
+    return weft
+
+
+@pytest.fixture(scope="session")
+def filled_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with data, which is filled once and copied for each test."""
+    home = tmp_path_factory.mktemp("web") / "home"
+    with Weft.open(home, create=True, clock="replay") as opened:
+        fill(opened)
+    return home
 
 
 @pytest.fixture(scope="module")
-def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Weft]:
+def full(filled_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Weft]:
     """A home as ``filled`` is, for all tests of a module, which only read."""
-    with Weft.open(tmp_path_factory.mktemp("web") / "home", create=True, clock="replay") as opened:
-        yield fill(opened)
+    home = tmp_path_factory.mktemp("web") / "home"
+    shutil.copytree(filled_home, home)
+    with Weft.open(home) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +67,7 @@ def _browser(weft: Weft) -> Iterator[TestClient]:
         yield client
 
 
-def fill(weft: Weft) -> Weft:
+def fill(weft: Weft) -> None:
     """Make two tables and two queries with answers.  Names and values contain markup."""
     weft.make_table("orders", "id INT, customer STRING, total DOUBLE", keys=["id"])
     weft.make_table("empty", "note STRING")
@@ -68,4 +83,3 @@ def fill(weft: Weft) -> Weft:
     weft.install("all-orders", "SELECT o.id, o.customer FROM orders o", user=MARKUP, keep="synopsis")
     weft.install("dear", "SELECT o.id, o.total FROM orders o WHERE o.total > 50", user="ben", keep="synopsis")
     weft.tick(now="2026-03-10")
-    return weft

@@ -199,6 +199,23 @@ def test_a_shared_link_shows_one_query(browser: TestClient, peopled: Weft) -> No
     assert browser.get(f"/shared/{issued.secret}").status_code == 404
 
 
+def test_the_owner_shares_a_query(browser: TestClient, second: TestClient, peopled: Weft) -> None:
+    signed_in(browser, "ben")
+    shown = browser.get("/queries/2/share").text
+    assert_safe(shown)
+    linked = sent(browser, "/queries/2/share", shown, do="link", label="for the board")
+    link = "/shared/" + linked.partition("/shared/")[2].partition("<")[0]
+    assert second.get(link).status_code == 200
+    sent(browser, "/queries/2/share", linked, do="withdraw", link=field(linked, "link"))
+    assert second.get(link).status_code == 404
+    sent(browser, "/queries/2/share", shown, do="revoke", name="rea")
+    signed_in(second, "rea")
+    assert second.get("/queries/2").status_code == 404
+    sent(browser, "/queries/2/share", shown, do="grant", name="rea")
+    assert second.get("/queries/2").status_code == 200
+    assert second.get("/queries/2/share").status_code == 403
+
+
 def test_a_wrong_link_ends_no_letters(browser: TestClient, peopled: Weft) -> None:
     assert_safe(browser.get("/unsubscribe/1.x").text)
     answer = browser.post("/unsubscribe/1.x", data={"List-Unsubscribe": "One-Click"})

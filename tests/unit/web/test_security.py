@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from starlette.testclient import TestClient
 
@@ -53,6 +55,34 @@ def test_the_page_is_served(weft: Weft) -> None:
 
     with page_served(weft, Address(port=0)) as address:
         assert httpx2.get(f"{address.url}queries").status_code == 200
+
+
+def test_the_page_is_served_over_tls(weft: Weft, tmp_path: Path) -> None:
+    import ssl
+
+    import httpx2
+    import trustme
+
+    authority = trustme.CA()
+    issued = authority.issue_cert("localhost")
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    issued.private_key_pem.write_to_path(str(key))
+    for number, blob in enumerate(issued.cert_chain_pems):
+        blob.write_to_path(str(certificate), append=number > 0)
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    with page_served(weft, read_address("localhost:0", certificate, key)) as address:
+        shown = httpx2.get(f"https://localhost:{address.port}/queries", verify=context)
+    assert shown.status_code == 200
+    assert "strict-transport-security" in shown.headers
+    assert "; secure" in shown.headers["set-cookie"].lower()
+
+
+def test_tls_needs_both_files(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="certificate and its key"):
+        read_address("8765", tmp_path / "cert.pem")
+    with pytest.raises(Refused, match="there is no file"):
+        read_address("8765", tmp_path / "cert.pem", tmp_path / "key.pem")
 
 
 @pytest.mark.parametrize("text", ["", "x", "1:2:x", "host:70000", "-1", "٣"])

@@ -82,16 +82,16 @@ def with_limit(
     limit: Limit,
     relation: relational.Relation,
     outputs: Sequence[relational.Output],
+    names: Sequence[str],
     hidden: Sequence[relational.Output],
     query: exp.Expr,
     scope: Scope,
 ) -> tuple[relational.Relation, tuple[relational.Output, ...]]:
     """Return the relation and the select list of a query with LIMIT.
 
-    ``hidden`` are the scalars of ``limit.hidden``.
+    ``names`` are the names of ``outputs`` in the select list.  ``hidden`` are the scalars of ``limit.hidden``.
     """
     rest = iter(hidden)
-    names = [output.name for output in outputs]
     named = {each.alias.lower() for each in query.expressions if isinstance(each, exp.Alias)}
 
     def key(item: exp.Expr) -> SortKey:

@@ -201,6 +201,7 @@ def _select(
             outputs = _outputs(select, scope, hidden)
     reasons.check()
     relation, count = joined(with_values(inner, scope), scope), len(outputs) - len(hidden)
+    names = [output.name for output in outputs[:count]]  # ORDER BY does not see the new names
     outputs = (*_named(outputs[:count], columns, select), *outputs[count:])
     _without_duplicate_names(outputs[:count], select)
     outputs = tuple(relational.Output(output.name, joined(output.value, scope)) for output in outputs)
@@ -209,7 +210,7 @@ def _select(
         relation, outputs = windowed(relation, outputs, windows, scope)
     if limit is None:
         return relation, outputs
-    return with_limit(limit, relation, outputs[:count], outputs[count:], select, scope)
+    return with_limit(limit, relation, outputs[:count], names, outputs[count:], select, scope)
 
 
 def _windows(select: exp.Select, scope: Scope) -> Windows:

@@ -14,6 +14,7 @@ from weft.web.pages import (
     inbox,
     jobs,
     queries,
+    sharing,
     signing_in,
     synopses,
     system,
@@ -21,5 +22,8 @@ from weft.web.pages import (
     views,
 )
 
-_AREAS: Final = (signing_in, inbox, queries, answers, tables, views, synopses, deliveries, accounts, system, jobs)
+_AREAS: Final = (
+    *(signing_in, inbox, queries, answers, sharing, tables, views),
+    *(synopses, deliveries, accounts, system, jobs),
+)
 ROUTES: Final[tuple[Route, ...]] = tuple(chain.from_iterable(each.ROUTES for each in _AREAS))

@@ -25,10 +25,13 @@ _FIRST_ID: Final = 1_000_000_000
 
 
 class Trial:
-    """The schemas of a home with new tables, views and queries, and without those that ``removed`` describes."""
+    """The schemas of a home with new tables, views and queries, and without those that ``removed`` describes.
 
-    def __init__(self, home: OpenHome, removed: Definitions) -> None:
-        self._home = home
+    With ``checks_rights``, the rights of the home are those with which new texts will run.
+    """
+
+    def __init__(self, home: OpenHome, removed: Definitions, *, checks_rights: bool) -> None:
+        self._home, self._checks_rights = home, checks_rights
         self._tables = {table.name: table.schema for table in home.catalog.tables.known()}
         self._gone = {folded(view.name) for view in removed.views}
         self._gone |= {folded(f"results.{query.name}") for query in removed.queries}
@@ -92,8 +95,15 @@ class Trial:
 
     def _require_rights(self, definition: QueryDefinition) -> None:
         """Nobody has rights to what does not exist yet: the installation checks those."""
+        if not self._checks_rights:
+            return
         needs, reads = ([each for each in ids if each < _FIRST_ID] for ids in (definition.needs, definition.reads))
         require_owner_rights(self._home, [replace(definition, needs=tuple(needs), reads=tuple(reads))])
+
+    def names(self) -> set[str]:
+        """Return the names of all tables, views and results."""
+        results = {f"results.{name}" for key, name in self._names.items() if key in self._reads}
+        return {*self.for_view(), *results}
 
     def require_no_circle(self) -> None:
         """Raise Conflict if a query would read its own results, directly or indirectly."""

@@ -23,6 +23,7 @@ from weft.api.health import Maintaining
 from weft.api.loading import Loading, Tabling
 from weft.api.requirements import requires
 from weft.api.results import Results
+from weft.api.saving import Saving
 from weft.api.searching import Searching
 from weft.api.sourcing import Sourcing
 from weft.api.standing import Keep, NewQuery, Shown
@@ -61,7 +62,7 @@ def _log_trouble(error: WeftError) -> None:
     logging.getLogger("weft").warning("%s; trying again", error)
 
 
-class Weft(Asking, Browsing, Delivering, Maintaining, Loading, Searching, Sourcing, Tabling):
+class Weft(Asking, Browsing, Delivering, Maintaining, Loading, Saving, Searching, Sourcing, Tabling):
     """An open home.  Call ``close`` after use, or use a ``with`` block.
 
     Spark starts at the first operation that needs Spark, such as ``try_query`` or a tick with new rows.  All homes of a
@@ -287,6 +288,7 @@ class Weft(Asking, Browsing, Delivering, Maintaining, Loading, Searching, Sourci
             digest,
             zone,
         )
+        self.opened.seen().require(Right.INSTALL)
         return replace_query.replacement(self.opened, query, lambda: self.current_views(sql, None))
 
     @requires(Right.INSTALL)

@@ -295,12 +295,29 @@ def test_a_source_of_snapshots_keeps_its_periods(full: Weft, tmp_path: Path) -> 
     assert (polled.began, polled.ended) == (0, 0) and full.catalog.sources.named("staff").every_us == 300_000_000
 
 
+def test_a_source_of_mail_has_no_key(full: Weft, tmp_path: Path) -> None:
+    for each in ("cur", "new", "tmp"):
+        (tmp_path / "mail" / each).mkdir(parents=True)
+    out = tmp_path / "out"
+    for folder, name, text in (
+        ("sources", "mail.toml", f'kind = "maildir"\nat = "{tmp_path / "mail"}"\nevery = "5m"\nts = "clock"\n'),
+        ("queries", "q.sql", "SELECT m.subject FROM mail m\n"),
+        ("queries", "q.toml", 'user = "ann"\n'),
+    ):
+        (out / folder).mkdir(parents=True, exist_ok=True)
+        (out / folder / name).write_text(text)
+    assert [each.name for each in full.apply(out)] == ["mail", "q"]
+    before = _files(out)
+    full.export(out)
+    assert {name: _files(out)[name] for name in before} == before and full.apply(out) == ()
+
+
 def test_a_change_feed_is_not_replaced(full: Weft, tmp_path: Path) -> None:
     (tmp_path / "feed.jsonl").write_text('{"op":"c","ts_ms":1700000000000,"after":{"id":1,"name":"a"}}\n')
     full.add_source("feed", "changes", tmp_path / "feed.jsonl", "id")
     full.export(tmp_path / "out")
     _change(tmp_path / "out" / "sources" / "feed.toml", 'every = "10m"', 'every = "5m"')
-    with pytest.raises(Conflict, match="a change feed, whose position a change would lose: every 10m → 5m"):
+    with pytest.raises(Conflict, match="a feed, whose position a change would lose: every 10m → 5m"):
         full.apply(tmp_path / "out")
 
 

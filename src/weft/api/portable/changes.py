@@ -198,22 +198,22 @@ class _Planning:
 
     def _source(self, wanted: DescribedSource, present: DescribedSource | None) -> Iterator[Change]:
         from weft.extraction.sources.adding import add_source, check_source
+        from weft.extraction.sources.mail import MAIL_KINDS
 
         if present is not None:
             wanted = _alike(wanted, present)
             if wanted == present:
                 return
-            if "changes" in (wanted.kind, present.kind):
+            if {"changes", *MAIL_KINDS} & {wanted.kind, present.kind}:
                 raise Conflict(
-                    f"{present.name} is a change feed, whose position a change would lose: "
-                    f"{_differences(wanted, present)}",
+                    f"{present.name} is a feed, whose position a change would lose: {_differences(wanted, present)}",
                     hint=f"Remove the source (weft source remove {present.name}), and apply again.",
                 )
         source = _new_source(wanted)
         found = check_source(self._home, source, replaces=present is not None)
         if present is None:
             if found.left is None:
-                self._trial.add_source(wanted.name, found.columns, wanted.key)
+                self._trial.add_source(wanted.name, found.columns, wanted.key, tracked=wanted.kind not in MAIL_KINDS)
             yield Change(
                 "source",
                 wanted.name,

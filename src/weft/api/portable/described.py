@@ -20,6 +20,7 @@ from weft.catalog.subscriptions import Subscription
 from weft.catalog.views import ViewRecord
 from weft.errors import Refused, SynopsisError
 from weft.execution.home import OpenHome
+from weft.extraction.sources.mail import MAIL_KINDS
 from weft.planning.synopsis_plan import Language, is_synopsis
 
 Record = TypeVar("Record", QueryRecord, ViewRecord, SourceRecord)
@@ -176,7 +177,7 @@ def _source(source: SourceRecord, keys: tuple[str, ...]) -> DescribedSource:
         source.name,
         source.kind,
         source.location,
-        keys,
+        () if source.kind in MAIL_KINDS else keys,
         source.every_us,
         source.stamps,
         None if columns is None else tuple((name, kind) for name, kind in columns),

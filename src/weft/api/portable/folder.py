@@ -28,6 +28,7 @@ from weft.catalog.records import FromMode
 from weft.catalog.users import UserLimits
 from weft.configuration.toml_file import parse_toml
 from weft.errors import Refused
+from weft.extraction.sources.mail import MAIL_KINDS
 from weft.instants import format_interval, parse_interval
 from weft.planning.synopsis_plan import Language
 from weft.printable import Brief, counted
@@ -147,7 +148,7 @@ def _source_values(source: DescribedSource) -> dict[str, Any]:
         "kind": source.kind,
         "at": source.at,
         "table": source.table,
-        "key": list(source.key),
+        "key": list(source.key) or None,
         "every": format_interval(source.every_us),
         "ts": source.ts,
         "columns": None if columns is None else [[each for each in pair if each is not None] for pair in columns],
@@ -336,11 +337,12 @@ def _view(file: Path, values: _Values) -> DescribedView:
 def _source(file: Path, values: _Values) -> DescribedSource:
     kind: Any = values.required("kind", values.text("kind"))
     ts: Any = values.text("ts")
+    key = values.texts("key")
     source = DescribedSource(
         file.stem,
         kind,
         values.required("at", values.text("at")),
-        values.required("key", values.texts("key")),
+        key if kind in MAIL_KINDS else values.required("key", key),
         values.required("every", values.interval("every")),
         ts,
         values.pairs("columns", single=True),

@@ -53,16 +53,19 @@ class Trial:
     def _without(self, schemas: Mapping[str, TableSchema]) -> dict[str, TableSchema]:
         return {name: schema for name, schema in schemas.items() if folded(name) not in self._gone}
 
-    def _require_free(self, name: str, columns: Sequence[tuple[str, DataType]]) -> None:
-        self._home.catalog.tables.check(name, columns, tracked=True)
+    def _require_free(self, name: str, columns: Sequence[tuple[str, DataType]], tracked: bool = True) -> None:
+        self._home.catalog.tables.check(name, columns, tracked=tracked)
         taken = {folded(each): each for each in self.for_view()}
         if folded(name) in taken:
             raise Conflict(f"there is already a table {taken[folded(name)]!r}", hint="Choose another name.")
 
-    def add_source(self, name: str, columns: Sequence[tuple[str, DataType]], keys: Sequence[str]) -> None:
-        """Add the tracked table of a new source.  Raise Refused for an invalid name, and Conflict if it is taken."""
-        self._require_free(name, columns)
-        self._add(table_schema(next(self._ids), name, _stored(columns), tracked=True, key=tuple(keys)))
+    def add_source(
+        self, name: str, columns: Sequence[tuple[str, DataType]], keys: Sequence[str], *, tracked: bool
+    ) -> None:
+        """Add the table of a new source.  Raise Refused for an invalid name, and Conflict if it is taken."""
+        self._require_free(name, columns, tracked)
+        stored = _stored(columns) if tracked else _numbered([*columns, ("ts", TIMESTAMP)])
+        self._add(table_schema(next(self._ids), name, stored, tracked=tracked, key=tuple(keys)))
 
     def add_view(self, name: str, text: str) -> None:
         """Add a new view.  Raise SqlError, Refused or Conflict as ``Weft.add_view`` does."""
@@ -118,8 +121,11 @@ class Trial:
 
 
 def _stored(columns: Iterable[tuple[str, DataType]]) -> tuple[Column, ...]:
-    own = [*columns, (VALID_FROM, TIMESTAMP), (VALID_TO, TIMESTAMP), ("ts", TIMESTAMP)]
-    return tuple(Column(number, name, type_) for number, (name, type_) in enumerate(own, 1))
+    return _numbered([*columns, (VALID_FROM, TIMESTAMP), (VALID_TO, TIMESTAMP), ("ts", TIMESTAMP)])
+
+
+def _numbered(columns: Iterable[tuple[str, DataType]]) -> tuple[Column, ...]:
+    return tuple(Column(number, name, type_) for number, (name, type_) in enumerate(columns, 1))
 
 
 def in_order(items: Iterable[T], attempt: Callable[[T], object]) -> tuple[list[T], list[tuple[T, Refused]]]:

@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-spark test-long lint proofs docs scripts bless clean
+.PHONY: help setup demo test test-fast test-spark test-long lint proofs docs scripts editor bless clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -56,6 +56,15 @@ scripts: ## fetch the script of the page from npm again, and check it (takes npm
 	  && echo "$(HTMX_SHA256)  $$folder/package/dist/htmx.min.js" | sha256sum --check --quiet \
 	  && cp "$$folder/package/dist/htmx.min.js" $(STATIC)/htmx.min.js \
 	  && cp "$$folder/package/LICENSE" $(STATIC)/htmx.LICENSE && echo "$(STATIC)/htmx.min.js is htmx $(HTMX)"
+
+editor: ## make the bundle of the editor (CodeMirror) from the versions in editor/package.json
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && cp editor/package.json editor/editor.js "$$folder" \
+	  && cd "$$folder" && npm install --silent --no-audit --no-fund --no-package-lock --ignore-scripts \
+	  && node_modules/.bin/esbuild editor.js --bundle --minify --format=iife --legal-comments=none --log-level=error \
+	    --outfile="$(CURDIR)/$(STATIC)/editor.js" \
+	  && for each in @codemirror/* @lezer/* @marijn/* crelt style-mod w3c-keyname; do for file in node_modules/$$each/LICENSE; do \
+	    package=$${file#node_modules/}; printf '%s\n\n' "$${package%/LICENSE}"; cat "$$file"; printf '\n'; done; done \
+	    > "$(CURDIR)/$(STATIC)/editor.LICENSE" && echo "$(STATIC)/editor.js is made from editor/"
 
 bless: $(STAMP) ## rewrite the golden files with what the code gives now
 	$(BIN)/python -m pytest tests/golden tests/docs --bless -q

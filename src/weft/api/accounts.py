@@ -8,8 +8,8 @@ from weft.api.sharing import Sharing
 from weft.api.signing_in import SigningIn
 from weft.catalog.audit import AuditRecord
 from weft.catalog.grants import GrantRecord
-from weft.catalog.records import RESULTS
-from weft.catalog.seen import query_thing
+from weft.catalog.records import RESULTS, SAVED
+from weft.catalog.seen import query_thing, saved_thing
 from weft.catalog.users import GroupRecord, UserLimits, UserRecord
 from weft.errors import Refused
 from weft.rights.policy import ADMIN_CHANNELS, GRANTABLE, Thing
@@ -83,9 +83,11 @@ class Accounts(SigningIn, Sharing):
     def grant(self, name: str, right: str, about: str) -> None:
         """Grant a right to the user or the group ``name``, or to ``everyone``.
 
-        ``read`` is over a table, a view, or ``results.`` and the name of a query; ``load`` is over a table; ``channel``
-        is over a kind of channels such as ``email``.  The owner of a query shares it in this way; all else is for
-        administrators.  Raise NotFound, Conflict, NotAllowed or Refused.
+        ``read`` is over a table, a view, ``results.`` and the name of a query, or ``saved.`` and the name of a saved
+        query; ``load`` is over a table; ``channel`` is over a kind of channels such as ``email``.  The owner of a query
+        or a saved query shares it in this way; all else is for administrators.
+
+        Raise NotFound, Conflict, NotAllowed or Refused.
         """
         chosen, thing = self._thing(right, about)
         by = self.opened.principal.name or own_user()
@@ -125,6 +127,8 @@ class Accounts(SigningIn, Sharing):
         scheme, dot, query = about.partition(".")
         if not of_channels and dot and scheme.lower() == RESULTS:
             return query_thing(seen.query(query, Right.OWN))
+        if not of_channels and dot and scheme.lower() == SAVED:
+            return saved_thing(seen.saved(query, Right.OWN))
         seen.require(Right.ADMIN)
         if of_channels:
             kind = about.partition(":")[0].lower()

@@ -58,11 +58,12 @@ def require_owner_rights(
         own = kinds
         if isinstance(each, QueryDefinition):
             own |= {channel.partition(":")[0] for channel in each.channels}
-        if (each.user, each.needs, each.reads, own) not in checked:
-            trouble = home.catalog.rechecks.trouble(each.user, each.needs, each.reads, own)
+        needed = (each.user, each.needs, each.reads, own, each.saved_id)
+        if needed not in checked:
+            trouble = home.catalog.rechecks.trouble(*needed)
             if trouble is not None:
                 raise NotAllowed(f"{each.name} cannot run: {trouble}", hint="Ask an administrator for the right.")
-            checked.add((each.user, each.needs, each.reads, own))
+            checked.add(needed)
 
 
 def require_room(home: OpenHome, owners: Iterable[str]) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from weft.catalog.seen import Seen
     from weft.execution.home import OpenHome
 
-ArgumentKind = Literal["query", "table", "view", "relation", "channel"]
+ArgumentKind = Literal["query", "table", "view", "relation", "channel", "saved"]
 """What an argument names.  A ``relation`` is a table, a view, or ``results.`` and the name of a query."""
 _UNLOGGED: Final = frozenset({Right.ANY, Right.READ, Right.SELF})
 _TOLD: Final = ("name", "names", "table", "user", "role", "right", "about", "load_id", "ids", "token_id", "link_id")
@@ -83,14 +83,15 @@ def requires(
     view: str | None = None,
     relation: str | None = None,
     channel: str | None = None,
+    saved: str | None = None,
     logged: bool | None = None,
     told: tuple[str, ...] = (),
 ) -> Callable[[Method], Method]:
-    """Declare the right that a method needs, and the arguments that name queries, tables, views or channels.
+    """Declare the right that a method needs, and the arguments that name its objects.
 
     A call is logged by default if the right is not one to read.  ``told`` are further arguments that the log shows.
     """
-    given = {query: "query", table: "table", view: "view", relation: "relation", channel: "channel"}
+    given = {query: "query", table: "table", view: "view", relation: "relation", channel: "channel", saved: "saved"}
     arguments = {name: cast("ArgumentKind", kind) for name, kind in given.items() if name is not None}
 
     def declared(method: Method) -> Method:
@@ -148,6 +149,8 @@ def _require(seen: Seen, kind: ArgumentKind, name: str, right: Right) -> None:
             _require_relation(seen, name, right)
         case "channel":
             require_channel(seen, name)
+        case "saved":
+            seen.saved(name, right)
 
 
 def _require_relation(seen: Seen, name: str, right: Right) -> None:

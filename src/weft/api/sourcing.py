@@ -1,4 +1,4 @@
-"""Manage sources, and the tracked tables that record the history of sources."""
+"""Manage sources, and the tables that record the history of sources."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Sourcing(WeftMethods):
         name: str,
         kind: SourceKind,
         at: str | os.PathLike[str],
-        key: str | Sequence[str],
+        key: str | Sequence[str] = (),
         *,
         every: str | int = "10m",
         ts: Stamps | None = None,
@@ -43,6 +43,8 @@ class Sourcing(WeftMethods):
         publication: str | None = None,
     ) -> SourceRecord:
         """Track a source as the table ``name``, and return its record.  The first poll records the first rows.
+
+        A source of mail (maildir, imap or nntp) appends new messages to a mail table and has no ``key``.
 
         ``at`` is the path or URI of the source.  ``key`` names the columns that identify the rows of the source.
         ``every`` is the interval at which ``run`` polls the source.  ``columns`` selects columns with their types.  If

@@ -73,7 +73,7 @@ class NewQuery:
     """A query to install, with the parameters of ``Weft.install``.
 
     If a field is None, or ``to`` is empty, Weft uses the value in the home's settings.  With ``every`` 0, the query
-    runs at each tick.
+    runs at each tick.  ``saved_id`` is the ID of the saved query that was filled in.
     """
 
     name: str
@@ -89,6 +89,7 @@ class NewQuery:
     duplicates: bool = False
     digest: str | None = None
     zone: str | None = None
+    saved_id: int | None = None
 
     @property
     def is_synopsis(self) -> bool:
@@ -182,6 +183,7 @@ def defined(home: OpenHome, query: NewQuery, schemas: Mapping[str, TableSchema])
         channels=texts(query.to),
         digest=query.digest,
         zone=query.zone,
+        saved_id=query.saved_id,
     )
     if query.is_synopsis:
         plan = _synopsis(home, query, schemas)

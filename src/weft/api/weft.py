@@ -23,6 +23,7 @@ from weft.api.health import Maintaining
 from weft.api.loading import Loading, Tabling
 from weft.api.requirements import requires
 from weft.api.results import Results
+from weft.api.saving import Saving
 from weft.api.searching import Searching
 from weft.api.sourcing import Sourcing
 from weft.api.standing import Keep, NewQuery, Shown
@@ -61,7 +62,7 @@ def _log_trouble(error: WeftError) -> None:
     logging.getLogger("weft").warning("%s; trying again", error)
 
 
-class Weft(Asking, Browsing, Delivering, Maintaining, Loading, Searching, Sourcing, Tabling):
+class Weft(Asking, Browsing, Delivering, Maintaining, Loading, Saving, Searching, Sourcing, Tabling):
     """An open home.  Call ``close`` after use, or use a ``with`` block.
 
     Spark starts at the first operation that needs Spark, such as ``try_query`` or a tick with new rows.  All homes of a
@@ -287,6 +288,7 @@ class Weft(Asking, Browsing, Delivering, Maintaining, Loading, Searching, Sourci
             digest,
             zone,
         )
+        self.opened.seen().require(Right.INSTALL)
         return replace_query.replacement(self.opened, query, lambda: self.current_views(sql, None))
 
     @requires(Right.INSTALL)
@@ -300,11 +302,11 @@ class Weft(Asking, Browsing, Delivering, Maintaining, Loading, Searching, Sourci
 
     @requires(Right.ADMIN)
     def export(self, folder: str | os.PathLike[str], *, prune: bool = False) -> Exported:
-        """Write the queries with their channels, the views and the sources as text files into a folder.
+        """Write the queries, channels, views, sources, users and rights as text files into a folder.
 
         ``apply`` reads such a folder.  The files contain no secrets: in the address of a webhook, a variable stands for
         what follows the host.  A file that would not change is not written.  With ``prune``, Weft deletes the files of
-        all other queries, views and sources.  Raises Refused if a file cannot be written.  Raises PlanMismatch if a
+        all others.  Raises Refused if a file cannot be written.  Raises PlanMismatch if a
         synopsis no longer fits its tables.
         """
         from weft.api.portable.described import described
@@ -322,12 +324,12 @@ class Weft(Asking, Browsing, Delivering, Maintaining, Loading, Searching, Sourci
         secrets: Mapping[str, str] | None = None,
         planned: Callable[[tuple[Change, ...]], None] = lambda _: None,
     ) -> tuple[Change, ...]:
-        """Change the home so that it has the queries, views and sources in a folder, and return the changes.
+        """Change the home so that it has the definitions in a folder, and return the changes.
 
         Weft first reads all files, compiles all texts and reads the new sources.  Then it calls ``planned`` with the
         changes, and carries them out, unless ``dry_run``.  A changed text of a query is replaced as ``install`` does
-        with ``replace``.  With ``prune``, Weft removes queries, views and sources that are not in the folder; otherwise
-        they stay.  ``secrets`` maps the variables in the addresses of webhooks to their values.
+        with ``replace``.  With ``prune``, Weft removes queries, views, sources, users and groups that are not in the
+        folder; otherwise they stay.  ``secrets`` maps the variables in the addresses of webhooks to their values.
 
         Raises Refused with the refusals of all files, before anything changes.  If a change fails later, the changes
         before it remain, and the next ``apply`` continues.

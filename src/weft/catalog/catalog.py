@@ -26,6 +26,7 @@ from weft.catalog.rechecking import Rechecks
 from weft.catalog.records import Clock, HomeRecord, Lease, LeaseName
 from weft.catalog.replaced_texts import Replacements
 from weft.catalog.reservations import Reservations, Revisions
+from weft.catalog.saved_queries import SavedQueries
 from weft.catalog.secrets import Secrets
 from weft.catalog.sources import Sources
 from weft.catalog.subscriptions import Subscriptions
@@ -64,6 +65,7 @@ class CatalogParts:
         self.audit = Audit(database)
         self.marks = Marks(database)
         self.rechecks = Rechecks(database)
+        self.saved = SavedQueries(database)
 
     @property
     def path(self) -> Path:

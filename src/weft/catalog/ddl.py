@@ -268,6 +268,7 @@ queries: Final = Table(
     Column("replaced_at", BigInteger),
     Column("definitions", Text, nullable=False, server_default="[]"),
     Column("needs", Text, nullable=False, server_default="[]"),
+    Column("saved_id", Integer),
     # A new query can use the name of a removed query.
     _partial("queries_live_name", "folded", where="state <> 'removed'", unique=True),
     Index("queries_by_plan", "plan_id", "state"),
@@ -479,3 +480,18 @@ mark_exceptions: Final = Table(
     Column("ordinal", BigInteger, primary_key=True, autoincrement=False),
 )
 """Unread answers up to ``marks.read_to``, and read answers after it."""
+
+saved_queries: Final = Table(
+    "saved_queries",
+    metadata,
+    Column("saved_id", Integer, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("folded", Text, nullable=False, unique=True),
+    Column("sql", Text, nullable=False),
+    Column("parameters", Text, nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("description", Text, nullable=False),
+    Column("saved_at", BigInteger, nullable=False),
+    sqlite_autoincrement=True,
+)
+"""Texts with parameters, which people fill in and install."""

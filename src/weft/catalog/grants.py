@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, delete, insert, or_
 
 from weft.catalog import ddl
 from weft.catalog.database import Database
+from weft.catalog.records import SAVED
 from weft.catalog.users import EVERYONE, Subject, rights_changed, subject_named
 from weft.errors import Conflict, NotFound
 from weft.printable import Brief
@@ -120,6 +121,10 @@ def _names(connection: Connection) -> dict[tuple[str, str], str]:
     keys = {int(key) for key in connection.execute(granted).scalars()}
     names = {("user", str(key)): name for key, name in connection.execute(select(users.user_id, users.name))}
     names |= {("group", str(key)): name for key, name in connection.execute(select(groups.group_id, groups.name))}
+    saved = ddl.saved_queries.c
+    names |= {
+        ("saved", str(key)): f"{SAVED}.{name}" for key, name in connection.execute(select(saved.saved_id, saved.name))
+    }
     names |= {("table", str(key)): name for key, name in connection.execute(select(tables.table_id, tables.name))}
     for key, name in connection.execute(select(queries.query_id, queries.name)) if keys else ():
         if key in keys:

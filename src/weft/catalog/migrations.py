@@ -86,6 +86,15 @@ _USERS: Final = (
     """,
 )
 
+_SAVED: Final = (
+    "ALTER TABLE queries ADD COLUMN saved_id INTEGER",
+    """
+    CREATE TABLE saved_queries (saved_id {key}, name {text} NOT NULL, folded {text} NOT NULL, sql {text} NOT NULL,
+    parameters {text} NOT NULL, owner {text} NOT NULL, description {text} NOT NULL, saved_at BIGINT NOT NULL, UNIQUE
+    (folded))
+    """,
+)
+
 
 def _add_needs(connection: Connection) -> None:
     """Record for each query the tables that its plan reads, and the views that the plan contains.
@@ -104,7 +113,7 @@ def _add_needs(connection: Connection) -> None:
 
 _TABLE: Final = re.compile(r'\["table", ?(\d+)\]')
 
-MIGRATIONS: Final[tuple[Migration, ...]] = (Migration(to=101, statements=_USERS, then=_add_needs),)
+MIGRATIONS: Final[tuple[Migration, ...]] = (Migration(to=101, statements=(*_USERS, *_SAVED), then=_add_needs),)
 """The migrations in the order of their formats.  The first release has format 100."""
 
 

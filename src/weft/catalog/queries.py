@@ -509,6 +509,7 @@ def _row(query: QueryDefinition, plan_id: int, stratum: int, at: int) -> dict[st
         "stratum": stratum,
         "definitions": json.dumps(query.definitions),
         "needs": json.dumps(sorted(set(query.needs))),
+        "saved_id": query.saved_id,
     }
 
 

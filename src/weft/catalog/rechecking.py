@@ -21,6 +21,7 @@ from sqlalchemy import (
     not_,
     or_,
     select,
+    true,
     update,
 )
 
@@ -67,11 +68,18 @@ class Rechecks:
             if self._database.is_writer:
                 set_home(connection, rights_checked=ddl.home.c.rights_version)
 
-    def trouble(self, owner: str, needs: Iterable[int], reads: Iterable[int], kinds: Iterable[str] = ()) -> str | None:
+    def trouble(
+        self,
+        owner: str,
+        needs: Iterable[int],
+        reads: Iterable[int],
+        kinds: Iterable[str] = (),
+        saved_id: int | None = None,
+    ) -> str | None:
         """Return why a query of this owner may not run, or None if it may.
 
         ``needs`` are the IDs of the tables that it reads, and ``reads`` those of the queries.  ``kinds`` are the kinds
-        of its channels.
+        of its channels.  ``saved_id`` is the ID of the saved query that was filled in.
         """
         with self._database.reading() as connection:
             rights = _owners(connection, owner).get(owner)
@@ -79,7 +87,7 @@ class Rechecks:
                 return None
             wanted = [*(("table", key) for key in needs), *(("query", key) for key in reads)]
             named = _named(connection, reads)
-            return _of_role(rights) or _of_things(rights, named, wanted) or _of_channels(rights, kinds)
+            return _of_role(rights, saved_id) or _of_things(rights, named, wanted) or _of_channels(rights, kinds)
 
 
 def _pause(connection: Connection) -> int:
@@ -103,8 +111,8 @@ def _to_pause(connection: Connection) -> Iterator[tuple[ColumnElement[bool], str
     owners = {name: rights for name, rights in _owners(connection).items() if rights.role != "admin"}
     lost = {name: reason for name, rights in owners.items() if (reason := _of_role(rights)) is not None}
     for owner, reason in lost.items():
-        yield queries.user == owner, reason
-    remaining = {name: rights for name, rights in owners.items() if name not in lost}
+        yield and_(queries.user == owner, _not_of_forms(owners[owner])), reason
+    remaining = {name: rights for name, rights in owners.items() if rights.role is not None}
     wanted = select(queries.user, queries.needs, queries.reads).where(queries.state != "removed").distinct()
     sets = [row for row in connection.execute(wanted).all() if row.user in remaining]
     named = _named(connection, {key for row in sets for key in json.loads(row.reads)})
@@ -121,6 +129,14 @@ def _to_pause(connection: Connection) -> Iterator[tuple[ColumnElement[bool], str
         listed: BindParameter[Any] = bindparam("owners", some, expanding=True, literal_execute=True)
         with_others = queries.query_id.in_(_with_other_channels(kinds))
         yield and_(queries.user.in_(listed), with_others), "its owner may not use one of its channels"
+
+
+def _not_of_forms(rights: Rights) -> ColumnElement[bool]:
+    """Select the queries of somebody who installs none, except for those of the forms that she may fill in."""
+    if rights.role is None:
+        return true()
+    saved, granted = ddl.queries.c.saved_id, sorted(rights.ids(Right.READ, "saved"))
+    return or_(saved.is_(None), saved.not_in(granted))
 
 
 def _with_other_channels(kinds: Iterable[str]) -> Select[tuple[int]]:
@@ -166,11 +182,14 @@ def _named(connection: Connection, reads: Iterable[int]) -> Named:
     return named
 
 
-def _of_role(rights: Rights) -> str | None:
+def _of_role(rights: Rights, saved_id: int | None = None) -> str | None:
+    """A reader has only queries of the forms that she may fill in."""
     name = rights.principal.name
     if rights.role is None:
         return f"its owner {name} was removed"
-    return f"its owner {name} is a reader, and readers install no queries" if rights.role == "reader" else None
+    if rights.role != "reader" or saved_id in rights.ids(Right.READ, "saved"):
+        return None
+    return f"its owner {name} is a reader, and readers install no queries"
 
 
 def _of_things(rights: Rights, named: Named, wanted: Iterable[tuple[str, int]]) -> str | None:

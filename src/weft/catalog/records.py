@@ -225,7 +225,8 @@ class QueryDefinition:
     now``, or None without this option.  ``channels`` does not contain the cursor.  ``digest`` and ``zone`` have the
     same meaning as in ``Subscription`` and apply to each channel.  ``reads`` are the IDs of the queries whose results
     this query reads.  ``definitions`` are the IDs of the views in the plan.  ``needs`` are the IDs of the tables and
-    views that the text names, which the owner must be allowed to read.
+    views that the text names, which the owner must be allowed to read.  ``saved_id`` is the ID of the saved query whose
+    parameters were filled in.
     """
 
     name: str
@@ -244,10 +245,13 @@ class QueryDefinition:
     reads: tuple[int, ...] = ()
     definitions: tuple[int, ...] = ()
     needs: tuple[int, ...] = ()
+    saved_id: int | None = None
 
 
 RESULTS: Final = "results"
 """The prefix of result tables.  The table ``results.NAME`` contains the answers of the query NAME."""
+SAVED: Final = "saved"
+"""The prefix with which the name of a saved query is written where a right is granted."""
 FIRST_AT: Final = "_first_at"
 ORDINAL: Final = "_ordinal"
 
@@ -299,7 +303,7 @@ class QueryRecord(Brief):
     stratum of a query in ``reads``, or 0 if ``reads`` is empty.  ``last_first_at`` is the latest start time of an
     answer (None: no answers).  ``replaced_at`` is the time of the last replacement of the text (None: never).
     ``definitions`` are the IDs of the views in the plan.  ``needs`` are the IDs of the tables and views that the owner
-    must be allowed to read.
+    must be allowed to read.  ``saved_id`` is the ID of the saved query that was filled in (None: none).
     """
 
     query_id: int
@@ -325,6 +329,7 @@ class QueryRecord(Brief):
     replaced_at: int | None = None
     definitions: tuple[int, ...] = ()
     needs: tuple[int, ...] = ()
+    saved_id: int | None = None
 
     @property
     def rows(self) -> int:

@@ -13,6 +13,7 @@ from weft.catalog.definitions import schemas
 from weft.catalog.loads import LoadSummary, no_load
 from weft.catalog.naming import folded, not_found
 from weft.catalog.records import QueryRecord, TableRecord
+from weft.catalog.saved_queries import SavedQuery
 from weft.catalog.views import ViewRecord
 from weft.errors import NotAllowed, NotFound, WeftError
 from weft.rights.policy import Rights, Thing
@@ -95,6 +96,20 @@ class Seen:
             raise not_allowed(self.rights, right, record.name)
         return record
 
+    def saved(self, name: str, right: Right = Right.READ) -> SavedQuery:
+        """Return the saved query with this name.  Raise the same errors as ``query``."""
+        known = self.saved_queries()
+        found = next((each for each in known if folded(each.name) == folded(name)), None)
+        if found is None:
+            raise not_found("saved query", name, (each.name for each in known))
+        if not self.may(right, saved_thing(found)):
+            raise not_allowed(self.rights, right, found.name)
+        return found
+
+    def saved_queries(self) -> tuple[SavedQuery, ...]:
+        """Return the saved queries that the principal may fill in, ordered by name."""
+        return tuple(each for each in self.catalog.saved.all() if self.may(Right.READ, saved_thing(each)))
+
     def has_table(self, table_id: int, right: Right | None = None) -> bool:
         """Return whether the principal has the right to a table, or by default any right to it."""
         thing = Thing("table", str(table_id))
@@ -175,6 +190,11 @@ def is_barred(query: QueryRecord) -> bool:
 def query_thing(query: QueryRecord) -> Thing:
     """Return a query as an object of rights."""
     return Thing("query", str(query.query_id), owner=query.user, barred=is_barred(query))
+
+
+def saved_thing(saved: SavedQuery) -> Thing:
+    """Return a saved query as an object of rights."""
+    return Thing("saved", str(saved.saved_id), owner=saved.owner)
 
 
 _NEEDS: Mapping[Right, str] = {

@@ -1,4 +1,4 @@
-"""Store the sources of tracked tables."""
+"""Store the sources of tables."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from weft.catalog.naming import folded, not_found
 from weft.errors import Conflict
 from weft.printable import Brief, counted
 
-SourceKind = Literal["csv", "jsonl", "parquet", "sqlite", "postgres", "changes", "attached"]
+SourceKind = Literal["csv", "jsonl", "parquet", "sqlite", "postgres", "changes", "maildir", "imap", "nntp", "attached"]
 Stamps = Literal["clock", "file", "source"]
 """Where the time of a change comes from: the home's clock, the file's modification time, or a time in the source."""
 
 
 @dataclass(frozen=True, repr=False)
 class SourceRecord(Brief):
-    """The source of the tracked table ``name``.
+    """The source of the table ``name``, which is a mail table if the source is mail or news, and otherwise tracked.
 
     ``location`` is a path or URI.  ``options`` are the other read options, as JSON.  ``polled_at`` is the time of the
     last poll, and ``changed_at`` is the time of the last recorded change (both in microseconds UTC).  ``trouble`` is
@@ -57,7 +57,7 @@ class SourceRecord(Brief):
 
 
 class Sources:
-    """The sources of a home's tracked tables.  A table has at most one source."""
+    """The sources of a home's tables.  A table has at most one source."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -73,7 +73,7 @@ class Sources:
         at: int,
         open_rows: int = 0,
     ) -> None:
-        """Record the source of a tracked table.  Raise Conflict if the table already has a source."""
+        """Record the source of a table.  Raise Conflict if the table already has a source."""
         sources = ddl.sources
         with self._database.changing() as connection:
             taken = connection.execute(select(sources.c.location).where(sources.c.table_id == table_id)).first()

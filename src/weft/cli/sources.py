@@ -27,13 +27,14 @@ from weft.printable import counted
 
 if TYPE_CHECKING:
     from weft.api.weft import Weft
+    from weft.catalog.records import TableRecord
     from weft.catalog.sources import SourceRecord
     from weft.errors import WeftError
     from weft.extraction.sources.source_lease import Polled
 
 # Repeat the choices of weft.catalog.sources, because its import is slow.  A test compares the two lists.
 KindOption = Annotated[
-    Literal["csv", "jsonl", "parquet", "sqlite", "postgres", "changes"],
+    Literal["csv", "jsonl", "parquet", "sqlite", "postgres", "changes", "maildir", "imap", "nntp"],
     typer.Option("--kind", help="The kind of the source.", show_default=False),
 ]
 StampsOption = Annotated[
@@ -57,7 +58,7 @@ ColumnsOption = Annotated[
 
 def add_to(app: typer.Typer) -> None:
     """Register the commands with ``app``."""
-    source = typer.Typer(no_args_is_help=True, help="Track a source that keeps no history.")
+    source = typer.Typer(no_args_is_help=True, help="Track a source that keeps no history, or follow mail.")
     source.command("add", epilog=example("weft source add employees --kind csv --at employees.csv --key id"))(add)
     source.command("poll", epilog=example("weft source poll", "weft source poll employees --evolve"))(poll)
     source.command("history", epilog=example("weft source history employees backups.csv --ts-from taken_at"))(history)
@@ -72,10 +73,12 @@ def add_to(app: typer.Typer) -> None:
 
 
 def add(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The tracked table to create.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The table to create.")],
     kind: KindOption,
     at: Annotated[str, typer.Option("--at", metavar="PLACE", help="The path or URI of the source.")],
-    key: Annotated[str, typer.Option("--key", metavar="COLS", help="The key columns, separated by commas.")],
+    key: Annotated[
+        str, typer.Option("--key", metavar="COLS", help="The key columns, separated by commas (not for mail).")
+    ] = "",
     every: Annotated[str, typer.Option(metavar="10m", help="How often `weft run` polls it.")] = "10m",
     of: TableOption = None,
     columns: ColumnsOption = None,
@@ -90,7 +93,7 @@ def add(
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Track a source as a table with its history; the first poll records the first rows."""
+    """Track a source as a table with its history, or follow mail; the first poll records the first rows."""
     from weft.api.arguments import column_list
 
     how: dict[str, Any] = {"every": every, "ts": ts, "rename": rename, "table": of, "slot": slot}
@@ -104,8 +107,12 @@ def add(
         print_json(source_json(source))
         return
     named = typed((c.name, c.type) for c in record.schema.columns if c.name not in PERIOD)
-    echo(f"{source.name} tracks {plain(source.location)}: {named}")
+    echo(f"{source.name} {_follows(record)} {plain(source.location)}: {named}")
     echo(f"  `weft source poll {source.name}` records its present rows; `weft run` polls it every {_every(source)}.")
+
+
+def _follows(table: TableRecord) -> str:
+    return "tracks" if table.tracked else "appends the new messages of"
 
 
 def poll(
@@ -180,7 +187,7 @@ def _print_outcome(name: str, outcome: Polled | WeftError) -> None:
         echo(f"{name}: {plain(outcome.message)}.{hint}", style="yellow")
     elif outcome.at is None:
         echo(f"{name}: no change, {counted(outcome.open_rows, 'row')}")
-    elif outcome.attached:
+    elif outcome.appends:
         echo(f"{name}: {counted(outcome.began, 'new row')}, {counted(outcome.open_rows, 'row')} now")
     else:
         counts = f"{outcome.began:,} began, {outcome.ended:,} ended, {counted(outcome.open_rows, 'row')} now"
@@ -191,10 +198,10 @@ def _print_outcome(name: str, outcome: Polled | WeftError) -> None:
 
 def _print_remarks(outcome: Polled) -> None:
     if outcome.late:
-        transactions = counted(outcome.late, "transaction")
+        transactions = counted(outcome.late, "row" if outcome.appends else "transaction")
         echo(f"  Late: {transactions} got the earliest possible instant instead of the time that the source gives.")
     if outcome.quarantined:
-        lines = "1 line is" if outcome.quarantined == 1 else f"{outcome.quarantined:,} lines are"
+        lines = counted(outcome.quarantined, "record") + (" is" if outcome.quarantined == 1 else " are")
         echo(f"  {lines} quarantined as invalid: see `weft quarantine list`.")
 
 
@@ -268,13 +275,19 @@ def show(
         )
         echo(f"  {counted(record.rows, 'row')}, each dated by {dated}")
     else:
-        echo(f"{source.name} tracks {plain(source.location)} ({source.kind}), polled every {_every(source)}")
-        echo(f"  key {', '.join(record.keys)}; dated by {_STAMPS[source.stamps]}")
-        echo(f"  {counted(source.open_rows, 'row')} now, {record.rows:,} begins and ends recorded")
+        follows = f"{source.name} {_follows(record)} {plain(source.location)}"
+        echo(f"{follows} ({source.kind}), polled every {_every(source)}")
+        echo(f"  key {', '.join(record.keys)}; dated by {_stamps(source, record)}")
+        changes = f" now, {record.rows:,} begins and ends recorded" if record.tracked else ""
+        echo(f"  {counted(source.open_rows if record.tracked else record.rows, 'row')}{changes}")
     echo(f"  last poll {instant(source.polled_at, 'never')}, last change {instant(source.changed_at, 'never')}")
     if source.trouble is not None:
         echo(f"  error: {plain(source.trouble)}", style="yellow")
     table(("column", "type"), [(each.name, each.type.declared) for each in columns])
+
+
+def _stamps(source: SourceRecord, table: TableRecord) -> str:
+    return _STAMPS[source.stamps] if table.tracked or source.stamps == "clock" else "the Date of each message"
 
 
 _STAMPS = {"clock": "the home's clock", "file": "the time of the file", "source": "the source's time of the change"}
@@ -285,7 +298,7 @@ def remove(
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Remove a source; its tracked table stays, with all recorded periods."""
+    """Remove a source; its table stays, with all its rows."""
     with opened(home) as weft:
         removed, warning = weft.remove_source(name)
     if json:
@@ -304,12 +317,14 @@ def _every(source: SourceRecord) -> str:
 
 def print_poll(weft: Weft, json: bool, outcome: Polled) -> None:
     """Print the result of a poll during ``weft run``.  Print nothing if nothing has changed."""
-    if outcome.at is None:
+    if outcome.at is None and not outcome.quarantined:
         return
     if json:
         print_json({"ticks": [], "delivered": [], "polled": polled_json(outcome.name, outcome)}, lines=True)
     else:
-        echo(f"{instant(weft.clock())}  {outcome.name}: {outcome.began:,} began, {outcome.ended:,} ended")
+        periods = f"{outcome.began:,} began, {outcome.ended:,} ended"
+        changes = counted(outcome.began, "new row") if outcome.appends else periods
+        echo(f"{instant(weft.clock())}  {outcome.name}: {changes}")
         _print_remarks(outcome)
 
 

@@ -6,16 +6,16 @@ reservation (``writing.reserved``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.algebra.schema import TableSchema
 from weft.catalog import CatalogParts, Writer, layout
-from weft.catalog.records import HomeRecord, TableRecord
+from weft.catalog.records import HomeRecord, Reservation, TableRecord
 from weft.errors import ClockError, Conflict, WeftError
 from weft.execution import driver_reader
 from weft.execution.driver_reader import rows_of
@@ -67,13 +67,15 @@ def append(
     at: int,
     distinct_on: tuple[str, ...] | None,
     on_late: OnLate | None = None,
+    seen: Mapping[str, Any] | None = None,
 ) -> Appended:
     """Store either all new rows of ``batch`` or none.
 
     ``batch`` has the table's columns except the start column, and the columns ``_own_time`` and ``_seq``. ``at`` is the
     wall clock time in microseconds UTC. ``distinct_on`` names the columns that identify a row. In these columns, two
     NULLs are equal. If several rows of the batch are equal in these columns, only the row with the least ``_seq`` is
-    used. If ``distinct_on`` is None, every row is new.
+    used. If ``distinct_on`` is None, every row is new. ``seen`` is the position of the table's source after the rows,
+    which is recorded with their reservation.
 
     The ts of a row is its event time, by default the time of the home's clock. A row is late if its event time is
     before the watermark F. The ts of a late row is F. If ``on_late`` is given, late rows are left out.
@@ -91,7 +93,7 @@ def append(
         return Appended(0, known, differ=differ)
     ensure(writer, table)
     now = _clock(writer.home(), at, fresh)
-    reservation = writer.reservations.reserve(table.table_id, load_id, _least(fresh, now))
+    reservation = _reserved(writer, table, load_id, _least(fresh, now), seen)
     failpoint("ingest.reserved")
     late = are_late(fresh, reservation.floor)
     count = pc.sum(late).as_py()
@@ -112,6 +114,15 @@ def append(
     record(writer, reservation, committed, first, last)
     failpoint("ingest.committed")
     return Appended(stamped.num_rows, known, count, committed.version, first, last, differ)
+
+
+def _reserved(
+    writer: Writer, table: TableRecord, load_id: int, at_least: int, seen: Mapping[str, Any] | None
+) -> Reservation:
+    reservation = writer.reservations.reserve(table.table_id, load_id, at_least)
+    if seen is not None:
+        writer.sources.intend([(table.table_id, reservation.reservation_id, seen)])
+    return reservation
 
 
 @dataclass(frozen=True)

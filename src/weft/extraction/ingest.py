@@ -86,7 +86,7 @@ def _ingest_mail(
     batches = read()
     first = list(islice(batches, 1))
     _require_messages(first)
-    _mail_table(to.catalog, table)
+    mail_table(to.catalog, table)
     source = ", ".join(names.get(path) or printable(str(path)) for path in paths)
     options = {"kind": "mail", "newsgroup": newsgroup, **timing.options()}
     while True:
@@ -94,7 +94,7 @@ def _ingest_mail(
         with loading_lease(to, table) as writer:
             if watermark is not None and watermark != writer.reservations.effective_watermark():
                 continue  # a tick has run in the meantime
-            record = _mail_table(writer, table) or writer.tables.create(table, MAIL_COLUMNS, MAIL_KEY, timing.ts_from)
+            record = mail_table(writer, table) or writer.tables.create(table, MAIL_COLUMNS, MAIL_KEY, timing.ts_from)
             load = register_load(writer, to, record, source, "mail", None, options, timing)
         return store_batches(load, chain(first, batches), progress)
 
@@ -112,7 +112,8 @@ def _require_messages(first: Sequence[Batch]) -> None:
         )
 
 
-def _mail_table(catalog: CatalogParts, name: str) -> TableRecord | None:
+def mail_table(catalog: CatalogParts, name: str) -> TableRecord | None:
+    """Return the mail table with this name, or None if there is no such table. Raise Refused for another table."""
     table_record = existing(catalog, name)
     if table_record is None:
         return None

@@ -8,11 +8,11 @@ from typing import Final, Literal
 
 from weft.rights.principal import Principal, Right, Role
 
-ThingKind = Literal["table", "query", "channel"]
+ThingKind = Literal["table", "query", "channel", "saved"]
 ADMIN_CHANNELS: Final = frozenset({"exec", "file", "delta"})
 """The kinds of channels that run programs or write files of the server.  Only administrators add them."""
 GRANTABLE: Final[dict[Right, tuple[ThingKind, ...]]] = {
-    Right.READ: ("table", "query"),
+    Right.READ: ("table", "query", "saved"),
     Right.LOAD: ("table",),
     Right.CHANNEL: ("channel",),
 }
@@ -21,10 +21,10 @@ GRANTABLE: Final[dict[Right, tuple[ThingKind, ...]]] = {
 
 @dataclass(frozen=True)
 class Thing:
-    """An object of rights.  A view is a table.
+    """An object of rights.  A view is a table, and ``saved`` is a saved query.
 
-    ``key`` is the ID of a table or a query, or the kind of a channel such as ``email``.  ``owner`` is the owner of a
-    query.  ``barred`` is true if the query is paused because its owner has lost a right.
+    ``key`` is the ID of the object, or the kind of a channel such as ``email``.  ``owner`` is the owner of a query or a
+    saved query.  ``barred`` is true if the query is paused because its owner has lost a right.
     """
 
     kind: ThingKind
@@ -74,9 +74,9 @@ class Rights:
             case Right.INSTALL:
                 return self.role == "author"
             case Right.OWN:
-                return self.role == "author" and (thing is None or self._owns(thing))
+                return self.role is not None and (thing is None or self._owns(thing))
             case Right.CHANNEL:
-                return self.role == "author" and (thing is None or self._may_send(thing))
+                return self.role is not None and (thing is None or self._may_send(thing))
             case _:
                 return thing is None or self._may_reach(right, thing)
 

@@ -7,7 +7,10 @@ from enum import Enum
 from typing import Final, Literal
 
 Role = Literal["admin", "author", "reader"]
-"""``admin`` may do everything.  ``author`` may install queries.  ``reader`` may read what is granted."""
+"""``admin`` may do everything.  ``author`` may install queries.
+
+``reader`` may read what is granted, and install a saved query that is granted.
+"""
 ROLES: Final[tuple[Role, ...]] = ("admin", "author", "reader")
 
 

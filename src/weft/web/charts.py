@@ -36,7 +36,20 @@ class Counted:
     def each(self) -> str:
         """The length of a period in words."""
         words = {_HOUR: "an hour", _DAY: "a day", 7 * _DAY: "a week"}
-        return words.get(self.step) or f"in {format_interval(self.step)}"
+        return words.get(self.step) or f"in {_length(self.step)}"
+
+
+def _length(step: int) -> str:
+    """Format the length of a period, with one decimal if it is no whole number of minutes.
+
+    >>> _length(3_600_000_000), _length(45_763_200_000)
+    ('1h', 'about 12.7 hours')
+    """
+    if step % (60 * _SECOND) == 0:
+        return format_interval(step)
+    units = ((_DAY, "days"), (_HOUR, "hours"), (60 * _SECOND, "minutes"), (_SECOND, "seconds"))
+    size, unit = next((each for each in units if step >= each[0]), (_SECOND, "seconds"))
+    return f"about {step / size:.1f} {unit}"
 
 
 def counted_over_time(events: Iterable[tuple[int, int]]) -> Counted | None:

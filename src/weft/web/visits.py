@@ -85,7 +85,7 @@ class Visit:
 
     def owns(self, query: QueryRecord) -> bool:
         """Return whether the person may change a query."""
-        return self.is_admin or (self.is_author and self.user is not None and query.user == self.user.name)
+        return self.is_admin or (self.user is not None and query.user == self.user.name)
 
     @property
     def areas(self) -> tuple[tuple[str, str], ...]:
@@ -93,7 +93,8 @@ class Visit:
         if self.principal is None:
             return ()
         last = _FOR_ADMINS if self.is_admin else _FOR_AUTHORS if self.is_author else ()
-        return (*_AREAS, *last)
+        ask = ("/ask", "Ask") if self.is_author else ("/saved", "Forms")
+        return (*_AREAS[:2], ask, *_AREAS[2:], *last)
 
     @property
     def zone(self) -> str | None:

@@ -59,6 +59,7 @@ TABLE: dict[str, tuple[Right, tuple[Any, ...]]] = {
     "explain_view": (READ, ("{view}",)),
     "export": (ADMIN, ("/nowhere",)),
     "figures": (ADMIN, ()),
+    "fill_query": (READ, ("{saved}",)),
     "health": (ADMIN, ()),
     "history": (READ, ("{table}",)),
     "index_answers": (ADMIN, ()),
@@ -67,6 +68,7 @@ TABLE: dict[str, tuple[Right, tuple[Any, ...]]] = {
     "ingest_mail": (ADMIN, ("x.mbox",)),
     "install": (INSTALL, ("new", "SELECT id FROM {table}")),
     "install_all": (INSTALL, ([],)),
+    "install_saved": (READ, ("{saved}", "new")),
     "keep_views": (ADMIN, ()),
     "latest_ticks": (READ, ()),
     "leases": (ADMIN, ()),
@@ -95,6 +97,7 @@ TABLE: dict[str, tuple[Right, tuple[Any, ...]]] = {
     "redeliver": (OWN, ("{query}",)),
     "refresh_views": (READ, ("{view}",)),
     "remove": (OWN, ("{query}",)),
+    "remove_saved": (OWN, ("{saved}",)),
     "remove_source": (ADMIN, ("s",)),
     "remove_view": (ADMIN, ("{view}",)),
     "rename_table": (ADMIN, ("{table}", "u")),
@@ -103,6 +106,9 @@ TABLE: dict[str, tuple[Right, tuple[Any, ...]]] = {
     "resume": (OWN, ("{query}",)),
     "retry_quarantine": (LOAD, ([7],)),
     "run": (ADMIN, ()),
+    "save_query": (INSTALL, ("s", "SELECT id FROM {table} WHERE id = {{x}}", ["x:int"])),
+    "saved_queries": (READ, ()),
+    "saved_query": (READ, ("{saved}",)),
     "schemas": (READ, ()),
     "search": (READ, ("x",)),
     "session": (ADMIN, ()),
@@ -232,6 +238,7 @@ def _made(folder: Path) -> Iterator[Weft]:
         tracked.write_text("id,hired\n1,2026-02-28 12:00:00\n")
         made.add_source("staff", "csv", tracked, "id")
         made.add_view("view_secret", "SELECT id FROM staff")
+        made.save_query("saved_secret", "SELECT id FROM secret WHERE id = {{id}}", ["id:int=1"])
         made.accounts.add_user("root", "admin")
         made.accounts.add_user("anna", "author")
         made.accounts.add_user("bo", "reader")
@@ -244,7 +251,7 @@ def acting(home: Weft, name: str, scopes: frozenset[Any] | None = None) -> Weft:
 
 
 def _filled(arguments: tuple[Any, ...], kind: str) -> tuple[Any, ...]:
-    names = {"{table}": kind, "{query}": f"over_{kind}", "{view}": f"view_{kind}"}
+    names = {"{table}": kind, "{query}": f"over_{kind}", "{view}": f"view_{kind}", "{saved}": f"saved_{kind}"}
 
     def fill(given: Any) -> Any:
         if isinstance(given, io.BytesIO):

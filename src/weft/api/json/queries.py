@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from weft.api.standing import Shown
     from weft.catalog.records import QueryRecord
     from weft.catalog.replaced_texts import ReplacedText
+    from weft.catalog.saved_queries import SavedQuery
     from weft.execution.replacement_preview import Replacement
 
 
@@ -32,6 +33,20 @@ def query_json(query: QueryRecord) -> Fields:
         "reason": query.reason,
         "installed_at": iso(query.installed_at),
         "replaced_at": iso(query.replaced_at),
+    }
+
+
+def saved_json(saved: SavedQuery) -> Fields:
+    """Return a saved query."""
+    parameters = [{"name": each.name, "type": each.type, "default": each.default} for each in saved.parameters]
+    return {
+        "id": saved.saved_id,
+        "name": saved.name,
+        "sql": saved.sql,
+        "parameters": parameters,
+        "owner": saved.owner,
+        "description": saved.description,
+        "saved_at": iso(saved.saved_at),
     }
 
 

@@ -1,7 +1,7 @@
 """Add and remove sources.
 
-To add a source, Weft inspects its columns and creates the tracked table. The first poll records the first rows. If a
-source is removed, its table stays.
+To add a source, Weft inspects its columns and creates the tracked table; a source of mail gets a mail table (``mail``).
+The first poll records the first rows. If a source is removed, its table stays.
 """
 
 from __future__ import annotations
@@ -19,8 +19,11 @@ from weft.configuration.postgres_uri import SCHEMES
 from weft.errors import NotFound, Refused, WeftError
 from weft.execution.current_rows_cache import current_rows
 from weft.execution.home import OpenHome
+from weft.extraction.ingest import mail_table
+from weft.extraction.mail.message import MAIL_COLUMNS, MAIL_KEY
 from weft.extraction.sources.delta import columns_of_delta
 from weft.extraction.sources.feed import columns_of_feed
+from weft.extraction.sources.mail import MAIL_KINDS, add_mail_source, mail_source_place
 from weft.extraction.sources.poll_feed import same_feed
 from weft.extraction.sources.postgres import check_uri, columns_of_postgres
 from weft.extraction.sources.snapshot import FORMATS, Chosen, Renamed, columns_of_file, file_path
@@ -37,7 +40,7 @@ _DECLARED: Final = ("parquet", "postgres")
 
 @dataclass(frozen=True)
 class NewSource:
-    """A source to add for the tracked table ``name``.
+    """A source to add for the table ``name``.  A source of mail has no ``keys``, and none of the options below.
 
     - ``chosen`` are the columns to read, each with its type. If ``chosen`` is None, all columns are read. If a type is
       None, it is inferred.
@@ -77,6 +80,10 @@ class CheckedSource:
 
 def add_source(home: OpenHome, source: NewSource) -> SourceRecord:
     """Add a source. Create its table unless a removed source left one with this name. Raise as ``check_source``."""
+    if source.kind in MAIL_KINDS:
+        _check_mail(source)
+        kind, every, stamps = source.kind, source.every_us, source.stamps
+        return add_mail_source(home, source.name, kind, source.location, every_us=every, stamps=stamps)
     found = check_source(home, source)
     table, place, keys, options = found.left, found.place, source.keys, found.options
     with home.writing(f"add the source {source.name}") as writer:
@@ -98,12 +105,13 @@ def check_source(home: OpenHome, source: NewSource, *, replaces: bool = False) -
     Conflict if the name is taken.
     """
     kind, location, keys = source.kind, source.location, source.keys
+    if kind in MAIL_KINDS:
+        _check_mail(source)
+        left, place = mail_table(home.catalog, source.name), mail_source_place(kind, location)
+        return CheckedSource(None, place, MAIL_COLUMNS, source.stamps or "clock", {}, left)
     _check(kind, keys, source.every_us, source.stamps)
     server = kind == "changes" and location.startswith(SCHEMES)
-    if not server and (source.slot or source.publication):
-        raise Refused(
-            "only a PostgreSQL change feed has a slot and a publication", hint="Omit --slot and --publication."
-        )
+    _check_slot(server, source.slot, source.publication)
     _check_rename(kind, source.rename)
     table_of, place, columns = _inspect(kind, location, source.table_of, source.chosen, source.rename)
     _check_keys(keys, [column for column, _ in columns], place)
@@ -191,8 +199,30 @@ def _check(kind: SourceKind, keys: Sequence[str], every_us: int, stamps: Stamps 
         raise Refused(
             f"a source of kind {kind} does not record when each row changed", hint="Use --ts file or --ts clock."
         )
+    _check_interval(every_us)
+
+
+def _check_interval(every_us: int) -> None:
     if every_us < SHORTEST_US:
         raise Refused("a source cannot be polled more often than once a second", hint="Use an interval such as 10m.")
+
+
+def _check_mail(source: NewSource) -> None:
+    kind, every_us = source.kind, source.every_us
+    others = [*source.keys, *source.rename, *(source.chosen or ()), source.table_of, source.slot, source.publication]
+    if any(each is not None for each in others):
+        raise Refused(
+            f"the columns and the key of a source of kind {kind} are those of a mail table: {', '.join(MAIL_KEY)}",
+            hint="Omit --key, --columns, --rename, --table, --slot and --publication.",
+        )
+    _check_interval(every_us)
+
+
+def _check_slot(server: bool, slot: str | None, publication: str | None) -> None:
+    if not server and (slot or publication):
+        raise Refused(
+            "only a PostgreSQL change feed has a slot and a publication", hint="Omit --slot and --publication."
+        )
 
 
 def _check_rename(kind: SourceKind, rename: Renamed) -> None:

@@ -157,7 +157,7 @@ class _Taking:
     def polled(self) -> Polled:
         """Return the result of the poll."""
         rows = self.writer.tables.by_id(self.table.table_id).rows
-        return Polled(self.table.name, self.stored, 0, rows, self.last, self.late, self.quarantined, attached=True)
+        return Polled(self.table.name, self.stored, 0, rows, self.last, self.late, self.quarantined, appends=True)
 
     def all_versions(self) -> None:
         """Take all versions that the own log does not have."""

@@ -72,11 +72,7 @@ def load_history(
     settle_polls(home)
     source = home.catalog.sources.named(name)
     table = home.catalog.tables.by_id(source.table_id)
-    if table.attached:
-        raise Refused(
-            f"{table.name} is an attached table, and only the program that writes its Delta table adds rows",
-            hint="Load the file into another table.",
-        )
+    _refuse_untracked(table)
     sha256 = digest(path)
     if home.catalog.loads.loaded(table.table_id, sha256):
         return PastLoaded(source.name, 0, 0, already=True)
@@ -97,6 +93,19 @@ def load_history(
         open_rows = source.open_rows + done.began - done.ended
         writer.sources.polled(table.table_id, home.clock(), open_rows, source.seen)
     return PastLoaded(source.name, done.began, done.ended, done.first, done.last)
+
+
+def _refuse_untracked(table: TableRecord) -> None:
+    if table.attached:
+        raise Refused(
+            f"{table.name} is an attached table, and only the program that writes its Delta table adds rows",
+            hint="Load the file into another table.",
+        )
+    if not table.tracked:
+        raise Refused(
+            f"{table.name} is a mail table, which has no history of states",
+            hint=f"Load an archive: `weft ingest mail PATH --table {table.name}`.",
+        )
 
 
 def _latest(rows: pa.Table) -> int:

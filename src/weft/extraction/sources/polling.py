@@ -1,5 +1,7 @@
 """Poll a source: compare its rows with the open rows of its table, and record the difference as one transaction.
 
+Feeds of changes (``poll_feed``) and mail (``mail``) are not compared: a poll records what has come since the last one.
+
 All changes have the same time and are stored by one Delta commit. An interrupted poll can be
 repeated: the next poll compares the source with the changes that are already stored (design law 6). If a source cannot
 be read completely, the poll changes nothing, and the catalog records the reason.
@@ -22,6 +24,7 @@ from weft.execution.history_log import Recorded, record_one
 from weft.execution.home import OpenHome
 from weft.extraction.batches import Progress
 from weft.extraction.sources.attached import take_versions
+from weft.extraction.sources.mail import MAIL_KINDS, record_mail
 from weft.extraction.sources.poll_feed import record_feed, same_feed
 from weft.extraction.sources.postgres import read_postgres
 from weft.extraction.sources.snapshot import FORMATS, Snapshot, file_path, is_unchanged, read_file
@@ -67,6 +70,8 @@ def poll_feed(
     try:
         if source.kind == "changes":
             return record_feed(home, sources, clock, accepting, progress)
+        if source.kind in MAIL_KINDS:
+            return [record_mail(home, source, clock, progress)]
         return [_polled(home, source, clock, accepting, progress)]
     except (LeaseBusy, LeaseLost, Conflict):
         raise  # the source is not at fault

@@ -1,4 +1,4 @@
-"""Take the lease on the tracked tables of sources, and record the result of a poll in the catalog."""
+"""Take the lease on the tables of sources, and record the result of a poll in the catalog."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ Added = Sequence[tuple[str, DataType]]
 
 @dataclass(frozen=True, repr=False)
 class Polled(Brief):
-    """The result of polling the source of the tracked table ``name``.
+    """The result of polling the source of the table ``name``.
 
     - ``began`` and ``ended`` are the numbers of periods that began and ended.
     - ``at`` is the time of the last change in microseconds UTC, or None if nothing changed.
     - ``late`` is the number of transactions recorded later than their event time.
     - ``open_rows`` is the number of rows in the source now.
-    - ``quarantined`` is the number of quarantined feed lines.
-    - ``attached`` is True for an attached table. Its rows only begin, and ``late`` and ``quarantined`` count rows.
+    - ``quarantined`` is the number of quarantined feed lines or messages.
+    - ``appends`` is True for an attached table and for mail. Rows only begin, and ``late`` counts rows.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Polled(Brief):
     at: int | None = None
     late: int = 0
     quarantined: int = 0
-    attached: bool = False
+    appends: bool = False
 
     def _brief(self) -> str:
         return f"{self.name}: {self.began:,} began, {self.ended:,} ended, {self.open_rows:,} rows now"

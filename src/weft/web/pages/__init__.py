@@ -10,10 +10,12 @@ from starlette.routing import Route
 from weft.web.pages import (
     accounts,
     answers,
+    ask,
     deliveries,
     inbox,
     jobs,
     queries,
+    saved,
     sharing,
     signing_in,
     synopses,
@@ -23,7 +25,7 @@ from weft.web.pages import (
 )
 
 _AREAS: Final = (
-    *(signing_in, inbox, queries, answers, sharing, tables, views),
+    *(signing_in, inbox, queries, answers, ask, saved, sharing, tables, views),
     *(synopses, deliveries, accounts, system, jobs),
 )
 ROUTES: Final[tuple[Route, ...]] = tuple(chain.from_iterable(each.ROUTES for each in _AREAS))

@@ -1,0 +1,99 @@
+"""Store saved queries: texts with parameters, which people fill in and install."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sqlalchemy import Row, delete, insert, select, update
+
+from weft.algebra.form_parameter import FormParameter
+from weft.catalog import ddl
+from weft.catalog.database import Database, inserted_id
+from weft.catalog.grants import forget_grants
+from weft.catalog.naming import folded, not_found, query_name
+from weft.catalog.users import rights_changed
+from weft.errors import Conflict
+from weft.printable import Brief, counted
+
+
+@dataclass(frozen=True, repr=False)
+class SavedQuery(Brief):
+    """A text with parameters, in the order of the text.  ``saved_at`` is in microseconds UTC."""
+
+    saved_id: int
+    name: str
+    sql: str
+    parameters: tuple[FormParameter, ...]
+    owner: str
+    description: str
+    saved_at: int
+
+    def _brief(self) -> str:
+        return f"saved query {self.name} of {self.owner}, {counted(len(self.parameters), 'parameter')}"
+
+
+class SavedQueries:
+    """The saved queries of a home.  Names ignore case."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def all(self) -> tuple[SavedQuery, ...]:
+        """Return the saved queries, ordered by name."""
+        with self._database.reading() as connection:
+            rows = connection.execute(select(ddl.saved_queries).order_by(ddl.saved_queries.c.folded))
+            return tuple(map(_record, rows))
+
+    def save(
+        self,
+        name: str,
+        sql: str,
+        parameters: Sequence[FormParameter],
+        owner: str,
+        description: str,
+        at: int,
+        *,
+        replace: bool,
+    ) -> SavedQuery:
+        """Store a saved query.  With ``replace``, it takes the place of the one with its name and keeps its owner.
+
+        Raise Refused for an invalid name.  Raise Conflict if the name is taken.
+        """
+        saved, stored = ddl.saved_queries.c, json.dumps([asdict(each) for each in parameters])
+        own = saved.folded == folded(query_name(name))
+        values = {"sql": sql, "parameters": stored, "description": description, "saved_at": at}
+        with self._database.changing() as connection:
+            key = connection.execute(select(saved.saved_id).where(own)).scalar_one_or_none()
+            if key is None:
+                new = insert(ddl.saved_queries).values(name=name, folded=folded(name), owner=owner, **values)
+                key = inserted_id(connection, new)
+            elif replace:
+                connection.execute(update(ddl.saved_queries).where(own).values(**values))
+            else:
+                raise Conflict(
+                    f"there is already a saved query {name}", hint="Choose another name, or replace the saved query."
+                )
+            return _record(connection.execute(select(ddl.saved_queries).where(saved.saved_id == key)).one())
+
+    def remove(self, name: str) -> SavedQuery:
+        """Delete a saved query with the rights to it.  Raise NotFound.
+
+        Queries that were installed from it stay.  The next tick pauses those of readers, who install nothing else.
+        """
+        own = ddl.saved_queries.c.folded == folded(name)
+        with self._database.changing() as connection:
+            row = connection.execute(select(ddl.saved_queries).where(own)).one_or_none()
+            if row is None:
+                raise not_found("saved query", name, connection.execute(select(ddl.saved_queries.c.name)).scalars())
+            forget_grants(connection, "saved", row.saved_id)
+            connection.execute(delete(ddl.saved_queries).where(own))
+            rights_changed(connection)
+            return _record(row)
+
+
+def _record(row: Row[Any]) -> SavedQuery:
+    parameters = tuple(FormParameter(**each) for each in json.loads(row.parameters))
+    return SavedQuery(row.saved_id, row.name, row.sql, parameters, row.owner, row.description, row.saved_at)

@@ -30,12 +30,12 @@ def export(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder, new or of an earlier export.")],
     prune: Annotated[
         bool,
-        typer.Option("--prune", help="Delete the files of queries, views and sources that the home does not have."),
+        typer.Option("--prune", help="Delete the files of definitions that the home does not have."),
     ] = False,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Write the queries with their channels, the views and the sources as text files, without secrets."""
+    """Write queries with their channels, views, sources, users and rights as text files, without secrets."""
     with opened(home) as weft:
         exported = weft.export(terminal.path(folder), prune=prune)
     if json:
@@ -64,7 +64,8 @@ def apply(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder with the definitions.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the changes, and change nothing.")] = False,
     prune: Annotated[
-        bool, typer.Option("--prune", help="Remove queries, views and sources that are not in the folder.")
+        bool,
+        typer.Option("--prune", help="Remove queries, views, sources, users and groups that are not in the folder."),
     ] = False,
     secrets: Annotated[
         Path | None,

@@ -11,6 +11,7 @@ from weft.algebra.schema import BIGINT, STRING, TIMESTAMP
 from weft.api import Weft
 from weft.api.portable.described import Definitions, described
 from weft.api.portable.folder import read_folder
+from weft.catalog.users import UserLimits
 from weft.errors import Conflict, NotFound, Refused
 
 LATE = "SELECT o.id, o.buyer\nFROM orders o\nWHERE o.ts < NOW() - INTERVAL 2 DAYS"
@@ -294,12 +295,29 @@ def test_a_source_of_snapshots_keeps_its_periods(full: Weft, tmp_path: Path) -> 
     assert (polled.began, polled.ended) == (0, 0) and full.catalog.sources.named("staff").every_us == 300_000_000
 
 
+def test_a_source_of_mail_has_no_key(full: Weft, tmp_path: Path) -> None:
+    for each in ("cur", "new", "tmp"):
+        (tmp_path / "mail" / each).mkdir(parents=True)
+    out = tmp_path / "out"
+    for folder, name, text in (
+        ("sources", "mail.toml", f'kind = "maildir"\nat = "{tmp_path / "mail"}"\nevery = "5m"\nts = "clock"\n'),
+        ("queries", "q.sql", "SELECT m.subject FROM mail m\n"),
+        ("queries", "q.toml", 'user = "ann"\n'),
+    ):
+        (out / folder).mkdir(parents=True, exist_ok=True)
+        (out / folder / name).write_text(text)
+    assert [each.name for each in full.apply(out)] == ["mail", "q"]
+    before = _files(out)
+    full.export(out)
+    assert {name: _files(out)[name] for name in before} == before and full.apply(out) == ()
+
+
 def test_a_change_feed_is_not_replaced(full: Weft, tmp_path: Path) -> None:
     (tmp_path / "feed.jsonl").write_text('{"op":"c","ts_ms":1700000000000,"after":{"id":1,"name":"a"}}\n')
     full.add_source("feed", "changes", tmp_path / "feed.jsonl", "id")
     full.export(tmp_path / "out")
     _change(tmp_path / "out" / "sources" / "feed.toml", 'every = "10m"', 'every = "5m"')
-    with pytest.raises(Conflict, match="a change feed, whose position a change would lose: every 10m → 5m"):
+    with pytest.raises(Conflict, match="a feed, whose position a change would lose: every 10m → 5m"):
         full.apply(tmp_path / "out")
 
 
@@ -354,3 +372,75 @@ def test_a_secret_that_nobody_gives_is_asked_for(full: Weft, tmp_path: Path) -> 
         assert "has a variable without a value" in str(caught.value) and "--secrets" in str(caught.value)
         with pytest.raises(NotFound):
             new.show("late")
+
+
+def _access(weft: Weft) -> None:
+    accounts = weft.accounts
+    accounts.add_user("ann", "author", UserLimits(queries=9))
+    accounts.add_user("bo")
+    accounts.add_group("ops")
+    accounts.add_member("ops", "bo")
+    for name, right, about in (
+        ("ann", "read", "orders"),
+        ("ann", "load", "orders"),
+        ("ann", "channel", "email"),
+        ("ann", "channel", "webhook"),
+        ("ops", "read", "results.late"),
+        ("ops", "read", "z_names"),
+        ("everyone", "read", "staff"),
+    ):
+        accounts.grant(name, right, about)
+
+
+def _owned(full: Weft) -> None:
+    """Leave only channels that a user may have, and owners who are users or nobody."""
+    full.unsubscribe("late", "file:late.csv")
+
+
+def test_users_groups_and_rights_move_to_another_home(full: Weft, tmp_path: Path) -> None:
+    _owned(full)
+    _access(full)
+    full.export(tmp_path / "out")
+    files = _files(tmp_path / "out")
+    assert files["users/ann.toml"] == (
+        'role = "author"\nqueries = 9\nread = ["orders"]\nload = ["orders"]\nchannel = ["email", "webhook"]\n'
+    )
+    assert files["users/bo.toml"] == 'role = "reader"\n'
+    assert files["groups/ops.toml"] == 'members = ["bo"]\nread = ["results.late", "z_names"]\n'
+    assert files["groups/everyone.toml"] == 'read = ["staff"]\n'
+    assert _read(tmp_path / "out") == described(full.opened)
+    assert full.apply(tmp_path / "out", prune=True) == ()
+    with Weft.open(tmp_path / "new", create=True) as new:
+        _tables(new)
+        new.apply(tmp_path / "out", secrets=_token(tmp_path / "out"))
+        new.export(tmp_path / "back")
+        assert _files(tmp_path / "back") == files
+        assert new.apply(tmp_path / "out", prune=True) == ()
+
+
+def test_each_change_of_users_and_groups(full: Weft, tmp_path: Path) -> None:
+    _owned(full)
+    _access(full)
+    out = tmp_path / "out"
+    full.export(out)
+    _change(out / "users" / "ann.toml", "queries = 9", "rows = 5")
+    _change(out / "users" / "ann.toml", 'load = ["orders"]\n', "")
+    (out / "users" / "bo.toml").unlink()
+    (out / "users" / "cy.toml").write_text('read = ["staff"]\n')
+    _change(out / "groups" / "ops.toml", '["bo"]', '["cy"]')
+    (out / "groups" / "everyone.toml").unlink()
+    told = [(each.kind, each.name, each.action, each.detail) for each in full.apply(out, prune=True)]
+    assert told == [
+        ("user", "ann", "role or limits changed", "author"),
+        ("user", "cy", "added", "reader"),
+        ("group", "ops", "member added", "cy"),
+        ("group", "ops", "member removed", "bo"),
+        ("user", "ann", "right revoked", "load orders"),
+        ("user", "cy", "right granted", "read staff"),
+        ("group", "everyone", "right revoked", "read staff"),
+        ("user", "bo", "removed", ""),
+    ]
+    assert full.apply(out, prune=True) == ()
+    _change(out / "users" / "cy.toml", "staff", "nothing")
+    with pytest.raises(Refused, match="cy has a right on nothing, which does not exist"):
+        full.apply(out)

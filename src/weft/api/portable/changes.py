@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from weft.algebra.schema import DataType
+from weft.api.portable.access import AccessPlan, Step
 from weft.api.portable.channels import ChannelPlan, new_query
 from weft.api.portable.described import (
     Definitions,
@@ -43,12 +44,12 @@ D = TypeVar("D", DescribedQuery, DescribedView, DescribedSource)
 
 @dataclass(frozen=True, repr=False)
 class Change(Brief):
-    """One change of a query, view or source, such as ``added``, ``text replaced`` or ``channel ended``.
+    """One change of a query, view, source, user or group, such as ``added``, ``text replaced`` or ``channel ended``.
 
     ``carry_out`` performs the change.
     """
 
-    kind: Literal["query", "view", "source"]
+    kind: Literal["query", "view", "source", "user", "group"]
     name: str
     action: str
     detail: str = ""
@@ -111,7 +112,9 @@ class _Planning:
             _without(self._present.sources, wanted.sources),
         )
         self._removed = others if prune else Definitions()
-        self._trial = Trial(self._home, self._removed)
+        self._access = AccessPlan(home, wanted.access, prune=prune)
+        self._trial = Trial(self._home, self._removed, checks_rights=not self._access.changes_rights)
+        self._users = {folded(each.name) for each in (*wanted.access.users, *self._present.access.users)}
         self._channels = ChannelPlan(home, secrets)
         self.errors = errors
 
@@ -133,10 +136,30 @@ class _Planning:
 
     def changes(self) -> tuple[Change, ...]:
         first, last = self._removals()
-        middle = [*self._sources(), *self._views(), *self._queries()]
+        accounts = [*self._of_access(self._access.accounts), *self._granted()]
+        middle = [*self._sources(), *self._views(), *self._granted(), *self._queries()]
         ended = [change for each in self._wanted.queries for change in self._ended(each)]
         self._check_files()
-        return (*first, *ended, *middle, *last)
+        with self._collected():
+            self._access.require_objects(())
+        return (*accounts, *first, *ended, *middle, *last, *self._of_access(self._access.removed))
+
+    @contextmanager
+    def _collected(self) -> Iterator[None]:
+        try:
+            yield
+        except Refused as error:
+            self.errors.append(error)
+
+    def _of_access(self, steps: Callable[[], Iterator[tuple[str, Step]]]) -> Iterator[Change]:
+        with self._collected():
+            for name, (action, detail, carry_out) in steps():
+                yield Change("user" if folded(name) in self._users else "group", name, action, detail, carry_out)
+
+    def _granted(self) -> Iterator[Change]:
+        """Return the rights over what exists by now, apart from the results of new queries."""
+        names = self._trial.names()
+        return self._of_access(lambda: self._access.granted(names))
 
     def _removals(self) -> tuple[list[Change], list[Change]]:
         """Return the removals before and after the other changes.  A query that no query reads frees its files
@@ -175,22 +198,22 @@ class _Planning:
 
     def _source(self, wanted: DescribedSource, present: DescribedSource | None) -> Iterator[Change]:
         from weft.extraction.sources.adding import add_source, check_source
+        from weft.extraction.sources.mail import MAIL_KINDS
 
         if present is not None:
             wanted = _alike(wanted, present)
             if wanted == present:
                 return
-            if "changes" in (wanted.kind, present.kind):
+            if {"changes", *MAIL_KINDS} & {wanted.kind, present.kind}:
                 raise Conflict(
-                    f"{present.name} is a change feed, whose position a change would lose: "
-                    f"{_differences(wanted, present)}",
+                    f"{present.name} is a feed, whose position a change would lose: {_differences(wanted, present)}",
                     hint=f"Remove the source (weft source remove {present.name}), and apply again.",
                 )
         source = _new_source(wanted)
         found = check_source(self._home, source, replaces=present is not None)
         if present is None:
             if found.left is None:
-                self._trial.add_source(wanted.name, found.columns, wanted.key)
+                self._trial.add_source(wanted.name, found.columns, wanted.key, tracked=wanted.kind not in MAIL_KINDS)
             yield Change(
                 "source",
                 wanted.name,
@@ -244,6 +267,8 @@ class _Planning:
                 record = self._records.get(folded(each.name))
                 if record is None:
                     yield from self._new(each)
+                    results = [f"results.{each.name}"]
+                    yield from self._of_access(partial(self._access.granted, results))
                 else:
                     yield from self._changed(each, present[folded(each.name)], record)
 

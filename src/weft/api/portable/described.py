@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias, TypeVar
 
+from weft.api.portable.access import Access, DescribedGroup, DescribedUser, described_access
 from weft.api.standing import Keep
 from weft.catalog.records import ATTACHED, FromMode, PlanRecord, QueryRecord
 from weft.catalog.sources import SourceKind, SourceRecord, Stamps
@@ -19,6 +20,7 @@ from weft.catalog.subscriptions import Subscription
 from weft.catalog.views import ViewRecord
 from weft.errors import Refused, SynopsisError
 from weft.execution.home import OpenHome
+from weft.extraction.sources.mail import MAIL_KINDS
 from weft.planning.synopsis_plan import Language, is_synopsis
 
 Record = TypeVar("Record", QueryRecord, ViewRecord, SourceRecord)
@@ -89,22 +91,24 @@ class DescribedSource:
     publication: str | None = None
 
 
-Described: TypeAlias = DescribedQuery | DescribedView | DescribedSource
+Described: TypeAlias = DescribedQuery | DescribedView | DescribedSource | DescribedUser | DescribedGroup
 
 
 @dataclass(frozen=True)
 class Definitions:
-    """The queries, views and sources of a home or of a folder, each ordered by name."""
+    """The queries, views, sources, users and groups of a home or of a folder, each ordered by name."""
 
     queries: tuple[DescribedQuery, ...] = ()
     views: tuple[DescribedView, ...] = ()
     sources: tuple[DescribedSource, ...] = ()
+    access: Access = field(default_factory=Access)
 
 
 def described(home: OpenHome) -> Definitions:
-    """Describe all queries, views and sources of a home.  Raise PlanMismatch if a synopsis no longer fits its tables.
+    """Describe all queries, views, sources, users and groups of a home.
 
-    Attached tables are not sources that ``Weft.add_source`` adds, so they are omitted.
+    Attached tables are not sources that ``Weft.add_source`` adds, so they are omitted.  Raise PlanMismatch if a
+    synopsis no longer fits its tables.
     """
     catalog = home.catalog
     channels: dict[int, list[Subscription]] = {}
@@ -116,6 +120,7 @@ def described(home: OpenHome) -> Definitions:
         tuple(_query(home, q, plans[q.plan_id], channels.get(q.query_id, [])) for q in _sorted(catalog.queries.all())),
         tuple(_view(each) for each in _sorted(catalog.views.known())),
         tuple(_source(s, keys[s.table_id]) for s in _sorted(catalog.sources.all()) if s.kind != ATTACHED),
+        described_access(home),
     )
 
 
@@ -172,7 +177,7 @@ def _source(source: SourceRecord, keys: tuple[str, ...]) -> DescribedSource:
         source.name,
         source.kind,
         source.location,
-        keys,
+        () if source.kind in MAIL_KINDS else keys,
         source.every_us,
         source.stamps,
         None if columns is None else tuple((name, kind) for name, kind in columns),

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final, TypeVar, get_args
 
+from weft.api.portable.access import Access, DescribedGroup, DescribedUser, Rights, rights_values
 from weft.api.portable.described import (
     Definitions,
     Described,
@@ -24,19 +25,25 @@ from weft.api.portable.described import (
 from weft.api.standing import Keep
 from weft.catalog.naming import folded
 from weft.catalog.records import FromMode
+from weft.catalog.users import UserLimits
 from weft.configuration.toml_file import parse_toml
 from weft.errors import Refused
+from weft.extraction.sources.mail import MAIL_KINDS
 from weft.instants import format_interval, parse_interval
 from weft.planning.synopsis_plan import Language
 from weft.printable import Brief, counted
+from weft.rights.policy import GRANTABLE
+from weft.rights.principal import ROLES
 
 QUERIES: Final = "queries"
 VIEWS: Final = "views"
 SOURCES: Final = "sources"
+USERS: Final = "users"
+GROUPS: Final = "groups"
 _FLAGS: Final = ("paused", "allow_unbounded", "discard_history", "duplicates")
 _TEXTS: Final = (".sql", ".formula")
 
-D = TypeVar("D", DescribedQuery, DescribedView, DescribedSource)
+D = TypeVar("D", DescribedQuery, DescribedView, DescribedSource, DescribedUser, DescribedGroup)
 
 
 @dataclass(frozen=True, repr=False)
@@ -77,7 +84,13 @@ def write_folder(folder: Path, definitions: Definitions, *, prune: bool) -> Expo
 
 
 def _there(folder: Path) -> set[str]:
-    kinds = {QUERIES: (*_TEXTS, ".toml"), VIEWS: (".sql", ".toml"), SOURCES: (".toml",)}
+    kinds = {
+        QUERIES: (*_TEXTS, ".toml"),
+        VIEWS: (".sql", ".toml"),
+        SOURCES: (".toml",),
+        USERS: (".toml",),
+        GROUPS: (".toml",),
+    }
     return {
         f"{kind}/{file.name}"
         for kind, suffixes in kinds.items()
@@ -109,6 +122,12 @@ def _files(definitions: Definitions) -> Iterator[tuple[str, str]]:
         yield f"{VIEWS}/{view.name}.toml", _lines({"mode": view.mode})
     for source in definitions.sources:
         yield f"{SOURCES}/{source.name}.toml", _lines(_source_values(source))
+    for user in definitions.access.users:
+        values = {"role": user.role, **vars(user.limits), **rights_values(user.rights)}
+        yield f"{USERS}/{user.name}.toml", _lines(values)
+    for group in definitions.access.groups:
+        values = {"members": list(group.members) or None, **rights_values(group.rights)}
+        yield f"{GROUPS}/{group.name}.toml", _lines(values)
 
 
 def _query_values(query: DescribedQuery) -> dict[str, Any]:
@@ -129,7 +148,7 @@ def _source_values(source: DescribedSource) -> dict[str, Any]:
         "kind": source.kind,
         "at": source.at,
         "table": source.table,
-        "key": list(source.key),
+        "key": list(source.key) or None,
         "every": format_interval(source.every_us),
         "ts": source.ts,
         "columns": None if columns is None else [[each for each in pair if each is not None] for pair in columns],
@@ -157,16 +176,17 @@ def read_folder(folder: Path, errors: list[Refused]) -> Definitions:
 
     Raise Refused if the folder has no definitions.
     """
-    if not any((folder / kind).is_dir() for kind in (QUERIES, VIEWS, SOURCES)):
+    if not any((folder / kind).is_dir() for kind in (QUERIES, VIEWS, SOURCES, USERS, GROUPS)):
         raise Refused(
             "this folder has no definitions",
             where=str(folder),
-            hint=f"Name a folder with the folders {QUERIES}, {VIEWS} or {SOURCES}, as `weft export` writes it.",
+            hint=f"Name a folder that `weft export` has written, with files such as {QUERIES}/NAME.toml.",
         )
     return Definitions(
         tuple(_read(folder / QUERIES, _query, errors)),
         tuple(_read(folder / VIEWS, _view, errors)),
         tuple(_read(folder / SOURCES, _source, errors)),
+        Access(tuple(_read(folder / USERS, _user, errors)), tuple(_read(folder / GROUPS, _group, errors))),
     )
 
 
@@ -213,6 +233,12 @@ class _Values:
         value = self.values.pop(key, False)
         if not isinstance(value, bool):
             raise self._wrong(key, value, f"Write {key} = true or {key} = false.")
+        return value
+
+    def number(self, key: str) -> int | None:
+        value = self.values.pop(key, None)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+            raise self._wrong(key, value, f"Write {key} = and a number from 1 on.")
         return value
 
     def interval(self, key: str) -> int | None:
@@ -311,11 +337,12 @@ def _view(file: Path, values: _Values) -> DescribedView:
 def _source(file: Path, values: _Values) -> DescribedSource:
     kind: Any = values.required("kind", values.text("kind"))
     ts: Any = values.text("ts")
+    key = values.texts("key")
     source = DescribedSource(
         file.stem,
         kind,
         values.required("at", values.text("at")),
-        values.required("key", values.texts("key")),
+        key if kind in MAIL_KINDS else values.required("key", key),
         values.required("every", values.interval("every")),
         ts,
         values.pairs("columns", single=True),
@@ -326,7 +353,26 @@ def _source(file: Path, values: _Values) -> DescribedSource:
     return source
 
 
+def _user(file: Path, values: _Values) -> DescribedUser:
+    role: Any = values.text("role", ROLES) or "reader"
+    limits = UserLimits(*(values.number(each.name) for each in fields(UserLimits)))
+    user = DescribedUser(file.stem, role, limits, _rights(values))
+    values.end()
+    return user
+
+
+def _group(file: Path, values: _Values) -> DescribedGroup:
+    group = DescribedGroup(file.stem, tuple(sorted(values.texts("members"))), _rights(values))
+    values.end()
+    return group
+
+
+def _rights(values: _Values) -> Rights:
+    return tuple(sorted({(each.value, about) for each in GRANTABLE for about in values.texts(each.value)}))
+
+
 def file_of(folder: Path, each: Described) -> Path:
     """Return the file with the settings of a query, view or source."""
-    kind = {DescribedQuery: QUERIES, DescribedView: VIEWS, DescribedSource: SOURCES}[type(each)]
+    kinds = {DescribedQuery: QUERIES, DescribedView: VIEWS, DescribedSource: SOURCES, DescribedUser: USERS}
+    kind = kinds.get(type(each), GROUPS)
     return folder / kind / f"{each.name}.toml"

@@ -25,10 +25,13 @@ _FIRST_ID: Final = 1_000_000_000
 
 
 class Trial:
-    """The schemas of a home with new tables, views and queries, and without those that ``removed`` describes."""
+    """The schemas of a home with new tables, views and queries, and without those that ``removed`` describes.
 
-    def __init__(self, home: OpenHome, removed: Definitions) -> None:
-        self._home = home
+    With ``checks_rights``, the rights of the home are those with which new texts will run.
+    """
+
+    def __init__(self, home: OpenHome, removed: Definitions, *, checks_rights: bool) -> None:
+        self._home, self._checks_rights = home, checks_rights
         self._tables = {table.name: table.schema for table in home.catalog.tables.known()}
         self._gone = {folded(view.name) for view in removed.views}
         self._gone |= {folded(f"results.{query.name}") for query in removed.queries}
@@ -50,16 +53,19 @@ class Trial:
     def _without(self, schemas: Mapping[str, TableSchema]) -> dict[str, TableSchema]:
         return {name: schema for name, schema in schemas.items() if folded(name) not in self._gone}
 
-    def _require_free(self, name: str, columns: Sequence[tuple[str, DataType]]) -> None:
-        self._home.catalog.tables.check(name, columns, tracked=True)
+    def _require_free(self, name: str, columns: Sequence[tuple[str, DataType]], tracked: bool = True) -> None:
+        self._home.catalog.tables.check(name, columns, tracked=tracked)
         taken = {folded(each): each for each in self.for_view()}
         if folded(name) in taken:
             raise Conflict(f"there is already a table {taken[folded(name)]!r}", hint="Choose another name.")
 
-    def add_source(self, name: str, columns: Sequence[tuple[str, DataType]], keys: Sequence[str]) -> None:
-        """Add the tracked table of a new source.  Raise Refused for an invalid name, and Conflict if it is taken."""
-        self._require_free(name, columns)
-        self._add(table_schema(next(self._ids), name, _stored(columns), tracked=True, key=tuple(keys)))
+    def add_source(
+        self, name: str, columns: Sequence[tuple[str, DataType]], keys: Sequence[str], *, tracked: bool
+    ) -> None:
+        """Add the table of a new source.  Raise Refused for an invalid name, and Conflict if it is taken."""
+        self._require_free(name, columns, tracked)
+        stored = _stored(columns) if tracked else _numbered([*columns, ("ts", TIMESTAMP)])
+        self._add(table_schema(next(self._ids), name, stored, tracked=tracked, key=tuple(keys)))
 
     def add_view(self, name: str, text: str) -> None:
         """Add a new view.  Raise SqlError, Refused or Conflict as ``Weft.add_view`` does."""
@@ -92,8 +98,15 @@ class Trial:
 
     def _require_rights(self, definition: QueryDefinition) -> None:
         """Nobody has rights to what does not exist yet: the installation checks those."""
+        if not self._checks_rights:
+            return
         needs, reads = ([each for each in ids if each < _FIRST_ID] for ids in (definition.needs, definition.reads))
         require_owner_rights(self._home, [replace(definition, needs=tuple(needs), reads=tuple(reads))])
+
+    def names(self) -> set[str]:
+        """Return the names of all tables, views and results."""
+        results = {f"results.{name}" for key, name in self._names.items() if key in self._reads}
+        return {*self.for_view(), *results}
 
     def require_no_circle(self) -> None:
         """Raise Conflict if a query would read its own results, directly or indirectly."""
@@ -108,8 +121,11 @@ class Trial:
 
 
 def _stored(columns: Iterable[tuple[str, DataType]]) -> tuple[Column, ...]:
-    own = [*columns, (VALID_FROM, TIMESTAMP), (VALID_TO, TIMESTAMP), ("ts", TIMESTAMP)]
-    return tuple(Column(number, name, type_) for number, (name, type_) in enumerate(own, 1))
+    return _numbered([*columns, (VALID_FROM, TIMESTAMP), (VALID_TO, TIMESTAMP), ("ts", TIMESTAMP)])
+
+
+def _numbered(columns: Iterable[tuple[str, DataType]]) -> tuple[Column, ...]:
+    return tuple(Column(number, name, type_) for number, (name, type_) in enumerate(columns, 1))
 
 
 def in_order(items: Iterable[T], attempt: Callable[[T], object]) -> tuple[list[T], list[tuple[T, Refused]]]:

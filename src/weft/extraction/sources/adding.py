@@ -13,17 +13,17 @@ from typing import Any, Final, get_args
 
 from weft.algebra.schema import DataType
 from weft.catalog import Writer
-from weft.catalog.naming import folded
 from weft.catalog.records import ATTACHED, TableRecord
 from weft.catalog.sources import SourceKind, SourceRecord, Stamps
 from weft.configuration.postgres_uri import SCHEMES
 from weft.errors import NotFound, Refused, WeftError
 from weft.execution.current_rows_cache import current_rows
 from weft.execution.home import OpenHome
+from weft.extraction.ingest import mail_table
 from weft.extraction.mail.message import MAIL_COLUMNS, MAIL_KEY
 from weft.extraction.sources.delta import columns_of_delta
 from weft.extraction.sources.feed import columns_of_feed
-from weft.extraction.sources.mail import MAIL_KINDS, add_mail_source, check_mail_place
+from weft.extraction.sources.mail import MAIL_KINDS, add_mail_source, mail_source_place
 from weft.extraction.sources.poll_feed import same_feed
 from weft.extraction.sources.postgres import check_uri, columns_of_postgres
 from weft.extraction.sources.snapshot import FORMATS, Chosen, Renamed, columns_of_file, file_path
@@ -80,10 +80,11 @@ class CheckedSource:
 
 def add_source(home: OpenHome, source: NewSource) -> SourceRecord:
     """Add a source. Create its table unless a removed source left one with this name. Raise as ``check_source``."""
-    found = check_source(home, source)
     if source.kind in MAIL_KINDS:
-        place, every = found.place, source.every_us
-        return add_mail_source(home, source.name, source.kind, place, every_us=every, stamps=source.stamps)
+        _check_mail(source)
+        kind, every, stamps = source.kind, source.every_us, source.stamps
+        return add_mail_source(home, source.name, kind, source.location, every_us=every, stamps=stamps)
+    found = check_source(home, source)
     table, place, keys, options = found.left, found.place, source.keys, found.options
     with home.writing(f"add the source {source.name}") as writer:
         there = 0 if table is None else current_rows(writer, table).num_rows
@@ -105,7 +106,9 @@ def check_source(home: OpenHome, source: NewSource, *, replaces: bool = False) -
     """
     kind, location, keys = source.kind, source.location, source.keys
     if kind in MAIL_KINDS:
-        return _checked_mail(home, source)
+        _check_mail(source)
+        left, place = mail_table(home.catalog, source.name), mail_source_place(kind, location)
+        return CheckedSource(None, place, MAIL_COLUMNS, source.stamps or "clock", {}, left)
     _check(kind, keys, source.every_us, source.stamps)
     server = kind == "changes" and location.startswith(SCHEMES)
     _check_slot(server, source.slot, source.publication)
@@ -204,19 +207,15 @@ def _check_interval(every_us: int) -> None:
         raise Refused("a source cannot be polled more often than once a second", hint="Use an interval such as 10m.")
 
 
-def _checked_mail(home: OpenHome, source: NewSource) -> CheckedSource:
-    own = [] if tuple(source.keys) == MAIL_KEY else source.keys
-    others = (*own, *source.rename, *(source.chosen or ()), source.table_of, source.slot, source.publication)
+def _check_mail(source: NewSource) -> None:
+    kind, every_us = source.kind, source.every_us
+    others = [*source.keys, *source.rename, *(source.chosen or ()), source.table_of, source.slot, source.publication]
     if any(each is not None for each in others):
         raise Refused(
-            f"the columns and the key of a source of kind {source.kind} are those of a mail table: "
-            f"{', '.join(MAIL_KEY)}",
+            f"the columns and the key of a source of kind {kind} are those of a mail table: {', '.join(MAIL_KEY)}",
             hint="Omit --key, --columns, --rename, --table, --slot and --publication.",
         )
-    _check_interval(source.every_us)
-    there = {folded(table.name): table for table in home.catalog.tables.known()}.get(folded(source.name))
-    place = check_mail_place(source.kind, source.location)
-    return CheckedSource(None, place, MAIL_COLUMNS, source.stamps or "clock", {}, there)
+    _check_interval(every_us)
 
 
 def _check_slot(server: bool, slot: str | None, publication: str | None) -> None:

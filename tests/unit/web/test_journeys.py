@@ -359,3 +359,33 @@ def test_reading_pausing_and_loading_work_without_javascript(site: Served) -> No
     upload(admin, "scriptless", b"id,who,total\n8,late,1\n")
     button(admin, "Store the rows")
     notice(admin, "1 stored")
+
+
+def test_an_answer_says_why_it_appeared(site: Served, spark: object) -> None:
+    key = asked(site, "explained", site.add("eve", "author"))
+    page = site.signed_in("eve")
+    page.goto(f"/queries/{key}/answers/2")
+    button(page, "Find why")
+    why = page.get_by_role("region", name="Why it appeared")
+    expect(why.get_by_text(re.compile("Because")).first).to_be_visible(timeout=120_000)
+    expect(why.get_by_text("person 2").first).to_be_visible()
+    page.get_by_role("link", name="3 →").click()
+    expect(page.get_by_role("heading", name="Answer 3")).to_be_visible()
+
+
+def test_a_text_is_replaced_after_a_dry_run(site: Served, spark: object) -> None:
+    table(site, "replaced")
+    sql = "SELECT t.id, t.who FROM replaced t WHERE t.total > {}"
+    key = site.weft.install("replaced", sql.format(2), user="ada").query_id
+    tick(site)
+    assert site.weft.query(key).rows == 2
+    page = site.signed_in("ada")
+    page.goto(f"/queries/{key}/change")
+    page.get_by_label("Text", exact=True).fill(sql.format(1))
+    button(page, "See what changes")
+    expect(page.get_by_role("status")).to_contain_text("1 answer would be new", timeout=120_000)
+    assert site.weft.query(key).sql == sql.format(2)
+    button(page, "Replace the text")
+    expect(page.get_by_role("status")).to_contain_text("The query has its new text", timeout=120_000)
+    tick(site)
+    assert site.weft.query(key).rows == 3

@@ -63,12 +63,15 @@ class Searching(WeftMethods):
     def search(self, text: str, *, query_id: int | None = None, before: int | None = None, limit: int = 50) -> Found:
         """Return at most ``limit`` answers of one or all queries with words that begin as those of ``text``.
 
-        The newest answers come first.  ``before`` continues an earlier search.
+        The newest answers come first.  ``before`` continues an earlier search.  ``more`` tells nothing about answers
+        that the principal may not read.
         """
+        seen = self.opened.seen()
+        among = None if seen.seen_by is None else seen.catalog.queries.ids_read_by(*seen.seen_by)
         complete, hits = self._with_index(
             lambda index: (
                 _catch_up(self.opened, index, quickly=True),
-                index.search(text, before=before, query_id=query_id, limit=limit + 1),
+                index.search(text, before=before, query_id=query_id, among=among, limit=limit + 1),
             )
         )
         more = hits[limit - 1].place if len(hits) > limit else None

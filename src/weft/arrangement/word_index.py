@@ -6,8 +6,9 @@ first.  It records up to which version of the ledger it has the answers.
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,11 +90,18 @@ class WordIndex:
             connection.execute("COMMIT")
 
     def search(
-        self, text: str, *, before: int | None = None, query_id: int | None = None, limit: int
+        self,
+        text: str,
+        *,
+        before: int | None = None,
+        query_id: int | None = None,
+        among: Collection[int] | None = None,
+        limit: int,
     ) -> tuple[Hit, ...]:
         """Return at most ``limit`` answers with words that begin as those of ``text``, the newest first.
 
-        The places of the answers are below ``before``.  Without a word in ``text``, no answer is found.
+        The places of the answers are below ``before``.  ``among`` are the IDs of the queries to search (None: all).
+        Without a word in ``text``, no answer is found.
         """
         wanted = " ".join(f'"{word}"*' for word in text.replace('"', " ").replace("\0", " ").split())
         if not wanted:
@@ -103,6 +111,9 @@ class WordIndex:
             if value is not None:
                 conditions.append(condition)
                 values.append(str(value))
+        if among is not None:
+            conditions.append("answers.query_id IN (SELECT value FROM json_each(?))")
+            values.append(json.dumps(sorted(among)))
         with self._opened() as connection:
             rows = connection.execute(
                 "SELECT answers.place, query_id, ordinal, first_at, text FROM words JOIN answers "

@@ -29,7 +29,7 @@ from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
 from weft.catalog.grants import forget_grants
 from weft.catalog.naming import folded, not_found, query_name
-from weft.catalog.query_conditions import is_chosen, is_seen_by
+from weft.catalog.query_conditions import is_chosen, is_readable, is_seen_by
 from weft.catalog.records import Choice, DuePlan, Parameter, PlanRecord, QueryDefinition, QueryRecord, QueryState
 from weft.catalog.reservations import advance_watermark
 from weft.catalog.tables import record_version
@@ -94,6 +94,12 @@ class Queries:
             wanted = wanted.where(is_seen_by(*seen_by))
         with self._database.reading() as connection:
             return tuple(query_record(row) for row in connection.execute(wanted))
+
+    def ids_read_by(self, owner: str | None, others: Collection[int]) -> frozenset[int]:
+        """Return the IDs of the queries whose answers an owner may read: her own, and those with the IDs ``others``."""
+        wanted = select(ddl.queries.c.query_id).where(is_readable(), is_seen_by(owner, others))
+        with self._database.reading() as connection:
+            return frozenset(connection.execute(wanted).scalars())
 
     def count_of(self, user: str) -> int:
         """Return the number of installed queries of an owner."""

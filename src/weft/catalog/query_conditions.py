@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from sqlalchemy import BindParameter, ColumnElement, and_, bindparam, or_
+from sqlalchemy import BindParameter, ColumnElement, and_, bindparam, not_, or_
 
 from weft.catalog import ddl
 from weft.catalog.records import Choice
@@ -17,6 +17,12 @@ def is_seen_by(owner: str | None, others: Collection[int]) -> ColumnElement[bool
         "others", sorted(others), expanding=True, literal_execute=True
     )  # any number of IDs
     return or_(ddl.queries.c.user == owner, ddl.queries.c.query_id.in_(listed))
+
+
+def is_readable() -> ColumnElement[bool]:
+    """Return the condition for the live queries whose owners have not lost a right."""
+    queries = ddl.queries.c
+    return and_(queries.state != "removed", not_(and_(queries.state == "paused", queries.reason.is_not(None))))
 
 
 def is_chosen(choice: Choice) -> ColumnElement[bool]:

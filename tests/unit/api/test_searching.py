@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from weft.api.searching import Found
 from weft.api.weft import Weft
+from weft.rights.principal import Principal
 
 DAY = dt.datetime(2026, 3, 1, tzinfo=dt.timezone.utc)
 
@@ -53,6 +55,18 @@ def test_later_answers_are_found_newest_first_and_page_by_page(weft: Weft) -> No
     assert first.more is not None
     rest = weft.search("hare", query_id=1, before=first.more, limit=1)
     assert ([each.ordinal for each in rest.answers], rest.more) == ([2], None)
+
+
+def test_a_search_tells_nothing_about_hidden_answers(weft: Weft) -> None:
+    _add(weft, 3, "a second hare", "a third hare")
+    weft.accounts.add_user("bo", "reader")
+    bo = weft.acting_as(Principal("bo", weft.accounts.user("bo").user_id))
+    for text in ("hare", "h", "second"):
+        assert bo.search(text, limit=1) == Found((), None, True) == bo.search(text, query_id=1, limit=1)
+    weft.accounts.grant("bo", "read", "results.few")
+    found = bo.search("hare", limit=1)
+    assert ([(each.query.name, each.ordinal) for each in found.answers], found.more) == ([("few", 2)], None)
+    assert bo.search("h", query_id=1).answers == ()
 
 
 def test_purged_answers_leave_the_index(weft: Weft) -> None:

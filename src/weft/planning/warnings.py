@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
+from weft.algebra.event import Event
 from weft.algebra.relation import (
     NotExists,
     Plain,
@@ -40,7 +41,10 @@ from weft.sql.lower.scope import as_written
 
 def notes(plan: Plan, later: Sequence[Branch], texts: Sequence[StateText], *, lasting: bool) -> tuple[Note, ...]:
     """Return the warnings about a plan, followed by the notes.  ``texts`` say how a tick computes the states."""
-    listed = [*_impossible(later), *_imprecise(plan), *_dear(plan, later), *state_notes(plan, texts)]
+    if not _events(plan):
+        text = "no row can ever become an answer: the conditions contradict each other"
+        return (Note("warning", text, text),)
+    listed = [*_imprecise(plan), *_dear(plan, later), *state_notes(plan, texts)]
     if not lasting:
         changing = any(not each.recursive for each in texts)
         reason = "an aggregate or a window function changes, because " if changing else ""
@@ -56,17 +60,13 @@ def notes(plan: Plan, later: Sequence[Branch], texts: Sequence[StateText], *, la
     return tuple(sorted(listed, key=lambda note: note.level != "warning"))
 
 
-def _impossible(later: Sequence[Branch]) -> list[Note]:
-    if later:
-        return []
-    text = "no row can ever become an answer: the conditions contradict each other"
-    return [Note("warning", text, text)]
+def _events(plan: Plan) -> list[Event]:
+    return possible(with_constants(event, plan.values) for event in incremental(plan.standing))
 
 
 def _imprecise(plan: Plan) -> list[Note]:
     """A NOT EXISTS is imprecise if the query requires no minimum age of the row (paper section 2)."""
-    branches = (with_constants(event, plan.values) for event in incremental(plan.standing))
-    events = possible(branches)
+    events = _events(plan)
     if any(event.driver.kind == "now_from" and not event.driver.inside for event in events):
         return []
     listed: list[Note] = []

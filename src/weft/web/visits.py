@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, TypeAlias
 from urllib.parse import urlencode
@@ -20,7 +20,7 @@ from weft.catalog.records import QueryRecord
 from weft.catalog.users import UserRecord
 from weft.errors import CatalogUnreachable, Conflict, LeaseBusy, NotAllowed, NotFound, Refused, WeftError
 from weft.faults import isolated_error
-from weft.rights.principal import OWNER, Principal
+from weft.rights.principal import OWNER, Principal, Right, Role
 from weft.web import rendering, security
 from weft.web.callers import principal_of
 from weft.web.jobs import Go, Job, Shown, Value, Work
@@ -76,12 +76,19 @@ class Visit:
     @property
     def is_admin(self) -> bool:
         """Whether the person may do everything."""
-        return self.principal == OWNER or (self.user is not None and self.user.role == "admin")
+        return self.principal == OWNER or (self._has_role("admin") and self._in_scope(Right.ADMIN))
 
     @property
     def is_author(self) -> bool:
         """Whether the person may install queries."""
-        return self.is_admin or (self.user is not None and self.user.role == "author")
+        return self.is_admin or (self._has_role("admin", "author") and self._in_scope(Right.INSTALL))
+
+    def _has_role(self, *roles: Role) -> bool:
+        return self.user is not None and self.user.role in roles
+
+    def _in_scope(self, right: Right) -> bool:
+        """A token may have fewer rights than its user."""
+        return self.principal is not None and self.principal.in_scope(right)
 
     def owns(self, query: QueryRecord) -> bool:
         """Return whether the person may change a query."""
@@ -198,33 +205,44 @@ def page(shown: Page, *, public: bool = False, own_form: bool = True) -> Endpoin
     """Return the endpoint of a page.  A page is a function that runs in a thread, because it reads files.
 
     A ``public`` page needs nobody who has signed in.  Without ``own_form``, other servers may send its form, too.
+    The form is read only after its sender is known: files of strangers fill no disk.
     """
 
     async def endpoint(request: Request) -> Response:
-        site: Site = request.app.state.site
-        form = await request.form(max_files=4, max_fields=100) if request.method == "POST" else FormData()
-        try:
-            return await run_in_threadpool(_answer, shown, site, request, form, public, own_form)
-        finally:
-            await form.close()
+        visit = await run_in_threadpool(_entered, Visit(request, request.app.state.site), public)
+        if isinstance(visit, Response):
+            return visit
+        if request.method != "POST":
+            return await run_in_threadpool(_answer, shown, visit)
+        async with request.form(max_files=4, max_fields=100) as form:
+            return await run_in_threadpool(_answer, shown, replace(visit, form=form), own_form)
 
     return endpoint
 
 
-def _answer(shown: Page, site: Site, request: Request, form: FormData, public: bool, own_form: bool) -> Response:
-    visit = Visit(request, site, None, form)
+def _entered(stranger: Visit, public: bool) -> Visit | Response:
+    """Return the visit of a known principal, or the way to the sign-in."""
     try:
-        visit = Visit(request, site, principal_of(site, request), form)
-        if visit.principal is None and not public:
-            return _asked_to_sign_in(visit)
-        if request.method == "POST" and own_form:
+        visit = replace(stranger, principal=principal_of(stranger.site, stranger.request))
+    except Exception as error:  # noqa: BLE001 - as in _answer
+        return _failed(stranger, error)
+    return visit if public or visit.principal is not None else _asked_to_sign_in(visit)
+
+
+def _answer(shown: Page, visit: Visit, own_form: bool = False) -> Response:
+    try:
+        if own_form:
             security.require_own_form(visit.request, visit.given(security.FIELD), visit.csrf)
         return shown(visit)
     except HTTPException:
         raise
     except Exception as error:  # noqa: BLE001 - a defect in one page must not stop the server
-        home, doing = visit.site.weft, f"{visit.request.method} {visit.path}"
-        return error_page(visit, isolated_error(error, home.home / "logs", home.clock(), doing))
+        return _failed(visit, error)
+
+
+def _failed(visit: Visit, error: Exception) -> Response:
+    home, doing = visit.site.weft, f"{visit.request.method} {visit.path}"
+    return error_page(visit, isolated_error(error, home.home / "logs", home.clock(), doing))
 
 
 def _asked_to_sign_in(visit: Visit) -> Response:

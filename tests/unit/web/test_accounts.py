@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 
 import pytest
 from starlette.testclient import TestClient
+from starlette.types import Message
 
 from shown_pages import assert_safe, field, sent
 from weft.api.weft import Weft
 from weft.errors import Refused
 from weft.web.app import application
 from weft.web.attempts import Attempts
+from weft.web.jobs import Go
 from weft.web.serving import Address, page_served
 from weft.web.site import Site
 
@@ -51,6 +54,42 @@ def test_a_home_with_users_asks_to_sign_in(browser: TestClient, peopled: Weft) -
     form = browser.get("/sign-in").text
     assert browser.post("/queries/1", data={"csrf": field(form), "do": "pause"}).status_code == 403
     assert peopled.query(1).state == "active"
+
+
+def test_a_file_of_a_stranger_is_not_read(peopled: Weft) -> None:
+    statuses = []
+
+    async def receive() -> Message:
+        raise AssertionError("the server reads the file")
+
+    async def send(message: Message) -> None:
+        statuses.append(message.get("status"))
+
+    headers = [(b"host", b"testserver"), (b"content-type", b"multipart/form-data; boundary=x")]
+    scope = {"type": "http", "method": "POST", "path": "/tables/upload", "headers": headers, "query_string": b""}
+    asyncio.run(application(Site(peopled))({**scope, "scheme": "http", "server": ("testserver", 80)}, receive, send))
+    assert statuses[0] == 403
+
+
+def test_a_token_has_no_more_rights_on_pages_than_its_scopes(browser: TestClient, peopled: Weft) -> None:
+    site: Site = browser.app.state.site  # type: ignore[attr-defined]
+    job = site.jobs.start("something of ben", "ben", "/", lambda _: Go("/"))
+    for scopes, status in ((("read",), 404), (("read", "admin"), 200)):
+        token = peopled.accounts.create_token("ada", scopes=scopes).secret  # type: ignore[arg-type]
+        headers = {"authorization": f"Bearer {token}"}
+        assert browser.get("/tables", headers=headers).status_code == 200
+        assert browser.get(f"/jobs/{job.job_id}", headers=headers).status_code == status
+        assert ('href="/users"' in browser.get("/queries", headers=headers).text) == (status == 200)
+
+
+def test_no_job_keeps_the_secret_of_a_token(browser: TestClient, peopled: Weft) -> None:
+    signed_in(browser, "rea")
+    assert browser.post("/api/v1/tokens", json={"user": "rea"}).status_code == 403
+    assert peopled.accounts.tokens("rea") == ()
+    browser.cookies.clear()
+    signed_in(browser, "ada")
+    assert browser.post("/api/v1/tokens", json={"user": "ada", "scopes": ["admin"]}).status_code == 201
+    assert browser.get("/api/v1/jobs").json()["items"] == []
 
 
 def test_a_reader_sees_what_is_granted(browser: TestClient, peopled: Weft) -> None:

@@ -30,6 +30,13 @@ def got(browser: TestClient, path: str, status: int = 200) -> Any:
     return response.json()
 
 
+def test_many_rows_are_appended(browser: TestClient, filled: Weft) -> None:
+    row = json.dumps({"note": "x" * 1_000}).encode() + b"\n"
+    headers = {"content-type": "application/x-ndjson"}
+    response = browser.post(f"{API}/tables/empty/rows", content=row * 5_000, headers=headers)
+    assert (response.status_code, filled.table("empty").rows) == (201, 5_000), response.text
+
+
 def test_the_document_is_openapi(reader: TestClient) -> None:
     document = got(reader, "/openapi.json")
     validate(document)
@@ -112,6 +119,7 @@ def test_an_error_is_a_problem_with_place_and_hint(reader: TestClient, full: Wef
         ("POST", "/queries", {"json": {"name": "x", "sql": "SELECT 1", "colour": "red"}}, 400),
         ("POST", "/queries", {"content": b"{}", "headers": {"content-type": "text/plain"}}, 415),
         ("POST", "/queries/all-orders/pause", {"headers": {"origin": "https://evil.example"}}, 403),
+        ("POST", "/queries/all-orders/pause", {"headers": {"origin": "http://["}}, 403),
         ("POST", "/tables/orders/rows", {"json": {}}, 415),
     ],
 )

@@ -60,8 +60,9 @@ def test_a_form_from_elsewhere_changes_nothing(browser: TestClient, filled: Weft
         browser.post("/queries/1", data={"do": "pause", "csrf": "ä"}),
         browser.post("/queries/1", data={"do": "pause", "csrf": token}, headers={"origin": "http://evil.example"}),
         browser.post("/queries/1", data={"do": "pause", "csrf": token}, headers={"origin": "null"}),
+        browser.post("/queries/1", data={"do": "pause", "csrf": token}, headers={"origin": "http://["}),
     )
-    assert [each.status_code for each in foreign] == [400] * 5
+    assert [each.status_code for each in foreign] == [400] * 6
     browser.cookies.clear()
     assert browser.post("/queries/1", data={"do": "pause", "csrf": token}).status_code == 400
     assert filled.query(1).state == "active"

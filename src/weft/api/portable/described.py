@@ -192,7 +192,7 @@ def masked(channel: str) -> str:
     """Return the name of a channel without secrets.
 
     >>> masked("file:late.csv"), masked("webhook:https://example.com/T0/xyz#as=slack")
-    ('file:late.csv', 'webhook:https://example.com/${WEBHOOK_CDF8AF9C}#as=slack')
+    ('file:late.csv', 'webhook:https://example.com/${WEBHOOK_2F19C385}#as=slack')
     """
     found = _WEBHOOK.fullmatch(channel)
     if found is None or _MASKED.search(channel):

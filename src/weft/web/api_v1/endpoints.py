@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from http import HTTPStatus
 from typing import IO, Any, Final
-from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
@@ -25,6 +24,7 @@ from weft.web.api_v1.operations.jobs import job_json
 from weft.web.callers import principal_of
 from weft.web.jobs import Value
 from weft.web.problems import problem, problem_of, problem_response
+from weft.web.security import is_foreign
 from weft.web.site import Site
 
 _WHOLE: Final = re.compile(r"-?(0|[1-9][0-9]{0,18})")
@@ -89,9 +89,8 @@ def caller_of(site: Site, request: Request, door: str = "api") -> Caller:
 
 
 def require_own_origin(request: Request) -> None:
-    """Refuse what the page of another server sends.  Browsers say where a page comes from; programs say nothing."""
-    origin = request.headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+    """Refuse what the page of another server sends."""
+    if is_foreign(request):
         raise Unfit(403, "this request comes from a page of another server")
 
 

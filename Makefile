@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-spark test-long lint proofs docs scripts editor bless clean
+.PHONY: help setup demo test test-fast test-spark test-long lint proofs docs scripts editor pictures bless clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -65,6 +65,9 @@ editor: ## make the bundle of the editor (CodeMirror) from the versions in edito
 	  && for each in @codemirror/* @lezer/* @marijn/* crelt style-mod w3c-keyname; do for file in node_modules/$$each/LICENSE; do \
 	    package=$${file#node_modules/}; printf '%s\n\n' "$${package%/LICENSE}"; cat "$$file"; printf '\n'; done; done \
 	    > "$(CURDIR)/$(STATIC)/editor.LICENSE" && echo "$(STATIC)/editor.js is made from editor/"
+
+pictures: $(STAMP) ## take the pictures of the page again, for docs/images (takes chromium)
+	$(BIN)/python tests/pictures.py
 
 bless: $(STAMP) ## rewrite the golden files with what the code gives now
 	$(BIN)/python -m pytest tests/golden tests/docs --bless -q

@@ -16,7 +16,7 @@ from weft.rights.principal import Role
 from weft.web.serving import Address, page_served
 
 PASSWORD: Final = "a long enough password"
-PATIENCE_MS: Final = 6_000
+PATIENCE_MS: Final = 20_000
 """The time that a page or an element may take to appear, on a busy machine."""
 
 

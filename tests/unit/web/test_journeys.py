@@ -17,7 +17,7 @@ from mail_server import Post, serving
 from real_browser import PASSWORD, Served, chromium, closed, served, sign_in
 from weft.api.weft import Weft
 
-expect.set_options(timeout=6_000)
+expect.set_options(timeout=20_000)
 
 
 @pytest.fixture(scope="module")
@@ -101,10 +101,10 @@ def test_from_the_first_visit_to_the_first_query(running: Browser, tmp_path: Pat
         button(page, "Store the rows")
         notice(page, "2 stored")
         page.get_by_role("link", name="Ask").click()
-        page.get_by_role("textbox", name="Text").fill("SELECT o.id, o.total FROM orders o WHERE o.totl > 100")
+        page.locator(".cm-content").fill("SELECT o.id, o.total FROM orders o WHERE o.totl > 100")
         button(page, "Explain")
         expect(page.get_by_role("alert")).to_contain_text("Did you mean total?")
-        page.get_by_role("textbox", name="Text").fill("SELECT o.id, o.total FROM orders o WHERE o.total > 100")
+        page.locator(".cm-content").fill("SELECT o.id, o.total FROM orders o WHERE o.total > 100")
         button(page, "Explain")
         expect(page.get_by_text("An answer appears when a row of orders (as o) arrives")).to_be_visible()
         page.get_by_label("Name", exact=True).fill("large")

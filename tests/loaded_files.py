@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -35,7 +35,7 @@ TIMES = Timing("at")
 class Loading(OpenHome):
     """A home with the Spark session of the tests."""
 
-    spark: Callable[[], Any]
+    spark: Callable[[], Any] = field(kw_only=True)
 
     def session(self) -> Any:
         return self.spark()

@@ -33,7 +33,7 @@ def bucket(bucket: S3Store, monkeypatch: pytest.MonkeyPatch) -> S3Store:
 def homes(bucket: S3Store, tmp_path: Path, spark: SparkSession) -> tuple[Loading, Loading]:
     """A home that loads on the driver, and one that loads by executors."""
     made = [open_catalog(tmp_path / name, create=True, clock="wall", at=AT) for name in ("driver", "executors")]
-    one, other = (Loading(each.path, each, lambda: AT, lambda: spark) for each in made)
+    one, other = (Loading(each.path, each, lambda: AT, spark=lambda: spark) for each in made)
     return one, other
 
 

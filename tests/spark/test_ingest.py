@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,14 +50,14 @@ def home(catalog: Catalog) -> Path:
 class Loading(OpenHome):
     """A home whose ``session`` returns the Spark session of the tests, or raises an error."""
 
-    spark: Callable[[], Any]
+    spark: Callable[[], Any] = field(kw_only=True)
 
     def session(self) -> Any:
         return self.spark()
 
 
 def to(catalog: Catalog, spark: Callable[[], Any], at: int = AT) -> Loading:
-    return Loading(catalog.path, catalog, lambda: at, spark)
+    return Loading(catalog.path, catalog, lambda: at, spark=spark)
 
 
 def unbounded(done: Summary) -> Summary:

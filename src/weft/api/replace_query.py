@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace as changed
 from typing import TYPE_CHECKING
 
-from weft.algebra.schema import DataType
+from weft.algebra.schema import DataType, TableSchema
 from weft.api.acting import acting_user, own_limits, require_owner_rights, require_room
 from weft.api.standing import NewQuery, defined
 from weft.catalog import CatalogParts
@@ -30,7 +30,7 @@ def replace(home: OpenHome, query: NewQuery) -> QueryRecord:
     _refuse_unfit(query)
     with home.writing(f"replace {query.name}") as writer:
         old = home.seen().query(query.name, Right.OWN)
-        definition = _definition(home, writer, query, old)
+        definition = _definition(home, writer, query, old, home.schemas(query.sql))
         _refuse_same(writer, old, definition)
         if definition.user != old.user:
             require_room(home, [definition.user])
@@ -53,7 +53,7 @@ def replacement(home: OpenHome, query: NewQuery, current: Callable[[], int]) -> 
     _refuse_unfit(query)
     catalog = home.catalog
     old = catalog.queries.named(query.name)
-    definition = _definition(home, catalog, query, old)
+    definition = _definition(home, catalog, query, old, home.schemas(query.sql))
     _refuse_same(catalog, old, definition)
     catalog.replacements.require_no_circle(definition)
     with cancellable(home.session):
@@ -65,7 +65,17 @@ def replacement(home: OpenHome, query: NewQuery, current: Callable[[], int]) -> 
         return preview_replacement(home.session(), catalog, known, old, plan, definition, until, t0, allowed=allowed)
 
 
-def _definition(home: OpenHome, catalog: CatalogParts, query: NewQuery, old: QueryRecord) -> QueryDefinition:
+def require_replaceable(
+    home: OpenHome, query: NewQuery, old: QueryRecord, schemas: Mapping[str, TableSchema]
+) -> QueryDefinition:
+    """Return the definition by which ``query`` replaces ``old`` over ``schemas``.  Raise the errors of ``replace``."""
+    _refuse_unfit(query)
+    return _definition(home, home.catalog, query, old, schemas)
+
+
+def _definition(
+    home: OpenHome, catalog: CatalogParts, query: NewQuery, old: QueryRecord, schemas: Mapping[str, TableSchema]
+) -> QueryDefinition:
     """The owner, the timeliness and the start change only if ``query`` sets them."""
     if is_synopsis(catalog.queries.plan(old.plan_id).body):
         raise SynopsisError(
@@ -80,7 +90,7 @@ def _definition(home: OpenHome, catalog: CatalogParts, query: NewQuery, old: Que
         every=parse_interval(every) if isinstance(every, str) else every,
         start="now" if keeps else query.start or "start",
     )
-    definition = defined(home, completed, home.schemas(query.sql))
+    definition = defined(home, completed, schemas)
     _refuse_columns(old, definition)
     return (
         changed(definition, name=old.name, from_instant=old.from_instant)

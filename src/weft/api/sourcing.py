@@ -52,23 +52,11 @@ class Sourcing(WeftMethods):
         command line.  ``table`` selects a table if the source has several tables.  ``slot`` and ``publication`` are
         names on a PostgreSQL server.  See ``extraction.sources.adding`` for the kinds of sources and for the errors.
         """
-        from weft.extraction.sources.adding import add_source
+        from weft.extraction.sources.adding import NewSource, add_source
 
-        every_us = length(every)
-        return add_source(
-            self.opened,
-            name,
-            kind,
-            os.fspath(at),
-            [key] if isinstance(key, str) else key,
-            every_us=every_us,
-            stamps=ts,
-            chosen=columns,
-            rename=renaming(rename),
-            table_of=table,
-            slot=slot,
-            publication=publication,
-        )
+        keys, place = [key] if isinstance(key, str) else key, os.fspath(at)
+        names = (renaming(rename), table, slot, publication)
+        return add_source(self.opened, NewSource(name, kind, place, keys, length(every), ts, columns, *names))
 
     @requires(Right.ADMIN, logged=False)
     def poll_source(

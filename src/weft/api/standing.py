@@ -72,8 +72,8 @@ class Shown(Brief):
 class NewQuery:
     """A query to install, with the parameters of ``Weft.install``.
 
-    If a field is None, or ``to`` is empty, Weft uses the value in the home's settings.  ``saved_id`` is the ID of the
-    saved query that was filled in.
+    If a field is None, or ``to`` is empty, Weft uses the value in the home's settings.  With ``every`` 0, the query
+    runs at each tick.  ``saved_id`` is the ID of the saved query that was filled in.
     """
 
     name: str
@@ -105,7 +105,7 @@ def install(home: OpenHome, query: NewQuery) -> QueryRecord:
             from weft.execution.synopsis.discarding import drop_unneeded
 
             drop_unneeded(writer)  # tables that a removed synopsis left behind
-        definition = _accepted(home, query, home.schemas(query.sql))
+        definition = accepted(home, query, home.schemas(query.sql))
         require_room(home, [definition.user])
         require_owner_rights(home, [definition])
         return writer.queries.install(definition, home.clock())
@@ -117,7 +117,7 @@ def install_all(home: OpenHome, queries: Iterable[NewQuery]) -> tuple[QueryRecor
     while batch := [_named_errors(each, partial(_canonical, home, each)) for each in islice(remaining, _AT_ONCE)]:
         with home.writing("install queries") as writer:
             schemas = home.schemas(*(each.sql for each in batch))
-            definitions = [_named_errors(each, partial(_accepted, home, each, schemas)) for each in batch]
+            definitions = [_named_errors(each, partial(accepted, home, each, schemas)) for each in batch]
             require_room(home, (each.user for each in definitions))
             require_owner_rights(home, definitions)
             installed += writer.queries.install_all(definitions, home.clock())
@@ -158,7 +158,8 @@ def _canonical(home: OpenHome, query: NewQuery) -> NewQuery:
     return replace(query, user=user, every=every, start=start, to=to, digest=digest, zone=zone)
 
 
-def _accepted(home: OpenHome, query: NewQuery, schemas: Mapping[str, TableSchema]) -> QueryDefinition:
+def accepted(home: OpenHome, query: NewQuery, schemas: Mapping[str, TableSchema]) -> QueryDefinition:
+    """Return the canonical definition of a query whose channels can accept its answers.  Raise Refused."""
     from weft.delivery.registry import require_accepted
     from weft.storage.ledger import Answers
 
@@ -178,7 +179,7 @@ def defined(home: OpenHome, query: NewQuery, schemas: Mapping[str, TableSchema])
         name=query.name,
         user=query.user or own_user(),
         sql=query.sql.strip(),
-        every_us=None if query.every is None else int(query.every),
+        every_us=int(query.every or 0) or None,
         channels=texts(query.to),
         digest=query.digest,
         zone=query.zone,

@@ -43,6 +43,8 @@ from weft.store import local_store
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from weft.api.portable.changes import Change
+    from weft.api.portable.folder import Exported
     from weft.delivery.outbox import Delivered
     from weft.execution.maintenance import Step
     from weft.execution.replacement_preview import Replacement
@@ -297,6 +299,48 @@ class Weft(Asking, Browsing, Delivering, Maintaining, Loading, Saving, Searching
         errors as ``install``.  The attribute ``where`` of an error names the query.
         """
         return standing.install_all(self.opened, queries)
+
+    @requires(Right.ADMIN)
+    def export(self, folder: str | os.PathLike[str], *, prune: bool = False) -> Exported:
+        """Write the queries, channels, views, sources, users and rights as text files into a folder.
+
+        ``apply`` reads such a folder.  The files contain no secrets: in the address of a webhook, a variable stands for
+        what follows the host.  A file that would not change is not written.  With ``prune``, Weft deletes the files of
+        all others.  Raises Refused if a file cannot be written.  Raises PlanMismatch if a
+        synopsis no longer fits its tables.
+        """
+        from weft.api.portable.described import described
+        from weft.api.portable.folder import write_folder
+
+        return write_folder(Path(folder), described(self.opened), prune=prune)
+
+    @requires(Right.ADMIN)
+    def apply(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        dry_run: bool = False,
+        prune: bool = False,
+        secrets: Mapping[str, str] | None = None,
+        planned: Callable[[tuple[Change, ...]], None] = lambda _: None,
+    ) -> tuple[Change, ...]:
+        """Change the home so that it has the definitions in a folder, and return the changes.
+
+        Weft first reads all files, compiles all texts and reads the new sources.  Then it calls ``planned`` with the
+        changes, and carries them out, unless ``dry_run``.  A changed text of a query is replaced as ``install`` does
+        with ``replace``.  With ``prune``, Weft removes queries, views, sources, users and groups that are not in the
+        folder; otherwise they stay.  ``secrets`` maps the variables in the addresses of webhooks to their values.
+
+        Raises Refused with the refusals of all files, before anything changes.  If a change fails later, the changes
+        before it remain, and the next ``apply`` continues.
+        """
+        from weft.api.portable.changes import planned_changes
+
+        changes = planned_changes(self.opened, Path(folder), secrets or {}, prune=prune)
+        planned(changes)
+        for change in changes if not dry_run else ():
+            change.carry_out()
+        return changes
 
     @requires(Right.READ)
     def queries(self, *, after: int = 0, limit: int | None = None) -> tuple[QueryRecord, ...]:

@@ -109,6 +109,10 @@ class Subscriptions:
         """Mute or unmute the subscription.  An unmuted subscription continues after the last delivered answer."""
         return self._changed(sub_id, muted=int(muted))
 
+    def set_digest(self, sub_id: int, digest: str | None, zone: str | None) -> Subscription:
+        """Change the schedule of a subscription.  Undelivered answers wait for the new schedule."""
+        return self._changed(sub_id, digest=digest, zone=zone, digest_at=None)
+
     def resume(self, sub_id: int) -> Subscription:
         """Allow an immediate new attempt for a parked subscription, even if the outcome of a message is unknown."""
         return self._changed(sub_id, state="active", attempts=0, next_attempt_at=None, last_error=None)

@@ -49,10 +49,10 @@ class Tables:
                 connection, table_name(name), columns, keys, ts_from, tracked=tracked, authored=authored
             )
 
-    def check(self, name: str, columns: Sequence[tuple[str, DataType]]) -> None:
+    def check(self, name: str, columns: Sequence[tuple[str, DataType]], *, tracked: bool = False) -> None:
         """Raise Refused if ``create`` would refuse the name or the columns."""
         table_name(name)
-        _with_own(columns, tracked=False)
+        _with_own(columns, tracked)
 
     def all(self) -> tuple[TableRecord, ...]:
         """Return all tables, including auxiliary views, in the order of creation."""

@@ -29,7 +29,7 @@ def read_toml(file: Path) -> list[Written]:
     """Return the keys in file order, or an empty list without a file. Raise Refused if the file cannot be read."""
     text = _text(file)
     try:
-        tree = _loads(text)
+        tree = parse_toml(text)
     except ValueError as error:
         raise Refused(
             f"the settings are not valid TOML: {str(error)[:1].lower()}{str(error)[1:]}",
@@ -53,7 +53,7 @@ def add_key(file: Path, key: str, value: str) -> None:
     if header := re.search(rf"^\[{re.escape(section)}\][ \t]*\n", text, re.MULTILINE):
         new = f"{text[: header.end()]}{line.replace(key, name, 1)}{text[header.end() :]}"
     try:
-        _loads(new)
+        parse_toml(new)
     except ValueError:
         raise Refused(
             f"{key} cannot be added to the settings",
@@ -126,7 +126,8 @@ def _text(file: Path) -> str:
         raise Refused("the settings are not UTF-8 text", where=str(file), hint="Save the file as UTF-8.") from None
 
 
-def _loads(text: str) -> dict[str, Any]:
+def parse_toml(text: str) -> dict[str, Any]:
+    """Return the values of a TOML text.  Raise ValueError for an invalid text."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -169,7 +170,7 @@ def _lines(text: str) -> dict[tuple[str, ...], int]:
 def _path(line: str) -> tuple[str, ...]:
     """Return the key in a line with a single key, or an empty tuple."""
     path: tuple[str, ...] = ()
-    tree: Any = _loads(line)
+    tree: Any = parse_toml(line)
     while isinstance(tree, dict) and len(tree) == 1:
         key, tree = next(iter(tree.items()))
         path = (*path, key)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 
 from weft.algebra.relation import Recursive, StateSchema
-from weft.derivation.lives import Lives
 from weft.errors import ExecutionError, LimitExceeded
 from weft.execution.engines import choosing
 from weft.execution.engines.duckdb import BeyondBounds, duckdb_engine
@@ -22,8 +21,8 @@ from weft.execution.relations import ResultsTable
 from weft.execution.temp_views import TempViews
 from weft.period_sql.notation import VALID_TIME, Dialect, listed
 from weft.period_sql.sweep import Sweep
-from weft.planning.state_engine import same_after_rewriting
-from weft.planning.state_plan import RecursionPlan, scalars_of
+from weft.planning.state_engine import same_in_duckdb
+from weft.planning.state_plan import RecursionPlan
 from weft.planning.state_sql import state_sql
 from weft.storage.columns import conformed, stored_schema
 
@@ -62,8 +61,7 @@ def recursive_rows(plan: RecursionPlan, views: TempViews, reader: Reader) -> pa.
 def _is_local(plan: RecursionPlan, views: TempViews) -> bool:
     """Whether DuckDB can read all inputs, and gives the values that Spark gives."""
     read = all(not isinstance(rows.relation, ResultsTable) for rows in views.local.values())
-    lives: tuple[Lives, ...] = (*plan.seeds, *plan.steps)
-    return read and all(map(same_after_rewriting, scalars_of(lives)))
+    return read and same_in_duckdb(plan.state)
 
 
 def _by_duckdb(plan: RecursionPlan, views: TempViews, deepest: int) -> pa.Table:

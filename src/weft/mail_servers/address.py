@@ -103,7 +103,7 @@ def mail_place(uri: str, protocol: Literal["imap", "nntp"]) -> MailPlace:
     given = dict(pairs)
     if len(given) < len(pairs) or any(each not in _PARAMETERS for each in given):
         raise _invalid(uri, protocol, f"its parameters are {' and '.join(_PARAMETERS)}")
-    if not all(each.isprintable() for each in (name, parts.username or "")) or " " in host:
+    if not all(each.isprintable() for each in (name, unquote(parts.username or ""))) or " " in host:
         raise _invalid(uri, protocol, "it contains control characters")
     variable = given.get("password_env")
     if variable is not None and not _VARIABLE.fullmatch(variable):
@@ -145,9 +145,9 @@ def _invalid(uri: str, protocol: str, reason: str) -> Refused:
 
 
 def shown_uri(uri: str) -> str:
-    """Return the URI without the part before @, which may contain a password.
+    """Return the URI without its user and its parameters, which may contain a password.
 
-    >>> shown_uri("imap://ana:secret@mail.example/INBOX")
-    'imap://…@mail.example/INBOX'
+    >>> shown_uri("imap://ana:secret@mail.example/INBOX?password=secret")
+    'imap://…@mail.example/INBOX?…'
     """
-    return re.sub(r"(?<=//)[^/]*@", "…@", uri)
+    return re.sub(r"\?.*", "?…", re.sub(r"(?<=//)[^/]*@", "…@", uri), flags=re.DOTALL)

@@ -115,7 +115,3 @@ def _is_of_keys(condition: Scalar) -> bool:
 def _are_columns(values: Sequence[Scalar], scan: Scan) -> bool:
     shown = {scan.ref(column.name) for column in scan.table.columns}
     return set(values) <= shown - {scan.start, *(scan.ref(end) for end in (scan.table.end,) if end)}
-
-
-def _names(values: Sequence[Scalar]) -> tuple[str, ...]:
-    return tuple(value.column for value in values if isinstance(value, ColumnRef))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
-from weft.algebra.relation import Grouped, Relation, StateSchema, Unnest, Windowed, WindowFunction
+from weft.algebra.relation import Grouped, Recursive, Relation, StateSchema, Unnest, Windowed, WindowFunction
 from weft.algebra.scalar import Call, Case, Cast, ColumnRef, Literal, Param, Scalar
 from weft.algebra.schema import INTEGRAL, STRING, DataType
 from weft.algebra.traverse import scalars, walk
@@ -28,13 +28,11 @@ _OF_WINDOWS: Final = (*RANKS, "lag", "lead", "count", "min", "max")
 
 
 def same_in_duckdb(state: StateSchema) -> bool:
-    """Return whether DuckDB computes the rows of the state, and the keys of its groups, as Spark does."""
+    """Return whether DuckDB computes the rows of the state, and the keys of its groups, as Spark does.
+
+    The SQL of a recursion for DuckDB has DuckDB's own operators (``state_plan.RecursionPlan``).
+    """
     return _same(state.operator)
-
-
-def same_after_rewriting(scalar: Scalar) -> bool:
-    """Return whether DuckDB computes a scalar in its own operators (``with_operators``) as Spark does."""
-    return unlike(scalar) is None and _as_written(with_operators(scalar))
 
 
 @lru_cache(maxsize=1_000)
@@ -43,7 +41,8 @@ def _same(operator: Relation) -> bool:
         return False
     if isinstance(operator, Windowed) and not all(map(_same_function, operator.functions)):
         return False
-    return all(map(_same_scalar, _scalars(operator)))
+    rewritten = isinstance(operator, Recursive)
+    return all(_same_scalar(scalar, rewritten=rewritten) for scalar in _scalars(operator))
 
 
 def _scalars(operator: Relation) -> Iterator[Scalar]:
@@ -66,8 +65,8 @@ def _same_function(function: WindowFunction) -> bool:
     return function.function in _OF_WINDOWS or (function.function == "sum" and kind in INTEGRAL)
 
 
-def _same_scalar(scalar: Scalar) -> bool:
-    return unlike(scalar) is None and _as_written(scalar)
+def _same_scalar(scalar: Scalar, *, rewritten: bool) -> bool:
+    return unlike(scalar) is None and _as_written(with_operators(scalar) if rewritten else scalar)
 
 
 def _as_written(scalar: Scalar) -> bool:

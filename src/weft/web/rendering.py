@@ -94,7 +94,7 @@ def at(instant: int | None, none: str = "–") -> Markup:
     """Format an instant (microseconds UTC), to the second unless it has a fraction.
 
     >>> at(733968000000000)
-    Markup('<time datetime="1993-04-05T00:00:00.000000Z">1993-04-05 00:00:00 UTC</time>')
+    Markup('<time datetime="1993-04-05T00:00:00Z">1993-04-05 00:00:00 UTC</time>')
     """
     if instant is None:
         return escape(none)

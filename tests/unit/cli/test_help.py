@@ -29,6 +29,7 @@ GROUPS = (
     ("user",),
     ("group",),
     ("token",),
+    ("saved",),
 )
 """Commands that are nothing but others."""
 

@@ -75,7 +75,7 @@ def homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Homes:
     monkeypatch.setattr(distributed, "use_one_thread", lambda: None)
     monkeypatch.setattr(distributed, "task_numbers", lambda: (0, 0))
     made = [open_catalog(tmp_path / name, create=True, clock="wall", at=AT) for name in ("driver", "executors")]
-    one, other = (Loading(each.path, each, lambda: AT, lambda: None) for each in made)
+    one, other = (Loading(each.path, each, lambda: AT, spark=lambda: None) for each in made)
     return one, other
 
 
@@ -202,7 +202,7 @@ def test_a_wave_may_take_longer_than_the_mark_of_a_load_lasts(
     """Another writer forgets dead loads in each wave. Without renewal the load notices that its hold is lost."""
     place = put(tmp_path / "0.csv", b"a,b,at\n" + b"1,2,2020-01-01\n" * 400)
     time = [AT]
-    to, held = Loading(homes[1].folder, homes[1].catalog, lambda: time[0], lambda: None), []
+    to, held = Loading(homes[1].folder, homes[1].catalog, lambda: time[0], spark=lambda: None), []
 
     def tasks(session: object, function: Callable[[Any], Any], given: Sequence[Any], doing: str) -> list[Any]:
         time[0] += ACTIVE_TTL_US + 1

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from email.message import Message
@@ -13,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import forked
 from imap_server import PASSWORD, ImapServer, imap_server
 from mail_server import trusted
 from news_server import GROUP, NewsServer, news_server
@@ -92,9 +91,7 @@ def stored(weft: Weft) -> list[str]:
 def killed(weft: Weft, point: str, table: str = "lists") -> None:
     """Poll in another process, which is killed at the failpoint."""
     command = [sys.executable, "-m", "weft", "source", "poll", table, "--home", str(weft.home)]
-    done = subprocess.run(
-        command, env={**os.environ, "WEFT_FAILPOINT": point}, capture_output=True, text=True, timeout=120, check=False
-    )
+    done = forked.run(command, point, text=True)
     assert done.returncode == -signal.SIGKILL, done.stdout + done.stderr
 
 

@@ -20,6 +20,11 @@ TABLE = TableSchema(
 )
 
 
+RECURSIVE = (
+    "WITH RECURSIVE w AS (SELECT k, n FROM t UNION SELECT {}, t.n FROM w JOIN t ON TRUE WHERE {}) SELECT k, n FROM w"
+)
+
+
 def alike(text: str) -> bool:
     """Whether DuckDB may compute all states of the query."""
     found = [state for event in standing_plan(text, {"t": TABLE}).branches for state in states(event.relation)]
@@ -37,6 +42,7 @@ def alike(text: str) -> bool:
         "SELECT k, LAG(ts) OVER (PARTITION BY k ORDER BY ts, n) AS before FROM t",
         "SELECT k, SUM(n) OVER (PARTITION BY k ORDER BY ts) AS s FROM t",
         "SELECT a.k, b.n FROM t a LEFT JOIN (SELECT k, COUNT(*) AS n FROM t GROUP BY k) b ON b.k = a.k",
+        RECURSIVE.format("CONCAT(w.k, t.k)", "w.n <=> t.n"),
     ],
 )
 def test_duckdb_computes(text: str) -> None:
@@ -59,6 +65,9 @@ def test_duckdb_computes(text: str) -> None:
         "SELECT k, ROW_NUMBER() OVER (PARTITION BY r ORDER BY ts) AS place FROM t",
         "SELECT k, COUNT(*) OVER (PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL 1 DAY PRECEDING AND CURRENT ROW) "
         "AS n FROM t",
+        RECURSIVE.format("t.k", "t.k RLIKE 'a+'"),
+        RECURSIVE.format("LPAD(t.k, 3, 'x')", "w.n = t.n"),
+        RECURSIVE.format("s.p", "w.n = t.n").replace(" WHERE", " LATERAL VIEW EXPLODE(SPLIT(t.k, ' ')) s AS p WHERE"),
     ],
 )
 def test_spark_computes(text: str) -> None:

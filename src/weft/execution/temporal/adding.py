@@ -7,7 +7,7 @@ kind of view.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from weft.algebra.scalar import Call, Cast, Scalar
 from weft.algebra.schema import TableSchema
@@ -32,10 +32,7 @@ def add_view(home: OpenHome, name: str, text: str, mode: Mode) -> ViewRecord:
     process cannot compute an operation of the view. Raise Conflict if the name is in use. Raise LeaseBusy.
     """
     with home.writing(f"add the view {name}") as writer:
-        bound = bound_view(text, {table.name: table.schema for table in writer.tables.known()})
-        refused = not_local(bound.plan.view)
-        if refused is not None:
-            raise _refused(rename(refused, {f"{each}_stored": each for each in range_variables(bound.query)}))
+        bound = checked_view(text, {table.name: table.schema for table in writer.tables.known()})
         at = home.clock()
         try:
             stored = over_auxiliaries(writer, bound, at)
@@ -43,6 +40,15 @@ def add_view(home: OpenHome, name: str, text: str, mode: Mode) -> ViewRecord:
             return writer.views.add(name, bound.columns, text, form, reads, mode, at, depends_on_now=depends)
         finally:
             _clear(writer, writer.views.forget_unread())
+
+
+def checked_view(text: str, tables: Mapping[str, TableSchema]) -> ViewPlan:
+    """Return the view that ``text`` defines over ``tables``. Raise SqlError or Refused as ``add_view`` does."""
+    bound = bound_view(text, tables)
+    refused = not_local(bound.plan.view)
+    if refused is not None:
+        raise _refused(rename(refused, {f"{each}_stored": each for each in range_variables(bound.query)}))
+    return bound
 
 
 def _refused(part: Scalar) -> Refused:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final, get_args
 
 from weft.algebra.schema import DataType
@@ -18,10 +19,11 @@ from weft.configuration.postgres_uri import SCHEMES
 from weft.errors import NotFound, Refused, WeftError
 from weft.execution.current_rows_cache import current_rows
 from weft.execution.home import OpenHome
-from weft.extraction.mail.message import MAIL_KEY
+from weft.extraction.ingest import mail_table
+from weft.extraction.mail.message import MAIL_COLUMNS, MAIL_KEY
 from weft.extraction.sources.delta import columns_of_delta
 from weft.extraction.sources.feed import columns_of_feed
-from weft.extraction.sources.mail import MAIL_KINDS, add_mail_source
+from weft.extraction.sources.mail import MAIL_KINDS, add_mail_source, mail_source_place
 from weft.extraction.sources.poll_feed import same_feed
 from weft.extraction.sources.postgres import check_uri, columns_of_postgres
 from weft.extraction.sources.snapshot import FORMATS, Chosen, Renamed, columns_of_file, file_path
@@ -36,24 +38,9 @@ SHORTEST_US: Final = 1_000_000
 _DECLARED: Final = ("parquet", "postgres")
 
 
-def add_source(
-    home: OpenHome,
-    name: str,
-    kind: SourceKind,
-    location: str,
-    keys: Sequence[str],
-    *,
-    every_us: int,
-    stamps: Stamps | None = None,
-    chosen: Chosen = None,
-    rename: Renamed = (),
-    table_of: str | None = None,
-    slot: str | None = None,
-    publication: str | None = None,
-) -> SourceRecord:
-    """Add a source for the table ``name``. Create the table unless a removed source left one with this name.
-
-    A source of mail has no ``keys``, and none of the options below.
+@dataclass(frozen=True)
+class NewSource:
+    """A source to add for the table ``name``.  A source of mail has no ``keys``, and none of the options below.
 
     - ``chosen`` are the columns to read, each with its type. If ``chosen`` is None, all columns are read. If a type is
       None, it is inferred.
@@ -61,35 +48,83 @@ def add_source(
     - ``table_of`` selects a table in a source with several tables.
     - ``slot`` and ``publication`` name an existing replication slot and publication on a PostgreSQL server. If ``slot``
       or ``publication`` is None, Weft creates one.
+    """
+
+    name: str
+    kind: SourceKind
+    location: str
+    keys: Sequence[str]
+    every_us: int
+    stamps: Stamps | None = None
+    chosen: Chosen = None
+    rename: Renamed = ()
+    table_of: str | None = None
+    slot: str | None = None
+    publication: str | None = None
+
+
+@dataclass(frozen=True)
+class CheckedSource:
+    """What Weft found at the location of a new source: its place, its columns and its read options.
+
+    ``left`` is the table that a removed source left, or None.
+    """
+
+    table_of: str | None
+    place: str
+    columns: Sequence[tuple[str, DataType]]
+    stamps: Stamps
+    options: Mapping[str, Any]
+    left: TableRecord | None
+
+
+def add_source(home: OpenHome, source: NewSource) -> SourceRecord:
+    """Add a source. Create its table unless a removed source left one with this name. Raise as ``check_source``."""
+    if source.kind in MAIL_KINDS:
+        _check_mail(source)
+        kind, every, stamps = source.kind, source.every_us, source.stamps
+        return add_mail_source(home, source.name, kind, source.location, every_us=every, stamps=stamps)
+    found = check_source(home, source)
+    table, place, keys, options = found.left, found.place, source.keys, found.options
+    with home.writing(f"add the source {source.name}") as writer:
+        there = 0 if table is None else current_rows(writer, table).num_rows
+        with _subscribed(writer, place, found.table_of, keys, options, source.name):
+            if table is None:
+                table = writer.tables.create(source.name, found.columns, keys, tracked=True)
+            kind, every = source.kind, source.every_us
+            writer.sources.add(table.table_id, kind, place, options, found.stamps, every, home.clock(), there)
+    return home.catalog.sources.named(source.name)
+
+
+def check_source(home: OpenHome, source: NewSource, *, replaces: bool = False) -> CheckedSource:
+    """Read the columns at the location of a source, and check the source. Change nothing.
+
+    With ``replaces``, the source replaces the present source of its table.
 
     Raises NotFound if the source does not exist, ExtractionError if it cannot be read, Refused if it is invalid, or
     Conflict if the name is taken.
     """
+    kind, location, keys = source.kind, source.location, source.keys
     if kind in MAIL_KINDS:
-        _check_mail(kind, [*keys, *rename, *(chosen or ()), table_of, slot, publication], every_us)
-        return add_mail_source(home, name, kind, location, every_us=every_us, stamps=stamps)
-    _check(kind, keys, every_us, stamps)
+        _check_mail(source)
+        left, place = mail_table(home.catalog, source.name), mail_source_place(kind, location)
+        return CheckedSource(None, place, MAIL_COLUMNS, source.stamps or "clock", {}, left)
+    _check(kind, keys, source.every_us, source.stamps)
     server = kind == "changes" and location.startswith(SCHEMES)
-    _check_slot(server, slot, publication)
-    _check_rename(kind, rename)
-    table_of, place, columns = _inspect(kind, location, table_of, chosen, rename)
+    _check_slot(server, source.slot, source.publication)
+    _check_rename(kind, source.rename)
+    table_of, place, columns = _inspect(kind, location, source.table_of, source.chosen, source.rename)
     _check_keys(keys, [column for column, _ in columns], place)
-    options = _options(table_of, chosen, rename)
-    own: Stamps = stamps or ("source" if kind == "changes" else "clock")
+    options = _options(table_of, source.chosen, source.rename)
     if kind == "changes" and not server:
         options |= _form(place)
     if server:
-        options |= slot_options(home.catalog.home().home_id, place, slot, publication)
-    with home.writing(f"add the source {name}") as writer:
-        table = _left_alone(home, name)
-        if table is not None:
-            _refuse_other(table, columns, keys, typed=server or kind in _DECLARED or "delta" in options)
-        there = 0 if table is None else current_rows(writer, table).num_rows
-        with _subscribed(writer, place, table_of, keys, options, name):
-            if table is None:
-                table = writer.tables.create(name, columns, keys, tracked=True)
-            writer.sources.add(table.table_id, kind, place, options, own, every_us, home.clock(), there)
-    return home.catalog.sources.named(name)
+        options |= slot_options(home.catalog.home().home_id, place, source.slot, source.publication)
+    left = _left_alone(home, source.name, replaces)
+    if left is not None:
+        _refuse_other(left, columns, keys, typed=server or kind in _DECLARED or "delta" in options)
+    stamps: Stamps = source.stamps or ("source" if kind == "changes" else "clock")
+    return CheckedSource(table_of, place, columns, stamps, options, left)
 
 
 def _options(table_of: str | None, chosen: Chosen, rename: Renamed) -> dict[str, Any]:
@@ -172,7 +207,9 @@ def _check_interval(every_us: int) -> None:
         raise Refused("a source cannot be polled more often than once a second", hint="Use an interval such as 10m.")
 
 
-def _check_mail(kind: SourceKind, others: Sequence[object], every_us: int) -> None:
+def _check_mail(source: NewSource) -> None:
+    kind, every_us = source.kind, source.every_us
+    others = [*source.keys, *source.rename, *(source.chosen or ()), source.table_of, source.slot, source.publication]
     if any(each is not None for each in others):
         raise Refused(
             f"the columns and the key of a source of kind {kind} are those of a mail table: {', '.join(MAIL_KEY)}",
@@ -207,12 +244,12 @@ def _check_keys(keys: Sequence[str], columns: Sequence[str], place: str) -> None
         raise Refused(f"the key names a column twice: {', '.join(keys)}", where=place, hint="Name each column once.")
 
 
-def _left_alone(home: OpenHome, name: str) -> TableRecord | None:
+def _left_alone(home: OpenHome, name: str, replaces: bool) -> TableRecord | None:
     try:
         table = home.catalog.tables.named(name)
     except NotFound:
         return None
-    sources = {source.table_id for source in home.catalog.sources.all()}
+    sources = () if replaces else {source.table_id for source in home.catalog.sources.all()}
     return table if table.tracked and table.keys and table.table_id not in sources else None
 
 

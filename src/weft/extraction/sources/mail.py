@@ -47,7 +47,7 @@ def add_mail_source(
     """
     if stamps == "file":
         raise Refused("--ts file is for sources in a file", hint="Use --ts clock, or --ts source for the Date.")
-    place = _checked(kind, location)
+    place = mail_source_place(kind, location)
     with home.writing(f"add the source {name}") as writer:
         table = mail_table(writer, name)
         if table is None:
@@ -56,7 +56,7 @@ def add_mail_source(
     return home.catalog.sources.named(name)
 
 
-def _checked(kind: SourceKind, location: str) -> str:
+def mail_source_place(kind: SourceKind, location: str) -> str:
     """Return the canonical location of an existing source."""
     if kind == "maildir":
         path = file_path(location)

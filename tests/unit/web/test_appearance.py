@@ -1,0 +1,135 @@
+"""Every page is accessible, light and dark, and fits a telephone, in a real browser."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page
+from starlette.routing import compile_path
+
+from mail_server import free_port
+from real_browser import Served, chromium, overflow, served
+from shown_pages import MARKUP
+from weft.api.weft import Weft
+from weft.web.pages import ROUTES
+
+WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 380, "height": 800}
+PAGES = (
+    "/",
+    "/?q=customer",
+    "/?q=nothing",
+    "/queries",
+    "/queries?state=troubled",
+    "/queries/1",
+    "/queries/2",
+    "/queries/1/answers",
+    "/queries/1/answers/2",
+    "/queries/1/plan",
+    "/queries/1/change",
+    "/queries/2/share",
+    "/ask",
+    "/saved",
+    "/saved/1",
+    "/tables",
+    "/tables/orders",
+    "/tables/empty",
+    "/tables/staff",
+    "/tables/orders/quarantine",
+    "/tables/upload",
+    "/views",
+    "/views/staff",
+    "/synopses",
+    "/deliveries",
+    "/users",
+    "/audit",
+    "/account",
+    "/system",
+    "/jobs/none",
+)
+FOR_STRANGERS = ("/sign-in", "/password/x", "/unsubscribe/1.x", "/shared/none")
+
+
+@pytest.fixture(scope="module")
+def site(filled_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A home with something for each page to show: also what is wrong, and what is long."""
+    folder = tmp_path_factory.mktemp("appearance")
+    shutil.copytree(filled_home, folder / "home")
+    with chromium() as browser, Weft.open(folder / "home") as weft, served(weft, browser) as site:
+        furnish(weft, folder)
+        site.add("ada", "admin")
+        site.add("rea", "reader")
+        weft.accounts.add_group("analysts")
+        weft.accounts.grant("analysts", "read", "orders")
+        yield site
+
+
+def furnish(weft: Weft, folder: Path) -> None:
+    staff = folder / "staff.csv"
+    staff.write_text("name,room\nanna,1\nben,2\n")
+    weft.add_source("staff", "csv", staff, "name")
+    weft.poll_source("staff", now="2026-03-11")
+    staff.write_text("name,room\nanna,1\n")
+    weft.poll_source("staff", now="2026-03-12")
+    bad = folder / "bad.jsonl"
+    bad.write_text('{"id": "seven", "customer": "x", "total": 1}\n{"id": 8, "customer": "y", "total": 1}\n')
+    weft.ingest_file(bad, "orders")
+    (weft.home / "weft.toml").write_text(
+        f'[smtp]\nhost = "127.0.0.1"\nport = {free_port()}\ntls = "none"\nfrom = "weft@example.com"\n'
+    )
+    weft.subscribe("dear", "email:" + "a" * 60 + "@example.com", from_start=True)
+    weft.subscribe("all-orders", "file:" + "long" * 30 + ".jsonl", from_start=True)
+    weft.tick(now="2026-03-13")
+    weft.pause("all-orders")
+    weft.save_query("above", "SELECT o.id FROM orders o WHERE o.total > {{least}}", ["least:decimal=10"])
+
+
+def test_no_page_is_left_out() -> None:
+    wanted = {each.path for each in ROUTES if "GET" in (each.methods or ()) and not each.path.endswith(".json")}
+    visited = [urlsplit(path).path for path in (*PAGES, *FOR_STRANGERS)]
+    missing = {path for path in wanted if not any(compile_path(path)[0].fullmatch(each) for each in visited)}
+    assert missing == set()
+
+
+@pytest.fixture(scope="module")
+def ada(site: Served) -> Page:
+    return site.signed_in("ada", viewport=WIDE)
+
+
+@pytest.fixture(scope="module")
+def stranger(site: Served) -> Page:
+    return site.window(viewport=WIDE)
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_is_accessible_and_fits_a_telephone(ada: Page, path: str) -> None:
+    look_at(ada, path)
+
+
+@pytest.mark.parametrize("path", FOR_STRANGERS)
+def test_a_page_for_strangers_is_accessible_and_fits_a_telephone(stranger: Page, path: str) -> None:
+    look_at(stranger, path)
+
+
+def look_at(page: Page, path: str) -> None:
+    """Examine a page in both schemes, wide and narrow, with everything that it folds."""
+    page.set_viewport_size(WIDE)
+    page.emulate_media(color_scheme="light")
+    answer = page.goto(path)
+    assert answer is not None
+    assert answer.status == (404 if path.endswith("/none") else 200)
+    page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
+    found = Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
+    page.emulate_media(color_scheme="dark")
+    colors = Axe().run(page, options={"runOnly": ["color-contrast"], "resultTypes": ["violations"]})
+    assert colors.violations_count == 0, colors.generate_report()
+    page.set_viewport_size(NARROW)
+    assert overflow(page) == 0
+    narrow = Axe().run(page, options={"runOnly": ["target-size", "color-contrast"], "resultTypes": ["violations"]})
+    assert narrow.violations_count == 0, narrow.generate_report()
+    assert MARKUP not in page.content()

@@ -11,6 +11,7 @@ from weft.api.weft_methods import WeftMethods
 from weft.catalog.outbox import ListedMessage, OutboxEntry
 from weft.catalog.query_list import ListedQuery, QueryFilter
 from weft.catalog.records import Lease, LeaseName, QuarantineRecord, QueryRecord, TableRecord, TickRecord
+from weft.catalog.seen import Seen, query_thing
 from weft.catalog.subscriptions import Subscription
 from weft.errors import NotFound
 from weft.printable import Brief
@@ -42,7 +43,7 @@ class Browsing(WeftMethods):
         """Return at most ``limit`` installed queries in the order of their names, which come after ``after``."""
         seen = self.opened.seen()
         found = seen.catalog.query_list.page(replace(wanted or QueryFilter(), seen_by=seen.seen_by), after, limit)
-        return found if seen.seen_by is None else tuple(replace(each, query=seen.told(each.query)) for each in found)
+        return found if seen.seen_by is None else tuple(_told(seen, each) for each in found)
 
     @requires(Right.READ)
     def news_page(self, *, before: QueryRecord | None = None, limit: int = 20) -> tuple[QueryRecord, ...]:
@@ -163,3 +164,10 @@ class Browsing(WeftMethods):
         """Return the leases that a process holds, to write or to deliver."""
         held = (self.opened.catalog.lease(name) for name in get_args(LeaseName))
         return tuple(each for each in held if each is not None)
+
+
+def _told(seen: Seen, listed: ListedQuery) -> ListedQuery:
+    """Others than the owner do not see why a channel fails: the error names receivers."""
+    query = seen.told(listed.query)
+    hidden = listed.trouble is not None and query.state != "failed" and not seen.may(Right.OWN, query_thing(query))
+    return replace(listed, query=query, trouble="a channel fails" if hidden else listed.trouble)

@@ -224,9 +224,10 @@ class Loading(WeftMethods):
 
     @requires(Right.READ)
     def quarantined(self) -> tuple[QuarantineRecord, ...]:
-        """Return the unresolved records in quarantine of the tables that the principal may see, the oldest first."""
+        """Return the unresolved records in quarantine of the tables that the principal may load, the oldest first."""
         seen = self.opened.seen()
-        return tuple(each for each in self.opened.catalog.quarantine.all() if seen.has_table(each.table_id))
+        every = self.opened.catalog.quarantine.all()
+        return tuple(each for each in every if seen.has_table(each.table_id, Right.LOAD))
 
     @requires(Right.LOAD)
     def retry_quarantine(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, TypeAlias
@@ -160,6 +160,13 @@ class Visit:
         """Return a text from the path."""
         return str(self.request.path_params[name])
 
+    @property
+    def sent(self) -> Iterator[object]:
+        """The parts and parameters of the address, and the fields of the form."""
+        yield from self.request.path_params.values()
+        yield from self.request.query_params.values()
+        yield from self.form.values()
+
     def here(self, **changes: object) -> str:
         """Return the address of this page with some parameters changed.  None removes a parameter."""
         parameters = {**self.request.query_params, **changes}
@@ -231,6 +238,8 @@ def _entered(stranger: Visit, public: bool) -> Visit | Response:
 
 def _answer(shown: Page, visit: Visit, own_form: bool = False) -> Response:
     try:
+        if any(isinstance(each, str) and "\0" in each for each in visit.sent):
+            raise Refused("a field contains the character NUL", hint="Go back, and write the text again.")
         if own_form:
             security.require_own_form(visit.request, visit.given(security.FIELD), visit.csrf)
         return shown(visit)

@@ -416,6 +416,15 @@ def test_a_loader_gives_bytes_and_no_path(home: Weft) -> None:
     bo.undo_load(load)
 
 
+def test_the_quarantine_is_for_those_who_load(home: Weft) -> None:
+    home.ingest_file(io.BytesIO(b"id\n3\nno number\n"), "secret")
+    bo = acting(home, "bo")
+    home.accounts.grant("bo", "read", "secret")
+    assert (len(home.quarantined()), bo.quarantined(), dict(bo.quarantine_counts())) == (1, (), {})
+    home.accounts.grant("bo", "load", "secret")
+    assert bo.quarantined() == home.quarantined()
+
+
 def test_the_owner_of_a_query_shares_it(home: Weft) -> None:
     home.accounts.grant("anna", "read", "secret")
     anna, bo = acting(home, "anna"), acting(home, "bo")

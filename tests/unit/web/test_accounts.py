@@ -109,6 +109,20 @@ def test_a_reader_sees_what_is_granted(browser: TestClient, peopled: Weft) -> No
         assert browser.get(path).status_code == 403
 
 
+def test_only_the_owner_sees_why_a_channel_fails(browser: TestClient, peopled: Weft) -> None:
+    peopled.accounts.grant("rea", "read", "results.all-orders")
+    channel = peopled.subscribe("all-orders", "file:orders.jsonl")
+    with peopled.catalog.delivering(peopled.clock, wait_us=0) as sender:
+        sender.subscriptions.note_failure(channel.sub_id, "boss@example.com is unknown", None)
+    for name, words in (("rea", "a channel fails"), ("ada", "boss@example.com is unknown")):
+        browser.cookies.clear()
+        signed_in(browser, name)
+        for path in ("/queries", "/queries.json", "/api/v1/queries"):
+            listed = browser.get(path).text
+            assert words in listed
+            assert ("boss@" in listed) == (name == "ada")
+
+
 def test_a_reader_changes_nothing(browser: TestClient, peopled: Weft) -> None:
     signed_in(browser, "rea")
     shown = browser.get("/queries/2").text

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+from shown_pages import field
 from weft.api.weft import Weft
 from weft.errors import Refused
 from weft.web.serving import Address, page_served, read_address
@@ -37,6 +38,14 @@ def test_a_missing_page_is_a_page(browser: TestClient) -> None:
     assert "<h1>" in shown.text
     assert browser.get("/static/../app.py").status_code == 404
     assert browser.get("/static/%2e%2e/app.py").status_code == 404
+
+
+def test_no_text_has_the_character_nul(browser: TestClient) -> None:
+    """PostgreSQL does not store it."""
+    form = {"csrf": field(browser.get("/tables/upload").text), "name": "a\0b", "password": "x"}
+    for path in ("/tables/a%00b", "/queries?q=%00", "/shared/%00"):
+        assert browser.get(path).status_code == 400
+    assert browser.post("/sign-in", data=form).status_code == 400
 
 
 def test_a_slash_at_the_end_leads_to_this_host_only(browser: TestClient) -> None:

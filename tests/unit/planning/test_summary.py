@@ -114,7 +114,7 @@ def test_constant_rows_and_queries_that_never_answer() -> None:
     for each in (never, window):
         assert each.brief[0] == "No answer can ever appear."
         [note] = each.notes
-        assert "contradict each other" in note.line
+        assert "contradict each other" in note.text
     assert how_many(never.summary, {"msgs": TableExtent(5)}) is None
 
 

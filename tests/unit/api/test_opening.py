@@ -49,7 +49,7 @@ METHODS = sorted(
     name
     for name, each in inspect.getmembers(Weft)
     if not name.startswith("_")
-    and name not in ("open", "opened", "close", "closed", "home", "catalog", "clock", "accounts")
+    and name not in ("open", "opened", "close", "closed", "home", "catalog", "clock", "accounts", "home_id")
 )
 
 

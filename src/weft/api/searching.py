@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from weft.api.requirements import requires
 from weft.api.weft_methods import WeftMethods
-from weft.arrangement.run import ArrangementDamaged
-from weft.arrangement.word_index import Hit, Indexed, WordIndex
 from weft.catalog import layout
 from weft.catalog.records import QueryRecord
 from weft.errors import StorageError
@@ -21,6 +19,7 @@ from weft.storage.ledger import ledger_schema
 from weft.storage.table import Table
 
 if TYPE_CHECKING:
+    from weft.arrangement.word_index import Hit, Indexed, WordIndex
     from weft.storage.delta_log import DataFile, DeltaSnapshot
 
 T = TypeVar("T")
@@ -83,7 +82,10 @@ class Searching(WeftMethods):
         self._with_index(lambda index: _catch_up(self.opened, index, quickly=False))
 
     def _with_index(self, use: Callable[[WordIndex], T]) -> T:
-        """A damaged index is made anew."""
+        """Build a damaged index again."""
+        from weft.arrangement.run import ArrangementDamaged
+        from weft.arrangement.word_index import WordIndex
+
         index = WordIndex(self.opened.folder / layout.SEARCH)
         try:
             return use(index)
@@ -143,6 +145,8 @@ def _build(ledger: Table, snapshot: DeltaSnapshot, index: WordIndex) -> bool:
 
 
 def _answers(ledger: Table, files: Iterable[DataFile]) -> Iterator[Indexed]:
+    from weft.arrangement.word_index import Indexed
+
     for batch in ledger.scan(ledger_schema("query_id", "ordinal", "first_at", "row"), files=tuple(files)):
         columns = (batch.column(name) for name in ("query_id", "ordinal", "first_at", "row"))
         query_ids, ordinals, instants, rows = columns

@@ -147,4 +147,6 @@ def comparable(value: Any) -> Any:
         return "NaN" if math.isnan(value) else float(f"{value:.9g}")
     if isinstance(value, list):
         return json.dumps(value, separators=(",", ":"))  # an answer has an array as JSON text
+    if isinstance(value, timedelta):
+        return value // timedelta(microseconds=1)  # the plain text counts microseconds
     return grid(value)

@@ -98,3 +98,18 @@ def counted(number: int, one: str, several: str | None = None) -> str:
     ('1 row', '2,000 queries')
     """
     return f"{number:,} {one if number == 1 else several or one + 's'}"
+
+
+def size(count: int) -> str:
+    """Format a number of bytes.
+
+    >>> size(512), size(40_750), size(3_456_789_012)
+    ('512 bytes', '40.8 kB', '3.5 GB')
+    """
+    if count < 1_000:
+        return f"{count} bytes"
+    unit, value = "kB", count / 1e3
+    for larger in ("MB", "GB", "TB"):
+        if value >= 1e3:
+            unit, value = larger, value / 1e3
+    return f"{value:.1f} {unit}"

@@ -62,7 +62,7 @@ class Searching(WeftMethods):
     def search(self, text: str, *, query_id: int | None = None, before: int | None = None, limit: int = 50) -> Found:
         """Return at most ``limit`` answers of one or all queries with words that begin as those of ``text``.
 
-        The newest answers come first.  ``before`` continues an earlier search.  ``more`` tells nothing about answers
+        The newest answers come first.  ``before`` continues an earlier search.  ``more`` does not depend on answers
         that the principal may not read.
         """
         seen = self.opened.seen()
@@ -127,7 +127,7 @@ def _catch_up(home: OpenHome, index: WordIndex, *, quickly: bool) -> bool:
 
 
 def _are_gone(ledger: Table, covered: int, last: int) -> bool:
-    """A purge has removed answers, or the log no longer tells."""
+    """Return whether a purge has removed answers, or the log has no entries of these versions."""
     try:
         return any(ledger.entry(version).removes_rows for version in range(covered + 1, last + 1))
     except StorageError:
@@ -135,7 +135,7 @@ def _are_gone(ledger: Table, covered: int, last: int) -> bool:
 
 
 def _build(ledger: Table, snapshot: DeltaSnapshot, index: WordIndex) -> bool:
-    """Index file by file.  A building that was interrupted goes on with the next file."""
+    """Index file by file.  After an interruption, the next call continues with the next file."""
     done = index.files()
     for file in sorted(snapshot.files, key=lambda file: (file.least.get("tick", 0), file.name)):
         if file.name not in done:

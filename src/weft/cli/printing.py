@@ -15,6 +15,7 @@ from weft.instants import format_duration, format_instant, from_datetime
 from weft.interruption import stop_here
 from weft.printable import counted as counted
 from weft.printable import one_line, visible
+from weft.printable import size as size
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -185,21 +186,6 @@ def _print_on_lines(grid: Grid, console: Console) -> None:
     with wide.capture() as captured:
         wide.print(grid)
     console.file.write("\n".join(line.rstrip() for line in captured.get().split("\n")))
-
-
-def size(count: int) -> str:
-    """Format a number of bytes.
-
-    >>> size(512), size(40_750), size(3_456_789_012)
-    ('512 bytes', '40.8 kB', '3.5 GB')
-    """
-    if count < 1_000:
-        return f"{count} bytes"
-    unit, value = "kB", count / 1e3
-    for larger in ("MB", "GB", "TB"):
-        if value >= 1e3:
-            unit, value = larger, value / 1e3
-    return f"{value:.1f} {unit}"
 
 
 @contextmanager

@@ -46,10 +46,11 @@ def _whole(texts: Iterable[StateText]) -> Iterator[Note]:
             "column, and with thresholds such as NOW() - INTERVAL 30 DAYS, a tick reads only what changes"
         )
         if each.recursive:
-            text = f"each tick reads all of {tables}, because it derives all rows of {each.rows} anew"
+            text = f"each tick reads all of {tables}, because it derives all rows of {each.rows} again"
         line = f"each tick that evaluates the query reads all of {tables}"
-        why = "it derives all rows of the recursion anew"
-        why = why if each.recursive else "no key of its groups and no range of instants selects rows"
+        why = "no key of its groups and no range of instants selects rows"
+        if each.recursive:
+            why = "it derives all rows of the recursion again"
         yield Note("warning", text, f"{line}: {why}")
 
 

@@ -28,7 +28,7 @@ from weft.instants import (
     from_datetime,
     to_datetime,
 )
-from weft.printable import counted, one_line, visible
+from weft.printable import counted, one_line, size, visible
 from weft.web import security
 
 FOLDER: Final = Path(__file__).parent
@@ -164,21 +164,6 @@ def lines(text: object) -> str:
 def number(value: int | None, none: str = "–") -> str:
     """Format a number with separators of thousands."""
     return none if value is None else f"{value:,}"
-
-
-def size(count: int) -> str:
-    """Format a number of bytes.
-
-    >>> size(512), size(40_750)
-    ('512 bytes', '40.8 kB')
-    """
-    if count < 1_000:
-        return f"{count} bytes"
-    value, unit = count / 1e3, "kB"
-    for larger in ("MB", "GB", "TB"):
-        if value >= 1e3:
-            value, unit = value / 1e3, larger
-    return f"{value:.1f} {unit}"
 
 
 def every(interval: int | None) -> str:

@@ -331,7 +331,7 @@ def test_a_change_feed_is_not_replaced(full: Weft, tmp_path: Path) -> None:
         ("queries/q.toml", "[[channel]]\ndigest = 'hourly'", "to is missing"),
         ("queries/q.toml", "channel = 'file:x.csv'", "channel has the value"),
         ("queries/q.toml", "user = ", "not valid TOML"),
-        ("queries/only.sql", "SELECT 1", "no settings beside it"),
+        ("queries/only.sql", "SELECT 1", "this text has no settings file"),
         ("sources/s.toml", "kind = 'csv'\nat = 's.csv'\nevery = '1h'", "key is missing"),
         (
             "sources/s.toml",

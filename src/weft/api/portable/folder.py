@@ -204,7 +204,7 @@ def _read(folder: Path, make: Callable[[Path, _Values], D], errors: list[Refused
             errors.append(error)
     for file in sorted(each for each in files if each.suffix in _TEXTS and each.stem not in named):
         hint = f"Write the file {file.stem}.toml; it may be empty."
-        errors.append(Refused("this text has no settings beside it", where=str(file), hint=hint))
+        errors.append(Refused("this text has no settings file", where=str(file), hint=hint))
 
 
 @dataclass

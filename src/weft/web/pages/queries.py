@@ -119,7 +119,7 @@ def _replaced(visit: Visit, query: QueryRecord, given: Mapping[str, Any]) -> Out
 
 
 def _previewed(visit: Visit, query: QueryRecord, given: Mapping[str, Any]) -> Outcome:
-    """A text that is refused stays in the form, with the reason beside it."""
+    """Show what the new text changes.  If the text is refused, show it in the form, with the reason."""
     shown = visit.weft.show(query.name, ticks=0)
     preview, error = None, None
     try:

@@ -9,7 +9,7 @@ from typing import Final
 
 from shown_temporal import tracked
 from temporal_evaluator import Rows, tidy
-from weft.algebra.relation import Output, Scan, Values
+from weft.algebra.relation import Output, Scan, Select, Values
 from weft.algebra.scalar import Call, ColumnRef, Literal, Now, PeriodOf, Scalar, call
 from weft.algebra.schema import BIGINT, BOOLEAN, DOUBLE, INT, INTERVAL, TIMESTAMP, Column
 from weft.algebra.temporal import (
@@ -18,7 +18,6 @@ from weft.algebra.temporal import (
     Extension,
     Measure,
     Projection,
-    Selection,
     Temporal,
     TemporalJoin,
     TemporalUnion,
@@ -102,7 +101,7 @@ class Drawn:
 
     def _selection(self, depth: int) -> Temporal:
         inner = self.view(depth - 1)
-        return Selection(inner, self._predicate(inner))
+        return Select(inner, self._predicate(inner))
 
     def _join(self, depth: int) -> Temporal:
         parts = tuple(self._named(self.view(depth - 1)) for _ in range(self.chance.choice((2, 2, 2, 3))))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from itertools import product
 from typing import Any
 
-from weft.algebra.relation import Scan, Values
+from weft.algebra.relation import Scan, Select, Values
 from weft.algebra.scalar import Call, Case, Cast, ColumnRef, Literal, Now, Param, PeriodOf, Scalar
 from weft.algebra.temporal import (
     Aggregation,
@@ -23,7 +23,6 @@ from weft.algebra.temporal import (
     Inserted,
     Measure,
     Projection,
-    Selection,
     Semijoin,
     Temporal,
     TemporalJoin,
@@ -105,7 +104,7 @@ class Database:
                 return self._semijoin(relation)
             case TemporalJoin():
                 return self._join(relation)
-            case Selection(input=inner, predicate=predicate):
+            case Select(input=inner, predicate=predicate):
                 env = self._envs(inner)
                 given = self.value(inner).items()
                 return {row: at for row, at in given if self.scalar(predicate, env(row, at)) is True}

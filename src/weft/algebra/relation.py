@@ -19,11 +19,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias
 from typing import Literal as OneOf
+
+from typing_extensions import TypeVar
 
 from weft.algebra.scalar import TICK_END, TICK_START, TIME_START, ColumnRef, Scalar
 from weft.algebra.schema import Column, DataType, TableSchema, hashed_once
+
+R = TypeVar("R", covariant=True, default="Relation")
+"""The inputs of an operator: relations of a query, or temporal relations (``algebra.temporal``)."""
+P = TypeVar("P", covariant=True, default="Predicate")
+"""The condition of a selection: a predicate, or a scalar in a temporal relation."""
 
 
 @hashed_once
@@ -77,11 +84,11 @@ class Join:
 
 @hashed_once
 @dataclass(frozen=True)
-class Select:
+class Select(Generic[R, P]):
     """The rows of ``input`` for which ``predicate`` is true."""
 
-    input: Relation
-    predicate: Predicate
+    input: R
+    predicate: P
 
 
 @hashed_once

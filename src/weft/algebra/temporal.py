@@ -12,7 +12,8 @@ evaluated at t_now, once per tuple.  The predicate retains or removes the tuple 
 
 A ``Scan`` is R, the history of a tracked table or the stored periods of a view.  The attributes of R are all columns of
 the table except the start column and the end column.  In a maintenance expression, R is the state before the change.
-``Values`` has constant rows, valid from the beginning of time (t0).  Without rows, it is the empty relation.
+``Values`` has constant rows, valid from the beginning of time (t0).  Without rows, it is the empty relation.  ``Select``
+is σ_p: the tuples for which the scalar p is true.
 
 Expressions are immutable values.  An expression that occurs twice is computed once.  A ``ColumnRef`` refers to a
 column.
@@ -27,7 +28,7 @@ from operator import is_
 from typing import Final, TypeAlias
 
 from weft.algebra.relation import Measure as Measure
-from weft.algebra.relation import Output, Scan, Values
+from weft.algebra.relation import Output, Scan, Select, Values
 from weft.algebra.scalar import ColumnRef, Now, Param, PeriodOf, Scalar, children
 from weft.algebra.schema import hashed_once
 
@@ -49,15 +50,6 @@ class Inserted:
     """ΔR: the tuples and instants that a change adds to R."""
 
     base: Scan
-
-
-@hashed_once
-@dataclass(frozen=True)
-class Selection:
-    """σ_p: the tuples for which ``predicate`` is true."""
-
-    input: Temporal
-    predicate: Scalar
 
 
 @hashed_once
@@ -156,8 +148,8 @@ class Fragment:
 
 
 Temporal: TypeAlias = (
-    "Scan | Deleted | Inserted | Values | Selection | Projection | TemporalJoin | TemporalUnion | Difference"
-    " | Semijoin | Extension | Aggregation | Fragment"
+    "Scan | Deleted | Inserted | Values | Select[Temporal, Scalar] | Projection | TemporalJoin | TemporalUnion"
+    " | Difference | Semijoin | Extension | Aggregation | Fragment"
 )
 
 
@@ -172,7 +164,7 @@ def attributes(relation: Temporal) -> tuple[ColumnRef, ...]:
             return attributes(base)
         case Values(alias=alias, columns=columns):
             return tuple(ColumnRef(alias, column.name, column.type) for column in columns)
-        case Selection(input=inner) | Extension(input=inner) | Fragment(input=inner):
+        case Select(input=inner) | Extension(input=inner) | Fragment(input=inner):
             return attributes(inner)
         case TemporalUnion(left=left) | Difference(left=left) | Semijoin(left=left):
             return attributes(left)
@@ -190,7 +182,7 @@ def inputs(relation: Temporal) -> tuple[Temporal, ...]:
     match relation:
         case Scan() | Deleted() | Inserted() | Values():
             return ()
-        case Selection(input=inner) | Projection(input=inner) | Extension(input=inner) | Fragment(input=inner):
+        case Select(input=inner) | Projection(input=inner) | Extension(input=inner) | Fragment(input=inner):
             return (inner,)
         case Aggregation(input=inner):
             return (inner,)
@@ -213,7 +205,7 @@ def over(relation: Temporal, parts: tuple[Temporal, ...]) -> Temporal:
             return replace(relation, left=parts[0], right=parts[1])
         case TemporalJoin():
             return replace(relation, inputs=parts)
-        case Selection() | Projection() | Extension() | Aggregation() | Fragment():
+        case Select() | Projection() | Extension() | Aggregation() | Fragment():
             return replace(relation, input=parts[0])
 
 

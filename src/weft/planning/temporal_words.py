@@ -3,8 +3,9 @@
 The module splits long expressions into short lines.  A part gets a name and its own line if it occurs twice or is long.
 
 >>> from shown_temporal import ENDED, R
->>> from weft.algebra.temporal import Difference, Selection
->>> whole = Selection(R, ENDED)
+>>> from weft.algebra.relation import Select
+>>> from weft.algebra.temporal import Difference
+>>> whole = Select(R, ENDED)
 >>> naming = Naming()
 >>> naming.lines("V", Difference(R, Difference(R, whole)), "D")
 ['p1 is PERIOD_END(r) < NOW()', 'V = r − (r − σ_{p1}(r))']
@@ -17,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from weft.algebra.relation import Output, Scan, Values
+from weft.algebra.relation import Output, Scan, Select, Values
 from weft.algebra.scalar import Call, ColumnRef, PeriodOf, Scalar, children, with_children
 from weft.algebra.temporal import (
     Aggregation,
@@ -28,7 +29,6 @@ from weft.algebra.temporal import (
     Inserted,
     Measure,
     Projection,
-    Selection,
     Semijoin,
     Temporal,
     TemporalJoin,
@@ -70,10 +70,10 @@ class Words:
             case _:
                 return self._of_one(relation)
 
-    def _of_one(self, relation: Selection | Projection | Extension | Aggregation | Fragment) -> str:
+    def _of_one(self, relation: Select[Temporal, Scalar] | Projection | Extension | Aggregation | Fragment) -> str:
         inner = self.relation(relation.input)
         match relation:
-            case Selection(predicate=predicate):
+            case Select(predicate=predicate):
                 return f"σ_{{{self.scalar(predicate)}}}({inner})"
             case Projection() if _only_renames(relation):
                 return f"ρ({inner})"
@@ -182,7 +182,7 @@ class Naming:
                 self._names[part] = name
 
     def _name_predicate(self, part: Temporal) -> None:
-        if not isinstance(part, (Selection, TemporalJoin)) or part.predicate in self._names:
+        if not isinstance(part, (Select, TemporalJoin)) or part.predicate in self._names:
             return
         if mentions_time(part.predicate):
             text = self.words.scalar(part.predicate)

@@ -29,10 +29,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from weft.algebra.relation import Output
+from weft.algebra.relation import Output, Select
 from weft.algebra.scalar import REFRESHED, ColumnRef, Literal, Scalar, call
 from weft.algebra.schema import BIGINT
-from weft.algebra.temporal import Aggregation, Difference, Extension, Projection, Selection, Temporal, TemporalJoin
+from weft.algebra.temporal import Aggregation, Difference, Extension, Projection, Temporal, TemporalJoin
 from weft.algebra.temporal import TemporalUnion as Union
 from weft.derivation.temporal.delta import NOTHING, Delta, minus, plus
 from weft.derivation.temporal.extension import expired, extension_deleted, extension_inserted
@@ -55,7 +55,7 @@ def c17(node: Aggregation, deleted: Temporal, current: Temporal) -> Delta:
     rest: Temporal = joined
     if node.groups:
         count = row_count(node)
-        rest = Selection(joined, call(">", count, replace(count, scan=_change(node))))
+        rest = Select(joined, call(">", count, replace(count, scan=_change(node))))
     return Delta(_old(node, joined), _new(node, rest, deleting=True))
 
 

@@ -68,7 +68,6 @@ from weft.algebra.temporal import (
     Difference,
     Extension,
     Projection,
-    Selection,
     Temporal,
     TemporalJoin,
     TemporalUnion,
@@ -189,7 +188,7 @@ class _Reading:
             fresh = self.combined(held.items, held.conditions, demanded).relation
             return replace(held, relation=self.both(held.relation, fresh))
         if scalar is not None:
-            return replace(held, relation=Selection(held.relation, held.named(scalar)))
+            return replace(held, relation=Select(held.relation, held.named(scalar)))
         match demanded:
             case And(items=parts):
                 return reduce(self.restricted, parts, held)
@@ -336,7 +335,7 @@ def _joined(items: tuple[Temporal, ...], conditions: tuple[Scalar, ...]) -> Temp
             own[owners[0] if owners else 0].append(each)
         else:
             shared.append(each)
-    selected = [Selection(item, _all(local)) if local else item for item, local in zip(items, own, strict=True)]
+    selected = [Select(item, _all(local)) if local else item for item, local in zip(items, own, strict=True)]
     return selected[0] if len(selected) == 1 else TemporalJoin(tuple(selected), _all(shared))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from weft.algebra.relation import Scan, Values
+from weft.algebra.relation import Scan, Select, Values
 from weft.algebra.scalar import ColumnRef, Scalar
 from weft.algebra.temporal import (
     VALID_FROM,
@@ -21,7 +21,6 @@ from weft.algebra.temporal import (
     Fragment,
     Inserted,
     Projection,
-    Selection,
     Semijoin,
     Temporal,
     TemporalUnion,
@@ -100,7 +99,7 @@ class RefreshValues:
                 return self._looked_up(base, relation, None)
             case Fragment(input=Semijoin(left=Scan() as base, on=on) as some, since=since) if on:
                 return self._looked_up(base, some, since)
-            case Selection(input=Scan() as base, predicate=predicate) if (near := windows(predicate)) is not None:
+            case Select(input=Scan() as base, predicate=predicate) if (near := windows(predicate)) is not None:
                 return self._within(base, relation, near)
             case Difference(left=left, right=right):
                 return self._difference(relation, left, right)
@@ -167,7 +166,7 @@ class RefreshValues:
             return self._table(key, lambda: self.logs.near(log, among).known(self.known, among))
         return self._table(key, lambda: self.logs.since(log, among, first, self.known).known(self.known, among, first))
 
-    def _within(self, base: Scan, chosen: Selection, near: tuple[Within, ...]) -> Value:
+    def _within(self, base: Scan, chosen: Select[Temporal, Scalar], near: tuple[Within, ...]) -> Value:
         """Read from the log the tuples of a table whose period starts or ends in one of the windows."""
         among = [self._bounds(each) for each in near]
         if None in among:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from weft.algebra import temporal
-from weft.algebra.relation import Scan, Values
+from weft.algebra.relation import Scan, Select, Values
 from weft.algebra.scalar import (
     TIME_START,
     TRUE,
@@ -200,7 +200,7 @@ class Chain:
                 return self.leaf(relation)
             case Values():
                 return self.constant(relation)
-            case temporal.Selection(input=inner, predicate=predicate):
+            case Select(input=inner, predicate=predicate):
                 return self.joined((inner,), predicate)
             case temporal.TemporalJoin(inputs=inputs, predicate=predicate):
                 return self.joined(inputs, predicate)

@@ -10,7 +10,7 @@ import pytest
 from shown_temporal import tracked, words
 from temporal_drawn import TABLES, Drawn
 from temporal_evaluator import Database, Rows, later, less, union
-from weft.algebra.relation import Output, Scan
+from weft.algebra.relation import Output, Scan, Select
 from weft.algebra.scalar import MICROSECOND, Call, ColumnRef, Literal, Now, PeriodOf, Scalar, call, minus
 from weft.algebra.schema import BIGINT, INT, INTERVAL, TIMESTAMP, Column, TableSchema
 from weft.algebra.temporal import (
@@ -22,7 +22,6 @@ from weft.algebra.temporal import (
     Inserted,
     Measure,
     Projection,
-    Selection,
     Semijoin,
     Temporal,
     TemporalJoin,
@@ -45,9 +44,7 @@ def ref(scan: str, column: str) -> ColumnRef:
     return ColumnRef(scan, column, INT)
 
 
-DEVELOPERS = Projection(
-    Selection(E, call("=", ref("e", "dept"), Literal(1, INT))), "d", (Output("id", ref("e", "id")),)
-)
+DEVELOPERS = Projection(Select(E, call("=", ref("e", "dept"), Literal(1, INT))), "d", (Output("id", ref("e", "id")),))
 JOINED = TemporalJoin((DEVELOPERS, S), call("=", ref("d", "id"), ref("s", "id")))
 PROJECTS = Projection(JOINED, "v", (Output("project", ref("s", "project")),))
 ROWS = Measure("count", None, ColumnRef("a", "n", BIGINT))
@@ -84,7 +81,7 @@ def test_a_moving_window_is_refreshed_by_who_expired() -> None:
 def test_a_refresh_by_what_no_rule_bounds_reads_whole_tables() -> None:
     changing = call("<", Call("period_start", (PeriodOf("e"),), TIMESTAMP), ref("e", "office"))
     either = call("or", changing, call(">", ref("e", "id"), Now()))
-    assert maintenance(Selection(E, either)).refresh.reads_whole == (E,)
+    assert maintenance(Select(E, either)).refresh.reads_whole == (E,)
 
 
 def test_a_refresh_by_a_columns_threshold_looks_up_the_rest_of_a_join() -> None:
@@ -103,9 +100,9 @@ def test_which_views_time_changes() -> None:
     ended = call("<", Call("period_end", (PeriodOf("e"),), TIMESTAMP), Now())
     assert maintenance(PROJECTS).refresh.empty
     assert maintenance(BY_PROJECT).refresh.empty
-    assert maintenance(Selection(E, ended)).refresh.empty  # an open period stays open: what ended has ended
+    assert maintenance(Select(E, ended)).refresh.empty  # an open period stays open: what ended has ended
     young = call(">=", Call("period_start", (PeriodOf("e"),), TIMESTAMP), Call("-", (Now(), WEEK), TIMESTAMP))
-    assert not maintenance(Selection(E, young)).refresh.empty
+    assert not maintenance(Select(E, young)).refresh.empty
     assert not maintenance(replace(BY_PROJECT, input=Extension(S, WEEK))).refresh.empty
 
 
@@ -117,7 +114,7 @@ def test_auxiliary_views_are_the_least_that_serves() -> None:
     employees, assignments = sorted(auxiliary_views(PROJECTS, KEYS), key=lambda view: view.table.id)
     assert words(employees.definition) == "π_{id, dept, office}(σ_{employees.dept = 1}(employees))"
     assert words(assignments.definition) == "π_{id, project}(assignments)"
-    assert auxiliary_views(Selection(E, call("=", ref("e", "dept"), Literal(1, INT))), KEYS) == ()
+    assert auxiliary_views(Select(E, call("=", ref("e", "dept"), Literal(1, INT))), KEYS) == ()
 
 
 def test_below_a_count_or_a_period_predicate_every_column_stays() -> None:
@@ -155,7 +152,7 @@ def replaced(relation: Temporal, chosen: Mapping[TableSchema, TableSchema]) -> T
 
 
 def test_one_that_is_contained_in_another_is_not_kept() -> None:
-    some = replace(PROJECTS, input=Selection(JOINED, call("=", ref("s", "project"), Literal(3, INT))))
+    some = replace(PROJECTS, input=Select(JOINED, call("=", ref("s", "project"), Literal(3, INT))))
     one, two = auxiliary_views(PROJECTS, KEYS), auxiliary_views(some, KEYS)
     assert without_contained([*one, *two]) == without_contained(one)
 
@@ -177,7 +174,7 @@ def test_random_views_over_auxiliary_views_are_the_same() -> None:
 
 
 def test_auxiliary_views_are_kept_by_the_changes_of_their_table_alone() -> None:
-    chosen = Selection(S, call(">", ref("s", "project"), Literal(0, INT)))
+    chosen = Select(S, call(">", ref("s", "project"), Literal(0, INT)))
     view = Projection(
         TemporalJoin((E, chosen), call("=", ref("e", "id"), ref("s", "id"))), "v", (Output("p", ref("s", "project")),)
     )

@@ -11,7 +11,7 @@ import pytest
 from shown_temporal import PAIRED, R, S
 from temporal_drawn import Drawn, span
 from temporal_evaluator import Database, Rows, later, less, shared, union
-from weft.algebra.relation import Output
+from weft.algebra.relation import Output, Select
 from weft.algebra.scalar import REFRESHED, Call, ColumnRef, Literal, Now, PeriodOf, call
 from weft.algebra.schema import BIGINT, INT, INTERVAL, TIMESTAMP
 from weft.algebra.temporal import (
@@ -23,7 +23,6 @@ from weft.algebra.temporal import (
     Inserted,
     Measure,
     Projection,
-    Selection,
     Temporal,
     TemporalJoin,
     TemporalUnion,
@@ -81,7 +80,7 @@ DELETED: Final[dict[str, tuple[Temporal, int, Given]]] = {
     "c.5": (UNION, 0, lambda part: c5(UNION, 0, part)),
     "c.5 right": (UNION, 1, lambda part: c5(UNION, 1, part)),
     "c.7": (PROJECTION, 0, lambda part: c7(PROJECTION, part)),
-    "c.9": (Selection(R, STEADY), 0, lambda part: c9(Selection(R, STEADY), part)),
+    "c.9": (Select(R, STEADY), 0, lambda part: c9(Select(R, STEADY), part)),
     "c.11": (TemporalJoin((R, S), PAIRED), 1, lambda part: c11(TemporalJoin((R, S), PAIRED), 1, part)),
     "EX": (LONGER, 0, lambda part: extension_deleted(LONGER, part)),
     **{f"c.17 {n}": (node, 0, lambda part, node=node: c17(node, part, node)) for n, node in AGGREGATES.items()},
@@ -93,13 +92,13 @@ INSERTED: Final[dict[str, tuple[Temporal, int, Given]]] = {
     "c.6": (UNION, 0, lambda part: c6(UNION, 0, part)),
     "c.6 right": (UNION, 1, lambda part: c6(UNION, 1, part)),
     "c.8": (PROJECTION, 0, lambda part: c8(PROJECTION, part)),
-    "c.10": (Selection(R, STEADY), 0, lambda part: c10(Selection(R, STEADY), part)),
+    "c.10": (Select(R, STEADY), 0, lambda part: c10(Select(R, STEADY), part)),
     "c.12": (TemporalJoin((R, S), PAIRED), 1, lambda part: c12(TemporalJoin((R, S), PAIRED), 1, part)),
     "EX": (LONGER, 0, lambda part: extension_inserted(LONGER, part)),
     **{f"c.18 {n}": (node, 0, lambda part, node=node: c18(node, part, node)) for n, node in AGGREGATES.items()},
     **{f"c.20 {n}": (node, 0, lambda part, node=node: c20(node, part, node)) for n, node in WINDOWS.items()},
 }
-TIMELY_OPERATORS: Final = {"σ": Selection(R, call("and", TIMELY, LONG)), "⋈": TemporalJoin((R, S), MET)}
+TIMELY_OPERATORS: Final = {"σ": Select(R, call("and", TIMELY, LONG)), "⋈": TemporalJoin((R, S), MET)}
 
 
 def drawn_database(seed: int, now: int = 6) -> Database:
@@ -183,7 +182,7 @@ def test_without_purity_they_do_not_hold() -> None:
 def test_one_delta_after_another() -> None:
     """The net effect of section 4.3, and that it keeps the two conditions."""
     first = Delta(Deleted(R), Inserted(R))
-    then = Delta(Selection(applied(R, first), STEADY), None)
+    then = Delta(Select(applied(R, first), STEADY), None)
     both = followed_by(first, then)
     for seed in range(TRIES):
         data = drawn_database(seed)
@@ -196,7 +195,7 @@ STEADY_OPERATORS: Final = {
     "r.1": DIFFERENCE,
     "r.2": UNION,
     "r.3": PROJECTION,
-    "r.4": Selection(R, STEADY),
+    "r.4": Select(R, STEADY),
     "r.5": TemporalJoin((R, S), PAIRED),
     "r.8": AGGREGATES["sums"],
 }
@@ -238,7 +237,7 @@ def test_passing_of_time(number: str) -> None:
 def test_what_the_paper_takes_out_and_puts_in() -> None:
     """(r.6) as it is printed: with ¬p at t_now over what held p at t, and the other way round."""
     operator = TIMELY_OPERATORS["σ"]
-    assert isinstance(operator, Selection)
+    assert isinstance(operator, Select)
     opposite = replace(operator, predicate=not_true(operator.predicate))
     for seed in range(TRIES):
         before, after, then, now = two_instants(seed)
@@ -257,7 +256,7 @@ def test_the_papers_refresh_of_a_window_and_the_smaller_one(name: str) -> None:
     new = Fragment(replace(operator, input=replace(LONGER, input=recent)), first)
     old = state_at_refresh(operator)
     ended = Fragment(
-        Selection(old, call(">=", Call("period_end", (PeriodOf(operator.alias),), TIMESTAMP), Now())), first
+        Select(old, call(">=", Call("period_end", (PeriodOf(operator.alias),), TIMESTAMP), Now())), first
     )  # NOW ∈ T
     ours = r9(operator)
     for seed in range(TRIES):

@@ -9,20 +9,10 @@ from typing import Final
 
 from shown_temporal import tracked
 from temporal_evaluator import Rows, tidy
-from weft.algebra.relation import Output, Scan, Select, Values
+from weft.algebra.relation import Grouped, Measure, Output, Scan, Select, Values
 from weft.algebra.scalar import Call, ColumnRef, Literal, Now, PeriodOf, Scalar, call
 from weft.algebra.schema import BIGINT, BOOLEAN, DOUBLE, INT, INTERVAL, TIMESTAMP, Column
-from weft.algebra.temporal import (
-    Aggregation,
-    Difference,
-    Extension,
-    Measure,
-    Projection,
-    Temporal,
-    TemporalJoin,
-    TemporalUnion,
-    attributes,
-)
+from weft.algebra.temporal import Difference, Extension, Projection, Temporal, TemporalJoin, TemporalUnion, attributes
 
 TABLES: Final = (tracked(1, "R", "k", "v"), tracked(2, "S", "k", "v"), tracked(3, "U", "k", "w"))
 VALUES: Final = (0, 1, 2, None)
@@ -140,7 +130,7 @@ class Drawn:
             Measure(name, arg, ColumnRef(alias, f"m{n}", type), *rest)  # type: ignore[arg-type]
             for n, (name, arg, type, *rest) in enumerate(chosen)
         )
-        return Aggregation(inner, alias, groups, measures)
+        return Grouped(inner, alias, groups, measures)
 
     def _column(self, inner: Temporal) -> ColumnRef:
         return self.chance.choice(attributes(inner))

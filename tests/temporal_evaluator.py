@@ -12,16 +12,14 @@ from collections.abc import Callable, Mapping
 from itertools import product
 from typing import Any
 
-from weft.algebra.relation import Scan, Select, Values
+from weft.algebra.relation import Grouped, Measure, Scan, Select, Values
 from weft.algebra.scalar import Call, Case, Cast, ColumnRef, Literal, Now, Param, PeriodOf, Scalar
 from weft.algebra.temporal import (
-    Aggregation,
     Deleted,
     Difference,
     Extension,
     Fragment,
     Inserted,
-    Measure,
     Projection,
     Semijoin,
     Temporal,
@@ -115,7 +113,7 @@ class Database:
                 return tidy({row: {t for t in at if t >= first} for row, at in self.value(inner).items()})
             case Extension():
                 return self._extended(relation)
-            case Aggregation():
+            case Grouped():
                 return self._aggregated(relation)
             case _:
                 raise AssertionError(relation)
@@ -160,7 +158,7 @@ class Database:
             made[row] = held | set(range(judged + 1, self.now + 1)) if judged in held else held
         return tidy(made)
 
-    def _aggregated(self, relation: Aggregation) -> Rows:
+    def _aggregated(self, relation: Grouped) -> Rows:
         env, made = self._envs(relation.input), dict[Row, set[int]]()
         given = self.value(relation.input)
         for t in range(self.now + 1):

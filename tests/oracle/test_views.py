@@ -47,7 +47,7 @@ LONG = 2_000
 SEED = int(os.environ.get("WEFT_SEED") or random.SystemRandom().randrange(2**32))
 OPERATORS = (
     "Scan", "Values", "Select", "Projection", "TemporalJoin", "TemporalUnion", "Difference", "Extension",
-    "Aggregation",
+    "Grouped",
 )  # fmt: skip
 WORDS = (
     "EXISTS", "NOT EXISTS", "NOT IN", "UNION", "EXCEPT", "INTERSECT", "OR", "NOT (", "WITH", "VALUES", "JOIN", "NOW()",

@@ -169,17 +169,16 @@ class Measure:
 
 @hashed_once
 @dataclass(frozen=True)
-class Grouped:
+class Grouped(Generic[R]):
     """GROUP BY: ``groups`` and ``measures`` over the rows of ``input``, with the range variable ``alias``.
 
     A group exists while it has rows.  If ``groups`` is empty, one group exists at all instants since t0.
 
-    ``window`` is the length of the moving window of a temporal view (an INTERVAL).  If ``window`` is None, the measures
-    aggregate only the rows that are valid at the instant (``algebra.temporal.Aggregation``).  A standing query has no
-    window.
+    ``window`` is the length of the moving window of a temporal view (an INTERVAL), or None for the rows that are valid
+    at the instant.  A standing query has no window, and a temporal relation has an ``Extension`` instead.
     """
 
-    input: Relation
+    input: R
     alias: str
     groups: tuple[Output, ...]
     measures: tuple[Measure, ...]

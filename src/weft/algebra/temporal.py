@@ -12,8 +12,11 @@ evaluated at t_now, once per tuple.  The predicate retains or removes the tuple 
 
 A ``Scan`` is R, the history of a tracked table or the stored periods of a view.  The attributes of R are all columns of
 the table except the start column and the end column.  In a maintenance expression, R is the state before the change.
-``Values`` has constant rows, valid from the beginning of time (t0).  Without rows, it is the empty relation.  ``Select``
-is σ_p: the tuples for which the scalar p is true.
+``Values`` has constant rows, valid from the beginning of time (t0).  Without rows, it is the empty relation.
+
+``Select`` is σ_p: the tuples for which the scalar p is true.  ``Grouped`` is Π_{A',0}: the measures of each group at
+each instant, over the rows that are valid at the instant (section 5.1).  A moving window is an ``Extension`` below the
+``Grouped``: Π_{A',w} = Π_{A',0}(EX_w).
 
 Expressions are immutable values.  An expression that occurs twice is computed once.  A ``ColumnRef`` refers to a
 column.
@@ -27,8 +30,7 @@ from functools import lru_cache
 from operator import is_
 from typing import Final, TypeAlias
 
-from weft.algebra.relation import Measure as Measure
-from weft.algebra.relation import Output, Scan, Select, Values
+from weft.algebra.relation import Grouped, Output, Scan, Select, Values
 from weft.algebra.scalar import ColumnRef, Now, Param, PeriodOf, Scalar, children
 from weft.algebra.schema import hashed_once
 
@@ -124,22 +126,6 @@ class Extension:
 
 @hashed_once
 @dataclass(frozen=True)
-class Aggregation:
-    """Π_{A',0}: the measures of each group at each instant, over the rows that are valid at the instant (section 5.1).
-
-    A group exists while it has rows.  If ``groups`` is empty, one group exists at all instants since t0.  The count of
-    this group is 0 while no row is valid.  A moving window is an ``Extension`` below the ``Aggregation``: Π_{A',w} =
-    Π_{A',0}(EX_w).
-    """
-
-    input: Temporal
-    alias: str
-    groups: tuple[Output, ...]
-    measures: tuple[Measure, ...]
-
-
-@hashed_once
-@dataclass(frozen=True)
 class Fragment:
     """FR_[since, NOW]: the tuples restricted to the instants from ``since`` on (Theorem 5.3)."""
 
@@ -149,7 +135,7 @@ class Fragment:
 
 Temporal: TypeAlias = (
     "Scan | Deleted | Inserted | Values | Select[Temporal, Scalar] | Projection | TemporalJoin | TemporalUnion"
-    " | Difference | Semijoin | Extension | Aggregation | Fragment"
+    " | Difference | Semijoin | Extension | Grouped[Temporal] | Fragment"
 )
 
 
@@ -172,7 +158,7 @@ def attributes(relation: Temporal) -> tuple[ColumnRef, ...]:
             return tuple(ref for part in inputs for ref in attributes(part))
         case Projection(alias=alias, outputs=outputs):
             return tuple(ColumnRef(alias, output.name, output.value.type) for output in outputs)
-        case Aggregation(alias=alias, groups=groups, measures=measures):
+        case Grouped(alias=alias, groups=groups, measures=measures):
             grouped = tuple(ColumnRef(alias, output.name, output.value.type) for output in groups)
             return (*grouped, *(measure.output for measure in measures))
 
@@ -184,7 +170,7 @@ def inputs(relation: Temporal) -> tuple[Temporal, ...]:
             return ()
         case Select(input=inner) | Projection(input=inner) | Extension(input=inner) | Fragment(input=inner):
             return (inner,)
-        case Aggregation(input=inner):
+        case Grouped(input=inner):
             return (inner,)
         case TemporalUnion(left=left, right=right) | Difference(left=left, right=right):
             return (left, right)
@@ -205,7 +191,7 @@ def over(relation: Temporal, parts: tuple[Temporal, ...]) -> Temporal:
             return replace(relation, left=parts[0], right=parts[1])
         case TemporalJoin():
             return replace(relation, inputs=parts)
-        case Select() | Projection() | Extension() | Aggregation() | Fragment():
+        case Select() | Projection() | Extension() | Grouped() | Fragment():
             return replace(relation, input=parts[0])
 
 

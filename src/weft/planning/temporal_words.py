@@ -18,16 +18,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from weft.algebra.relation import Output, Scan, Select, Values
+from weft.algebra.relation import Grouped, Measure, Output, Scan, Select, Values
 from weft.algebra.scalar import Call, ColumnRef, PeriodOf, Scalar, children, with_children
 from weft.algebra.temporal import (
-    Aggregation,
     Deleted,
     Difference,
     Extension,
     Fragment,
     Inserted,
-    Measure,
     Projection,
     Semijoin,
     Temporal,
@@ -70,7 +68,9 @@ class Words:
             case _:
                 return self._of_one(relation)
 
-    def _of_one(self, relation: Select[Temporal, Scalar] | Projection | Extension | Aggregation | Fragment) -> str:
+    def _of_one(
+        self, relation: Select[Temporal, Scalar] | Projection | Extension | Grouped[Temporal] | Fragment
+    ) -> str:
         inner = self.relation(relation.input)
         match relation:
             case Select(predicate=predicate):
@@ -82,7 +82,7 @@ class Words:
             case Extension(window=window, at=at):
                 text = f"EX_{{{self.scalar(window)}}}({inner})"
                 return text if at is None else f"[{text}]_t"
-            case Aggregation(groups=groups, measures=measures):
+            case Grouped(groups=groups, measures=measures):
                 parts = (*map(self._output, groups), *map(self._measure, measures))
                 return f"Π_{{{', '.join(parts)}}}({inner})"
             case Fragment(since=since):

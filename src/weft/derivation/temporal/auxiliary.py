@@ -25,7 +25,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from weft.algebra import temporal
-from weft.algebra.relation import Output, Scan, Select
+from weft.algebra.relation import Grouped, Output, Scan, Select
 from weft.algebra.scalar import ColumnRef, Scalar, columns, conjuncts
 from weft.algebra.schema import TableSchema
 from weft.algebra.traverse import rename, substitute
@@ -173,7 +173,7 @@ def _below(relation: temporal.Temporal, need: _Need) -> tuple[_Need, ...]:
         case temporal.Projection(input=inner, alias=alias, outputs=outputs):
             wanted = frozenset(ref for output in outputs for ref in columns(output.value))
             return (_Need(wanted, _through(need.filters, alias, outputs, inner)),)
-        case temporal.Aggregation(input=inner, alias=alias, groups=groups):
+        case Grouped(input=inner, alias=alias, groups=groups):
             return (_Need(None, _through(need.filters, alias, groups, inner)),)
         case temporal.TemporalJoin():
             return tuple(_of_part(relation, part, need) for part in relation.inputs)

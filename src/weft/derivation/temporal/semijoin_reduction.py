@@ -24,10 +24,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeAlias
 
-from weft.algebra.relation import Output, Scan, Select, Values
+from weft.algebra.relation import Grouped, Output, Scan, Select, Values
 from weft.algebra.scalar import REFRESHED, Call, ColumnRef, Param, Scalar, columns, conjuncts
 from weft.algebra.temporal import (
-    Aggregation,
     Deleted,
     Difference,
     Extension,
@@ -94,7 +93,7 @@ class _Reduction:
                 return self.small(left) or any(each is not None for each in reductions)
             case Semijoin(left=left, right=right):
                 return self.small(left) or self.small(right)
-            case Select() | Projection() | Extension() | Fragment() | Aggregation():
+            case Select() | Projection() | Extension() | Fragment() | Grouped():
                 return self.small(relation.input)
 
     def narrowed(self, relation: Temporal) -> Temporal:
@@ -233,7 +232,7 @@ class _Reduction:
                 return replace(relation, input=self.limited(relation.input, given, on))
             case Projection(input=inner, alias=alias, outputs=outputs):
                 return replace(relation, input=self.limited(inner, given, _below(on, alias, outputs)))
-            case Aggregation(input=inner, alias=alias, groups=groups):
+            case Grouped(input=inner, alias=alias, groups=groups):
                 return replace(relation, input=self.limited(inner, given, _below(on, alias, groups)))
             case TemporalUnion(left=left, right=right) | Difference(left=left, right=right):
                 sides = (self.limited(left, given, on), self.limited(right, given, _across(on, left, right)))

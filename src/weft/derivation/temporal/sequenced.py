@@ -64,7 +64,6 @@ from weft.algebra.relation import attributes as columns_of
 from weft.algebra.scalar import TRUE, ColumnRef, Literal, Now, PeriodOf, Scalar, call, columns
 from weft.algebra.schema import BOOLEAN
 from weft.algebra.temporal import (
-    Aggregation,
     Difference,
     Extension,
     Projection,
@@ -154,7 +153,7 @@ class _Reading:
             case Grouped():
                 return self.grouped(node, alias or node.alias)
 
-    def grouped(self, node: Grouped, alias: str) -> Aggregation:
+    def grouped(self, node: Grouped, alias: str) -> Grouped[Temporal]:
         held = self.held(node.input)
         groups = tuple(Output(each.name, held.named(each.value)) for each in node.groups)
         measures = tuple(
@@ -169,7 +168,7 @@ class _Reading:
         over = held.relation
         if node.window is not None and not (isinstance(node.window, Literal) and node.window.value == 0):
             over = Extension(over, node.window)
-        return Aggregation(over, alias, groups, measures)
+        return Grouped(over, alias, groups, measures)
 
     def combined(self, items: tuple[Temporal, ...], given: tuple[Scalar, ...], demanded: Predicate) -> _Held:
         parts = conjuncts(demanded)

@@ -10,12 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from weft.algebra.relation import Scan, Select, Values
+from weft.algebra.relation import Grouped, Scan, Select, Values
 from weft.algebra.scalar import ColumnRef, Scalar
 from weft.algebra.temporal import (
     VALID_FROM,
     VALID_TO,
-    Aggregation,
     Deleted,
     Difference,
     Fragment,
@@ -107,7 +106,7 @@ class RefreshValues:
                 return self._union(relation, left, right)
             case Semijoin(left=left, right=right):
                 return self._computed(relation) if self.of(right) and self.of(left) else None
-            case Values() | Aggregation(groups=()):
+            case Values() | Grouped(groups=()):
                 return self._computed(relation)
             case _:
                 return self._computed(relation) if all(map(self.of, _cheapest_first(relation))) else None

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from weft.algebra import temporal
-from weft.algebra.relation import Scan, Select, Values
+from weft.algebra.relation import Grouped, Scan, Select, Values
 from weft.algebra.scalar import (
     TIME_START,
     TRUE,
@@ -218,7 +218,7 @@ class Chain:
                 return self.sweep.extended(self.step(inner), width, self.text(window, {}), last)
             case temporal.Fragment(input=inner, since=since):
                 return self.fragment(inner, self.text(since, {}))
-            case temporal.Aggregation():
+            case Grouped():
                 return self.sweep.coalesced(self.aggregated(relation), width)
 
     def all_of(self, name: str, width: int) -> str:
@@ -259,7 +259,7 @@ class Chain:
         selected = {output.value for output in projection.outputs}
         return text if selected >= set(temporal.attributes(inner)) else self.sweep.coalesced(text, len(heads))
 
-    def aggregated(self, relation: temporal.Aggregation) -> str:
+    def aggregated(self, relation: Grouped[temporal.Temporal]) -> str:
         """Return the SQL of Π, which computes the measures of groups."""
         names = _named(temporal.attributes(relation.input), "a")
         every = dict.fromkeys(argument for each in relation.measures for argument in arguments(each))

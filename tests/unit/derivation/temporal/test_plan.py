@@ -10,17 +10,15 @@ import pytest
 from shown_temporal import tracked, words
 from temporal_drawn import TABLES, Drawn
 from temporal_evaluator import Database, Rows, later, less, union
-from weft.algebra.relation import Output, Scan, Select
+from weft.algebra.relation import Grouped, Measure, Output, Scan, Select
 from weft.algebra.scalar import MICROSECOND, Call, ColumnRef, Literal, Now, PeriodOf, Scalar, call, minus
 from weft.algebra.schema import BIGINT, INT, INTERVAL, TIMESTAMP, Column, TableSchema
 from weft.algebra.temporal import (
-    Aggregation,
     Deleted,
     Difference,
     Extension,
     Fragment,
     Inserted,
-    Measure,
     Projection,
     Semijoin,
     Temporal,
@@ -49,7 +47,7 @@ JOINED = TemporalJoin((DEVELOPERS, S), call("=", ref("d", "id"), ref("s", "id"))
 PROJECTS = Projection(JOINED, "v", (Output("project", ref("s", "project")),))
 ROWS = Measure("count", None, ColumnRef("a", "n", BIGINT))
 HOURS = Measure("sum", ref("s", "hours"), ColumnRef("a", "hours", BIGINT))
-BY_PROJECT = Aggregation(S, "a", (Output("project", ref("s", "project")),), (ROWS, HOURS))
+BY_PROJECT = Grouped(S, "a", (Output("project", ref("s", "project")),), (ROWS, HOURS))
 
 
 def stored(relation: Temporal, id: int) -> Scan:
@@ -209,7 +207,7 @@ def test_random_views_are_maintained_by_what_a_plan_reads() -> None:
         new = {name: union(less(tables[name], gone[name]), came[name]) for name in deltas}
         changed = union(less(current, data.value(change.deleted)), data.value(change.inserted))
         assert changed == Database(now, new).value(plan.view)
-        grouped += any(isinstance(part, Aggregation) for part in each(plan.view))
+        grouped += any(isinstance(part, Grouped) for part in each(plan.view))
     assert grouped > 15
 
 

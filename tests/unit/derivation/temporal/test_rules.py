@@ -11,17 +11,15 @@ import pytest
 from shown_temporal import PAIRED, R, S
 from temporal_drawn import Drawn, span
 from temporal_evaluator import Database, Rows, later, less, shared, union
-from weft.algebra.relation import Output, Select
+from weft.algebra.relation import Grouped, Measure, Output, Select
 from weft.algebra.scalar import REFRESHED, Call, ColumnRef, Literal, Now, PeriodOf, call
 from weft.algebra.schema import BIGINT, INT, INTERVAL, TIMESTAMP
 from weft.algebra.temporal import (
-    Aggregation,
     Deleted,
     Difference,
     Extension,
     Fragment,
     Inserted,
-    Measure,
     Projection,
     Temporal,
     TemporalJoin,
@@ -50,14 +48,14 @@ PROJECTION = Projection(R, "d", (Output("k", K),))
 LONGER = Extension(R, span(2))
 
 
-def counted(inner: Temporal, *, grouped: bool, functions: tuple[str, ...]) -> Aggregation:
+def counted(inner: Temporal, *, grouped: bool, functions: tuple[str, ...]) -> Grouped:
     measures = tuple(
         Measure(name, V, ColumnRef("a", f"{name}{n}", BIGINT))  # type: ignore[arg-type]
         for n, name in enumerate(functions)
     )
-    made = maintainable_form(Aggregation(inner, "a", (Output("k", K),) if grouped else (), measures))
+    made = maintainable_form(Grouped(inner, "a", (Output("k", K),) if grouped else (), measures))
     found = made.input if isinstance(made, Projection) else made
-    assert isinstance(found, Aggregation)
+    assert isinstance(found, Grouped)
     return found
 
 
@@ -271,11 +269,11 @@ def test_the_papers_counts() -> None:
     at = {("a",): frozenset((90, 95, 96)), ("b",): frozenset((94, 95))}
     data = Database(97, {"R": {(row[0], None): held for row, held in at.items()}})
     measure = Measure("count", None, ColumnRef("a", "n", BIGINT))
-    count = Aggregation(R, "a", (), (measure,))
+    count = Grouped(R, "a", (), (measure,))
     assert data.value(count) == {
         (0,): frozenset((*range(90), 91, 92, 93, 97)), (1,): frozenset((90, 94, 96)), (2,): frozenset((95,)),
     }  # fmt: skip
-    window = Aggregation(LONGER, "a", (), (measure,))
+    window = Grouped(LONGER, "a", (), (measure,))
     assert data.value(window) == {
         (0,): frozenset((*range(90), 93)), (1,): frozenset((90, 91, 92, 94)), (2,): frozenset((95, 96, 97)),
     }  # fmt: skip

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from temporal_values import tracked
-from weft.algebra.relation import Scan, Select
+from weft.algebra.relation import Grouped, Scan, Select
 from weft.algebra.scalar import PeriodOf
 from weft.algebra.stored import restored, stored
 from weft.algebra.temporal import (
-    Aggregation,
     Difference,
     Extension,
     Projection,
@@ -37,7 +36,7 @@ def view(text: str) -> Temporal:
 def shape(relation: Temporal) -> str:
     """The operators, as words and brackets."""
     names = {Scan: "R", Select: "σ", Projection: "π", TemporalJoin: "⋈", TemporalUnion: "∪", Difference: "−"}
-    name = {**names, Extension: "EX", Aggregation: "Π"}[type(relation)]
+    name = {**names, Extension: "EX", Grouped: "Π"}[type(relation)]
     parts = ", ".join(map(shape, inputs(relation)))
     return f"{name}({parts})" if parts else name
 
@@ -85,7 +84,7 @@ def test_rows_that_are_counted_or_judged_keep_their_columns(text: str) -> None:
     """Under GROUP BY and where a row's own periods are asked for, rows that agree in some columns stay apart."""
     for part in each(view(text)):
         below = inputs(part)
-        if isinstance(part, (Aggregation, Select, TemporalJoin)):
+        if isinstance(part, (Grouped, Select, TemporalJoin)):
             assert not any(isinstance(one, Projection) for one in below), shape(view(text))
 
 

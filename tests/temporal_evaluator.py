@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from itertools import product
 from typing import Any
 
-from weft.algebra.relation import Grouped, Measure, Scan, Select, Values
+from weft.algebra.relation import Grouped, Measure, Project, Scan, Select, Values
 from weft.algebra.scalar import Call, Case, Cast, ColumnRef, Literal, Now, Param, PeriodOf, Scalar
 from weft.algebra.temporal import (
     Deleted,
@@ -20,7 +20,6 @@ from weft.algebra.temporal import (
     Extension,
     Fragment,
     Inserted,
-    Projection,
     Semijoin,
     Temporal,
     TemporalJoin,
@@ -106,7 +105,7 @@ class Database:
                 env = self._envs(inner)
                 given = self.value(inner).items()
                 return {row: at for row, at in given if self.scalar(predicate, env(row, at)) is True}
-            case Projection(input=inner, outputs=outputs):
+            case Project(input=inner, outputs=outputs):
                 return self._projected(inner, [output.value for output in outputs])
             case Fragment(input=inner, since=since):
                 first = self.scalar(since, {})

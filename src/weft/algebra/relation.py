@@ -102,10 +102,10 @@ class Output:
 
 @hashed_once
 @dataclass(frozen=True)
-class Project:
+class Project(Generic[R]):
     """A derived relation with the range variable ``alias``, which computes ``outputs`` from each row of ``input``."""
 
-    input: Relation
+    input: R
     alias: str
     outputs: tuple[Output, ...]
 

@@ -14,8 +14,9 @@ A ``Scan`` is R, the history of a tracked table or the stored periods of a view.
 the table except the start column and the end column.  In a maintenance expression, R is the state before the change.
 ``Values`` has constant rows, valid from the beginning of time (t0).  Without rows, it is the empty relation.
 
-``Select`` is σ_p: the tuples for which the scalar p is true.  ``Grouped`` is Π_{A',0}: the measures of each group at
-each instant, over the rows that are valid at the instant (section 5.1).  A moving window is an ``Extension`` below the
+``Select`` is σ_p: the tuples for which the scalar p is true.  ``Project`` is π.  Its result is a set: the instants of a
+row are the union of the instants of its input tuples.  ``Grouped`` is Π_{A',0}: the measures of each group at each
+instant, over the rows that are valid at the instant (section 5.1).  A moving window is an ``Extension`` below the
 ``Grouped``: Π_{A',w} = Π_{A',0}(EX_w).
 
 Expressions are immutable values.  An expression that occurs twice is computed once.  A ``ColumnRef`` refers to a
@@ -30,7 +31,7 @@ from functools import lru_cache
 from operator import is_
 from typing import Final, TypeAlias
 
-from weft.algebra.relation import Grouped, Output, Scan, Select, Values
+from weft.algebra.relation import Grouped, Project, Scan, Select, Values
 from weft.algebra.scalar import ColumnRef, Now, Param, PeriodOf, Scalar, children
 from weft.algebra.schema import hashed_once
 
@@ -52,19 +53,6 @@ class Inserted:
     """ΔR: the tuples and instants that a change adds to R."""
 
     base: Scan
-
-
-@hashed_once
-@dataclass(frozen=True)
-class Projection:
-    """π: a relation with the columns ``outputs`` and the range variable ``alias``.
-
-    The instants of a row are the union of the instants of its input tuples.
-    """
-
-    input: Temporal
-    alias: str
-    outputs: tuple[Output, ...]
 
 
 @hashed_once
@@ -134,8 +122,8 @@ class Fragment:
 
 
 Temporal: TypeAlias = (
-    "Scan | Deleted | Inserted | Values | Select[Temporal, Scalar] | Projection | TemporalJoin | TemporalUnion"
-    " | Difference | Semijoin | Extension | Grouped[Temporal] | Fragment"
+    "Scan | Deleted | Inserted | Values | Select[Temporal, Scalar] | Project[Temporal] | TemporalJoin"
+    " | TemporalUnion | Difference | Semijoin | Extension | Grouped[Temporal] | Fragment"
 )
 
 
@@ -156,7 +144,7 @@ def attributes(relation: Temporal) -> tuple[ColumnRef, ...]:
             return attributes(left)
         case TemporalJoin(inputs=inputs):
             return tuple(ref for part in inputs for ref in attributes(part))
-        case Projection(alias=alias, outputs=outputs):
+        case Project(alias=alias, outputs=outputs):
             return tuple(ColumnRef(alias, output.name, output.value.type) for output in outputs)
         case Grouped(alias=alias, groups=groups, measures=measures):
             grouped = tuple(ColumnRef(alias, output.name, output.value.type) for output in groups)
@@ -168,7 +156,7 @@ def inputs(relation: Temporal) -> tuple[Temporal, ...]:
     match relation:
         case Scan() | Deleted() | Inserted() | Values():
             return ()
-        case Select(input=inner) | Projection(input=inner) | Extension(input=inner) | Fragment(input=inner):
+        case Select(input=inner) | Project(input=inner) | Extension(input=inner) | Fragment(input=inner):
             return (inner,)
         case Grouped(input=inner):
             return (inner,)
@@ -191,7 +179,7 @@ def over(relation: Temporal, parts: tuple[Temporal, ...]) -> Temporal:
             return replace(relation, left=parts[0], right=parts[1])
         case TemporalJoin():
             return replace(relation, inputs=parts)
-        case Select() | Projection() | Extension() | Grouped() | Fragment():
+        case Select() | Project() | Extension() | Grouped() | Fragment():
             return replace(relation, input=parts[0])
 
 

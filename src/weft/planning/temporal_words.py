@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from weft.algebra.relation import Grouped, Measure, Output, Scan, Select, Values
+from weft.algebra.relation import Grouped, Measure, Output, Project, Scan, Select, Values
 from weft.algebra.scalar import Call, ColumnRef, PeriodOf, Scalar, children, with_children
 from weft.algebra.temporal import (
     Deleted,
@@ -26,7 +26,6 @@ from weft.algebra.temporal import (
     Extension,
     Fragment,
     Inserted,
-    Projection,
     Semijoin,
     Temporal,
     TemporalJoin,
@@ -69,15 +68,15 @@ class Words:
                 return self._of_one(relation)
 
     def _of_one(
-        self, relation: Select[Temporal, Scalar] | Projection | Extension | Grouped[Temporal] | Fragment
+        self, relation: Select[Temporal, Scalar] | Project[Temporal] | Extension | Grouped[Temporal] | Fragment
     ) -> str:
         inner = self.relation(relation.input)
         match relation:
             case Select(predicate=predicate):
                 return f"σ_{{{self.scalar(predicate)}}}({inner})"
-            case Projection() if _only_renames(relation):
+            case Project() if _only_renames(relation):
                 return f"ρ({inner})"
-            case Projection(outputs=outputs):
+            case Project(outputs=outputs):
                 return f"π_{{{', '.join(map(self._output, outputs))}}}({inner})"
             case Extension(window=window, at=at):
                 text = f"EX_{{{self.scalar(window)}}}({inner})"
@@ -128,7 +127,7 @@ class Words:
         return f"({dropped.rule}) {dropped.term} never by {self.scalar(dropped.part)}, because {why}{so}"
 
 
-def _only_renames(projection: Projection) -> bool:
+def _only_renames(projection: Project[Temporal]) -> bool:
     return tuple(output.value for output in projection.outputs) == attributes(projection.input)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from temporal_values import Histories, Value, day, leaf_name, tracked
-from weft.algebra.relation import Output, Scan, Select, Values
+from weft.algebra.relation import Output, Project, Scan, Select, Values
 from weft.algebra.scalar import Literal, Now, Param, PeriodOf, call
 from weft.algebra.schema import BIGINT, BOOLEAN, INT, INTERVAL, TIMESTAMP
 from weft.algebra.temporal import (
@@ -19,7 +19,6 @@ from weft.algebra.temporal import (
     Extension,
     Fragment,
     Inserted,
-    Projection,
     Semijoin,
     Temporal,
     TemporalJoin,
@@ -253,7 +252,7 @@ def test_a_day_moved_by_months_is_a_day() -> None:
 
 def test_projections_that_give_all_columns_need_no_coalescing() -> None:
     k, x = attributes(BASE_R)
-    swapped = Projection(BASE_R, "q", (Output("x", x), Output("k", k)))
+    swapped = Project(BASE_R, "q", (Output("x", x), Output("k", k)))
     narrow = replace(swapped, outputs=(Output("k", k),))
     assert "OVER" not in value_sql(swapped, leaf_name, Evaluation(0, 0))
     assert "OVER" in value_sql(narrow, leaf_name, Evaluation(0, 0))

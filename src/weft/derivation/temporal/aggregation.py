@@ -29,10 +29,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from weft.algebra.relation import Grouped, Output, Select
+from weft.algebra.relation import Grouped, Output, Project, Select
 from weft.algebra.scalar import REFRESHED, ColumnRef, Literal, Scalar, call
 from weft.algebra.schema import BIGINT
-from weft.algebra.temporal import Difference, Extension, Projection, Temporal, TemporalJoin
+from weft.algebra.temporal import Difference, Extension, Temporal, TemporalJoin
 from weft.algebra.temporal import TemporalUnion as Union
 from weft.derivation.temporal.delta import NOTHING, Delta, minus, plus
 from weft.derivation.temporal.extension import expired, extension_deleted, extension_inserted
@@ -144,7 +144,7 @@ def _group(node: Grouped[Temporal], out: Output) -> ColumnRef:
 def _values(node: Grouped[Temporal], over: Temporal, scan: str) -> Temporal:
     names = (*(_group(node, out) for out in node.groups), *(each.output for each in node.measures))
     outputs = tuple(Output(ref.column, replace(ref, scan=scan)) for ref in names)
-    return Projection(over, node.alias, outputs)
+    return Project(over, node.alias, outputs)
 
 
 def _old(node: Grouped[Temporal], joined: Temporal) -> Temporal:
@@ -157,12 +157,12 @@ def _new(node: Grouped[Temporal], joined: Temporal, *, deleting: bool) -> Tempor
         Output(each.output.column, combined(node, each, node.alias, _change(node), deleting=deleting))
         for each in node.measures
     )
-    return Projection(joined, node.alias, (*groups, *measures))
+    return Project(joined, node.alias, (*groups, *measures))
 
 
 def _again(node: Grouped[Temporal], part: Temporal, current: Temporal, new_input: Temporal) -> Delta:
     """Recompute each touched group at the instants of the change."""
-    touched = Projection(part, _change(node), node.groups or (_ALL,))
+    touched = Project(part, _change(node), node.groups or (_ALL,))
     new = _joined(node, touched, replace(node, input=new_input))
     return Delta(_old(node, _joined(node, touched, current)), _old(node, new))
 

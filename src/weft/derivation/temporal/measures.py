@@ -19,10 +19,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from weft.algebra.relation import Grouped, Measure, Output
+from weft.algebra.relation import Grouped, Measure, Output, Project
 from weft.algebra.scalar import Call, Case, Cast, ColumnRef, Literal, Scalar, call
 from weft.algebra.schema import BIGINT, DOUBLE, INTEGRAL, SUM_DIGITS, DataType, sums_fit
-from weft.algebra.temporal import Projection, Temporal, inputs, over
+from weft.algebra.temporal import Temporal, inputs, over
 
 _EXTRA = "_kept_"
 _ZERO = Literal(0, BIGINT, fixed=True)
@@ -90,7 +90,7 @@ def _with_extra_measures(node: Grouped[Temporal]) -> Temporal:
         return node
     groups = tuple(Output(out.name, ColumnRef(inner.alias, out.name, out.value.type)) for out in node.groups)
     asked = tuple(Output(each.output.column, values[each.output]) for each in node.measures)
-    return Projection(replace(inner, measures=tuple(measures.values())), node.alias, (*groups, *asked))
+    return Project(replace(inner, measures=tuple(measures.values())), node.alias, (*groups, *asked))
 
 
 def _summed(measure: Measure) -> bool:

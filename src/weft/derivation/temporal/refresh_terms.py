@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from weft.algebra import temporal
-from weft.algebra.relation import Scan, Select
+from weft.algebra.relation import Project, Scan, Select
 from weft.algebra.scalar import (
     MICROSECOND,
     REFRESHED,
@@ -229,7 +229,7 @@ def candidates(
             return candidates(inner, bound)
         case temporal.Semijoin(left=left):
             return candidates(left, bound)
-        case temporal.Projection() | Select():
+        case Project() | Select():
             below = candidates(relation.input, bound)
             return below and (replace(relation, input=below[0]), below[1])
         case temporal.TemporalUnion(left=left, right=right):

@@ -24,7 +24,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeAlias
 
-from weft.algebra.relation import Grouped, Output, Scan, Select, Values
+from weft.algebra.relation import Grouped, Output, Project, Scan, Select, Values
 from weft.algebra.scalar import REFRESHED, Call, ColumnRef, Param, Scalar, columns, conjuncts
 from weft.algebra.temporal import (
     Deleted,
@@ -32,7 +32,6 @@ from weft.algebra.temporal import (
     Extension,
     Fragment,
     Inserted,
-    Projection,
     Semijoin,
     Temporal,
     TemporalJoin,
@@ -93,7 +92,7 @@ class _Reduction:
                 return self.small(left) or any(each is not None for each in reductions)
             case Semijoin(left=left, right=right):
                 return self.small(left) or self.small(right)
-            case Select() | Projection() | Extension() | Fragment() | Grouped():
+            case Select() | Project() | Extension() | Fragment() | Grouped():
                 return self.small(relation.input)
 
     def narrowed(self, relation: Temporal) -> Temporal:
@@ -143,11 +142,11 @@ class _Reduction:
                 return part if self._part_of(whole, part) else None
         return None
 
-    def _lost(self, relation: Difference) -> tuple[Projection, Temporal] | None:
+    def _lost(self, relation: Difference) -> tuple[Project[Temporal], Temporal] | None:
         """Return π and D if the relation is π(X) − π(X − D) for a small D, otherwise None."""
         match relation:
             case Difference(
-                left=Projection(input=whole) as one, right=Projection(input=Difference(left=again, right=part)) as other
+                left=Project(input=whole) as one, right=Project(input=Difference(left=again, right=part)) as other
             ) if whole == again and replace(other, input=whole) == one:
                 return (one, part) if self._part_of(whole, part) else None
         return None
@@ -230,7 +229,7 @@ class _Reduction:
                 return self._join(relation, given, on)
             case Select() | Extension() | Fragment():
                 return replace(relation, input=self.limited(relation.input, given, on))
-            case Projection(input=inner, alias=alias, outputs=outputs):
+            case Project(input=inner, alias=alias, outputs=outputs):
                 return replace(relation, input=self.limited(inner, given, _below(on, alias, outputs)))
             case Grouped(input=inner, alias=alias, groups=groups):
                 return replace(relation, input=self.limited(inner, given, _below(on, alias, groups)))
@@ -274,7 +273,7 @@ def keys(relation: Temporal) -> Temporal:
             return keys(left)
         case TemporalUnion(left=left, right=right):
             return TemporalUnion(keys(left), keys(right))
-        case Projection(input=inner):
+        case Project(input=inner):
             return replace(relation, input=keys(inner))
         case _:
             return relation
@@ -285,7 +284,7 @@ def _stretched(relation: Temporal) -> bool:
     match relation:
         case Extension():
             return True
-        case Difference(left=inner) | Fragment(input=inner) | Projection(input=inner):
+        case Difference(left=inner) | Fragment(input=inner) | Project(input=inner):
             return _stretched(inner)
         case TemporalUnion(left=left, right=right):
             return _stretched(left) or _stretched(right)

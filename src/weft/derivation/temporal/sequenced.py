@@ -66,7 +66,6 @@ from weft.algebra.schema import BOOLEAN
 from weft.algebra.temporal import (
     Difference,
     Extension,
-    Projection,
     Temporal,
     TemporalJoin,
     TemporalUnion,
@@ -229,7 +228,7 @@ class _Reading:
             return None
         return self.source(parts[0])
 
-    def renamed(self, relation: Temporal, own: tuple[ColumnRef, ...]) -> Projection:
+    def renamed(self, relation: Temporal, own: tuple[ColumnRef, ...]) -> Project[Temporal]:
         outputs = tuple(
             Output(name, ref) for name, ref in zip(_distinct_names(own), attributes(relation), strict=False)
         )
@@ -344,10 +343,10 @@ def _all(conditions: Sequence[Scalar]) -> Scalar:
     return conditions[0] if len(conditions) == 1 else call("and", *conditions)
 
 
-def _projection(relation: Temporal, alias: str, outputs: tuple[Output, ...]) -> Projection:
+def _projection(relation: Temporal, alias: str, outputs: tuple[Output, ...]) -> Project[Temporal]:
     """If the input projects plain columns, merge the two projections: π_A(π_B(R)) = π_A(R)."""
-    if isinstance(relation, Projection) and all(isinstance(each.value, ColumnRef) for each in relation.outputs):
+    if isinstance(relation, Project) and all(isinstance(each.value, ColumnRef) for each in relation.outputs):
         meaning = dict(zip(attributes(relation), (each.value for each in relation.outputs), strict=True))
         within = tuple(Output(each.name, substitute(each.value, meaning)) for each in outputs)
-        return Projection(relation.input, alias, within)
-    return Projection(relation, alias, outputs)
+        return Project(relation.input, alias, within)
+    return Project(relation, alias, outputs)

@@ -23,7 +23,7 @@ law of ``since``: from s on, since(X, s) has exactly the rows of X.  Before s, s
 from __future__ import annotations
 
 from weft.algebra import temporal
-from weft.algebra.relation import Grouped, Scan, Select, Values
+from weft.algebra.relation import Grouped, Project, Scan, Select, Values
 from weft.algebra.scalar import CHANGED_FROM, Call, Scalar, minus
 from weft.algebra.schema import TIMESTAMP
 
@@ -95,7 +95,7 @@ class Bounding:
                 return next((first for first in map(self.begin, parts) if first is not None), None)
             case temporal.Difference(left=inner) | temporal.Semijoin(left=inner):
                 return self.begin(inner)
-            case Select() | temporal.Projection() | temporal.Extension() | Grouped():
+            case Select() | Project() | temporal.Extension() | Grouped():
                 return self.begin(relation.input)
 
     def since(self, relation: temporal.Temporal, first: Scalar) -> temporal.Temporal:
@@ -122,7 +122,7 @@ class Bounding:
                 return temporal.over(relation, (self.since(left, first), right))
             case temporal.Difference() | temporal.TemporalUnion():
                 return temporal.over(relation, (self.since(relation.left, first), self.since(relation.right, first)))
-            case Select() | temporal.Projection() | Grouped():
+            case Select() | Project() | Grouped():
                 return temporal.over(relation, (self.since(relation.input, first),))
 
 

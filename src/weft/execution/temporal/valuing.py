@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from weft.algebra.relation import Grouped, Scan, Select, Values
+from weft.algebra.relation import Grouped, Project, Scan, Select, Values
 from weft.algebra.scalar import ColumnRef, Scalar
 from weft.algebra.temporal import (
     VALID_FROM,
@@ -19,7 +19,6 @@ from weft.algebra.temporal import (
     Difference,
     Fragment,
     Inserted,
-    Projection,
     Semijoin,
     Temporal,
     TemporalUnion,
@@ -149,7 +148,7 @@ class RefreshValues:
     def _looked_up(self, base: Scan, semijoin: Semijoin, since: Scalar | None) -> Value:
         """The parts of periods before the instant ``since`` are cut off."""
         keys, on = semijoin.right, semijoin.on
-        while isinstance(keys, Projection) and keys not in self.values and (below := _below(keys, on)) is not None:
+        while isinstance(keys, Project) and keys not in self.values and (below := _below(keys, on)) is not None:
             keys, on = keys.input, below  # only the rows of the keys matter, not their periods
         key_table = self.of(keys)
         if key_table is None:
@@ -206,7 +205,7 @@ def _cheapest_first(relation: Temporal) -> list[Temporal]:
     return sorted(inputs(relation), key=lambda part: not isinstance(part, (Deleted, Inserted)))
 
 
-def _below(projection: Projection, on: On) -> On | None:
+def _below(projection: Project[Temporal], on: On) -> On | None:
     """Replace each output of the projection in ``on`` by the column that the output selects.
 
     Return None if an output is not a plain column.

@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from weft.algebra.relation import Grouped, Select, Values
+from weft.algebra.relation import Grouped, Project, Select, Values
 from weft.algebra.scalar import MICROSECONDS, OF_MICROSECONDS, Call, Cast, Literal, Scalar, children, with_children
 from weft.algebra.schema import BIGINT, DATE, DOUBLE, INTEGRAL, STRING, TIMESTAMP, DataType
-from weft.algebra.temporal import Extension, Fragment, Projection, Temporal, TemporalJoin, each
+from weft.algebra.temporal import Extension, Fragment, Temporal, TemporalJoin, each
 from weft.period_sql.groups import arguments
 from weft.sql.dialects.duckdb_case_mapping import LOWER, UPPER
 from weft.sql.functions import as_decimal
@@ -110,7 +110,7 @@ def _scalars(relation: Temporal) -> Iterator[Scalar]:
     match relation:
         case Select(predicate=predicate) | TemporalJoin(predicate=predicate):
             yield predicate
-        case Projection(outputs=outputs):
+        case Project(outputs=outputs):
             yield from (output.value for output in outputs)
         case Values(rows=rows):
             yield from (value for row in rows for value in row)

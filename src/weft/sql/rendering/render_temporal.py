@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from weft.algebra import temporal
-from weft.algebra.relation import Grouped, Scan, Select, Values
+from weft.algebra.relation import Grouped, Project, Scan, Select, Values
 from weft.algebra.scalar import (
     TIME_START,
     TRUE,
@@ -204,7 +204,7 @@ class Chain:
                 return self.joined((inner,), predicate)
             case temporal.TemporalJoin(inputs=inputs, predicate=predicate):
                 return self.joined(inputs, predicate)
-            case temporal.Projection():
+            case Project():
                 return self.projected(relation)
             case temporal.TemporalUnion(left=left, right=right):
                 both = " UNION ALL ".join(self.all_of(self.step(each), width) for each in (left, right))
@@ -249,7 +249,7 @@ class Chain:
         text = " UNION ".join(texts)
         return text if constant.rows else f"{text} WHERE 1 = 0"
 
-    def projected(self, projection: temporal.Projection) -> str:
+    def projected(self, projection: Project[temporal.Temporal]) -> str:
         """Return the SQL of π.  The SQL merges periods unless the outputs contain all columns of the input."""
         inner = projection.input
         names = _named(temporal.attributes(inner), "a")

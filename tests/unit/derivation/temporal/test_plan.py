@@ -10,7 +10,7 @@ import pytest
 from shown_temporal import tracked, words
 from temporal_drawn import TABLES, Drawn
 from temporal_evaluator import Database, Rows, later, less, union
-from weft.algebra.relation import Grouped, Measure, Output, Scan, Select
+from weft.algebra.relation import Grouped, Measure, Output, Project, Scan, Select
 from weft.algebra.scalar import MICROSECOND, Call, ColumnRef, Literal, Now, PeriodOf, Scalar, call, minus
 from weft.algebra.schema import BIGINT, INT, INTERVAL, TIMESTAMP, Column, TableSchema
 from weft.algebra.temporal import (
@@ -19,7 +19,6 @@ from weft.algebra.temporal import (
     Extension,
     Fragment,
     Inserted,
-    Projection,
     Semijoin,
     Temporal,
     TemporalJoin,
@@ -42,9 +41,9 @@ def ref(scan: str, column: str) -> ColumnRef:
     return ColumnRef(scan, column, INT)
 
 
-DEVELOPERS = Projection(Select(E, call("=", ref("e", "dept"), Literal(1, INT))), "d", (Output("id", ref("e", "id")),))
+DEVELOPERS = Project(Select(E, call("=", ref("e", "dept"), Literal(1, INT))), "d", (Output("id", ref("e", "id")),))
 JOINED = TemporalJoin((DEVELOPERS, S), call("=", ref("d", "id"), ref("s", "id")))
-PROJECTS = Projection(JOINED, "v", (Output("project", ref("s", "project")),))
+PROJECTS = Project(JOINED, "v", (Output("project", ref("s", "project")),))
 ROWS = Measure("count", None, ColumnRef("a", "n", BIGINT))
 HOURS = Measure("sum", ref("s", "hours"), ColumnRef("a", "hours", BIGINT))
 BY_PROJECT = Grouped(S, "a", (Output("project", ref("s", "project")),), (ROWS, HOURS))
@@ -173,7 +172,7 @@ def test_random_views_over_auxiliary_views_are_the_same() -> None:
 
 def test_auxiliary_views_are_kept_by_the_changes_of_their_table_alone() -> None:
     chosen = Select(S, call(">", ref("s", "project"), Literal(0, INT)))
-    view = Projection(
+    view = Project(
         TemporalJoin((E, chosen), call("=", ref("e", "id"), ref("s", "id"))), "v", (Output("p", ref("s", "project")),)
     )
     (kept,) = (each for each in auxiliary_views(view, {12: ("id",)}) if each.table == ASSIGNMENTS)

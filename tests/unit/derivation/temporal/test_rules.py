@@ -11,7 +11,7 @@ import pytest
 from shown_temporal import PAIRED, R, S
 from temporal_drawn import Drawn, span
 from temporal_evaluator import Database, Rows, later, less, shared, union
-from weft.algebra.relation import Grouped, Measure, Output, Select
+from weft.algebra.relation import Grouped, Measure, Output, Project, Select
 from weft.algebra.scalar import REFRESHED, Call, ColumnRef, Literal, Now, PeriodOf, call
 from weft.algebra.schema import BIGINT, INT, INTERVAL, TIMESTAMP
 from weft.algebra.temporal import (
@@ -20,7 +20,6 @@ from weft.algebra.temporal import (
     Extension,
     Fragment,
     Inserted,
-    Projection,
     Temporal,
     TemporalJoin,
     TemporalUnion,
@@ -44,7 +43,7 @@ TIMELY = call(">=", Call("period_end", (PeriodOf("r"),), TIMESTAMP), Call("-", (
 LONG = call(">", Call("period_length", (PeriodOf("r"),), INTERVAL), span(3))
 MET = call("and", PAIRED, call("period_overlaps", PeriodOf("r"), PeriodOf("s")), TIMELY)
 DIFFERENCE, UNION = Difference(R, S), TemporalUnion(R, S)
-PROJECTION = Projection(R, "d", (Output("k", K),))
+PROJECTION = Project(R, "d", (Output("k", K),))
 LONGER = Extension(R, span(2))
 
 
@@ -54,7 +53,7 @@ def counted(inner: Temporal, *, grouped: bool, functions: tuple[str, ...]) -> Gr
         for n, name in enumerate(functions)
     )
     made = maintainable_form(Grouped(inner, "a", (Output("k", K),) if grouped else (), measures))
-    found = made.input if isinstance(made, Projection) else made
+    found = made.input if isinstance(made, Project) else made
     assert isinstance(found, Grouped)
     return found
 

@@ -5,20 +5,10 @@ from __future__ import annotations
 import pytest
 
 from temporal_values import tracked
-from weft.algebra.relation import Grouped, Scan, Select
+from weft.algebra.relation import Grouped, Project, Scan, Select
 from weft.algebra.scalar import PeriodOf
 from weft.algebra.stored import restored, stored
-from weft.algebra.temporal import (
-    Difference,
-    Extension,
-    Projection,
-    Temporal,
-    TemporalJoin,
-    TemporalUnion,
-    attributes,
-    each,
-    inputs,
-)
+from weft.algebra.temporal import Difference, Extension, Temporal, TemporalJoin, TemporalUnion, attributes, each, inputs
 from weft.algebra.traverse import walk
 from weft.derivation.temporal.sequenced import sequenced
 from weft.sql.lower.query import bind_view
@@ -35,7 +25,7 @@ def view(text: str) -> Temporal:
 
 def shape(relation: Temporal) -> str:
     """The operators, as words and brackets."""
-    names = {Scan: "R", Select: "σ", Projection: "π", TemporalJoin: "⋈", TemporalUnion: "∪", Difference: "−"}
+    names = {Scan: "R", Select: "σ", Project: "π", TemporalJoin: "⋈", TemporalUnion: "∪", Difference: "−"}
     name = {**names, Extension: "EX", Grouped: "Π"}[type(relation)]
     parts = ", ".join(map(shape, inputs(relation)))
     return f"{name}({parts})" if parts else name
@@ -85,7 +75,7 @@ def test_rows_that_are_counted_or_judged_keep_their_columns(text: str) -> None:
     for part in each(view(text)):
         below = inputs(part)
         if isinstance(part, (Grouped, Select, TemporalJoin)):
-            assert not any(isinstance(one, Projection) for one in below), shape(view(text))
+            assert not any(isinstance(one, Project) for one in below), shape(view(text))
 
 
 def test_what_is_written_out_does_not_double_with_each_condition() -> None:

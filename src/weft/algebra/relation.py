@@ -73,13 +73,13 @@ class Values:
 
 @hashed_once
 @dataclass(frozen=True)
-class Join:
+class Join(Generic[R]):
     """The cross product of the inputs.  A ``Join`` without inputs has one row.
 
     The ``Select`` above a ``Join`` contains the join condition.
     """
 
-    inputs: tuple[Relation, ...]
+    inputs: tuple[R, ...]
 
 
 @hashed_once

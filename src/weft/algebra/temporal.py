@@ -14,10 +14,12 @@ A ``Scan`` is R, the history of a tracked table or the stored periods of a view.
 the table except the start column and the end column.  In a maintenance expression, R is the state before the change.
 ``Values`` has constant rows, valid from the beginning of time (t0).  Without rows, it is the empty relation.
 
-``Select`` is σ_p: the tuples for which the scalar p is true.  ``Project`` is π.  Its result is a set: the instants of a
-row are the union of the instants of its input tuples.  ``Grouped`` is Π_{A',0}: the measures of each group at each
-instant, over the rows that are valid at the instant (section 5.1).  A moving window is an ``Extension`` below the
-``Grouped``: Π_{A',w} = Π_{A',0}(EX_w).
+``Select`` is σ_p: the tuples for which the scalar p is true.  A ``Select`` over a ``Join`` is one operator, ⋈_p: the
+combinations of tuples with common instants for which p is true.  A combination is valid at the common instants, but the
+period sets in p are those of the join's inputs.  ``Project`` is π.  Its result is a set: the instants of a row are the
+union of the instants of its input tuples.  ``Grouped`` is Π_{A',0}: the measures of each group at each instant, over
+the rows that are valid at the instant (section 5.1).  A moving window is an ``Extension`` below the ``Grouped``:
+Π_{A',w} = Π_{A',0}(EX_w).
 
 Expressions are immutable values.  An expression that occurs twice is computed once.  A ``ColumnRef`` refers to a
 column.
@@ -29,9 +31,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from operator import is_
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar, cast
 
-from weft.algebra.relation import Grouped, Project, Scan, Select, Values
+from weft.algebra.relation import Grouped, Join, Project, Scan, Select, Values
 from weft.algebra.scalar import ColumnRef, Now, Param, PeriodOf, Scalar, children
 from weft.algebra.schema import hashed_once
 
@@ -53,15 +55,6 @@ class Inserted:
     """ΔR: the tuples and instants that a change adds to R."""
 
     base: Scan
-
-
-@hashed_once
-@dataclass(frozen=True)
-class TemporalJoin:
-    """⋈_p: the combinations of tuples with common instants.  Each combination is valid at the common instants."""
-
-    inputs: tuple[Temporal, ...]
-    predicate: Scalar
 
 
 @hashed_once
@@ -122,13 +115,17 @@ class Fragment:
 
 
 Temporal: TypeAlias = (
-    "Scan | Deleted | Inserted | Values | Select[Temporal, Scalar] | Project[Temporal] | TemporalJoin"
-    " | TemporalUnion | Difference | Semijoin | Extension | Grouped[Temporal] | Fragment"
+    "Scan | Deleted | Inserted | Values | Selection | Project[Temporal] | TemporalUnion"
+    " | Difference | Semijoin | Extension | Grouped[Temporal] | Fragment"
 )
+
+Selection: TypeAlias = "Select[Temporal | Join[Temporal], Scalar]"
+"""σ_p, or ⋈_p if the input is a ``Join``."""
+T = TypeVar("T", bound="Temporal")
 
 
 @lru_cache(maxsize=20_000)
-def attributes(relation: Temporal) -> tuple[ColumnRef, ...]:
+def attributes(relation: Temporal | Join[Temporal]) -> tuple[ColumnRef, ...]:
     """Return references to the explicit attributes of a temporal relation, in order."""
     match relation:
         case Scan(table=table, alias=alias):
@@ -142,8 +139,8 @@ def attributes(relation: Temporal) -> tuple[ColumnRef, ...]:
             return attributes(inner)
         case TemporalUnion(left=left) | Difference(left=left) | Semijoin(left=left):
             return attributes(left)
-        case TemporalJoin(inputs=inputs):
-            return tuple(ref for part in inputs for ref in attributes(part))
+        case Join(inputs=parts):
+            return tuple(ref for part in parts for ref in attributes(part))
         case Project(alias=alias, outputs=outputs):
             return tuple(ColumnRef(alias, output.name, output.value.type) for output in outputs)
         case Grouped(alias=alias, groups=groups, measures=measures):
@@ -156,31 +153,29 @@ def inputs(relation: Temporal) -> tuple[Temporal, ...]:
     match relation:
         case Scan() | Deleted() | Inserted() | Values():
             return ()
-        case Select(input=inner) | Project(input=inner) | Extension(input=inner) | Fragment(input=inner):
+        case Select(input=inner):
+            return inner.inputs if isinstance(inner, Join) else (inner,)
+        case Project(input=inner) | Extension(input=inner) | Grouped(input=inner) | Fragment(input=inner):
             return (inner,)
-        case Grouped(input=inner):
-            return (inner,)
-        case TemporalUnion(left=left, right=right) | Difference(left=left, right=right):
-            return (left, right)
-        case Semijoin(left=left, right=right):
-            return (left, right)
-        case TemporalJoin(inputs=parts):
-            return parts
+        case TemporalUnion() | Difference() | Semijoin():
+            return (relation.left, relation.right)
 
 
-def over(relation: Temporal, parts: tuple[Temporal, ...]) -> Temporal:
+def over(relation: T, parts: tuple[Temporal, ...]) -> T:
     """Return a copy of the operator with the items of ``parts`` as direct inputs, in the order of ``inputs``."""
     if all(map(is_, parts, inputs(relation))):
         return relation
-    match relation:
+    result: Temporal = relation
+    match result:
         case Scan() | Deleted() | Inserted() | Values():
-            return relation
+            pass
+        case Select(input=inner):
+            result = replace(result, input=Join(parts) if isinstance(inner, Join) else parts[0])
+        case Project() | Extension() | Grouped() | Fragment():
+            result = replace(result, input=parts[0])
         case TemporalUnion() | Difference() | Semijoin():
-            return replace(relation, left=parts[0], right=parts[1])
-        case TemporalJoin():
-            return replace(relation, inputs=parts)
-        case Select() | Project() | Extension() | Grouped() | Fragment():
-            return replace(relation, input=parts[0])
+            result = replace(result, left=parts[0], right=parts[1])
+    return cast("T", result)
 
 
 def each(relation: Temporal) -> Iterator[Temporal]:

@@ -29,10 +29,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from weft.algebra.relation import Grouped, Output, Project, Select
+from weft.algebra.relation import Grouped, Join, Output, Project, Select
 from weft.algebra.scalar import REFRESHED, ColumnRef, Literal, Scalar, call
 from weft.algebra.schema import BIGINT
-from weft.algebra.temporal import Difference, Extension, Temporal, TemporalJoin
+from weft.algebra.temporal import Difference, Extension, Temporal
 from weft.algebra.temporal import TemporalUnion as Union
 from weft.derivation.temporal.delta import NOTHING, Delta, minus, plus
 from weft.derivation.temporal.extension import expired, extension_deleted, extension_inserted
@@ -128,8 +128,8 @@ def _of_change(node: Grouped[Temporal], part: Temporal) -> Grouped[Temporal]:
     return Grouped(part, alias, node.groups or (_ALL,), measures)
 
 
-def _joined(node: Grouped[Temporal], change: Temporal, current: Temporal) -> TemporalJoin:
-    return TemporalJoin((change, current), _same_group(node))
+def _joined(node: Grouped[Temporal], change: Temporal, current: Temporal) -> Temporal:
+    return Select(Join((change, current)), _same_group(node))
 
 
 def _same_group(node: Grouped[Temporal]) -> Scalar:

@@ -17,10 +17,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.algebra.relation import Output, Project, Values
+from weft.algebra.relation import Join, Output, Project, Select, Values
 from weft.algebra.scalar import TRUE, Cast, ColumnRef
 from weft.algebra.schema import Column
-from weft.algebra.temporal import Difference, Semijoin, Temporal, TemporalJoin, TemporalUnion, attributes
+from weft.algebra.temporal import Difference, Semijoin, Temporal, TemporalUnion, attributes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -124,4 +124,4 @@ def _empty(names: Iterable[ColumnRef]) -> Temporal:
     for ref in names:
         columns = variables.setdefault(ref.scan, [])
         columns.append(Column(len(columns) + 1, ref.column, ref.type))
-    return TemporalJoin(tuple(Values(scan, tuple(each), ()) for scan, each in variables.items()), TRUE)
+    return Select(Join(tuple(Values(scan, tuple(each), ()) for scan, each in variables.items())), TRUE)

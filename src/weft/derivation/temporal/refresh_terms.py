@@ -26,11 +26,11 @@ tuple.  The candidate rows therefore come from base tuples whose first (last) in
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from weft.algebra import temporal
-from weft.algebra.relation import Project, Scan, Select
+from weft.algebra.relation import Join, Project, Scan, Select
 from weft.algebra.scalar import (
     MICROSECOND,
     REFRESHED,
@@ -214,7 +214,7 @@ def expiring(window: temporal.Extension) -> PeriodCondition:
 
 
 def candidates(
-    relation: temporal.Temporal, bound: PeriodCondition
+    relation: temporal.Temporal | Join[temporal.Temporal], bound: PeriodCondition
 ) -> tuple[temporal.Temporal, frozenset[temporal.Temporal]] | None:
     """Return a relation with all rows whose period sets satisfy ``bound``, possibly with other rows.
 
@@ -229,9 +229,9 @@ def candidates(
             return candidates(inner, bound)
         case temporal.Semijoin(left=left):
             return candidates(left, bound)
-        case Project() | Select():
-            below = candidates(relation.input, bound)
-            return below and (replace(relation, input=below[0]), below[1])
+        case Project(input=inner) | Select(input=inner):
+            below = candidates(inner, bound)
+            return below and (temporal.over(relation, (below[0],)), below[1])
         case temporal.TemporalUnion(left=left, right=right):
             one, other = candidates(left, bound), candidates(right, bound)
             return one and other and (temporal.TemporalUnion(one[0], other[0]), one[1] | other[1])

@@ -67,7 +67,6 @@ from weft.algebra.temporal import (
     Difference,
     Extension,
     Temporal,
-    TemporalJoin,
     TemporalUnion,
     attributes,
     periods_asked,
@@ -238,7 +237,7 @@ class _Reading:
         """The result is a join in which every column is equal on both sides."""
         right = self.renamed(other, attributes(other))
         same = [call("<=>", *pair) for pair in zip(attributes(one), attributes(right), strict=True)]
-        return self.renamed(TemporalJoin((one, right), _all(same)), attributes(one))
+        return self.renamed(Select(Join((one, right)), _all(same)), attributes(one))
 
 
 def _one_source(relation: Relation) -> Source:
@@ -334,7 +333,7 @@ def _joined(items: tuple[Temporal, ...], conditions: tuple[Scalar, ...]) -> Temp
         else:
             shared.append(each)
     selected = [Select(item, _all(local)) if local else item for item, local in zip(items, own, strict=True)]
-    return selected[0] if len(selected) == 1 else TemporalJoin(tuple(selected), _all(shared))
+    return selected[0] if len(selected) == 1 else Select(Join(tuple(selected)), _all(shared))
 
 
 def _all(conditions: Sequence[Scalar]) -> Scalar:

@@ -19,6 +19,7 @@ from weft.algebra.temporal import (
     Difference,
     Fragment,
     Inserted,
+    Selection,
     Semijoin,
     Temporal,
     TemporalUnion,
@@ -164,7 +165,7 @@ class RefreshValues:
             return self._table(key, lambda: self.logs.near(log, among).known(self.known, among))
         return self._table(key, lambda: self.logs.since(log, among, first, self.known).known(self.known, among, first))
 
-    def _within(self, base: Scan, chosen: Select[Temporal, Scalar], near: tuple[Within, ...]) -> Value:
+    def _within(self, base: Scan, chosen: Selection, near: tuple[Within, ...]) -> Value:
         """Read from the log the tuples of a table whose period starts or ends in one of the windows."""
         among = [self._bounds(each) for each in near]
         if None in among:

@@ -14,7 +14,7 @@ from typing import Final
 from weft.algebra.relation import Grouped, Project, Select, Values
 from weft.algebra.scalar import MICROSECONDS, OF_MICROSECONDS, Call, Cast, Literal, Scalar, children, with_children
 from weft.algebra.schema import BIGINT, DATE, DOUBLE, INTEGRAL, STRING, TIMESTAMP, DataType
-from weft.algebra.temporal import Extension, Fragment, Temporal, TemporalJoin, each
+from weft.algebra.temporal import Extension, Fragment, Temporal, each
 from weft.period_sql.groups import arguments
 from weft.sql.dialects.duckdb_case_mapping import LOWER, UPPER
 from weft.sql.functions import as_decimal
@@ -108,7 +108,7 @@ def not_local(relation: Temporal) -> Scalar | None:
 
 def _scalars(relation: Temporal) -> Iterator[Scalar]:
     match relation:
-        case Select(predicate=predicate) | TemporalJoin(predicate=predicate):
+        case Select(predicate=predicate):
             yield predicate
         case Project(outputs=outputs):
             yield from (output.value for output in outputs)

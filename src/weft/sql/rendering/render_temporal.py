@@ -200,10 +200,8 @@ class Chain:
                 return self.leaf(relation)
             case Values():
                 return self.constant(relation)
-            case Select(input=inner, predicate=predicate):
-                return self.joined((inner,), predicate)
-            case temporal.TemporalJoin(inputs=inputs, predicate=predicate):
-                return self.joined(inputs, predicate)
+            case Select(predicate=predicate):
+                return self.joined(temporal.inputs(relation), predicate)
             case Project():
                 return self.projected(relation)
             case temporal.TemporalUnion(left=left, right=right):

@@ -180,14 +180,21 @@ class Users:
             row = connection.execute(wanted).first()
             return None if row is None else (row.user_id, row.password)
 
-    def set_password(self, user_id: int, hashed: str) -> None:
-        """Store the hash of a new password.  End all sessions of the user, and her links for setting a password."""
-        secrets = ddl.secrets.c
+    def set_password(self, user_id: int, hashed: str, *, link_id: int | None = None, tokens: bool = False) -> bool:
+        """Store the hash of a new password.  End all sessions of the user, and her links for setting a password.
+
+        With ``tokens``, withdraw her tokens, too.  Change nothing and return False if ``link_id`` is given and this
+        link is used already.
+        """
+        secrets, ended = ddl.secrets.c, ("session", "password", *(("token",) if tokens else ()))
         with self._database.changing() as connection:
+            used = delete(ddl.secrets).where(secrets.secret_id == link_id)
+            if link_id is not None and connection.execute(used).rowcount == 0:
+                return False
             own = ddl.users.c.user_id == user_id
             connection.execute(update(ddl.users).where(own).values(password=hashed))
-            ended = delete(ddl.secrets).where(secrets.user_id == user_id, secrets.kind.in_(("session", "password")))
-            connection.execute(ended)
+            connection.execute(delete(ddl.secrets).where(secrets.user_id == user_id, secrets.kind.in_(ended)))
+            return True
 
     def add_group(self, name: str) -> GroupRecord:
         """Add a group.  Raise Refused for an invalid name.  Raise Conflict if the name is taken."""

@@ -330,6 +330,11 @@ class Configuration(BaseModel):
     web_proxy_header: Annotated[str, Place("web.proxy_header")] = Field(
         default="X-Forwarded-User", min_length=1, description="the header in which such a proxy names the user"
     )
+    web_forwarded_by: Annotated[Texts, Place("web.forwarded_by")] = Field(
+        default=(),
+        description="the addresses of proxies whose X-Forwarded-For names the machine of the browser, such as "
+        "127.0.0.1: a list",
+    )
     users: dict[str, User] = Field(default={}, description="people by name: zone, email")
 
     @property

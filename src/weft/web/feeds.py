@@ -117,18 +117,19 @@ def _atom(caller: Caller, request: Request) -> Response:
     if request.headers.get("if-none-match") == tag:
         return Response(None, 304, headers)
     answers = caller.weft.results(query.name, after=max(query.rows - _IN_FEED, 0), limit=_IN_FEED)
-    feed = formats.atom(answers, caller.weft.home_id, _base(request))
+    feed = formats.atom(answers, caller.weft.home_id, _site(request).base(request))
     return Response(feed, 200, headers, "application/atom+xml")
 
 
-def _base(request: Request) -> str:
-    return str(request.base_url).rstrip("/")
+def _site(request: Request) -> Site:
+    site: Site = request.app.state.site
+    return site
 
 
 def _calendar(caller: Caller, request: Request) -> Response:
     listed = caller.weft.query_page(QueryFilter(state="active"), limit=_IN_CALENDAR)
     shown = (each.query for each in listed)
-    text = formats.calendar(shown, caller.weft.home_id, caller.weft.clock(), _base(request))
+    text = formats.calendar(shown, caller.weft.home_id, caller.weft.clock(), _site(request).base(request))
     return PlainTextResponse(text, media_type="text/calendar")
 
 

@@ -22,7 +22,8 @@ from weft.errors import CatalogUnreachable, Conflict, LeaseBusy, NotAllowed, Not
 from weft.faults import isolated_error
 from weft.rights.principal import OWNER, Principal, Right, Role
 from weft.web import rendering, security
-from weft.web.callers import principal_of
+from weft.web.attempts import TooManyAttempts
+from weft.web.callers import principal_of, session_cookie
 from weft.web.jobs import Go, Job, Shown, Value, Work
 from weft.web.site import Site
 
@@ -41,6 +42,7 @@ _STATUSES: Final[tuple[tuple[type[WeftError], int], ...]] = (
     (NotFound, 404),
     (NotAllowed, 403),
     (Conflict, 409),
+    (TooManyAttempts, 429),
     (Refused, 400),
     (LeaseBusy, 503),
     (CatalogUnreachable, 503),
@@ -119,14 +121,20 @@ class Visit:
         return self.request.url.path
 
     @property
+    def base(self) -> str:
+        """The beginning of links to this page that a person sends to others, without a slash at the end."""
+        return self.site.base(self.request)
+
+    @property
     def visitor(self) -> str:
         """The random name of this browser, from its cookie."""
         return str(self.request.state.visitor)
 
     @property
     def csrf(self) -> str:
-        """The token that each form of a page carries."""
-        return security.form_token(self.site.secret, self.visitor)
+        """The token that each form of a page carries.  It is worthless in another session."""
+        session = self.request.cookies.get(session_cookie(self.site), "")
+        return security.form_token(self.site.secret, self.visitor, session)
 
     def asked(self, name: str, default: str = "") -> str:
         """Return a parameter of the address without surrounding spaces."""

@@ -83,7 +83,8 @@ def caller_of(site: Site, request: Request, door: str = "api") -> Caller:
     if principal is None or principal.name is None:
         has_token = "authorization" in request.headers
         what = "the token is unknown, withdrawn or expired" if has_token else "this needs a token"
-        hint = "Send the header `Authorization: Bearer TOKEN` with a token from `weft token create`."
+        source = "a token from `weft token create`" if site.weft.accounts.in_use() else "the key in the file page.key"
+        hint = f"Send the header `Authorization: Bearer TOKEN` with {source}."
         raise Unfit(401, what, {"WWW-Authenticate": "Bearer"}, hint=hint)
     return Caller(site.weft.acting_as(principal), principal.name, site.jobs)
 

@@ -26,9 +26,9 @@ _IN_FEED: Final = 50
 _IN_CALENDAR: Final = 1_000
 _PAGES: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
     ("/queries", queries.list_queries),
-    ("/queries/{query:int}", queries.show_query),
-    ("/queries/{query:int}/answers", queries.list_answers),
-    ("/queries/{query:int}/answers/{ordinal:int}", queries.show_answer),
+    ("/queries/{query:key}", queries.show_query),
+    ("/queries/{query:key}/answers", queries.list_answers),
+    ("/queries/{query:key}/answers/{ordinal:key}", queries.show_answer),
     ("/tables", tables.list_tables),
     ("/tables/{table}", tables.show_table),
     ("/views", views.list_views),
@@ -54,9 +54,9 @@ def feeds(site: Site) -> list[Route]:
 
     return [
         *routes(site, [Operation("GET", f"{path}.json", call, "pages") for path, call in _PAGES]),
-        route("/queries/{query:int}/answers.csv", _csv),
-        route("/queries/{query:int}/answers.jsonl", _jsonl),
-        route("/queries/{query:int}/answers.atom", _atom),
+        route("/queries/{query:key}/answers.csv", _csv),
+        route("/queries/{query:key}/answers.jsonl", _jsonl),
+        route("/queries/{query:key}/answers.atom", _atom),
         route("/queries.ics", _calendar),
         route("/metrics", _metrics),
         Route("/healthz", _health(site)),

@@ -103,6 +103,7 @@ TABLE: dict[str, tuple[Right, tuple[Any, ...]]] = {
     "rename_table": (ADMIN, ("{table}", "u")),
     "replacement": (OWN, ("{query}", "SELECT id FROM open")),
     "results": (READ, ("{query}",)),
+    "require_load": (LOAD, ("{table}",)),
     "resume": (OWN, ("{query}",)),
     "retry_quarantine": (LOAD, ([7],)),
     "run": (ADMIN, ()),

@@ -57,7 +57,8 @@ def test_a_home_with_users_asks_to_sign_in(browser: TestClient, peopled: Weft) -
     assert peopled.query(1).state == "active"
 
 
-def test_a_file_of_a_stranger_is_not_read(peopled: Weft) -> None:
+def _sent_without_body(weft: Weft, path: str, *headers: tuple[bytes, bytes]) -> int:
+    """The status of the response to a request whose body nobody reads."""
     statuses = []
 
     async def receive() -> Message:
@@ -66,10 +67,25 @@ def test_a_file_of_a_stranger_is_not_read(peopled: Weft) -> None:
     async def send(message: Message) -> None:
         statuses.append(message.get("status"))
 
-    headers = [(b"host", b"testserver"), (b"content-type", b"multipart/form-data; boundary=x")]
-    scope = {"type": "http", "method": "POST", "path": "/tables/upload", "headers": headers, "query_string": b""}
-    asyncio.run(application(Site(peopled))({**scope, "scheme": "http", "server": ("testserver", 80)}, receive, send))
-    assert statuses[0] == 403
+    given = [(b"host", b"testserver"), *headers]
+    scope = {"type": "http", "method": "POST", "path": path, "headers": given, "query_string": b"", "scheme": "http"}
+    asyncio.run(application(Site(weft))({**scope, "server": ("testserver", 80)}, receive, send))
+    return int(statuses[0] or 0)
+
+
+def test_a_file_is_read_only_from_those_who_may_load_it(peopled: Weft) -> None:
+    form, rows = (b"content-type", b"multipart/form-data; boundary=x"), (b"content-type", b"application/x-ndjson")
+    peopled.accounts.grant("ben", "load", "empty")
+    tokens = {
+        name: (b"authorization", f"Bearer {peopled.accounts.create_token(name, scopes=['load']).secret}".encode())
+        for name in ("rea", "ben")
+    }
+    assert _sent_without_body(peopled, "/tables/upload", form) == 403
+    assert _sent_without_body(peopled, "/tables/upload", form, tokens["rea"]) == 403
+    assert _sent_without_body(peopled, "/api/v1/tables/orders/rows", rows, tokens["rea"]) == 404
+    assert _sent_without_body(peopled, "/api/v1/tables/orders/rows", rows, tokens["ben"]) == 404
+    with pytest.raises(AssertionError, match="reads the file"):
+        _sent_without_body(peopled, "/tables/upload", form, tokens["ben"])
 
 
 def test_a_token_has_no_more_rights_on_pages_than_its_scopes(browser: TestClient, peopled: Weft) -> None:

@@ -123,6 +123,39 @@ def test_a_missing_page_is_a_page(browser: TestClient) -> None:
     assert browser.get("/static/%2e%2e/app.py").status_code == 404
 
 
+LONG = "9" * 5_000
+"""More digits than Python reads as a number."""
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/queries/{}",
+        "/queries/{}.json",
+        "/queries/1/answers/{}",
+        "/queries/{}/answers.csv",
+        "/saved/{}",
+        "/queries/{}/plan",
+    ],
+)
+def test_a_long_number_is_no_page(browser: TestClient, path: str) -> None:
+    assert browser.get(path.format(LONG)).status_code == 404
+
+
+def test_long_numbers_in_texts_are_refused(browser: TestClient, filled: Weft) -> None:
+    for text in (
+        f"SELECT {LONG} AS x FROM orders o",
+        f"SELECT o.id FROM orders o ORDER BY o.id LIMIT {LONG}",
+        f"SELECT o.id FROM orders o GROUP BY {LONG}",
+        f"SELECT o.id FROM orders o WHERE o.ts < NOW() - INTERVAL {LONG} DAYS",
+    ):
+        assert browser.post("/api/v1/explain", json={"sql": text}).status_code == 422
+    given = {"name": "q", "sql": "SELECT o.id FROM orders o", "every": "9" * 59 + "s"}
+    assert browser.post("/api/v1/queries", json=given).status_code == 422
+    with pytest.raises(Refused, match="not a length of time"):
+        filled.install("q", given["sql"], every=f"{LONG}s")
+
+
 def test_no_text_has_the_character_nul(browser: TestClient) -> None:
     """PostgreSQL does not store it."""
     form = {"csrf": field(browser.get("/tables/upload").text), "name": "a\0b", "password": "x"}

@@ -46,6 +46,6 @@ def change(visit: Visit) -> Response:
 
 
 ROUTES: Final = (
-    Route("/queries/{query_id:int}/share", page(show)),
-    Route("/queries/{query_id:int}/share", page(change), methods=["POST"]),
+    Route("/queries/{query_id:key}/share", page(show)),
+    Route("/queries/{query_id:key}/share", page(change), methods=["POST"]),
 )

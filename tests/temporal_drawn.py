@@ -12,7 +12,7 @@ from temporal_evaluator import Rows, tidy
 from weft.algebra.relation import Grouped, Join, Measure, Output, Project, Scan, Select, Values
 from weft.algebra.scalar import Call, ColumnRef, Literal, Now, PeriodOf, Scalar, call
 from weft.algebra.schema import BIGINT, BOOLEAN, DOUBLE, INT, INTERVAL, TIMESTAMP, Column
-from weft.algebra.temporal import Difference, Extension, Temporal, TemporalUnion, attributes
+from weft.algebra.temporal import Difference, Extension, Temporal, attributes, union
 
 TABLES: Final = (tracked(1, "R", "k", "v"), tracked(2, "S", "k", "v"), tracked(3, "U", "k", "w"))
 VALUES: Final = (0, 1, 2, None)
@@ -70,7 +70,7 @@ class Drawn:
         return Project(inner, self.alias("d"), outputs)
 
     def _union(self, depth: int) -> Temporal:
-        return TemporalUnion(self._pair(depth - 1), self._pair(depth - 1))
+        return union(*(self._pair(depth - 1) for _ in range(self.chance.choice((2, 2, 3)))))
 
     def _difference(self, depth: int) -> Temporal:
         return Difference(self._pair(depth - 1), self._pair(depth - 1))

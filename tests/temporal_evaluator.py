@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping
+from functools import reduce
 from itertools import product
 from typing import Any
 
-from weft.algebra.relation import Grouped, Measure, Project, Scan, Select, Values
+from weft.algebra.relation import Grouped, Measure, Project, Scan, Select, Union, Values
 from weft.algebra.scalar import Call, Case, Cast, ColumnRef, Literal, Now, Param, PeriodOf, Scalar
 from weft.algebra.temporal import (
     Deleted,
@@ -23,7 +24,6 @@ from weft.algebra.temporal import (
     Selection,
     Semijoin,
     Temporal,
-    TemporalUnion,
     attributes,
     inputs,
 )
@@ -94,8 +94,8 @@ class Database:
 
     def _operator(self, relation: Temporal) -> Rows:
         match relation:
-            case TemporalUnion(left=left, right=right):
-                return union(self.value(left), self.value(right))
+            case Union(inputs=parts):
+                return reduce(union, map(self.value, parts))
             case Difference(left=left, right=right):
                 return less(self.value(left), self.value(right))
             case Semijoin():

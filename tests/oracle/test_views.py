@@ -46,7 +46,7 @@ TRIES = 8
 LONG = 2_000
 SEED = int(os.environ.get("WEFT_SEED") or random.SystemRandom().randrange(2**32))
 OPERATORS = (
-    "Scan", "Values", "Select", "Project", "Join", "TemporalUnion", "Difference", "Extension",
+    "Scan", "Values", "Select", "Project", "Join", "Union", "Difference", "Extension",
     "Grouped",
 )  # fmt: skip
 WORDS = (

@@ -16,10 +16,10 @@ the table except the start column and the end column.  In a maintenance expressi
 
 ``Select`` is σ_p: the tuples for which the scalar p is true.  A ``Select`` over a ``Join`` is one operator, ⋈_p: the
 combinations of tuples with common instants for which p is true.  A combination is valid at the common instants, but the
-period sets in p are those of the join's inputs.  ``Project`` is π.  Its result is a set: the instants of a row are the
-union of the instants of its input tuples.  ``Grouped`` is Π_{A',0}: the measures of each group at each instant, over
-the rows that are valid at the instant (section 5.1).  A moving window is an ``Extension`` below the ``Grouped``:
-Π_{A',w} = Π_{A',0}(EX_w).
+period sets in p are those of the join's inputs.  ``Project`` is π, and ``Union`` is ∪.  Their results are sets: the
+instants of a row are the union of the instants of its input tuples.  ``Grouped`` is Π_{A',0}: the measures of each
+group at each instant, over the rows that are valid at the instant (section 5.1).  A moving window is an ``Extension``
+below the ``Grouped``: Π_{A',w} = Π_{A',0}(EX_w).
 
 Expressions are immutable values.  An expression that occurs twice is computed once.  A ``ColumnRef`` refers to a
 column.
@@ -33,7 +33,8 @@ from functools import lru_cache
 from operator import is_
 from typing import Final, TypeAlias, TypeVar, cast
 
-from weft.algebra.relation import Grouped, Join, Project, Scan, Select, Values
+from weft.algebra.relation import Grouped, Join, Project, Scan, Select, Union, Values
+from weft.algebra.relation import attributes as columns_bound
 from weft.algebra.scalar import ColumnRef, Now, Param, PeriodOf, Scalar, children
 from weft.algebra.schema import hashed_once
 
@@ -55,18 +56,6 @@ class Inserted:
     """ΔR: the tuples and instants that a change adds to R."""
 
     base: Scan
-
-
-@hashed_once
-@dataclass(frozen=True)
-class TemporalUnion:
-    """R ∪ S: the rows of R and S.  The instants of a row are the union of its instants in R and in S.
-
-    Columns match by position and have the names of the columns of R.
-    """
-
-    left: Temporal
-    right: Temporal
 
 
 @hashed_once
@@ -115,13 +104,18 @@ class Fragment:
 
 
 Temporal: TypeAlias = (
-    "Scan | Deleted | Inserted | Values | Selection | Project[Temporal] | TemporalUnion"
+    "Scan | Deleted | Inserted | Values | Selection | Project[Temporal] | Union[Temporal]"
     " | Difference | Semijoin | Extension | Grouped[Temporal] | Fragment"
 )
 
 Selection: TypeAlias = "Select[Temporal | Join[Temporal], Scalar]"
 """σ_p, or ⋈_p if the input is a ``Join``."""
 T = TypeVar("T", bound="Temporal")
+
+
+def union(*parts: Temporal) -> Temporal:
+    """Return the union ∪ of one or more temporal relations."""
+    return parts[0] if len(parts) == 1 else Union("", parts)
 
 
 @lru_cache(maxsize=20_000)
@@ -133,19 +127,16 @@ def attributes(relation: Temporal | Join[Temporal]) -> tuple[ColumnRef, ...]:
             return tuple(ColumnRef(alias, c.name, c.type) for c in table.columns if c.name not in hidden)
         case Deleted(base=base) | Inserted(base=base):
             return attributes(base)
-        case Values(alias=alias, columns=columns):
-            return tuple(ColumnRef(alias, column.name, column.type) for column in columns)
         case Select(input=inner) | Extension(input=inner) | Fragment(input=inner):
             return attributes(inner)
-        case TemporalUnion(left=left) | Difference(left=left) | Semijoin(left=left):
+        case Difference(left=left) | Semijoin(left=left):
             return attributes(left)
+        case Union(inputs=parts):
+            return attributes(parts[0])
         case Join(inputs=parts):
             return tuple(ref for part in parts for ref in attributes(part))
-        case Project(alias=alias, outputs=outputs):
-            return tuple(ColumnRef(alias, output.name, output.value.type) for output in outputs)
-        case Grouped(alias=alias, groups=groups, measures=measures):
-            grouped = tuple(ColumnRef(alias, output.name, output.value.type) for output in groups)
-            return (*grouped, *(measure.output for measure in measures))
+        case Values() | Project() | Grouped():
+            return columns_bound(relation)
 
 
 def inputs(relation: Temporal) -> tuple[Temporal, ...]:
@@ -157,7 +148,9 @@ def inputs(relation: Temporal) -> tuple[Temporal, ...]:
             return inner.inputs if isinstance(inner, Join) else (inner,)
         case Project(input=inner) | Extension(input=inner) | Grouped(input=inner) | Fragment(input=inner):
             return (inner,)
-        case TemporalUnion() | Difference() | Semijoin():
+        case Union(inputs=parts):
+            return parts
+        case Difference() | Semijoin():
             return (relation.left, relation.right)
 
 
@@ -173,7 +166,9 @@ def over(relation: T, parts: tuple[Temporal, ...]) -> T:
             result = replace(result, input=Join(parts) if isinstance(inner, Join) else parts[0])
         case Project() | Extension() | Grouped() | Fragment():
             result = replace(result, input=parts[0])
-        case TemporalUnion() | Difference() | Semijoin():
+        case Union():
+            result = replace(result, inputs=parts)
+        case Difference() | Semijoin():
             result = replace(result, left=parts[0], right=parts[1])
     return cast("T", result)
 

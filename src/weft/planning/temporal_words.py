@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from weft.algebra.relation import Grouped, Join, Measure, Output, Project, Scan, Select, Values
+from weft.algebra.relation import Grouped, Join, Measure, Output, Project, Scan, Select, Union, Values
 from weft.algebra.scalar import Call, ColumnRef, PeriodOf, Scalar, children, with_children
 from weft.algebra.temporal import (
     Deleted,
@@ -28,7 +28,6 @@ from weft.algebra.temporal import (
     Inserted,
     Semijoin,
     Temporal,
-    TemporalUnion,
     attributes,
     inputs,
     mentions_time,
@@ -55,8 +54,8 @@ class Words:
                 return f"∇{self.relation(base)}"
             case Inserted(base=base):
                 return f"Δ{self.relation(base)}"
-            case TemporalUnion(left=left, right=right):
-                return f"{self.relation(left)} ∪ {self._operand(right)}"
+            case Union(inputs=parts):
+                return " ∪ ".join((self.relation(parts[0]), *map(self._operand, parts[1:])))
             case Difference(left=left, right=right):
                 return f"{self.relation(left)} − {self._operand(right)}"
             case Semijoin():
@@ -92,7 +91,7 @@ class Words:
 
     def _operand(self, relation: Temporal) -> str:
         text = self.relation(relation)
-        compound = isinstance(relation, (TemporalUnion, Difference, Semijoin)) and relation not in self.names
+        compound = isinstance(relation, (Union, Difference, Semijoin)) and relation not in self.names
         return f"({text})" if compound else text
 
     def _semijoin(self, relation: Semijoin) -> str:

@@ -25,7 +25,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from weft.algebra import temporal
-from weft.algebra.relation import Grouped, Join, Output, Project, Scan, Select
+from weft.algebra.relation import Grouped, Join, Output, Project, Scan, Select, Union
 from weft.algebra.scalar import ColumnRef, Scalar, columns, conjuncts
 from weft.algebra.schema import TableSchema
 from weft.algebra.traverse import rename, substitute
@@ -177,9 +177,10 @@ def _below(relation: temporal.Temporal, need: _Need) -> tuple[_Need, ...]:
             return (_Need(wanted, _through(need.filters, alias, outputs, inner)),)
         case Grouped(input=inner, alias=alias, groups=groups):
             return (_Need(None, _through(need.filters, alias, groups, inner)),)
-        case temporal.TemporalUnion(left=left, right=right) | temporal.Difference(left=left, right=right):
-            across = dict(zip(temporal.attributes(left), temporal.attributes(right), strict=True))
-            return (_Need(None, need.filters), _Need(None, tuple(substitute(f, across) for f in need.filters)))
+        case Union() | temporal.Difference():
+            names = [temporal.attributes(part) for part in temporal.inputs(relation)]
+            across = [dict(zip(names[0], own, strict=True)) for own in names]
+            return tuple(_Need(None, tuple(substitute(f, each) for f in need.filters)) for each in across)
         case temporal.Extension() | temporal.Fragment():
             return (need,)
         case _:

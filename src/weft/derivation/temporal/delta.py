@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from weft.algebra.relation import Join, Output, Project, Select, Values
 from weft.algebra.scalar import TRUE, Cast, ColumnRef
 from weft.algebra.schema import Column
-from weft.algebra.temporal import Difference, Semijoin, Temporal, TemporalUnion, attributes
+from weft.algebra.temporal import Difference, Semijoin, Temporal, attributes, union
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -58,7 +58,7 @@ def plus(left: Temporal | None, right: Temporal | None) -> Temporal | None:
     """Return left ∪ right, where None stands for an empty relation.  Both inputs must have the same attribute names."""
     if left is None or right is None:
         return right if left is None else left
-    return left if left == right else TemporalUnion(left, right)
+    return left if left == right else union(left, right)
 
 
 def intersection(left: Temporal, right: Temporal) -> Temporal:
@@ -116,7 +116,7 @@ def renamed(relation: Temporal, like: Temporal) -> Temporal:
             for ref, value in zip(wanted, given, strict=True)
         )
         return Project(relation, wanted[0].scan, outputs)
-    return TemporalUnion(_empty(wanted), relation)
+    return union(_empty(wanted), relation)
 
 
 def _empty(names: Iterable[ColumnRef]) -> Temporal:

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from weft.algebra import temporal
-from weft.algebra.relation import Join, Project, Scan, Select
+from weft.algebra.relation import Join, Project, Scan, Select, Union
 from weft.algebra.scalar import (
     MICROSECOND,
     REFRESHED,
@@ -232,9 +232,10 @@ def candidates(
         case Project(input=inner) | Select(input=inner):
             below = candidates(inner, bound)
             return below and (temporal.over(relation, (below[0],)), below[1])
-        case temporal.TemporalUnion(left=left, right=right):
-            one, other = candidates(left, bound), candidates(right, bound)
-            return one and other and (temporal.TemporalUnion(one[0], other[0]), one[1] | other[1])
+        case Union(inputs=parts):
+            among = [each for each in (candidates(part, bound) for part in parts) if each is not None]
+            rows, leaves = zip(*among, strict=True) if len(among) == len(parts) else ((), ())
+            return (temporal.union(*rows), frozenset().union(*leaves)) if rows else None
         case _:
             return None
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeAlias
 
-from weft.algebra.relation import Grouped, Join, Output, Project, Scan, Select, Values
+from weft.algebra.relation import Grouped, Join, Output, Project, Scan, Select, Union, Values
 from weft.algebra.scalar import REFRESHED, Call, ColumnRef, Param, Scalar, columns, conjuncts
 from weft.algebra.temporal import (
     Deleted,
@@ -35,11 +35,11 @@ from weft.algebra.temporal import (
     Selection,
     Semijoin,
     Temporal,
-    TemporalUnion,
     attributes,
     inputs,
     mentions_time,
     over,
+    union,
 )
 from weft.derivation.temporal.judging import conjunction
 from weft.derivation.temporal.refresh_terms import (
@@ -85,8 +85,8 @@ class _Reduction:
             case Select():
                 parts = inputs(relation)
                 return len(_reached(relation, {n for n, part in enumerate(parts) if self.small(part)})) == len(parts)
-            case TemporalUnion(left=left, right=right):
-                return self.small(left) and self.small(right)
+            case Union(inputs=parts):
+                return all(map(self.small, parts))
             case Difference(left=left):
                 reductions = (self._common(relation), self._lost(relation), self._expired(relation))
                 return self.small(left) or any(each is not None for each in reductions)
@@ -181,7 +181,7 @@ class _Reduction:
                 return None
             parts[place] = reduced
             one = self._join(over(replace(relation, predicate=case.predicate), tuple(parts)), None, ())
-            made = one if made is None else TemporalUnion(made, one)
+            made = one if made is None else union(made, one)
         return made
 
     def _due(self, relation: Temporal, row: Scalar) -> Temporal:
@@ -228,9 +228,9 @@ class _Reduction:
                 return replace(relation, input=self.limited(inner, given, _below(on, alias, outputs)))
             case Grouped(input=inner, alias=alias, groups=groups):
                 return replace(relation, input=self.limited(inner, given, _below(on, alias, groups)))
-            case TemporalUnion(left=left, right=right) | Difference(left=left, right=right):
-                sides = (self.limited(left, given, on), self.limited(right, given, _across(on, left, right)))
-                return replace(relation, left=sides[0], right=sides[1])
+            case Union() | Difference():
+                parts = inputs(relation)
+                return over(relation, tuple(self.limited(part, given, _across(on, parts[0], part)) for part in parts))
             case Semijoin(left=left, right=right):
                 some = self.limited(left, given, on)
                 swapped = tuple((theirs, ours) for ours, theirs in relation.on)
@@ -266,8 +266,8 @@ def keys(relation: Temporal) -> Temporal:
     match relation:
         case Difference(left=left) | Fragment(input=left) | Extension(input=left):
             return keys(left)
-        case TemporalUnion(left=left, right=right):
-            return TemporalUnion(keys(left), keys(right))
+        case Union(inputs=parts):
+            return union(*map(keys, parts))
         case Project(input=inner):
             return replace(relation, input=keys(inner))
         case _:
@@ -281,8 +281,8 @@ def _stretched(relation: Temporal) -> bool:
             return True
         case Difference(left=inner) | Fragment(input=inner) | Project(input=inner):
             return _stretched(inner)
-        case TemporalUnion(left=left, right=right):
-            return _stretched(left) or _stretched(right)
+        case Union(inputs=parts):
+            return any(map(_stretched, parts))
         case _:
             return False
 

@@ -67,9 +67,9 @@ from weft.algebra.temporal import (
     Difference,
     Extension,
     Temporal,
-    TemporalUnion,
     attributes,
     periods_asked,
+    union,
 )
 from weft.algebra.traverse import free_columns, range_variables, substitute, walk
 from weft.derivation.temporal.column_pruning import prune_columns
@@ -145,7 +145,7 @@ class _Reading:
                 return _projection(held.relation, alias or node.alias, named)
             case Union(inputs=inputs):
                 first = self.source(_one_source(inputs[0]), alias or node.alias)
-                return reduce(TemporalUnion, (self.source(_one_source(part)) for part in inputs[1:]), first)
+                return union(first, *(self.source(_one_source(part)) for part in inputs[1:]))
             case Windowed() | Unnest() | Materialized() | Recurrence() | Recursive():
                 raise SqlError("a temporal view has no window functions, no EXPLODE and no recursion")
             case Grouped():
@@ -190,8 +190,7 @@ class _Reading:
             case And(items=parts):
                 return reduce(self.restricted, parts, held)
             case Or(items=parts):
-                branches = [self.restricted(held, part).relation for part in parts]
-                return replace(held, relation=reduce(TemporalUnion, branches))
+                return replace(held, relation=union(*(self.restricted(held, part).relation for part in parts)))
             case Exists(body=body):
                 return self.with_partner(held, body, negated=False)
             case NotExists(body=body):

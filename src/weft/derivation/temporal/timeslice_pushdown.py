@@ -23,7 +23,7 @@ law of ``since``: from s on, since(X, s) has exactly the rows of X.  Before s, s
 from __future__ import annotations
 
 from weft.algebra import temporal
-from weft.algebra.relation import Grouped, Project, Scan, Select, Values
+from weft.algebra.relation import Grouped, Project, Scan, Select, Union, Values
 from weft.algebra.scalar import CHANGED_FROM, Call, Scalar, minus
 from weft.algebra.schema import TIMESTAMP
 
@@ -89,8 +89,8 @@ class Bounding:
                 return None
             case temporal.Fragment(since=first):
                 return first
-            case temporal.TemporalUnion(left=left, right=right):
-                return self.begin(left) if self.begin(left) == self.begin(right) else None
+            case Union(inputs=parts):
+                return self.begin(parts[0]) if len(set(map(self.begin, parts))) == 1 else None
             case Select():
                 return next((first for first in map(self.begin, temporal.inputs(relation)) if first is not None), None)
             case temporal.Difference(left=inner) | temporal.Semijoin(left=inner):
@@ -118,10 +118,8 @@ class Bounding:
                 return temporal.over(relation, (self.since(inner, minus(earliest, window)),))
             case temporal.Semijoin(left=left, right=right):
                 return temporal.over(relation, (self.since(left, first), right))
-            case temporal.Difference() | temporal.TemporalUnion():
-                return temporal.over(relation, (self.since(relation.left, first), self.since(relation.right, first)))
-            case Project() | Grouped():
-                return temporal.over(relation, (self.since(relation.input, first),))
+            case temporal.Difference() | Union() | Project() | Grouped():
+                return temporal.over(relation, tuple(self.since(part, first) for part in temporal.inputs(relation)))
 
 
 def _variables(relation: temporal.Temporal) -> frozenset[str]:

@@ -11,7 +11,7 @@ import pytest
 from shown_temporal import PAIRED, R, S
 from temporal_drawn import Drawn, span
 from temporal_evaluator import Database, Rows, later, less, shared, union
-from weft.algebra.relation import Grouped, Join, Measure, Output, Project, Select
+from weft.algebra.relation import Grouped, Join, Measure, Output, Project, Select, Union
 from weft.algebra.scalar import REFRESHED, Call, ColumnRef, Literal, Now, PeriodOf, call
 from weft.algebra.schema import BIGINT, INT, INTERVAL, TIMESTAMP
 from weft.algebra.temporal import (
@@ -21,7 +21,6 @@ from weft.algebra.temporal import (
     Fragment,
     Inserted,
     Temporal,
-    TemporalUnion,
 )
 from weft.derivation.temporal.aggregation import c17, c18, c19, c20, r9
 from weft.derivation.temporal.delta import Delta, applied, followed_by, pure
@@ -40,7 +39,7 @@ STEADY = call("<>", K, Literal(1, INT))
 TIMELY = call(">=", Call("period_end", (PeriodOf("r"),), TIMESTAMP), Call("-", (Now(), span(3)), TIMESTAMP))
 LONG = call(">", Call("period_length", (PeriodOf("r"),), INTERVAL), span(3))
 MET = call("and", PAIRED, call("period_overlaps", PeriodOf("r"), PeriodOf("s")), TIMELY)
-DIFFERENCE, UNION = Difference(R, S), TemporalUnion(R, S)
+DIFFERENCE, UNION = Difference(R, S), Union("", (R, S))
 PROJECTION = Project(R, "d", (Output("k", K),))
 LONGER = Extension(R, span(2))
 
@@ -127,7 +126,7 @@ def test_what_is_inserted(number: str) -> None:
     changes = 0
     for seed in range(TRIES):
         data = drawn_database(seed)
-        new = with_operand(operator, position, TemporalUnion(base, Inserted(base)))
+        new = with_operand(operator, position, Union("", (base, Inserted(base))))
         assert data.value(new) == net(data, operator, rule(Inserted(base)))
         changes += data.value(new) != data.value(operator)
     assert changes >= 5
@@ -157,7 +156,7 @@ def test_pure_deltas_through_what_speaks_of_time(name: str) -> None:
     for seed in range(TRIES):
         data = drawn_database(seed)
         before, between = data.value(operator), data.value(with_operand(operator, 0, rest))
-        after = data.value(with_operand(operator, 0, TemporalUnion(rest, two.inserted)))
+        after = data.value(with_operand(operator, 0, Union("", (rest, two.inserted))))
         assert between == less(before, data.value(with_operand(operator, 0, two.deleted)))
         assert after == union(between, data.value(with_operand(operator, 0, two.inserted)))
         changes += after != before

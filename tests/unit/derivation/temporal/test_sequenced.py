@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from temporal_values import tracked
-from weft.algebra.relation import Grouped, Join, Project, Scan, Select
+from weft.algebra.relation import Grouped, Join, Project, Scan, Select, Union
 from weft.algebra.scalar import PeriodOf
 from weft.algebra.stored import restored, stored
-from weft.algebra.temporal import Difference, Extension, Temporal, TemporalUnion, attributes, each, inputs
+from weft.algebra.temporal import Difference, Extension, Temporal, attributes, each, inputs
 from weft.algebra.traverse import walk
 from weft.derivation.temporal.sequenced import sequenced
 from weft.sql.lower.query import bind_view
@@ -25,7 +25,7 @@ def view(text: str) -> Temporal:
 
 def shape(relation: Temporal) -> str:
     """The operators, as words and brackets."""
-    names = {Scan: "R", Select: "σ", Project: "π", TemporalUnion: "∪", Difference: "−"}
+    names = {Scan: "R", Select: "σ", Project: "π", Union: "∪", Difference: "−"}
     joins = isinstance(relation, Select) and isinstance(relation.input, Join)
     name = "⋈" if joins else {**names, Extension: "EX", Grouped: "Π"}[type(relation)]
     parts = ", ".join(map(shape, inputs(relation)))

@@ -12,18 +12,14 @@ from collections.abc import Callable, Mapping
 from itertools import product
 from typing import Any
 
-from weft.algebra.relation import Scan, Values
+from weft.algebra.relation import Grouped, Measure, Project, Scan, Select, Values
 from weft.algebra.scalar import Call, Case, Cast, ColumnRef, Literal, Now, Param, PeriodOf, Scalar
 from weft.algebra.temporal import (
-    Aggregation,
     Deleted,
     Difference,
     Extension,
     Fragment,
     Inserted,
-    Measure,
-    Projection,
-    Selection,
     Semijoin,
     Temporal,
     TemporalJoin,
@@ -105,18 +101,18 @@ class Database:
                 return self._semijoin(relation)
             case TemporalJoin():
                 return self._join(relation)
-            case Selection(input=inner, predicate=predicate):
+            case Select(input=inner, predicate=predicate):
                 env = self._envs(inner)
                 given = self.value(inner).items()
                 return {row: at for row, at in given if self.scalar(predicate, env(row, at)) is True}
-            case Projection(input=inner, outputs=outputs):
+            case Project(input=inner, outputs=outputs):
                 return self._projected(inner, [output.value for output in outputs])
             case Fragment(input=inner, since=since):
                 first = self.scalar(since, {})
                 return tidy({row: {t for t in at if t >= first} for row, at in self.value(inner).items()})
             case Extension():
                 return self._extended(relation)
-            case Aggregation():
+            case Grouped():
                 return self._aggregated(relation)
             case _:
                 raise AssertionError(relation)
@@ -161,7 +157,7 @@ class Database:
             made[row] = held | set(range(judged + 1, self.now + 1)) if judged in held else held
         return tidy(made)
 
-    def _aggregated(self, relation: Aggregation) -> Rows:
+    def _aggregated(self, relation: Grouped) -> Rows:
         env, made = self._envs(relation.input), dict[Row, set[int]]()
         given = self.value(relation.input)
         for t in range(self.now + 1):

@@ -46,8 +46,8 @@ TRIES = 8
 LONG = 2_000
 SEED = int(os.environ.get("WEFT_SEED") or random.SystemRandom().randrange(2**32))
 OPERATORS = (
-    "Scan", "Values", "Selection", "Projection", "TemporalJoin", "TemporalUnion", "Difference", "Extension",
-    "Aggregation",
+    "Scan", "Values", "Select", "Project", "TemporalJoin", "TemporalUnion", "Difference", "Extension",
+    "Grouped",
 )  # fmt: skip
 WORDS = (
     "EXISTS", "NOT EXISTS", "NOT IN", "UNION", "EXCEPT", "INTERSECT", "OR", "NOT (", "WITH", "VALUES", "JOIN", "NOW()",

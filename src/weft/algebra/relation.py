@@ -19,11 +19,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias
 from typing import Literal as OneOf
+
+from typing_extensions import TypeVar
 
 from weft.algebra.scalar import TICK_END, TICK_START, TIME_START, ColumnRef, Scalar
 from weft.algebra.schema import Column, DataType, TableSchema, hashed_once
+
+R = TypeVar("R", covariant=True, default="Relation")
+"""The inputs of an operator: relations of a query, or temporal relations (``algebra.temporal``)."""
+P = TypeVar("P", covariant=True, default="Predicate")
+"""The condition of a selection: a predicate, or a scalar in a temporal relation."""
 
 
 @hashed_once
@@ -77,11 +84,11 @@ class Join:
 
 @hashed_once
 @dataclass(frozen=True)
-class Select:
+class Select(Generic[R, P]):
     """The rows of ``input`` for which ``predicate`` is true."""
 
-    input: Relation
-    predicate: Predicate
+    input: R
+    predicate: P
 
 
 @hashed_once
@@ -95,10 +102,10 @@ class Output:
 
 @hashed_once
 @dataclass(frozen=True)
-class Project:
+class Project(Generic[R]):
     """A derived relation with the range variable ``alias``, which computes ``outputs`` from each row of ``input``."""
 
-    input: Relation
+    input: R
     alias: str
     outputs: tuple[Output, ...]
 
@@ -162,17 +169,16 @@ class Measure:
 
 @hashed_once
 @dataclass(frozen=True)
-class Grouped:
+class Grouped(Generic[R]):
     """GROUP BY: ``groups`` and ``measures`` over the rows of ``input``, with the range variable ``alias``.
 
     A group exists while it has rows.  If ``groups`` is empty, one group exists at all instants since t0.
 
-    ``window`` is the length of the moving window of a temporal view (an INTERVAL).  If ``window`` is None, the measures
-    aggregate only the rows that are valid at the instant (``algebra.temporal.Aggregation``).  A standing query has no
-    window.
+    ``window`` is the length of the moving window of a temporal view (an INTERVAL), or None for the rows that are valid
+    at the instant.  A standing query has no window, and a temporal relation has an ``Extension`` instead.
     """
 
-    input: Relation
+    input: R
     alias: str
     groups: tuple[Output, ...]
     measures: tuple[Measure, ...]

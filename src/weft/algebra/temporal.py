@@ -14,6 +14,11 @@ A ``Scan`` is R, the history of a tracked table or the stored periods of a view.
 the table except the start column and the end column.  In a maintenance expression, R is the state before the change.
 ``Values`` has constant rows, valid from the beginning of time (t0).  Without rows, it is the empty relation.
 
+``Select`` is σ_p: the tuples for which the scalar p is true.  ``Project`` is π.  Its result is a set: the instants of a
+row are the union of the instants of its input tuples.  ``Grouped`` is Π_{A',0}: the measures of each group at each
+instant, over the rows that are valid at the instant (section 5.1).  A moving window is an ``Extension`` below the
+``Grouped``: Π_{A',w} = Π_{A',0}(EX_w).
+
 Expressions are immutable values.  An expression that occurs twice is computed once.  A ``ColumnRef`` refers to a
 column.
 """
@@ -26,8 +31,7 @@ from functools import lru_cache
 from operator import is_
 from typing import Final, TypeAlias
 
-from weft.algebra.relation import Measure as Measure
-from weft.algebra.relation import Output, Scan, Values
+from weft.algebra.relation import Grouped, Project, Scan, Select, Values
 from weft.algebra.scalar import ColumnRef, Now, Param, PeriodOf, Scalar, children
 from weft.algebra.schema import hashed_once
 
@@ -49,28 +53,6 @@ class Inserted:
     """ΔR: the tuples and instants that a change adds to R."""
 
     base: Scan
-
-
-@hashed_once
-@dataclass(frozen=True)
-class Selection:
-    """σ_p: the tuples for which ``predicate`` is true."""
-
-    input: Temporal
-    predicate: Scalar
-
-
-@hashed_once
-@dataclass(frozen=True)
-class Projection:
-    """π: a relation with the columns ``outputs`` and the range variable ``alias``.
-
-    The instants of a row are the union of the instants of its input tuples.
-    """
-
-    input: Temporal
-    alias: str
-    outputs: tuple[Output, ...]
 
 
 @hashed_once
@@ -132,22 +114,6 @@ class Extension:
 
 @hashed_once
 @dataclass(frozen=True)
-class Aggregation:
-    """Π_{A',0}: the measures of each group at each instant, over the rows that are valid at the instant (section 5.1).
-
-    A group exists while it has rows.  If ``groups`` is empty, one group exists at all instants since t0.  The count of
-    this group is 0 while no row is valid.  A moving window is an ``Extension`` below the ``Aggregation``: Π_{A',w} =
-    Π_{A',0}(EX_w).
-    """
-
-    input: Temporal
-    alias: str
-    groups: tuple[Output, ...]
-    measures: tuple[Measure, ...]
-
-
-@hashed_once
-@dataclass(frozen=True)
 class Fragment:
     """FR_[since, NOW]: the tuples restricted to the instants from ``since`` on (Theorem 5.3)."""
 
@@ -156,8 +122,8 @@ class Fragment:
 
 
 Temporal: TypeAlias = (
-    "Scan | Deleted | Inserted | Values | Selection | Projection | TemporalJoin | TemporalUnion | Difference"
-    " | Semijoin | Extension | Aggregation | Fragment"
+    "Scan | Deleted | Inserted | Values | Select[Temporal, Scalar] | Project[Temporal] | TemporalJoin"
+    " | TemporalUnion | Difference | Semijoin | Extension | Grouped[Temporal] | Fragment"
 )
 
 
@@ -172,15 +138,15 @@ def attributes(relation: Temporal) -> tuple[ColumnRef, ...]:
             return attributes(base)
         case Values(alias=alias, columns=columns):
             return tuple(ColumnRef(alias, column.name, column.type) for column in columns)
-        case Selection(input=inner) | Extension(input=inner) | Fragment(input=inner):
+        case Select(input=inner) | Extension(input=inner) | Fragment(input=inner):
             return attributes(inner)
         case TemporalUnion(left=left) | Difference(left=left) | Semijoin(left=left):
             return attributes(left)
         case TemporalJoin(inputs=inputs):
             return tuple(ref for part in inputs for ref in attributes(part))
-        case Projection(alias=alias, outputs=outputs):
+        case Project(alias=alias, outputs=outputs):
             return tuple(ColumnRef(alias, output.name, output.value.type) for output in outputs)
-        case Aggregation(alias=alias, groups=groups, measures=measures):
+        case Grouped(alias=alias, groups=groups, measures=measures):
             grouped = tuple(ColumnRef(alias, output.name, output.value.type) for output in groups)
             return (*grouped, *(measure.output for measure in measures))
 
@@ -190,9 +156,9 @@ def inputs(relation: Temporal) -> tuple[Temporal, ...]:
     match relation:
         case Scan() | Deleted() | Inserted() | Values():
             return ()
-        case Selection(input=inner) | Projection(input=inner) | Extension(input=inner) | Fragment(input=inner):
+        case Select(input=inner) | Project(input=inner) | Extension(input=inner) | Fragment(input=inner):
             return (inner,)
-        case Aggregation(input=inner):
+        case Grouped(input=inner):
             return (inner,)
         case TemporalUnion(left=left, right=right) | Difference(left=left, right=right):
             return (left, right)
@@ -213,7 +179,7 @@ def over(relation: Temporal, parts: tuple[Temporal, ...]) -> Temporal:
             return replace(relation, left=parts[0], right=parts[1])
         case TemporalJoin():
             return replace(relation, inputs=parts)
-        case Selection() | Projection() | Extension() | Aggregation() | Fragment():
+        case Select() | Project() | Extension() | Grouped() | Fragment():
             return replace(relation, input=parts[0])
 
 

@@ -17,10 +17,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.algebra.relation import Output, Values
+from weft.algebra.relation import Output, Project, Values
 from weft.algebra.scalar import TRUE, Cast, ColumnRef
 from weft.algebra.schema import Column
-from weft.algebra.temporal import Difference, Projection, Semijoin, Temporal, TemporalJoin, TemporalUnion, attributes
+from weft.algebra.temporal import Difference, Semijoin, Temporal, TemporalJoin, TemporalUnion, attributes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -115,7 +115,7 @@ def renamed(relation: Temporal, like: Temporal) -> Temporal:
             Output(ref.column, value if value.type == ref.type else Cast(value, ref.type))
             for ref, value in zip(wanted, given, strict=True)
         )
-        return Projection(relation, wanted[0].scan, outputs)
+        return Project(relation, wanted[0].scan, outputs)
     return TemporalUnion(_empty(wanted), relation)
 
 

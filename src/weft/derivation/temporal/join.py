@@ -23,12 +23,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeAlias
 
-from weft.algebra.temporal import Selection, Temporal, TemporalJoin, mentions_time
+from weft.algebra.relation import Select
+from weft.algebra.scalar import Scalar
+from weft.algebra.temporal import Temporal, TemporalJoin, mentions_time
 from weft.derivation.temporal.delta import NOTHING, Delta
 from weft.derivation.temporal.refresh_terms import refresh_predicates
 from weft.derivation.temporal.rules import DerivationTrace, propagate, purified, refresh, stepwise, with_operand
 
-Node: TypeAlias = "Selection | TemporalJoin"
+Node: TypeAlias = "Select[Temporal, Scalar] | TemporalJoin"
 
 
 def c11(node: Node, position: int, deleted: Temporal) -> Delta:

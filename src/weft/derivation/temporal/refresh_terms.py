@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from weft.algebra import temporal
-from weft.algebra.relation import Scan
+from weft.algebra.relation import Project, Scan, Select
 from weft.algebra.scalar import (
     MICROSECOND,
     REFRESHED,
@@ -223,13 +223,13 @@ def candidates(
     """
     match relation:
         case Scan(alias=alias):
-            tuples = temporal.Selection(relation, bound(alias))
+            tuples = Select(relation, bound(alias))
             return tuples, frozenset((tuples,))
-        case temporal.Selection(input=inner, predicate=predicate) if temporal.mentions_time(predicate):
+        case Select(input=inner, predicate=predicate) if temporal.mentions_time(predicate):
             return candidates(inner, bound)
         case temporal.Semijoin(left=left):
             return candidates(left, bound)
-        case temporal.Projection() | temporal.Selection():
+        case Project() | Select():
             below = candidates(relation.input, bound)
             return below and (replace(relation, input=below[0]), below[1])
         case temporal.TemporalUnion(left=left, right=right):

@@ -24,17 +24,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeAlias
 
-from weft.algebra.relation import Output, Scan, Values
+from weft.algebra.relation import Grouped, Output, Project, Scan, Select, Values
 from weft.algebra.scalar import REFRESHED, Call, ColumnRef, Param, Scalar, columns, conjuncts
 from weft.algebra.temporal import (
-    Aggregation,
     Deleted,
     Difference,
     Extension,
     Fragment,
     Inserted,
-    Projection,
-    Selection,
     Semijoin,
     Temporal,
     TemporalJoin,
@@ -83,7 +80,7 @@ class _Reduction:
                 return True
             case Scan():
                 return False
-            case Selection() | TemporalJoin() if self._crossed(relation) is not None:
+            case Select() | TemporalJoin() if self._crossed(relation) is not None:
                 return True
             case TemporalJoin():
                 met = {n for n, part in enumerate(relation.inputs) if self.small(part)}
@@ -95,7 +92,7 @@ class _Reduction:
                 return self.small(left) or any(each is not None for each in reductions)
             case Semijoin(left=left, right=right):
                 return self.small(left) or self.small(right)
-            case Selection() | Projection() | Extension() | Fragment() | Aggregation():
+            case Select() | Project() | Extension() | Fragment() | Grouped():
                 return self.small(relation.input)
 
     def narrowed(self, relation: Temporal) -> Temporal:
@@ -109,11 +106,11 @@ class _Reduction:
         match relation:
             case Difference():
                 return self._narrow_difference(relation)
-            case Selection() | TemporalJoin() if (crossed := self._crossed(relation)) is not None:
+            case Select() | TemporalJoin() if (crossed := self._crossed(relation)) is not None:
                 return crossed
             case TemporalJoin():
                 return self._join(relation, None, ())
-            case Selection(input=TemporalJoin() as join, predicate=predicate) if not mentions_time(predicate):
+            case Select(input=TemporalJoin() as join, predicate=predicate) if not mentions_time(predicate):
                 return self._join(replace(join, predicate=conjunction(join.predicate, predicate)), None, ())
             case Semijoin(left=left, right=right, on=on):
                 given = self.narrowed(right)
@@ -145,11 +142,11 @@ class _Reduction:
                 return part if self._part_of(whole, part) else None
         return None
 
-    def _lost(self, relation: Difference) -> tuple[Projection, Temporal] | None:
+    def _lost(self, relation: Difference) -> tuple[Project[Temporal], Temporal] | None:
         """Return π and D if the relation is π(X) − π(X − D) for a small D, otherwise None."""
         match relation:
             case Difference(
-                left=Projection(input=whole) as one, right=Projection(input=Difference(left=again, right=part)) as other
+                left=Project(input=whole) as one, right=Project(input=Difference(left=again, right=part)) as other
             ) if whole == again and replace(other, input=whole) == one:
                 return (one, part) if self._part_of(whole, part) else None
         return None
@@ -166,14 +163,14 @@ class _Reduction:
                     return Difference(was, replace(new, input=reduced))
         return None
 
-    def _crossed(self, relation: Selection | TemporalJoin) -> Temporal | None:
+    def _crossed(self, relation: Select[Temporal, Scalar] | TemporalJoin) -> Temporal | None:
         """Limit a term of a refresh to the tuples that can have changed.  Return None if no rule applies."""
         if relation not in self._crossings:
             self._crossings[relation] = None
             self._crossings[relation] = self._cross(relation)
         return self._crossings[relation]
 
-    def _cross(self, relation: Selection | TemporalJoin) -> Temporal | None:
+    def _cross(self, relation: Select[Temporal, Scalar] | TemporalJoin) -> Temporal | None:
         cases = crossings(relation.predicate) if mentions_time(relation.predicate) else None
         made: Temporal | None = None
         for case in cases or ():
@@ -192,7 +189,7 @@ class _Reduction:
 
     def _due(self, relation: Temporal, row: Scalar) -> Temporal:
         """Treat the selection as small, because it returns few tuples although it reads the full relation."""
-        due = Selection(self.narrowed(relation), row)
+        due = Select(self.narrowed(relation), row)
         self._small[due], self._narrowed[due] = True, due
         return due
 
@@ -226,15 +223,15 @@ class _Reduction:
         if self.small(relation) or not on:
             return self.narrowed(relation)
         match relation:
-            case Selection(input=TemporalJoin() as join, predicate=predicate) if not mentions_time(predicate):
+            case Select(input=TemporalJoin() as join, predicate=predicate) if not mentions_time(predicate):
                 return self._join(replace(join, predicate=conjunction(join.predicate, predicate)), given, on)
             case TemporalJoin():
                 return self._join(relation, given, on)
-            case Selection() | Extension() | Fragment():
+            case Select() | Extension() | Fragment():
                 return replace(relation, input=self.limited(relation.input, given, on))
-            case Projection(input=inner, alias=alias, outputs=outputs):
+            case Project(input=inner, alias=alias, outputs=outputs):
                 return replace(relation, input=self.limited(inner, given, _below(on, alias, outputs)))
-            case Aggregation(input=inner, alias=alias, groups=groups):
+            case Grouped(input=inner, alias=alias, groups=groups):
                 return replace(relation, input=self.limited(inner, given, _below(on, alias, groups)))
             case TemporalUnion(left=left, right=right) | Difference(left=left, right=right):
                 sides = (self.limited(left, given, on), self.limited(right, given, _across(on, left, right)))
@@ -276,7 +273,7 @@ def keys(relation: Temporal) -> Temporal:
             return keys(left)
         case TemporalUnion(left=left, right=right):
             return TemporalUnion(keys(left), keys(right))
-        case Projection(input=inner):
+        case Project(input=inner):
             return replace(relation, input=keys(inner))
         case _:
             return relation
@@ -287,7 +284,7 @@ def _stretched(relation: Temporal) -> bool:
     match relation:
         case Extension():
             return True
-        case Difference(left=inner) | Fragment(input=inner) | Projection(input=inner):
+        case Difference(left=inner) | Fragment(input=inner) | Project(input=inner):
             return _stretched(inner)
         case TemporalUnion(left=left, right=right):
             return _stretched(left) or _stretched(right)

@@ -64,11 +64,8 @@ from weft.algebra.relation import attributes as columns_of
 from weft.algebra.scalar import TRUE, ColumnRef, Literal, Now, PeriodOf, Scalar, call, columns
 from weft.algebra.schema import BOOLEAN
 from weft.algebra.temporal import (
-    Aggregation,
     Difference,
     Extension,
-    Projection,
-    Selection,
     Temporal,
     TemporalJoin,
     TemporalUnion,
@@ -155,7 +152,7 @@ class _Reading:
             case Grouped():
                 return self.grouped(node, alias or node.alias)
 
-    def grouped(self, node: Grouped, alias: str) -> Aggregation:
+    def grouped(self, node: Grouped, alias: str) -> Grouped[Temporal]:
         held = self.held(node.input)
         groups = tuple(Output(each.name, held.named(each.value)) for each in node.groups)
         measures = tuple(
@@ -170,7 +167,7 @@ class _Reading:
         over = held.relation
         if node.window is not None and not (isinstance(node.window, Literal) and node.window.value == 0):
             over = Extension(over, node.window)
-        return Aggregation(over, alias, groups, measures)
+        return Grouped(over, alias, groups, measures)
 
     def combined(self, items: tuple[Temporal, ...], given: tuple[Scalar, ...], demanded: Predicate) -> _Held:
         parts = conjuncts(demanded)
@@ -189,7 +186,7 @@ class _Reading:
             fresh = self.combined(held.items, held.conditions, demanded).relation
             return replace(held, relation=self.both(held.relation, fresh))
         if scalar is not None:
-            return replace(held, relation=Selection(held.relation, held.named(scalar)))
+            return replace(held, relation=Select(held.relation, held.named(scalar)))
         match demanded:
             case And(items=parts):
                 return reduce(self.restricted, parts, held)
@@ -231,7 +228,7 @@ class _Reading:
             return None
         return self.source(parts[0])
 
-    def renamed(self, relation: Temporal, own: tuple[ColumnRef, ...]) -> Projection:
+    def renamed(self, relation: Temporal, own: tuple[ColumnRef, ...]) -> Project[Temporal]:
         outputs = tuple(
             Output(name, ref) for name, ref in zip(_distinct_names(own), attributes(relation), strict=False)
         )
@@ -336,7 +333,7 @@ def _joined(items: tuple[Temporal, ...], conditions: tuple[Scalar, ...]) -> Temp
             own[owners[0] if owners else 0].append(each)
         else:
             shared.append(each)
-    selected = [Selection(item, _all(local)) if local else item for item, local in zip(items, own, strict=True)]
+    selected = [Select(item, _all(local)) if local else item for item, local in zip(items, own, strict=True)]
     return selected[0] if len(selected) == 1 else TemporalJoin(tuple(selected), _all(shared))
 
 
@@ -346,10 +343,10 @@ def _all(conditions: Sequence[Scalar]) -> Scalar:
     return conditions[0] if len(conditions) == 1 else call("and", *conditions)
 
 
-def _projection(relation: Temporal, alias: str, outputs: tuple[Output, ...]) -> Projection:
+def _projection(relation: Temporal, alias: str, outputs: tuple[Output, ...]) -> Project[Temporal]:
     """If the input projects plain columns, merge the two projections: π_A(π_B(R)) = π_A(R)."""
-    if isinstance(relation, Projection) and all(isinstance(each.value, ColumnRef) for each in relation.outputs):
+    if isinstance(relation, Project) and all(isinstance(each.value, ColumnRef) for each in relation.outputs):
         meaning = dict(zip(attributes(relation), (each.value for each in relation.outputs), strict=True))
         within = tuple(Output(each.name, substitute(each.value, meaning)) for each in outputs)
-        return Projection(relation.input, alias, within)
-    return Projection(relation, alias, outputs)
+        return Project(relation.input, alias, within)
+    return Project(relation, alias, outputs)

@@ -23,7 +23,7 @@ law of ``since``: from s on, since(X, s) has exactly the rows of X.  Before s, s
 from __future__ import annotations
 
 from weft.algebra import temporal
-from weft.algebra.relation import Scan, Values
+from weft.algebra.relation import Grouped, Project, Scan, Select, Values
 from weft.algebra.scalar import CHANGED_FROM, Call, Scalar, minus
 from weft.algebra.schema import TIMESTAMP
 
@@ -85,7 +85,7 @@ class Bounding:
         match relation:
             case temporal.Deleted() | temporal.Inserted():
                 return CHANGED_FROM
-            case Scan() | Values() | temporal.Aggregation(groups=()):
+            case Scan() | Values() | Grouped(groups=()):
                 return None
             case temporal.Fragment(since=first):
                 return first
@@ -95,7 +95,7 @@ class Bounding:
                 return next((first for first in map(self.begin, parts) if first is not None), None)
             case temporal.Difference(left=inner) | temporal.Semijoin(left=inner):
                 return self.begin(inner)
-            case temporal.Selection() | temporal.Projection() | temporal.Extension() | temporal.Aggregation():
+            case Select() | Project() | temporal.Extension() | Grouped():
                 return self.begin(relation.input)
 
     def since(self, relation: temporal.Temporal, first: Scalar) -> temporal.Temporal:
@@ -111,7 +111,7 @@ class Bounding:
                 return temporal.Fragment(relation, first)
             case temporal.Deleted() | temporal.Inserted() | Values() | temporal.Fragment():
                 return relation
-            case temporal.Selection(predicate=predicate) if temporal.mentions_time(predicate):
+            case Select(predicate=predicate) if temporal.mentions_time(predicate):
                 return relation
             case temporal.TemporalJoin():
                 return self._join_since(relation, first, (None,) * len(relation.inputs))
@@ -122,7 +122,7 @@ class Bounding:
                 return temporal.over(relation, (self.since(left, first), right))
             case temporal.Difference() | temporal.TemporalUnion():
                 return temporal.over(relation, (self.since(relation.left, first), self.since(relation.right, first)))
-            case temporal.Selection() | temporal.Projection() | temporal.Aggregation():
+            case Select() | Project() | Grouped():
                 return temporal.over(relation, (self.since(relation.input, first),))
 
 

@@ -10,18 +10,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from weft.algebra.relation import Scan, Values
+from weft.algebra.relation import Grouped, Project, Scan, Select, Values
 from weft.algebra.scalar import ColumnRef, Scalar
 from weft.algebra.temporal import (
     VALID_FROM,
     VALID_TO,
-    Aggregation,
     Deleted,
     Difference,
     Fragment,
     Inserted,
-    Projection,
-    Selection,
     Semijoin,
     Temporal,
     TemporalUnion,
@@ -100,7 +97,7 @@ class RefreshValues:
                 return self._looked_up(base, relation, None)
             case Fragment(input=Semijoin(left=Scan() as base, on=on) as some, since=since) if on:
                 return self._looked_up(base, some, since)
-            case Selection(input=Scan() as base, predicate=predicate) if (near := windows(predicate)) is not None:
+            case Select(input=Scan() as base, predicate=predicate) if (near := windows(predicate)) is not None:
                 return self._within(base, relation, near)
             case Difference(left=left, right=right):
                 return self._difference(relation, left, right)
@@ -108,7 +105,7 @@ class RefreshValues:
                 return self._union(relation, left, right)
             case Semijoin(left=left, right=right):
                 return self._computed(relation) if self.of(right) and self.of(left) else None
-            case Values() | Aggregation(groups=()):
+            case Values() | Grouped(groups=()):
                 return self._computed(relation)
             case _:
                 return self._computed(relation) if all(map(self.of, _cheapest_first(relation))) else None
@@ -151,7 +148,7 @@ class RefreshValues:
     def _looked_up(self, base: Scan, semijoin: Semijoin, since: Scalar | None) -> Value:
         """The parts of periods before the instant ``since`` are cut off."""
         keys, on = semijoin.right, semijoin.on
-        while isinstance(keys, Projection) and keys not in self.values and (below := _below(keys, on)) is not None:
+        while isinstance(keys, Project) and keys not in self.values and (below := _below(keys, on)) is not None:
             keys, on = keys.input, below  # only the rows of the keys matter, not their periods
         key_table = self.of(keys)
         if key_table is None:
@@ -167,7 +164,7 @@ class RefreshValues:
             return self._table(key, lambda: self.logs.near(log, among).known(self.known, among))
         return self._table(key, lambda: self.logs.since(log, among, first, self.known).known(self.known, among, first))
 
-    def _within(self, base: Scan, chosen: Selection, near: tuple[Within, ...]) -> Value:
+    def _within(self, base: Scan, chosen: Select[Temporal, Scalar], near: tuple[Within, ...]) -> Value:
         """Read from the log the tuples of a table whose period starts or ends in one of the windows."""
         among = [self._bounds(each) for each in near]
         if None in among:
@@ -208,7 +205,7 @@ def _cheapest_first(relation: Temporal) -> list[Temporal]:
     return sorted(inputs(relation), key=lambda part: not isinstance(part, (Deleted, Inserted)))
 
 
-def _below(projection: Projection, on: On) -> On | None:
+def _below(projection: Project[Temporal], on: On) -> On | None:
     """Replace each output of the projection in ``on`` by the column that the output selects.
 
     Return None if an output is not a plain column.

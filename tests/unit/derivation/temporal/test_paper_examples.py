@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from shown_temporal import derivation_lines, tracked, words
-from weft.algebra.relation import Output, Scan
+from weft.algebra.relation import Output, Project, Scan, Select
 from weft.algebra.scalar import Call, ColumnRef, Literal, Now, PeriodOf, Scalar, call
 from weft.algebra.schema import INT, STRING, TIMESTAMP, Column, TableSchema
-from weft.algebra.temporal import Projection, Selection, Temporal, TemporalJoin
+from weft.algebra.temporal import Temporal, TemporalJoin
 from weft.derivation.temporal.maintenance_plan import maintenance
 from weft.derivation.temporal.refresh_terms import COMING, LEAVING
 from weft.planning.temporal_words import Words
@@ -19,7 +19,7 @@ R = Scan(TableSchema(1, "employees", (Column(1, "id", INT), *_TEXTS, *_LIFE), "v
 S = Scan(tracked(2, "assignments", "id", "project", "supervisor"), "S")
 
 Q = call("=", ColumnRef("R", "dept", STRING), Literal("Development", STRING))
-DEVELOPERS = Projection(Selection(R, Q), "e", (Output("id", ColumnRef("R", "id", INT)),))
+DEVELOPERS = Project(Select(R, Q), "e", (Output("id", ColumnRef("R", "id", INT)),))
 YEAR_AGO = Call("add_months", (Now(), Literal(-12, INT)), TIMESTAMP)
 JOINED = call("=", ColumnRef("e", "id", INT), ColumnRef("S", "id", INT))
 SINCE = call(">=", Call("period_start", (PeriodOf("e"),), TIMESTAMP), YEAR_AGO)

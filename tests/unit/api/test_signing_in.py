@@ -193,19 +193,37 @@ def test_the_catalog_has_no_secret(home: Weft) -> None:
     assert not [each for each in secrets if each.encode() in stored]
 
 
-def test_a_signed_link_ends_one_subscription(home: Weft) -> None:
+def test_a_signed_link_ends_one_subscription_for_a_time(home: Weft, clock: Clock) -> None:
     home.make_table("t", "a INT")
     home.install("q", "SELECT a FROM t", to=["file:a.csv", "file:b.csv"])
     first, second = home.show("q").subscriptions
     key = home.catalog.link_key()
     assert home.catalog.link_key() == key
-    for wrong in (str(first.sub_id), signed("another", str(first.sub_id)), signed(key, "x"), ""):
+    until = clock.at + DAY
+    name = f"{first.sub_id}-{until}"
+    for wrong in (name, signed("another", name), signed(key, str(first.sub_id)), signed(key, "x"), ""):
         with pytest.raises(NotAllowed):
             home.accounts.unsubscribe_by(wrong)
-    ended = home.accounts.unsubscribe_by(signed(key, str(first.sub_id)), address="192.0.2.4")
+    ended = home.accounts.unsubscribe_by(signed(key, name), address="192.0.2.4")
     assert ended.state == "ended"
     assert home.show("q").subscriptions == (second,)
     assert home.accounts.audit(1)[0].address == "192.0.2.4"
+    clock.at = until
+    with pytest.raises(NotAllowed, match="has expired"):
+        home.accounts.unsubscribe_by(signed(key, f"{second.sub_id}-{until}"))
+    assert home.show("q").subscriptions == (second,)
+
+
+def test_the_log_forgets_in_time(home: Weft, clock: Clock) -> None:
+    clock.at += 300 * DAY
+    home.accounts.add_group("late")
+    assert list(home.maintain()) == []
+    clock.at += 100 * DAY
+    [planned] = home.maintain(dry_run=True)
+    assert "add_user" in {each.action for each in home.accounts.audit()}
+    assert (planned.name, planned.action, planned.what) == ("audit", "delete", "1 action more than 365d ago")  # type: ignore[union-attr]
+    assert list(home.maintain()) == [planned]
+    assert {each.action for each in home.accounts.audit()} == {"add_group", "maintain"}
 
 
 def test_preferences_are_ones_own(home: Weft) -> None:

@@ -27,7 +27,7 @@ FOR_ADMINS = ("/users", "/audit", "/system")
 def peopled(filled: Weft) -> Weft:
     """A home with an administrator, an author and a reader, who may read the answers of one query."""
     for name, role in (("ada", "admin"), ("ben", "author"), ("rea", "reader")):
-        filled.accounts.add_user(name, role)  # type: ignore[arg-type]
+        filled.accounts.add_user(name, role, inherit=name == "ben")  # type: ignore[arg-type]
         filled.accounts.set_password(filled.accounts.password_link(name).secret, PASSWORD)
     filled.accounts.grant("rea", "read", "results.dear")
     return filled

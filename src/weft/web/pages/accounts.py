@@ -129,7 +129,7 @@ def change_users(visit: Visit) -> Response:
     do, name = visit.given("do"), visit.given("name")
     if do == "add":
         # The page of the first user's link is the last one that the owner sees without signing in.
-        visit.weft.accounts.add_user(name, _role(visit))
+        visit.weft.accounts.add_user(name, _role(visit), inherit=visit.given("inherit") == "on")
     if do in ("add", "link"):
         issued = visit.weft.accounts.password_link(name)
         return _users(visit, (name, f"{visit.base}/password/{issued.secret}"))

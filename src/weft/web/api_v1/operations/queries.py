@@ -183,9 +183,9 @@ def list_deliveries(
     limit: Limit = 20,
 ) -> Fields:
     """List the channels of queries, with those of the latest messages that went to them."""
-    every = weft.deliveries(None if query is None else named(weft, query), limit=limit)
-    found = sorted((each for each in every if each.subscription.sub_id > after), key=lambda e: e.subscription.sub_id)
-    items = [deliveries_json(each) for each in found[: limit + 1]]
+    name = None if query is None else named(weft, query)
+    found = weft.deliveries(name, limit=limit, after=after, channels=limit + 1)
+    items = [deliveries_json(each) for each in found]
     return listed(items, limit, lambda last: found[last].subscription.sub_id)
 
 

@@ -387,12 +387,12 @@ def _new_source(source: DescribedSource) -> NewSource:
 
 def _differences(wanted: D, present: D, names: Sequence[str] = ()) -> str:
     """Describe the fields that differ."""
-    told = []
+    differing = []
     for name in names or [each.name for each in fields(present)]:
         old, new = getattr(present, name), getattr(wanted, name)
         if old != new:
-            told.append(f"{name.removesuffix('_us')} {_shown(name, old)} → {_shown(name, new)}")
-    return ", ".join(told)
+            differing.append(f"{name.removesuffix('_us')} {_shown(name, old)} → {_shown(name, new)}")
+    return ", ".join(differing)
 
 
 def _shown(name: str, value: object) -> str:

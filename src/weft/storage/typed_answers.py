@@ -5,6 +5,7 @@ The columns are ``_ordinal BIGINT, _first_at TIMESTAMP, _tick BIGINT``, followed
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any, Final, TypeAlias
@@ -23,6 +24,7 @@ Columns: TypeAlias = Sequence[tuple[str, DataType]]
 
 OWN: Final[Columns] = ((ORDINAL, BIGINT), (FIRST_AT, TIMESTAMP), ("_tick", BIGINT))
 """The columns that precede the columns of the query."""
+_MICROSECOND: Final = dt.timedelta(microseconds=1)
 _PIECE: Final = 10_000
 """The number of rows converted at once. The limit bounds the memory use of Python values."""
 
@@ -54,6 +56,9 @@ def typed_table(columns: Columns, rows: Iterable[tuple[Value, ...]]) -> pa.Table
 
 
 def _array(values: Sequence[Any], kind: DataType) -> pa.Array:
+    if kind.shape == INTERVAL:  # Arrow does not convert the least timedelta that it can hold
+        micros = [None if value is None else value // _MICROSECOND for value in values]
+        return pa.array(micros, pa.int64()).cast(arrow_type(INTERVAL))
     return pa.array(values, arrow_type(kind.shape or kind)) if kind.json is None else nested_array(values, kind.json)
 
 

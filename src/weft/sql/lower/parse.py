@@ -60,6 +60,9 @@ class QueryText(Spark):
             if name in SparkParser.FUNCTION_PARSERS
         }
 
+        QUERY_MODIFIER_TOKENS: ClassVar[set[TokenType]] = {*SparkParser.QUERY_MODIFIER_TOKENS, TokenType.UNION}
+        """The tokens that end GROUP BY ALL.  UNION before a parenthesis is no function."""
+
         def _parse_paren(self) -> exp.Expr | None:
             """Mark the parentheses in the text, because the parser inserts other parentheses."""
             node = super()._parse_paren()

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Row, case, false, func, insert
 
 from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
-from weft.catalog.queries import QUERY, query_record, refuse_taken_files
+from weft.catalog.queries import OF_ONE_QUERY, QUERY, query_record, refuse_taken_files
 from weft.catalog.records import QueryRecord
 from weft.errors import Conflict, NotFound
 from weft.printable import Brief
@@ -139,6 +139,10 @@ class Subscriptions:
     def of_live_queries(self, query_id: int | None = None) -> tuple[tuple[Subscription, QueryRecord], ...]:
         """Return (subscription, query) for one or all installed queries, ordered by subscription ID."""
         return self._with_queries(*([] if query_id is None else [ddl.subscriptions.c.query_id == query_id]))
+
+    def to_channel(self, channel: str) -> tuple[tuple[Subscription, QueryRecord], ...]:
+        """Return (subscription, query) for each installed query with this channel (its canonical name)."""
+        return self._with_queries(ddl.subscriptions.c.channel == channel)
 
     def waiting(self, at: int, now: int | None) -> tuple[tuple[Subscription, QueryRecord], ...]:
         """Return (subscription, query) for each subscription that can send answers now, ordered by subscription ID.
@@ -273,7 +277,7 @@ def _added(
         raise Conflict(
             f"{channel} is already a channel of the query", hint="See which answers were delivered: `weft deliveries`."
         )
-    if channel.startswith("file:"):
+    if channel.startswith(OF_ONE_QUERY):
         refuse_taken_files(connection, [channel])
     if same is not None:
         change_subscription(connection, same.sub_id, **times)

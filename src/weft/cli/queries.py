@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from weft.catalog.records import QueryRecord
     from weft.catalog.subscriptions import Subscription
 
-CHANNELS = "file:PATH (.jsonl, .csv), delta:PATH, email:ADDRESS, webhook:URL, exec:COMMAND"
+CHANNELS = "file:PATH (.jsonl, .csv), delta:PATH, feed:NAME, email:ADDRESS, imaps://…, webhook:URL, exec:COMMAND"
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The query.")]
 
 

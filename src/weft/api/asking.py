@@ -109,10 +109,10 @@ class Asking(Viewing):
         return replace(answers, nothing=why_no_answer(sizes, ends))
 
     def _read_by(self, compiled: Plan) -> dict[str, Relation]:
-        from weft.catalog.discarded import refuse_discarded
+        from weft.catalog.discarded import discarded_tables, refuse_discarded
         from weft.execution.relations import relations
 
-        refuse_discarded(self.opened.catalog, compiled.tables)
+        refuse_discarded(discarded_tables(self.opened.catalog), compiled.tables)
         return relations(self.opened.catalog, compiled.reads)
 
     @requires(Right.INSTALL, logged=False)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
-from typing import Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from weft.algebra.schema import TableSchema
-from weft.algebra.traverse import scans
 from weft.api.acting import acting_user, preferred_digest, require_owner_rights, require_room
 from weft.api.arguments import digest_times, own_user, texts
 from weft.api.explaining import synopsis_plan
@@ -23,12 +22,13 @@ from weft.errors import Conflict, QueryFault, Refused, SynopsisError, WeftError
 from weft.execution.home import OpenHome
 from weft.faults import query_faults
 from weft.instants import parse_interval
-from weft.planning.plan import Plan, columns_of, standing_plan
 from weft.planning.synopsis_plan import Language, SynopsisPlan, asks_history, is_synopsis
 from weft.planning.synopsis_words import RelationSummary, require_bounded
 from weft.printable import Brief
 from weft.rights.principal import Right
-from weft.sql.lower.query import bind
+
+if TYPE_CHECKING:
+    from weft.planning.alike_texts import AlikeTexts
 
 T = TypeVar("T")
 
@@ -99,7 +99,7 @@ class NewQuery:
 
 def install(home: OpenHome, query: NewQuery) -> QueryRecord:
     """Implement ``Weft.install``."""
-    query = _canonical(home, query)
+    query = Defaults(home).added_to(query)
     with home.writing(f"install {query.name}") as writer:
         if query.is_synopsis:
             from weft.execution.synopsis.discarding import drop_unneeded
@@ -114,10 +114,12 @@ def install(home: OpenHome, query: NewQuery) -> QueryRecord:
 def install_all(home: OpenHome, queries: Iterable[NewQuery]) -> tuple[QueryRecord, ...]:
     """Implement ``Weft.install_all``."""
     remaining, installed = iter(queries), list[QueryRecord]()
-    while batch := [_named_errors(each, partial(_canonical, home, each)) for each in islice(remaining, _AT_ONCE)]:
+    while given := list(islice(remaining, _AT_ONCE)):
+        defaults = Defaults(home)
+        batch = [_named_errors(each, partial(defaults.added_to, each)) for each in given]
         with home.writing("install queries") as writer:
-            schemas = home.schemas(*(each.sql for each in batch))
-            definitions = [_named_errors(each, partial(accepted, home, each, schemas)) for each in batch]
+            compiling = Compiling(home, home.schemas(*(each.sql for each in batch)))
+            definitions = [_named_errors(each, partial(compiling.accepted, each)) for each in batch]
             require_room(home, (each.user for each in definitions))
             require_owner_rights(home, definitions)
             installed += writer.queries.install_all(definitions, home.clock())
@@ -132,95 +134,131 @@ def _named_errors(query: NewQuery, make: Callable[[], T]) -> T:
         raise
 
 
-def _canonical(home: OpenHome, query: NewQuery) -> NewQuery:
-    """Add defaults from the settings.  Convert the timeliness to microseconds, and the channels to canonical names.
+class Defaults:
+    """The settings of a home for new queries, read once."""
 
-    Only an administrator has the channels of the settings by default, and may discard history.
-    """
-    from weft.delivery.registry import canonical, default_channels
+    def __init__(self, home: OpenHome) -> None:
+        self._home = home
+        self._chosen = configuration(home.folder)
+        self._seen = home.seen()
 
-    seen = home.seen()
-    for channel in texts(query.to):
-        require_channel(seen, channel)
-    if query.discard_history:
-        seen.require(Right.ADMIN)
-    chosen = configuration(home.folder)
-    every = chosen.install_every if query.every is None else query.every
-    every = parse_interval(every) if isinstance(every, str) else every
-    start = query.start or ("start" if query.is_synopsis else chosen.install_from)
-    named = [canonical(channel, home.folder) for channel in texts(query.to)]
-    channels = named or (default_channels(home.folder) if seen.rights.may(Right.ADMIN) else ())
-    to = tuple(dict.fromkeys(channel for channel in channels if channel != "cursor"))
-    digest, zone = digest_times(preferred_digest(home, query.digest) if to else query.digest, query.zone)
-    if digest is not None and not to:
-        raise Refused("a digest needs a channel", hint="Name a channel with --to, or omit --digest.")
-    user = acting_user(home, query.user) or chosen.install_user
-    return replace(query, user=user, every=every, start=start, to=to, digest=digest, zone=zone)
+    def added_to(self, query: NewQuery) -> NewQuery:
+        """Add defaults from the settings.  Convert the timeliness to microseconds, and the channels to canonical names.
+
+        Only an administrator has the channels of the settings by default, and may discard history.
+        """
+        home, chosen = self._home, self._chosen
+        for channel in texts(query.to):
+            require_channel(self._seen, channel)
+        if query.discard_history:
+            self._seen.require(Right.ADMIN)
+        every = chosen.install_every if query.every is None else query.every
+        every = parse_interval(every) if isinstance(every, str) else every
+        start = query.start or ("start" if query.is_synopsis else chosen.install_from)
+        channels = self._named(query) or self._channels
+        to = tuple(dict.fromkeys(channel for channel in channels if channel != "cursor"))
+        digest, zone = digest_times(preferred_digest(home, query.digest) if to else query.digest, query.zone)
+        if digest is not None and not to:
+            raise Refused("a digest needs a channel", hint="Name a channel with --to, or omit --digest.")
+        user = acting_user(home, query.user) or chosen.install_user
+        return replace(query, user=user, every=every, start=start, to=to, digest=digest, zone=zone)
+
+    def _named(self, query: NewQuery) -> tuple[str, ...]:
+        from weft.delivery.registry import canonical
+
+        return tuple(canonical(channel, self._home.folder) for channel in texts(query.to))
+
+    @cached_property
+    def _channels(self) -> tuple[str, ...]:
+        from weft.delivery.registry import default_channels
+
+        return default_channels(self._home.folder) if self._seen.rights.may(Right.ADMIN) else ()
 
 
 def accepted(home: OpenHome, query: NewQuery, schemas: Mapping[str, TableSchema]) -> QueryDefinition:
     """Return the canonical definition of a query whose channels can accept its answers.  Raise Refused."""
-    from weft.delivery.registry import require_accepted
-    from weft.storage.ledger import Answers
-
-    definition = defined(home, query, schemas)
-    require_accepted(
-        definition.channels,
-        home.folder,
-        Answers(home.catalog.home().home_id, None, definition.name, definition.columns),
-    )
-    return definition
+    return Compiling(home, schemas).accepted(query)
 
 
 def defined(home: OpenHome, query: NewQuery, schemas: Mapping[str, TableSchema]) -> QueryDefinition:
     """Return the canonical definition of a query.  Raise SqlError or SynopsisError for an unsupported query."""
-    definition = partial(
-        QueryDefinition,
-        name=query.name,
-        user=query.user or own_user(),
-        sql=query.sql.strip(),
-        every_us=int(query.every or 0) or None,
-        channels=texts(query.to),
-        digest=query.digest,
-        zone=query.zone,
-        saved_id=query.saved_id,
-    )
-    if query.is_synopsis:
-        plan = _synopsis(home, query, schemas)
-        needs = tuple(sorted(table.id for table in plan.tables))
-        return definition(
-            signature=plan.signature, plan_body=plan.body, parameters=(), columns=plan.columns, needs=needs
+    return Compiling(home, schemas).defined(query)
+
+
+class Compiling:
+    """The compilation of new queries over the tables ``schemas``.  What the queries share is read and compiled once."""
+
+    def __init__(self, home: OpenHome, schemas: Mapping[str, TableSchema]) -> None:
+        self._home, self._schemas = home, schemas
+
+    @cached_property
+    def _texts(self) -> AlikeTexts:
+        from weft.planning.alike_texts import AlikeTexts
+
+        return AlikeTexts(self._schemas)
+
+    @cached_property
+    def _discarded(self) -> Mapping[int, str]:
+        from weft.catalog.discarded import discarded_tables
+
+        return discarded_tables(self._home.catalog)
+
+    def accepted(self, query: NewQuery) -> QueryDefinition:
+        """Return the canonical definition of a query whose channels can accept its answers.  Raise Refused."""
+        definition = self.defined(query)
+        if definition.channels:
+            from weft.delivery.registry import require_accepted
+            from weft.storage.ledger import Answers
+
+            home_id = self._home.catalog.home().home_id
+            answers = Answers(home_id, None, definition.name, definition.columns)
+            require_accepted(definition.channels, self._home.folder, answers)
+        return definition
+
+    def defined(self, query: NewQuery) -> QueryDefinition:
+        """Return the canonical definition of a query.  Raise SqlError or SynopsisError for an unsupported query."""
+        definition = partial(
+            QueryDefinition,
+            name=query.name,
+            user=query.user or own_user(),
+            sql=query.sql.strip(),
+            every_us=int(query.every or 0) or None,
+            channels=texts(query.to),
+            digest=query.digest,
+            zone=query.zone,
+            saved_id=query.saved_id,
         )
+        if query.is_synopsis:
+            plan = _synopsis(self._home, query, self._schemas)
+            needs = tuple(sorted(table.id for table in plan.tables))
+            return definition(
+                signature=plan.signature, plan_body=plan.body, parameters=(), columns=plan.columns, needs=needs
+            )
+        _refuse_options_of_synopses(query)
+        from weft.catalog.discarded import refuse_discarded
+
+        # Compile the original text because the positions in errors refer to it.
+        compiled = self._texts.compiled(query.sql, from_now=query.start == "now")
+        refuse_discarded(self._discarded, compiled.tables)
+        form = compiled.form
+        return definition(
+            signature=form.signature,
+            plan_body=form.body,
+            parameters=form.parameters,
+            names=form.names,
+            columns=compiled.columns,
+            from_instant=self._home.open_instant() if query.start == "now" else None,
+            reads=compiled.reads,
+            needs=compiled.needs,
+            definitions=compiled.definitions,
+        )
+
+
+def _refuse_options_of_synopses(query: NewQuery) -> None:
     if query.duplicates:
         raise Refused("--duplicates applies to 2fol formulas", hint="Omit --duplicates: the answers of SQL are a set.")
     if query.discard_history:
         raise Refused("--discard-history applies to synopses", hint="Add --keep synopsis.")
-    from weft.catalog.discarded import refuse_discarded
-    from weft.planning.form import stored_form
-
-    # Compile the original text because the positions in errors refer to it.
-    compiled = standing_plan(query.sql, schemas, from_now=query.start == "now")
-    form = stored_form(compiled)
-    refuse_discarded(home.catalog, compiled.tables)
-    return definition(
-        signature=form.signature,
-        plan_body=form.body,
-        parameters=form.parameters,
-        names=form.names,
-        columns=columns_of(compiled.query),
-        from_instant=home.open_instant() if query.start == "now" else None,
-        reads=compiled.reads,
-        needs=_named_tables(query.sql, schemas, compiled),
-        definitions=tuple(view.id for view in compiled.definitions),
-    )
-
-
-def _named_tables(sql: str, schemas: Mapping[str, TableSchema], compiled: Plan) -> tuple[int, ...]:
-    """Return the IDs of the tables and views that the text names.  A plan may have their definitions instead."""
-    read = compiled.tables
-    if compiled.definitions:
-        read = tuple(scan.table for scan in scans(bind(sql, schemas)))
-    return tuple(sorted({table.id for table in read if table.source == "table"}))
 
 
 def _synopsis(home: OpenHome, query: NewQuery, schemas: Mapping[str, TableSchema]) -> SynopsisPlan:

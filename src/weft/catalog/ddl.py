@@ -32,9 +32,9 @@ Text: Final = AnyText().with_variant(AnyText(collation="C"), "postgresql")
 """A text that both databases sort by code points, whatever the locale of the server."""
 
 
-def _partial(name: str, column: str, *, where: str, unique: bool = False) -> Index:
+def _partial(name: str, *columns: str, where: str, unique: bool = False) -> Index:
     # ``dialects.make_tables`` repeats the condition for PostgreSQL, whose dialect is slow to import.
-    return Index(name, column, unique=unique, sqlite_where=text(where))
+    return Index(name, *columns, unique=unique, sqlite_where=text(where))
 
 
 home: Final = Table(
@@ -273,6 +273,7 @@ queries: Final = Table(
     _partial("queries_live_name", "folded", where="state <> 'removed'", unique=True),
     Index("queries_by_plan", "plan_id", "state"),
     Index("queries_by_user", "user", "query_id"),
+    _partial("queries_news", "last_first_at", "query_id", where="last_first_at IS NOT NULL"),
     _partial("queries_reading", "query_id", where=READING),
     _partial("queries_defined", "query_id", where=DEFINED),
     # The index covers all columns that a runner polls.  A poll therefore does not read the table itself.

@@ -6,7 +6,7 @@ rows than were ever stored.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from weft.algebra.schema import TableSchema
 from weft.catalog.catalog import CatalogParts
@@ -26,9 +26,11 @@ def discarded_tables(catalog: CatalogParts) -> dict[int, str]:
     return names
 
 
-def refuse_discarded(catalog: CatalogParts, read: Iterable[TableSchema]) -> None:
-    """Raise Refused if rows of a table in ``read`` were discarded, or if a live query discards them."""
-    discarded = discarded_tables(catalog)
+def refuse_discarded(discarded: Mapping[int, str], read: Iterable[TableSchema]) -> None:
+    """Raise Refused if rows of a table in ``read`` were discarded, or if a live query discards them.
+
+    ``discarded`` is the result of ``discarded_tables``.
+    """
     for table in read:
         if table.source == "table" and table.id in discarded:
             raise Refused(
@@ -72,7 +74,7 @@ def require_discardable(catalog: CatalogParts, plan: SynopsisPlan) -> None:
 def require_whole_history(catalog: CatalogParts, plan: SynopsisPlan) -> None:
     """Raise Refused if a new query with this plan would need rows that Weft has discarded or will discard."""
     if plan.history:
-        refuse_discarded(catalog, plan.tables)
+        refuse_discarded(discarded_tables(catalog), plan.tables)
     gone = _partial(catalog)
     for table in plan.tables:
         if table.id in gone:

@@ -46,7 +46,7 @@ SELECT a.id, b.id AS other FROM t a LEFT JOIN t b ON a.price = b.price AND a.id 
 SELECT id FROM t WHERE id IN (SELECT id FROM t WHERE price > 2) AND NOT EXISTS (SELECT 1 FROM t u WHERE u.id > t.id)
 SELECT id, extract(year FROM day) AS y, extract(quarter FROM ts) AS q, extract(hour FROM ts) AS h FROM t
 SELECT id IS DISTINCT FROM 2 AS a, id IS NOT DISTINCT FROM NULL AS b, id BETWEEN 1 AND 3 AS c FROM t
-SELECT id, TRY_CAST(name AS INT) AS n, CAST(id AS DOUBLE) / 3 AS f FROM t
+SELECT id, TRY_CAST('2026-03-01' AS DATE) AS n, CAST(id AS DOUBLE) / 3 AS f FROM t
 SELECT "id" AS "My Id" FROM "t" WHERE id == 2 UNION SELECT id FROM t WHERE id > 7
 WITH dear AS (SELECT id, price * 2 AS p FROM t WHERE price > 1) SELECT d.id, d.p + 0.5 AS q FROM dear d
 SELECT id FROM t WHERE id > 1 OR name = 'a\\b'

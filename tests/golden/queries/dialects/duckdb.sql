@@ -13,6 +13,9 @@ SELECT id / id AS one FROM t
 -- refused: a division without a remainder
 SELECT id // 2 AS half FROM t
 
+-- refused: a join without a counterpart
+SELECT t.id FROM t POSITIONAL JOIN t AS u
+
 -- refused: a number of hours
 SELECT date_diff('hour', ts, now()) AS h FROM t
 

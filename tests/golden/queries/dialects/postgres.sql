@@ -43,5 +43,14 @@ SELECT regexp_replace(name, 'a', 'b') AS a,
 SELECT t.id::bigint,
   t.nothing FROM t
 
+-- refused: texts whose order or form another database decides
+SELECT MIN(name) AS a, name::date AS b, rate::text AS c, CAST('3/4/2026' AS DATE) AS d FROM t
+
+-- refused: the first names
+SELECT name FROM t ORDER BY name LIMIT 3
+
+-- refused: a part that the translation would lose
+SELECT id FROM ONLY t
+
 -- refused: not SQL
 SELECT FROM WHERE

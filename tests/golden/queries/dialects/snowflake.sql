@@ -11,5 +11,8 @@ SELECT id / 2 AS half, DATE_TRUNC('WEEK', ts) AS w FROM t
 -- refused: a path into a variant
 SELECT doc:a::int AS a FROM t
 
+-- refused: the old sign of an outer join
+SELECT t.id FROM t, t AS u WHERE t.id = u.id(+)
+
 -- refused: a number of hours
 SELECT id FROM t WHERE DATEDIFF(hour, ts, CURRENT_TIMESTAMP()) > 3

@@ -14,5 +14,12 @@ SELECT id / 2 AS half, LEN(name) AS n FROM t
 -- refused: groups of texts
 SELECT name, COUNT(*) AS n FROM t GROUP BY name
 
+-- refused: a sum of texts, a number in a text, a window over texts, the least text
+SELECT name + '!' AS a, CAST(name AS INT) AS b, COUNT(DISTINCT name) AS c, ROW_NUMBER() OVER (PARTITION BY name ORDER BY id) AS d,
+  MIN(name) AS e FROM t
+
+-- refused: the first percent, and a hint
+SELECT TOP 5 PERCENT id FROM t WITH (NOLOCK)
+
 -- refused: a number of hours
 SELECT id FROM t WHERE DATEDIFF(hour, ts, GETDATE()) > 3

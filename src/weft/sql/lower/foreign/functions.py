@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from sqlglot import exp
 
 from weft.errors import SqlError
-from weft.sql.lower.foreign.kinds import Kinds
+from weft.sql.lower.foreign.kinds import Kind, Kinds
 from weft.sql.lower.refusal import place
 
 Rule: TypeAlias = Callable[[exp.Anonymous, Kinds], exp.Expr]
@@ -171,6 +171,13 @@ def _require_number(node: exp.Anonymous, given: exp.Expr, least: int) -> None:
         raise differs(node, str(node.this).upper(), reason, f"Write a constant of at least {least}.")
 
 
+def _choice(node: exp.Anonymous, kinds: Kinds) -> exp.Expr:
+    """IFF(condition, one, other)"""
+    _count(node, 3)
+    condition, one, other = node.expressions
+    return exp.If(this=condition, true=one, false=other)
+
+
 def _one(node: exp.Anonymous, kinds: Kinds) -> exp.Expr:
     _count(node, 1)
     return node
@@ -190,6 +197,18 @@ def _either(node: exp.Anonymous, kinds: Kinds) -> exp.Expr:
     if first is None or first != second:
         raise differs(node, "ISNULL", "the second value is converted to the type of the first", "Write COALESCE(a, b).")
     return call("COALESCE", *node.expressions)
+
+
+def _without_texts(*kinds_of_texts: Kind | None) -> Rule:
+    """Refuse texts where the collation of the database decides which of them are equal, or which comes first."""
+
+    def rule(node: exp.Anonymous, kinds: Kinds) -> exp.Expr:
+        if any(kinds.of(each) in kinds_of_texts for each in node.expressions):
+            reason = "the collation of the database orders the texts"
+            raise differs(node, str(node.this).upper(), reason, "Write the query in Spark's dialect.")
+        return node
+
+    return rule
 
 
 def _rules(names: Sequence[str], rule: Rule = _same) -> dict[str, Rule]:
@@ -212,6 +231,7 @@ FUNCTIONS: Final[Mapping[str, Mapping[str, Rule]]] = {
     "postgres": {
         **_OPEN,
         **_rules(("NOW", "CLOCK_TIMESTAMP", "TRANSACTION_TIMESTAMP"), _now),
+        **_rules(("MIN", "MAX"), _without_texts("text")),
         "AVG": _average,
         "CONCAT": _concat,
         "DATE_TRUNC": _date_trunc(_MONDAY),
@@ -232,7 +252,7 @@ FUNCTIONS: Final[Mapping[str, Mapping[str, Rule]]] = {
         "AVG": _average,
         "CONCAT": _same,
         "COUNT_IF": _same,
-        "IFF": _named("IF"),
+        "IFF": _choice,
         **_rules(("NVL", "IFNULL"), _named("COALESCE")),
         "DATE_TRUNC": _date_trunc({}),
         "DATEADD": _date_add,
@@ -245,7 +265,7 @@ FUNCTIONS: Final[Mapping[str, Mapping[str, Rule]]] = {
         **{name: rule for name, rule in _OPEN.items() if not name.endswith("TRIM")},
         "CONCAT": _same,
         "COUNTIF": _named("COUNT_IF"),
-        "IF": _same,
+        "IF": _choice,
         "IFNULL": _named("COALESCE"),
         **_rules(("DATE_TRUNC", "TIMESTAMP_TRUNC", "DATETIME_TRUNC"), _date_trunc(_ISO, unit_last=True)),
         **_rules(("TIMESTAMP_ADD", "DATE_ADD", "DATETIME_ADD"), _by_interval(exp.Add)),
@@ -257,9 +277,10 @@ FUNCTIONS: Final[Mapping[str, Mapping[str, Rule]]] = {
     },
     "tsql": {
         **_COMMON,
+        **_rules(("MIN", "MAX", "NULLIF"), _without_texts("text", None)),
         "AVG": _average,
         "CONCAT": _concat,
-        "IIF": _named("IF"),
+        "IIF": _choice,
         "ISNULL": _either,
         "DATETRUNC": _date_trunc(_ISO),
         "DATEADD": _date_add,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -81,22 +82,53 @@ def _subtracted(node: exp.Sub, dialect: str, kinds: Kinds) -> None:
         raise differs(node, "-", "the difference of two dates is a number of days", "Write DATEDIFF(b, a) for Spark.")
 
 
+def _added(node: exp.Add, dialect: str, kinds: Kinds) -> None:
+    if "text" in (kinds.of(node.left), kinds.of(node.right)):
+        raise differs(node, "+", "it joins texts, and Spark adds numbers", "Write CONCAT(a, b).")
+
+
 def _cast(node: exp.Cast, dialect: str, kinds: Kinds) -> None:
-    found, given = TYPES.get(node.to.this), kinds.of(node.this)
-    sizes = node.to.expressions
+    found, given, sizes = TYPES.get(node.to.this), kinds.of(node.this), node.to.expressions
     if found is None or (found[1] == "text" and sizes):
         raise differs(node, f"a cast to {node.to.sql()}", "Weft has no such type", "Cast to a type without a length.")
-    if found[1] == "decimal" and len(sizes) != 2:
-        raise differs(node, "a cast to DECIMAL", "its default precision differs", "Write DECIMAL(18, 2).")
-    if found[1] == "whole" and given not in ("whole", "text") and not (dialect == "tsql" and given is not None):
+    name, to = found
+    if to == "decimal" and len(sizes) != 2:
+        raise differs(node, f"a cast to {name}", "its default precision differs", "Write DECIMAL(18, 2).")
+    if to == "whole" and given in ("decimal", "double", None) and (dialect != "tsql" or given is None):
+        hint = "Round before the cast, in Spark's dialect: CAST(ROUND(x) AS INT)."
+        raise differs(node, f"a cast to {name}", f"{dialect} rounds fractions, and Spark drops them", hint)
+    if given not in _CASTS[to] or (given == "text" and not _is_read_alike(node.this, to, dialect)):
+        what = "a value of an unknown type" if given is None else f"a {given} value"
         raise differs(
-            node,
-            f"a cast to {found[0]}",
-            f"{dialect} rounds fractions, and Spark drops them",
-            "Round before the cast, in Spark's dialect: CAST(ROUND(x) AS INT).",
+            node, f"a cast of {what} to {name}", "the dialects convert some of its values differently", _SPARK
         )
-    if found[1] == "text" and given not in ("whole", "text", "date"):
-        raise differs(node, "a cast to text", "the text of such a value differs", "Cast whole numbers, dates or text.")
+
+
+_CASTS: Final[Mapping[str, tuple[str | None, ...]]] = {
+    "whole": ("whole", "decimal", "double", "text"),
+    "decimal": ("whole", "decimal", "text"),
+    "double": ("whole", "decimal", "double", "text"),
+    "text": ("whole", "text", "date"),
+    "date": ("date", "timestamp", "text", None),
+    "timestamp": ("date", "timestamp", "text", None),
+    "boolean": ("boolean",),
+}
+"""The kinds that each kind of type is cast from.  Floating-point numbers as text or decimals have other digits."""
+_DAY: Final = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d)?)?")
+
+
+def _is_read_alike(text: exp.Expr, to: str, dialect: str) -> bool:
+    """Return whether the dialects read a text alike.
+
+    DuckDB and Snowflake round '5.6' to a whole number, and T-SQL reads an empty text as 0.  PostgreSQL, Snowflake and
+    T-SQL read more forms of dates than ISO 8601.
+    """
+    if to in ("date", "timestamp"):
+        return _DAY.fullmatch(str(text.this)) is not None if isinstance(text, exp.Literal) else dialect in _OPEN_FORMS
+    return dialect in ("postgres", "bigquery") or to not in ("whole", "decimal", "double")
+
+
+_OPEN_FORMS: Final = ("duckdb", "bigquery")
 
 
 def _compared(node: exp.Expr, dialect: str, kinds: Kinds) -> None:
@@ -119,14 +151,17 @@ def _matched(node: exp.Like | exp.ILike, dialect: str, kinds: Kinds) -> None:
         )
 
 
-def _grouped(node: exp.Group, dialect: str, kinds: Kinds) -> None:
-    if dialect == "tsql" and any(kinds.of(each) in ("text", None) for each in node.expressions):
-        raise differs(node, "GROUP BY", "the collation decides which texts are equal", _SPARK)
+def _grouped(node: exp.Group | exp.Window | exp.Distinct, dialect: str, kinds: Kinds) -> None:
+    parts = (node.args.get("partition_by") or []) if isinstance(node, exp.Window) else node.expressions
+    if dialect == "tsql" and any(kinds.of(each) in ("text", None) for each in parts):
+        raise differs(node, "a group of texts", "the collation decides which texts are equal", _SPARK)
 
 
 def _ordered(node: exp.Ordered, dialect: str, kinds: Kinds) -> None:
-    inside = node.find_ancestor(exp.Window) is not None
-    if inside and dialect in ("tsql", "postgres") and kinds.of(node.this) == "text":
+    """The order of the rows of an answer is only shown, but that in a window or before LIMIT chooses rows."""
+    query = node.find_ancestor(exp.Window, exp.Query)
+    chooses = isinstance(query, exp.Window) or (query is not None and query.args.get("limit") is not None)
+    if chooses and dialect in ("tsql", "postgres") and kinds.of(node.this) == "text":
         raise differs(node, "an order of texts", "the collation of the database decides", _SPARK)
 
 
@@ -161,7 +196,8 @@ _CHECKS: Final[tuple[tuple[Any, Check], ...]] = (
     (exp.Cast, _cast),
     ((exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ, exp.In, *_ORDERING), _compared),
     ((exp.Like, exp.ILike), _matched),
-    (exp.Group, _grouped),
+    ((exp.Group, exp.Window, exp.Distinct), _grouped),
+    (exp.Add, _added),
     (exp.Ordered, _ordered),
     (exp.Distinct, _distinct),
     (exp.Extract, _extracted),

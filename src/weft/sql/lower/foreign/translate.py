@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias, get_args
 
 import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
+from sqlglot.errors import ErrorLevel, SqlglotError, UnsupportedError
 from sqlglot.generators.spark import SparkGenerator
 
 from weft.algebra.schema import TableSchema
@@ -24,7 +24,7 @@ from weft.errors import Reasons, Refused, SqlError
 from weft.sql.lower.foreign.functions import translate_call
 from weft.sql.lower.foreign.kinds import TYPES, Kinds
 from weft.sql.lower.foreign.meaning import check_meaning
-from weft.sql.lower.parse import MAX_TEXT, not_sql
+from weft.sql.lower.parse import MAX_TEXT, QueryText, not_sql
 
 Foreign: TypeAlias = Literal["postgres", "duckdb", "snowflake", "bigquery", "tsql"]
 DIALECTS: Final[tuple[Foreign, ...]] = get_args(Foreign)
@@ -102,7 +102,40 @@ def translated(text: str, dialect: str, schemas: Iterable[TableSchema]) -> Trans
             number.replace(exp.Cast(this=number.copy(), to=exp.DataType.build("DOUBLE")))
     for node in list(tree.find_all(exp.DataType)):
         node.replace(_spark_type(node))
-    return _with_marks(_Generator(dialect="spark").generate(tree, copy=True), text, dialect)
+    try:
+        marked = _Generator(dialect="spark", unsupported_level=ErrorLevel.RAISE).generate(tree)
+    except UnsupportedError as error:
+        raise SqlError(f"a part of the query is not translated: {error}", hint="Write it in Spark's dialect.") from None
+    translation = _with_marks(marked, text, dialect)
+    _require_whole(tree, translation.text)
+    return translation
+
+
+def _require_whole(tree: exp.Expr, text: str) -> None:
+    """Raise SqlError if the text in Spark's dialect lacks a part of the tree: the generator may drop parts silently."""
+    try:
+        read = QueryText().parse(text)
+    except SqlglotError:
+        return  # the front end says why
+    if len(read) != 1 or read[0] is None or _outline(read[0]) != _outline(tree):
+        raise SqlError("a part of the query cannot be written in Spark's dialect", hint="Write it in Spark's dialect.")
+
+
+_UNLIKE: Final = ("typed", "safe")
+"""Arguments in which sqlglot notes the dialect of an operator."""
+
+
+def _outline(tree: exp.Expr) -> list[tuple[str, tuple[str, ...]]]:
+    """Return the class and the arguments of each node.  A cast is a TRY_CAST in Spark without ANSI mode."""
+    return [
+        (
+            type(node).__name__.removeprefix("Try"),
+            tuple(
+                sorted(key for key, value in node.args.items() if value not in (None, False, []) and key not in _UNLIKE)
+            ),
+        )
+        for node in tree.walk()
+    ]
 
 
 def _spark_type(node: exp.DataType) -> exp.DataType:

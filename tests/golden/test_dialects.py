@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from golden.texts import HERE, queries
-from weft.algebra.schema import Column, DataType, TableSchema
+from hostile_texts import HOSTILE
+from weft.algebra.schema import STRING, TIMESTAMP, Column, DataType, TableSchema
 from weft.api.dialects import in_dialect
 from weft.errors import Refused, SqlError
 from weft.planning.plan import plan
@@ -75,3 +77,16 @@ def test_a_text_with_the_marks_of_places_is_refused() -> None:
 def test_other_texts_are_refused(dialect: str, text: str) -> None:
     with pytest.raises(Refused), in_dialect(text, dialect, lambda _: {"t": TABLE}) as made:
         plan(made, {"t": TABLE})
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_hostile_texts_are_refused(dialect: str) -> None:
+    columns = (Column(1, "k", STRING, True), Column(2, "x", STRING, True), Column(3, "ts", TIMESTAMP, False))
+    tables = {"msgs": TableSchema(1, "msgs", columns)}
+    accepted = set()
+    for text in HOSTILE.values():
+        with suppress(Refused), in_dialect(text, dialect, lambda _: tables) as made:
+            plan(made, tables)
+            accepted.add(made)
+    # TABLE msgs is a query in some dialects, and a hint is a comment in others.
+    assert accepted <= {"SELECT * FROM msgs", "SELECT k FROM msgs"}

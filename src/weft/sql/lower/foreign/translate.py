@@ -103,7 +103,7 @@ def translated(text: str, dialect: str, schemas: Iterable[TableSchema]) -> Trans
     for node in list(tree.find_all(exp.DataType)):
         node.replace(_spark_type(node))
     try:
-        marked = _Generator(dialect="spark", unsupported_level=ErrorLevel.RAISE).generate(tree)
+        marked = _Generator(dialect="spark", comments=False, unsupported_level=ErrorLevel.RAISE).generate(tree)
     except UnsupportedError as error:
         raise SqlError(f"a part of the query is not translated: {error}", hint="Write it in Spark's dialect.") from None
     translation = _with_marks(marked, text, dialect)

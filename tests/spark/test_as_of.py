@@ -100,6 +100,12 @@ def test_periods_that_contain_the_instant(home: Weft, options: dict[str, str], e
 def test_what_cannot_be_read_is_refused(home: Weft, tmp_path: Path) -> None:
     with pytest.raises(Refused, match="was last refreshed at 2026-03-08"):
         read(home, view="depts", at="2026-03-09")
+    home.make_table("events", "id INT")
+    home.install("all", "SELECT e.id FROM events e", keep="synopsis", discard_history=True)
+    with pytest.raises(Refused, match="stores no history"):
+        read(home, table="events")
+    with pytest.raises(Refused, match="depts is a view"):
+        read(home, table="depts")
     with pytest.raises(NotFound):
         read(home, table="nothing")
     for options in ({}, {"table": "orders", "query": "dear"}):

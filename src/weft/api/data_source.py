@@ -26,6 +26,8 @@ from pyspark.sql.types import StructType
 
 from weft.api.arguments import micros
 from weft.api.weft import Weft
+from weft.catalog.discarded import discarded_tables, refuse_discarded
+from weft.catalog.naming import folded
 from weft.errors import Refused
 from weft.instants import format_instant, from_datetime
 from weft.storage.as_of import GREATEST, LEAST, AnswersAsOf, AsOf, Bounds, PeriodsAsOf, RowsAsOf
@@ -141,6 +143,8 @@ def _relation(options: Any) -> AsOf:
             return _answers(home, name, at)
         if kind == "view":
             _require_refreshed(home, name, at)
+        elif folded(name) in {folded(each.name) for each in home.views()}:
+            raise Refused(f"{name} is a view", hint=f'Write .option("view", "{name}").')
         return _rows(home, name, at)
 
 
@@ -151,6 +155,7 @@ def _answers(home: Weft, name: str, at: int | None) -> AsOf:
 
 def _rows(home: Weft, name: str, at: int | None) -> AsOf:
     record = home.table(name)
+    refuse_discarded(discarded_tables(home.opened.catalog), [record.schema])
     files = () if record.version < 0 else Table(home.opened.catalog.data / record.path).files()
     if record.log is not None:
         return PeriodsAsOf(record.schema, record.log, files, at)

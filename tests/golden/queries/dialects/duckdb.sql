@@ -16,6 +16,9 @@ SELECT id // 2 AS half FROM t
 -- refused: a join without a counterpart
 SELECT t.id FROM t POSITIONAL JOIN t AS u
 
+-- refused: an order by what is not selected
+SELECT id FROM t ORDER BY price -- the dear ones last
+
 -- refused: a number of hours
 SELECT date_diff('hour', ts, now()) AS h FROM t
 

@@ -1,7 +1,8 @@
 """A data source for Spark: ``spark.read.format("weft")`` reads tables, views and answers of a home as of an instant.
 
 Spark plans a read in a Python process beside the driver, and reads in Python processes of the executors.  All of them
-import Weft.  Only the first opens the home; the others read the files that it found.
+import this module.  Only the first opens the home; the others read the files that it found, and do not import the rest
+of Weft, which takes a second.
 """
 
 from __future__ import annotations
@@ -24,20 +25,16 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from weft.api.arguments import micros
-from weft.api.weft import Weft
-from weft.catalog.discarded import discarded_tables, refuse_discarded
-from weft.catalog.naming import folded
 from weft.errors import Refused
 from weft.instants import format_instant, from_datetime
 from weft.storage.as_of import GREATEST, LEAST, AnswersAsOf, AsOf, Bounds, PeriodsAsOf, RowsAsOf
-from weft.storage.ledger import answer_files
-from weft.storage.table import Table
 from weft.storage.typed_answers import typed_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
+
+    from weft.api.weft import Weft
 
 NAME: Final = "weft"
 _KINDS: Final = ("table", "view", "query")
@@ -130,6 +127,10 @@ def _number(value: Any) -> int | None:
 
 def _relation(options: Any) -> AsOf:
     """Return the relation that the options name.  Raise Refused or NotFound."""
+    from weft.api.arguments import micros
+    from weft.api.weft import Weft
+    from weft.catalog.naming import folded
+
     unknown = [each for each in options if each.lower() not in _OPTIONS]
     if unknown:
         raise Refused(f"{unknown[0]!r} is not an option of the format weft", hint=f"{_USAGE}")
@@ -149,11 +150,16 @@ def _relation(options: Any) -> AsOf:
 
 
 def _answers(home: Weft, name: str, at: int | None) -> AsOf:
+    from weft.storage.ledger import answer_files
+
     query = home.opened.seen().query(name)
     return AnswersAsOf(query, tuple(answer_files(home.opened.catalog.data, query)), at)
 
 
 def _rows(home: Weft, name: str, at: int | None) -> AsOf:
+    from weft.catalog.discarded import discarded_tables, refuse_discarded
+    from weft.storage.table import Table
+
     record = home.table(name)
     refuse_discarded(discarded_tables(home.opened.catalog), [record.schema])
     files = () if record.version < 0 else Table(home.opened.catalog.data / record.path).files()

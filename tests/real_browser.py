@@ -39,6 +39,7 @@ class Served:
     weft: Weft
     url: str
     browser: Browser
+    opening: str = "/"
 
     def add(self, name: str, role: Role) -> str:
         """Add a user with the password of the tests, and return the name."""
@@ -50,7 +51,10 @@ class Served:
         """Open a browser with cookies of its own.  ``how`` are options of the browser, such as its width."""
         context = self.browser.new_context(base_url=self.url, **how)
         context.set_default_timeout(PATIENCE_MS)
-        return context.new_page()
+        page = context.new_page()
+        if not self.weft.accounts.in_use():
+            page.goto(self.opening)
+        return page
 
     def signed_in(self, name: str, **how: Any) -> Page:
         """Open a browser in which a user has signed in."""
@@ -63,7 +67,7 @@ class Served:
 def served(weft: Weft, browser: Browser) -> Iterator[Served]:
     """Serve the page of a home."""
     with page_served(weft, Address("127.0.0.1", 0)) as address:
-        yield Served(weft, address.url.rstrip("/"), browser)
+        yield Served(weft, address.url.rstrip("/"), browser, address.opening)
 
 
 def sign_in(page: Page, name: str, password: str = PASSWORD) -> None:

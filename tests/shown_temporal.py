@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from weft.algebra.relation import Output, Scan
+from weft.algebra.relation import Output, Project, Scan
 from weft.algebra.scalar import Call, ColumnRef, Literal, Now, PeriodOf, Scalar, call
 from weft.algebra.schema import INT, INTERVAL, TIMESTAMP, Column, TableSchema
-from weft.algebra.temporal import Projection, Temporal
+from weft.algebra.temporal import Temporal
 from weft.derivation.temporal.maintenance_plan import Derived
 from weft.planning.temporal_words import Words
 
@@ -21,7 +21,7 @@ def tracked(id: int, name: str, *columns: str) -> TableSchema:
 
 R = Scan(tracked(1, "R", "k", "v"), "r")
 S = Scan(tracked(2, "S", "k", "v"), "s")
-PI = Projection(R, "d", (Output("k", ColumnRef("r", "k", INT)),))
+PI = Project(R, "d", (Output("k", ColumnRef("r", "k", INT)),))
 PAIRED = call("=", ColumnRef("r", "k", INT), ColumnRef("s", "k", INT))
 ENDED = call("<", Call("period_end", (PeriodOf("r"),), TIMESTAMP), Now())
 WEEK = Literal(7 * 86_400_000_000, INTERVAL)

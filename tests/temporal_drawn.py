@@ -9,21 +9,10 @@ from typing import Final
 
 from shown_temporal import tracked
 from temporal_evaluator import Rows, tidy
-from weft.algebra.relation import Output, Scan, Values
+from weft.algebra.relation import Grouped, Join, Measure, Output, Project, Scan, Select, Values
 from weft.algebra.scalar import Call, ColumnRef, Literal, Now, PeriodOf, Scalar, call
 from weft.algebra.schema import BIGINT, BOOLEAN, DOUBLE, INT, INTERVAL, TIMESTAMP, Column
-from weft.algebra.temporal import (
-    Aggregation,
-    Difference,
-    Extension,
-    Measure,
-    Projection,
-    Selection,
-    Temporal,
-    TemporalJoin,
-    TemporalUnion,
-    attributes,
-)
+from weft.algebra.temporal import Difference, Extension, Temporal, attributes, union
 
 TABLES: Final = (tracked(1, "R", "k", "v"), tracked(2, "S", "k", "v"), tracked(3, "U", "k", "w"))
 VALUES: Final = (0, 1, 2, None)
@@ -78,10 +67,10 @@ class Drawn:
             return inner
         chosen = [self.chance.choice(refs) for _ in range(2)]
         outputs = tuple(Output(name, ref) for name, ref in zip("kv", chosen, strict=True))
-        return Projection(inner, self.alias("d"), outputs)
+        return Project(inner, self.alias("d"), outputs)
 
     def _union(self, depth: int) -> Temporal:
-        return TemporalUnion(self._pair(depth - 1), self._pair(depth - 1))
+        return union(*(self._pair(depth - 1) for _ in range(self.chance.choice((2, 2, 3)))))
 
     def _difference(self, depth: int) -> Temporal:
         return Difference(self._pair(depth - 1), self._pair(depth - 1))
@@ -98,11 +87,11 @@ class Drawn:
         made = [Output(f"o{n}", ref) for n, ref in enumerate(outputs)]
         if self.chance.random() < 0.2:
             made.append(Output("x", Call("+", (self.chance.choice(refs), Literal(1, INT)), INT)))
-        return Projection(inner, self.alias("p"), tuple(made))
+        return Project(inner, self.alias("p"), tuple(made))
 
     def _selection(self, depth: int) -> Temporal:
         inner = self.view(depth - 1)
-        return Selection(inner, self._predicate(inner))
+        return Select(inner, self._predicate(inner))
 
     def _join(self, depth: int) -> Temporal:
         parts = tuple(self._named(self.view(depth - 1)) for _ in range(self.chance.choice((2, 2, 2, 3))))
@@ -114,14 +103,14 @@ class Drawn:
         if self.chance.random() < 0.5:
             tests.append(self._condition(parts, 1))
         predicate = YES if not tests else tests[0] if len(tests) == 1 else call("and", *tests)
-        return TemporalJoin(parts, predicate)
+        return Select(Join(parts), predicate)
 
     def _named(self, inner: Temporal) -> Temporal:
         """Return the view under one range variable, with at most three columns."""
         refs = attributes(inner)
         if len({ref.scan for ref in refs}) == 1 and len(refs) < 4:
             return inner
-        return Projection(inner, self.alias("n"), tuple(Output(f"n{i}", ref) for i, ref in enumerate(refs[:3])))
+        return Project(inner, self.alias("n"), tuple(Output(f"n{i}", ref) for i, ref in enumerate(refs[:3])))
 
     def _aggregation(self, depth: int) -> Temporal:
         inner = self.view(depth - 1)
@@ -141,7 +130,7 @@ class Drawn:
             Measure(name, arg, ColumnRef(alias, f"m{n}", type), *rest)  # type: ignore[arg-type]
             for n, (name, arg, type, *rest) in enumerate(chosen)
         )
-        return Aggregation(inner, alias, groups, measures)
+        return Grouped(inner, alias, groups, measures)
 
     def _column(self, inner: Temporal) -> ColumnRef:
         return self.chance.choice(attributes(inner))

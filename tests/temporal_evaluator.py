@@ -9,26 +9,23 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping
+from functools import reduce
 from itertools import product
 from typing import Any
 
-from weft.algebra.relation import Scan, Values
+from weft.algebra.relation import Grouped, Measure, Project, Scan, Select, Union, Values
 from weft.algebra.scalar import Call, Case, Cast, ColumnRef, Literal, Now, Param, PeriodOf, Scalar
 from weft.algebra.temporal import (
-    Aggregation,
     Deleted,
     Difference,
     Extension,
     Fragment,
     Inserted,
-    Measure,
-    Projection,
     Selection,
     Semijoin,
     Temporal,
-    TemporalJoin,
-    TemporalUnion,
     attributes,
+    inputs,
 )
 
 Row = tuple[Any, ...]
@@ -97,26 +94,22 @@ class Database:
 
     def _operator(self, relation: Temporal) -> Rows:
         match relation:
-            case TemporalUnion(left=left, right=right):
-                return union(self.value(left), self.value(right))
+            case Union(inputs=parts):
+                return reduce(union, map(self.value, parts))
             case Difference(left=left, right=right):
                 return less(self.value(left), self.value(right))
             case Semijoin():
                 return self._semijoin(relation)
-            case TemporalJoin():
+            case Select():
                 return self._join(relation)
-            case Selection(input=inner, predicate=predicate):
-                env = self._envs(inner)
-                given = self.value(inner).items()
-                return {row: at for row, at in given if self.scalar(predicate, env(row, at)) is True}
-            case Projection(input=inner, outputs=outputs):
+            case Project(input=inner, outputs=outputs):
                 return self._projected(inner, [output.value for output in outputs])
             case Fragment(input=inner, since=since):
                 first = self.scalar(since, {})
                 return tidy({row: {t for t in at if t >= first} for row, at in self.value(inner).items()})
             case Extension():
                 return self._extended(relation)
-            case Aggregation():
+            case Grouped():
                 return self._aggregated(relation)
             case _:
                 raise AssertionError(relation)
@@ -140,10 +133,10 @@ class Database:
         keys = {tuple(row[place] for place in theirs) for row in self.value(relation.right)}
         return {row: at for row, at in self.value(relation.left).items() if tuple(row[place] for place in ours) in keys}
 
-    def _join(self, relation: TemporalJoin) -> Rows:
+    def _join(self, relation: Selection) -> Rows:
         made: dict[Row, frozenset[int]] = {}
-        envs = [self._envs(part) for part in relation.inputs]
-        for chosen in product(*(self.value(part).items() for part in relation.inputs)):
+        envs = [self._envs(part) for part in inputs(relation)]
+        for chosen in product(*(self.value(part).items() for part in inputs(relation))):
             at = frozenset.intersection(*(instants for _, instants in chosen))
             if not at:
                 continue
@@ -161,7 +154,7 @@ class Database:
             made[row] = held | set(range(judged + 1, self.now + 1)) if judged in held else held
         return tidy(made)
 
-    def _aggregated(self, relation: Aggregation) -> Rows:
+    def _aggregated(self, relation: Grouped) -> Rows:
         env, made = self._envs(relation.input), dict[Row, set[int]]()
         given = self.value(relation.input)
         for t in range(self.now + 1):

@@ -43,7 +43,7 @@ UNITS_US: Final = {
     "w": 7 * DAY_US,
 }
 """The length of each unit of time, in microseconds."""
-_PART: Final = re.compile(r"(\d+)\s*(us|ms|s|m|h|d|w)\s*", re.IGNORECASE)
+_PART: Final = re.compile(r"(\d{1,18})\s*(us|ms|s|m|h|d|w)\s*", re.IGNORECASE)
 _LONGEST_US: Final = 10_000 * 366 * DAY_US
 
 

@@ -46,8 +46,8 @@ TRIES = 8
 LONG = 2_000
 SEED = int(os.environ.get("WEFT_SEED") or random.SystemRandom().randrange(2**32))
 OPERATORS = (
-    "Scan", "Values", "Selection", "Projection", "TemporalJoin", "TemporalUnion", "Difference", "Extension",
-    "Aggregation",
+    "Scan", "Values", "Select", "Project", "Join", "Union", "Difference", "Extension",
+    "Grouped",
 )  # fmt: skip
 WORDS = (
     "EXISTS", "NOT EXISTS", "NOT IN", "UNION", "EXCEPT", "INTERSECT", "OR", "NOT (", "WITH", "VALUES", "JOIN", "NOW()",
@@ -117,7 +117,8 @@ class Course:
         self.counts["views"] += 1
         self.counts["with rows"] += any(values)
         self.counts["that change"] += len({repr(sorted(value, key=repr)) for value in values}) > 1
-        self.counts.update({type(part).__name__ for part in each(relation)})
+        parts = (one for part in each(relation) for one in (part, getattr(part, "input", part)))
+        self.counts.update({type(part).__name__ for part in parts})
         self.counts.update(word for word in WORDS if word in query.text())
 
 

@@ -15,6 +15,7 @@ from weft.web.site import Site
 
 def test_causes_and_another_text(spark: SparkSession, tmp_path: Path) -> None:
     with Weft.open(tmp_path / "home", create=True, clock="replay") as weft, TestClient(application(Site(weft))) as page:
+        page.get(f"/open/{page.app.state.site.key}")  # type: ignore[attr-defined]
         weft.make_table("orders", "id INT, customer STRING")
         weft.tick(now="2026-03-01")
         weft.append("orders", [{"id": 1, "customer": MARKUP}, {"id": 2, "customer": "ben"}])

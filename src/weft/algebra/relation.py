@@ -19,11 +19,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias
 from typing import Literal as OneOf
+
+from typing_extensions import TypeVar
 
 from weft.algebra.scalar import TICK_END, TICK_START, TIME_START, ColumnRef, Scalar
 from weft.algebra.schema import Column, DataType, TableSchema, hashed_once
+
+R = TypeVar("R", covariant=True, default="Relation")
+"""The inputs of an operator: relations of a query, or temporal relations (``algebra.temporal``)."""
+P = TypeVar("P", covariant=True, default="Predicate")
+"""The condition of a selection: a predicate, or a scalar in a temporal relation."""
 
 
 @hashed_once
@@ -66,22 +73,22 @@ class Values:
 
 @hashed_once
 @dataclass(frozen=True)
-class Join:
+class Join(Generic[R]):
     """The cross product of the inputs.  A ``Join`` without inputs has one row.
 
     The ``Select`` above a ``Join`` contains the join condition.
     """
 
-    inputs: tuple[Relation, ...]
+    inputs: tuple[R, ...]
 
 
 @hashed_once
 @dataclass(frozen=True)
-class Select:
+class Select(Generic[R, P]):
     """The rows of ``input`` for which ``predicate`` is true."""
 
-    input: Relation
-    predicate: Predicate
+    input: R
+    predicate: P
 
 
 @hashed_once
@@ -95,24 +102,25 @@ class Output:
 
 @hashed_once
 @dataclass(frozen=True)
-class Project:
+class Project(Generic[R]):
     """A derived relation with the range variable ``alias``, which computes ``outputs`` from each row of ``input``."""
 
-    input: Relation
+    input: R
     alias: str
     outputs: tuple[Output, ...]
 
 
 @hashed_once
 @dataclass(frozen=True)
-class Union:
+class Union(Generic[R]):
     """UNION ALL of the ``inputs``, with the range variable ``alias``.
 
-    Columns match by position and have the names of the first input.
+    Columns match by position and have the names of the first input.  A union of temporal relations has no alias (""),
+    and has the columns of the first input.
     """
 
     alias: str
-    inputs: tuple[Relation, ...]
+    inputs: tuple[R, ...]
 
 
 @hashed_once
@@ -162,17 +170,16 @@ class Measure:
 
 @hashed_once
 @dataclass(frozen=True)
-class Grouped:
+class Grouped(Generic[R]):
     """GROUP BY: ``groups`` and ``measures`` over the rows of ``input``, with the range variable ``alias``.
 
     A group exists while it has rows.  If ``groups`` is empty, one group exists at all instants since t0.
 
-    ``window`` is the length of the moving window of a temporal view (an INTERVAL).  If ``window`` is None, the measures
-    aggregate only the rows that are valid at the instant (``algebra.temporal.Aggregation``).  A standing query has no
-    window.
+    ``window`` is the length of the moving window of a temporal view (an INTERVAL), or None for the rows that are valid
+    at the instant.  A standing query has no window, and a temporal relation has an ``Extension`` instead.
     """
 
-    input: Relation
+    input: R
     alias: str
     groups: tuple[Output, ...]
     measures: tuple[Measure, ...]
@@ -483,7 +490,7 @@ def block(parts: tuple[Relation, ...], demanded: Predicate) -> Relation:
     return joined if demanded == TRUE else Select(joined, demanded)
 
 
-def attributes(relation: Relation) -> tuple[ColumnRef, ...]:
+def attributes(relation: Relation | Project[Any] | Grouped[Any]) -> tuple[ColumnRef, ...]:
     """Return references to the columns of ``relation``, in order."""
     match relation:
         case Scan(table=table, alias=alias):

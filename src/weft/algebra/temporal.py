@@ -14,6 +14,13 @@ A ``Scan`` is R, the history of a tracked table or the stored periods of a view.
 the table except the start column and the end column.  In a maintenance expression, R is the state before the change.
 ``Values`` has constant rows, valid from the beginning of time (t0).  Without rows, it is the empty relation.
 
+``Select`` is σ_p: the tuples for which the scalar p is true.  A ``Select`` over a ``Join`` is one operator, ⋈_p: the
+combinations of tuples with common instants for which p is true.  A combination is valid at the common instants, but the
+period sets in p are those of the join's inputs.  ``Project`` is π, and ``Union`` is ∪.  Their results are sets: the
+instants of a row are the union of the instants of its input tuples.  ``Grouped`` is Π_{A',0}: the measures of each
+group at each instant, over the rows that are valid at the instant (section 5.1).  A moving window is an ``Extension``
+below the ``Grouped``: Π_{A',w} = Π_{A',0}(EX_w).
+
 Expressions are immutable values.  An expression that occurs twice is computed once.  A ``ColumnRef`` refers to a
 column.
 """
@@ -24,10 +31,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from operator import is_
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar, cast
 
-from weft.algebra.relation import Measure as Measure
-from weft.algebra.relation import Output, Scan, Values
+from weft.algebra.relation import Grouped, Join, Project, Scan, Select, Union, Values
+from weft.algebra.relation import attributes as columns_bound
 from weft.algebra.scalar import ColumnRef, Now, Param, PeriodOf, Scalar, children
 from weft.algebra.schema import hashed_once
 
@@ -49,49 +56,6 @@ class Inserted:
     """ΔR: the tuples and instants that a change adds to R."""
 
     base: Scan
-
-
-@hashed_once
-@dataclass(frozen=True)
-class Selection:
-    """σ_p: the tuples for which ``predicate`` is true."""
-
-    input: Temporal
-    predicate: Scalar
-
-
-@hashed_once
-@dataclass(frozen=True)
-class Projection:
-    """π: a relation with the columns ``outputs`` and the range variable ``alias``.
-
-    The instants of a row are the union of the instants of its input tuples.
-    """
-
-    input: Temporal
-    alias: str
-    outputs: tuple[Output, ...]
-
-
-@hashed_once
-@dataclass(frozen=True)
-class TemporalJoin:
-    """⋈_p: the combinations of tuples with common instants.  Each combination is valid at the common instants."""
-
-    inputs: tuple[Temporal, ...]
-    predicate: Scalar
-
-
-@hashed_once
-@dataclass(frozen=True)
-class TemporalUnion:
-    """R ∪ S: the rows of R and S.  The instants of a row are the union of its instants in R and in S.
-
-    Columns match by position and have the names of the columns of R.
-    """
-
-    left: Temporal
-    right: Temporal
 
 
 @hashed_once
@@ -132,22 +96,6 @@ class Extension:
 
 @hashed_once
 @dataclass(frozen=True)
-class Aggregation:
-    """Π_{A',0}: the measures of each group at each instant, over the rows that are valid at the instant (section 5.1).
-
-    A group exists while it has rows.  If ``groups`` is empty, one group exists at all instants since t0.  The count of
-    this group is 0 while no row is valid.  A moving window is an ``Extension`` below the ``Aggregation``: Π_{A',w} =
-    Π_{A',0}(EX_w).
-    """
-
-    input: Temporal
-    alias: str
-    groups: tuple[Output, ...]
-    measures: tuple[Measure, ...]
-
-
-@hashed_once
-@dataclass(frozen=True)
 class Fragment:
     """FR_[since, NOW]: the tuples restricted to the instants from ``since`` on (Theorem 5.3)."""
 
@@ -156,13 +104,22 @@ class Fragment:
 
 
 Temporal: TypeAlias = (
-    "Scan | Deleted | Inserted | Values | Selection | Projection | TemporalJoin | TemporalUnion | Difference"
-    " | Semijoin | Extension | Aggregation | Fragment"
+    "Scan | Deleted | Inserted | Values | Selection | Project[Temporal] | Union[Temporal]"
+    " | Difference | Semijoin | Extension | Grouped[Temporal] | Fragment"
 )
+
+Selection: TypeAlias = "Select[Temporal | Join[Temporal], Scalar]"
+"""σ_p, or ⋈_p if the input is a ``Join``."""
+T = TypeVar("T", bound="Temporal")
+
+
+def union(*parts: Temporal) -> Temporal:
+    """Return the union ∪ of one or more temporal relations."""
+    return parts[0] if len(parts) == 1 else Union("", parts)
 
 
 @lru_cache(maxsize=20_000)
-def attributes(relation: Temporal) -> tuple[ColumnRef, ...]:
+def attributes(relation: Temporal | Join[Temporal]) -> tuple[ColumnRef, ...]:
     """Return references to the explicit attributes of a temporal relation, in order."""
     match relation:
         case Scan(table=table, alias=alias):
@@ -170,19 +127,16 @@ def attributes(relation: Temporal) -> tuple[ColumnRef, ...]:
             return tuple(ColumnRef(alias, c.name, c.type) for c in table.columns if c.name not in hidden)
         case Deleted(base=base) | Inserted(base=base):
             return attributes(base)
-        case Values(alias=alias, columns=columns):
-            return tuple(ColumnRef(alias, column.name, column.type) for column in columns)
-        case Selection(input=inner) | Extension(input=inner) | Fragment(input=inner):
+        case Select(input=inner) | Extension(input=inner) | Fragment(input=inner):
             return attributes(inner)
-        case TemporalUnion(left=left) | Difference(left=left) | Semijoin(left=left):
+        case Difference(left=left) | Semijoin(left=left):
             return attributes(left)
-        case TemporalJoin(inputs=inputs):
-            return tuple(ref for part in inputs for ref in attributes(part))
-        case Projection(alias=alias, outputs=outputs):
-            return tuple(ColumnRef(alias, output.name, output.value.type) for output in outputs)
-        case Aggregation(alias=alias, groups=groups, measures=measures):
-            grouped = tuple(ColumnRef(alias, output.name, output.value.type) for output in groups)
-            return (*grouped, *(measure.output for measure in measures))
+        case Union(inputs=parts):
+            return attributes(parts[0])
+        case Join(inputs=parts):
+            return tuple(ref for part in parts for ref in attributes(part))
+        case Values() | Project() | Grouped():
+            return columns_bound(relation)
 
 
 def inputs(relation: Temporal) -> tuple[Temporal, ...]:
@@ -190,31 +144,33 @@ def inputs(relation: Temporal) -> tuple[Temporal, ...]:
     match relation:
         case Scan() | Deleted() | Inserted() | Values():
             return ()
-        case Selection(input=inner) | Projection(input=inner) | Extension(input=inner) | Fragment(input=inner):
+        case Select(input=inner):
+            return inner.inputs if isinstance(inner, Join) else (inner,)
+        case Project(input=inner) | Extension(input=inner) | Grouped(input=inner) | Fragment(input=inner):
             return (inner,)
-        case Aggregation(input=inner):
-            return (inner,)
-        case TemporalUnion(left=left, right=right) | Difference(left=left, right=right):
-            return (left, right)
-        case Semijoin(left=left, right=right):
-            return (left, right)
-        case TemporalJoin(inputs=parts):
+        case Union(inputs=parts):
             return parts
+        case Difference() | Semijoin():
+            return (relation.left, relation.right)
 
 
-def over(relation: Temporal, parts: tuple[Temporal, ...]) -> Temporal:
+def over(relation: T, parts: tuple[Temporal, ...]) -> T:
     """Return a copy of the operator with the items of ``parts`` as direct inputs, in the order of ``inputs``."""
     if all(map(is_, parts, inputs(relation))):
         return relation
-    match relation:
+    result: Temporal = relation
+    match result:
         case Scan() | Deleted() | Inserted() | Values():
-            return relation
-        case TemporalUnion() | Difference() | Semijoin():
-            return replace(relation, left=parts[0], right=parts[1])
-        case TemporalJoin():
-            return replace(relation, inputs=parts)
-        case Selection() | Projection() | Extension() | Aggregation() | Fragment():
-            return replace(relation, input=parts[0])
+            pass
+        case Select(input=inner):
+            result = replace(result, input=Join(parts) if isinstance(inner, Join) else parts[0])
+        case Project() | Extension() | Grouped() | Fragment():
+            result = replace(result, input=parts[0])
+        case Union():
+            result = replace(result, inputs=parts)
+        case Difference() | Semijoin():
+            result = replace(result, left=parts[0], right=parts[1])
+    return cast("T", result)
 
 
 def each(relation: Temporal) -> Iterator[Temporal]:

@@ -35,11 +35,17 @@ class Accounts(SigningIn, Sharing):
         return self.opened.catalog.users.named(name)
 
     @requires(Right.ADMIN)
-    def add_user(self, name: str, role: Role = "reader", limits: UserLimits | None = None) -> UserRecord:
-        """Add a user.  Raise Refused for an invalid name, role or limit.  Raise Conflict if the name is taken."""
+    def add_user(
+        self, name: str, role: Role = "reader", limits: UserLimits | None = None, *, inherit: bool = False
+    ) -> UserRecord:
+        """Add a user.  With ``inherit``, she owns the queries that belong to her name.
+
+        Raise Refused for an invalid name, role or limit.  Raise Conflict if the name is taken, or if queries belong to
+        it and she does not inherit them.
+        """
         _require_role(role)
         _require_limits(limits)
-        return self.opened.catalog.users.add(name, role, limits or UserLimits(), self.opened.clock())
+        return self.opened.catalog.users.add(name, role, limits or UserLimits(), self.opened.clock(), inherit=inherit)
 
     @requires(Right.ADMIN)
     def change_user(self, name: str, *, role: Role | None = None, limits: UserLimits | None = None) -> UserRecord:

@@ -182,21 +182,27 @@ class Delivering(WeftMethods):
         return self._after_settling(restart)
 
     @requires(Right.OWN, query="name", logged=False)
-    def deliveries(self, name: str | None = None, *, limit: int = 20) -> tuple[Deliveries, ...]:
+    def deliveries(
+        self, name: str | None = None, *, limit: int = 20, after: int = 0, channels: int | None = None
+    ) -> tuple[Deliveries, ...]:
         """Return the subscriptions of one query, or of all queries of the principal, with at most ``limit`` messages in
-        total.  Raise NotFound.
+        total.
+
+        Return at most ``channels`` subscriptions with IDs above ``after``.  Raise NotFound.
         """
         catalog, seen = self.opened.catalog, self.opened.seen()
         query_id = None if name is None else seen.query(name, Right.OWN).query_id
-        subscriptions = catalog.subscriptions.of_live_queries(query_id)
-        ids = None if query_id is None else [subscription.sub_id for subscription, _ in subscriptions]
-        if not seen.rights.reaches_all(Right.OWN):
-            subscriptions = tuple(each for each in subscriptions if seen.among([each[1]], Right.OWN))
-            ids = [subscription.sub_id for subscription, _ in subscriptions]
+        every = seen.rights.reaches_all(Right.OWN)
+        found = catalog.subscriptions.of_live_queries(
+            query_id, owner=None if every else seen.rights.principal.name or "", after=after, limit=channels
+        )
+        subscriptions = found if every else tuple(each for each in found if seen.among([each[1]], Right.OWN))
+        whole = every and query_id is None and channels is None and not after
+        ids = None if whole else [subscription.sub_id for subscription, _ in subscriptions]
         messages: dict[int, list[OutboxEntry]] = {}
         for entry in catalog.outbox.latest(ids, limit):
             messages.setdefault(entry.sub_id, []).append(entry)
-        served = catalog.outbox.subscriptions_with_messages()
+        served = catalog.outbox.subscriptions_with_messages(ids)
         return tuple(
             Deliveries(query, each, tuple(messages.get(each.sub_id, ())), each.sub_id in served)
             for each, query in subscriptions

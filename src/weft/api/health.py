@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 from weft.api.arguments import length
 from weft.api.requirements import requires
 from weft.api.weft_methods import WeftMethods
+from weft.catalog.catalog import CatalogParts
 from weft.catalog.figures import Figures
-from weft.catalog.records import QueryRecord, QueryState, TickRecord
-from weft.catalog.subscriptions import Subscription
+from weft.catalog.records import QueryState, TickRecord
 from weft.configuration import Setting, configuration, settings_of
 from weft.execution.home import OpenHome
 from weft.instants import MIN_INSTANT, format_instant, format_interval
-from weft.printable import Brief
+from weft.printable import Brief, counted
 from weft.rights.principal import Right
 from weft.store import LEAST_FREE, free_bytes, local_store
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from weft.execution.maintenance import Step
     from weft.runtime.doctor import Check
 
+_PARKED: Final = 100
+"""The maximum number of parked channels that are named."""
 MAX_LAG_US: Final = 15 * 60 * 1_000_000
 """The default limit (microseconds) for the time that new rows wait for a tick."""
 
@@ -67,7 +69,7 @@ def health_of(home: OpenHome, max_lag_us: int) -> Health:
     from weft.storage.attached_health import attached_problems
 
     catalog, at = home.catalog, home.clock()
-    subscribed = catalog.subscriptions.of_live_queries()
+    failed, parked, muted = catalog.subscriptions.troubles()
     free, _ = free_bytes(home.folder)
     queries = catalog.queries.counts()
     last_tick = next(iter(catalog.ticks.latest(1)), None)
@@ -78,15 +80,15 @@ def health_of(home: OpenHome, max_lag_us: int) -> Health:
         queries=queries,
         last_tick=last_tick,
         lag_us=lag,
-        due=len(catalog.subscriptions.waiting(at, catalog.home().now_at(at))),
-        failed=sum(1 for each, _ in subscribed if each.attempts and each.is_served),
-        parked=sum(1 for each, _ in subscribed if each.state == "parked"),
-        muted=sum(1 for each, _ in subscribed if each.muted),
+        due=catalog.subscriptions.count_waiting(at, catalog.home().now_at(at)),
+        failed=failed,
+        parked=parked,
+        muted=muted,
         free_bytes=free,
         purged_until=_purged_until(home),
         problems=(
             *_query_problems(queries.get("failed", 0), catalog.rechecks.paused(), lag, max_lag_us),
-            *_channel_problems(subscribed),
+            *_channel_problems(catalog, parked),
             *attached_problems(catalog, at),
             *([] if free >= LEAST_FREE else [f"the disk of {home.folder} has only {free >> 20:,} MiB free"]),
         ),
@@ -116,10 +118,13 @@ def _purged_until(home: OpenHome) -> int | None:
     return None if last is None else last + max(configuration(home.folder).retention_us, UNCOMMITTED_US)
 
 
-def _channel_problems(subscribed: Sequence[tuple[Subscription, QueryRecord]]) -> Iterator[str]:
-    for each, query in subscribed:
-        if each.state == "parked":
-            yield f"{each.channel} of {query.name} is {each.trouble or 'parked'}"
+def _channel_problems(catalog: CatalogParts, parked: int) -> Iterator[str]:
+    shown = catalog.subscriptions.parked(_PARKED) if parked else ()
+    for each, query in shown:
+        yield f"{each.channel} of {query.name} is {each.trouble or 'parked'}"
+    if parked > len(shown):
+        more = parked - len(shown)
+        yield f"{counted(more, 'more channel')} {'is' if more == 1 else 'are'} parked: see `weft deliveries`"
 
 
 def _query_problems(failed: int, barred: int, lag: int | None, max_lag_us: int) -> Iterator[str]:

@@ -14,6 +14,7 @@ from weft.api.arguments import file_options, length, own_user, timing, typed_col
 from weft.api.requirements import requires
 from weft.api.weft_methods import WeftMethods
 from weft.catalog.records import RESULTS, QuarantineRecord, QueryRecord, TableRecord
+from weft.errors import NotAllowed
 from weft.printable import Brief
 from weft.rights.principal import Right
 
@@ -107,6 +108,16 @@ class Loading(WeftMethods):
         return ingest_file(
             self.opened, paths, table, keys=keys, evolve=evolve, options=how, timing=times, progress=progress
         )
+
+    @requires(Right.LOAD, table="table", logged=False)
+    def require_load(self, table: str | None = None) -> None:
+        """Raise the error of a load whose principal may not load rows into ``table``, by default into any table.
+
+        A server calls this before it receives rows.  Raises NotFound or NotAllowed.
+        """
+        rights = self.opened.seen().rights
+        if not (rights.reaches_all(Right.LOAD) or rights.ids(Right.LOAD, "table")):
+            raise NotAllowed(f"{rights.principal.name} may load rows into no table", hint="Ask an administrator.")
 
     @requires(Right.LOAD, logged=False)
     def preview_file(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
+from typing import Final
 
 from weft.api.arguments import digest_times, length
 from weft.api.requirements import requires
@@ -15,6 +17,9 @@ from weft.configuration import require_zone
 from weft.errors import NotAllowed, NotFound
 from weft.rights.principal import Principal, Right
 from weft.rights.secrets import verified
+
+_SIGNED: Final = re.compile(r"(\d{1,18})-(\d{1,18})", re.ASCII)
+"""What the link in a letter says: the ID of the subscription, and until when it works (microseconds UTC)."""
 
 
 class Sharing(AccountMethods):
@@ -93,12 +98,18 @@ class Sharing(AccountMethods):
 
     @requires(Right.ANY)
     def unsubscribe_by(self, token: str, *, address: str | None = None) -> Subscription:
-        """End the subscription that the signed link of a letter names.  Raise NotAllowed if the signature is wrong."""
+        """End the subscription that the signed link of a letter names.
+
+        Raise NotAllowed if the signature is wrong or the link has expired.
+        """
         catalog = self.opened.catalog
         text = verified(catalog.link_key(), token)
-        if text is None or not text.isdecimal():
+        signed_for = None if text is None else _SIGNED.fullmatch(text)
+        if signed_for is None:
             raise NotAllowed("this link is not valid", hint="Ask the sender of the letter to stop the letters.")
-        subscription = catalog.subscriptions.by_id(int(text))
+        if int(signed_for[2]) <= self.opened.clock():
+            raise NotAllowed("this link has expired", hint="Use the link in a later letter, or ask its sender.")
+        subscription = catalog.subscriptions.by_id(int(signed_for[1]))
         visitor = Principal(door="letter", address=address)
         key = catalog.audit.begin(visitor, subscription.channel, "unsubscribe_by", None, self.opened.clock())
         ended = catalog.subscriptions.end_by_link(subscription.sub_id)

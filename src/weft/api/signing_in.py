@@ -35,6 +35,10 @@ class Issued(Brief):
         return self.record._brief()
 
 
+def _used() -> NotAllowed:
+    return NotAllowed("this link is not valid any more", hint="Ask an administrator for a new link.")
+
+
 class AccountMethods:
     """The methods over the accounts of an open home."""
 
@@ -88,25 +92,37 @@ class SigningIn(AccountMethods):
         return self._issue("password", user_id=self.opened.catalog.users.named(user).user_id, lasting_us=_LINK_US)
 
     @requires(Right.ANY)
-    def set_password(self, link: str, password: str) -> UserRecord:
-        """Set the password of the user to whom ``password_link`` gave this secret.  Raise NotAllowed or Refused."""
-        found = self._found("password", link)
+    def set_password(
+        self, link: str, password: str, *, withdraw_tokens: bool = False, address: str | None = None
+    ) -> UserRecord:
+        """Set the password of the user to whom ``password_link`` gave this secret.  Her sessions end.
+
+        With ``withdraw_tokens``, her tokens end, too.  Raise NotAllowed or Refused.
+        """
+        found, users = self._found("password", link), self.opened.catalog.users
         if found is None or found.user_id is None:
-            raise NotAllowed("this link is not valid any more", hint="Ask an administrator for a new link.")
-        self._set_password(found.user_id, password)
-        return self.opened.catalog.users.by_id(found.user_id)
+            raise _used()
+        hashed, user = password_hash(password), users.by_id(found.user_id)
+        visitor = Principal(user.name, user.user_id, door="page", address=address)
+        audit = self.opened.catalog.audit
+        key = audit.begin(visitor, user.name, "set_password", None, self.opened.clock())
+        if not users.set_password(user.user_id, hashed, link_id=found.secret_id, tokens=withdraw_tokens):
+            audit.end(key, "refused")
+            raise _used()
+        audit.end(key, "done")
+        return user
 
     @requires(Right.SELF, logged=True)
-    def change_password(self, old: str, new: str) -> None:
-        """Change the own password.  All sessions of the user end, also this one.  Raise NotAllowed or Refused."""
+    def change_password(self, old: str, new: str, *, withdraw_tokens: bool = False) -> None:
+        """Change the own password.  All sessions of the user end, also this one.
+
+        With ``withdraw_tokens``, her tokens end, too.  Raise NotAllowed or Refused.
+        """
         user = self.me()
         known = self.opened.catalog.users.password(user.name)
         if not fits(old, None if known is None else known[1]):
             raise NotAllowed("the present password is wrong", hint="Try again, or ask for a link for a new one.")
-        self._set_password(user.user_id, new)
-
-    def _set_password(self, user_id: int, password: str) -> None:
-        self.opened.catalog.users.set_password(user_id, password_hash(password))
+        self.opened.catalog.users.set_password(user.user_id, password_hash(new), tokens=withdraw_tokens)
 
     @requires(Right.ANY)
     def sign_in(self, name: str, password: str, *, door: str = "page", address: str | None = None) -> Issued:
@@ -153,16 +169,16 @@ class SigningIn(AccountMethods):
         return Principal(user.name, user.user_id, scopes=found.scopes, door=door, address=address)
 
     @requires(Right.ADMIN, logged=False)
-    def of_proxy(self, name: str, peer: str) -> Principal | None:
+    def of_proxy(self, name: str, peer: str, *, address: str | None = None) -> Principal | None:
         """Return the principal whom a proxy names in its header, or None.
 
-        ``peer`` is the address of the machine that sent the request.  Only the proxy of the settings (``web.proxy``) is
-        trusted, and only for the names of users.
+        ``peer`` is the address of the proxy, and ``address`` that of the browser, by default the same.  Only the
+        proxy of the settings (``web.proxy``) is trusted, and only for the names of users.
         """
         if peer not in configuration(self.opened.folder).web_proxy:
             return None
         user = next((each for each in self.opened.catalog.users.all() if each.name == name), None)
-        return None if user is None else Principal(user.name, user.user_id, door="proxy", address=peer)
+        return None if user is None else Principal(user.name, user.user_id, door="proxy", address=address or peer)
 
     @requires(Right.SELF, logged=True)
     def create_token(

@@ -135,21 +135,27 @@ class Sourcing(WeftMethods):
 
     @requires(Right.READ, table="name")
     def history(
-        self, name: str, *, where: str | None = None, known: AnyInstant | None = None, limit: int | None = None
+        self,
+        name: str,
+        *,
+        where: str | None = None,
+        known: AnyInstant | None = None,
+        held_at: AnyInstant | None = None,
+        limit: int | None = None,
     ) -> History:
         """Return at most ``limit`` periods of a tracked table or view.  The SQL condition ``where`` selects the
         periods.
 
         Weft first refreshes the view.  If ``known`` is an instant, the result has the periods as recorded at that
-        instant.  See ``execution.histories``.
+        instant.  If ``held_at`` is one, the result has only the periods that contain it.  See ``execution.histories``.
         """
         from weft.execution.histories import history
         from weft.execution.temporal.refresh_views import refresh_named
 
         if known is None:
             refresh_named(self.opened, name)
-        at = None if known is None else micros(known)
-        return history(self.opened, name, where, limit, at, allowed=own_limits(self.opened))
+        at, held = (None if each is None else micros(each) for each in (known, held_at))
+        return history(self.opened, name, where, limit, at, held_at=held, allowed=own_limits(self.opened))
 
     @requires(Right.ADMIN, logged=False)
     def sources(self) -> tuple[SourceRecord, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import delete, func, insert, select, update
 
 from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
@@ -53,6 +53,17 @@ class Audit:
         """Record the outcome of an action."""
         with self._database.changing() as connection:
             connection.execute(update(ddl.audit).where(ddl.audit.c.audit_id == audit_id).values(outcome=outcome))
+
+    def before(self, at: int) -> int:
+        """Return the number of records of actions before an instant (microseconds UTC)."""
+        wanted = select(func.count()).select_from(ddl.audit).where(ddl.audit.c.at < at)
+        with self._database.reading() as connection:
+            return int(connection.execute(wanted).scalar_one())
+
+    def forget(self, at: int) -> None:
+        """Delete the records of actions before an instant (microseconds UTC)."""
+        with self._database.changing() as connection:
+            connection.execute(delete(ddl.audit).where(ddl.audit.c.at < at))
 
     def latest(
         self, limit: int, *, user: str | None = None, before: int | None = None, since: int | None = None

@@ -280,6 +280,7 @@ queries: Final = Table(
     _partial("queries_live_name", "folded", where="state <> 'removed'", unique=True),
     Index("queries_by_plan", "plan_id", "state"),
     Index("queries_by_user", "user", "query_id"),
+    _partial("queries_news", "last_first_at", "query_id", where="last_first_at IS NOT NULL"),
     _partial("queries_reading", "query_id", where=READING),
     _partial("queries_defined", "query_id", where=DEFINED),
     # The index covers all columns that a runner polls.  A poll therefore does not read the table itself.

@@ -28,6 +28,8 @@ SEARCH: Final = "search"
 """The folder for the index of answers, in the folder of the home.  It is derived data."""
 OF_HOME: Final = "weft-home"
 """The object with the ID and the catalog of the home whose data is on S3, relative to the data location."""
+PAGE_KEY: Final = "page.key"
+"""The file with the key of the page of a home without users, in the folder of the home."""
 QUARANTINE: Final = "quarantine"
 """The folder for the bytes of unreadable records, relative to the data location.  File names are SHA-256 digests."""
 
@@ -37,7 +39,7 @@ DESTRUCTION: Final = "destroying.json"
 """The file that marks the begun deletion of a home, in its folder."""
 OF_FOLDER: Final = (
     *(f"catalog.sqlite{suffix}" for suffix in ("", "-wal", "-shm")),
-    *("arrangements", "states", "present", SEARCH, "holders", "logs", "serve", "runner", FILE),
+    *("arrangements", "states", "present", SEARCH, "holders", "logs", "serve", "runner", PAGE_KEY, FILE),
     DESTRUCTION,
 )
 """What Weft makes in the folder of a home besides the data and the output of channels.
@@ -98,6 +100,11 @@ def runner_file(home: Path) -> Path:
 def holders_folder(home: Path) -> Path:
     """Return the folder for the lock files of processes.  Backups must exclude this folder."""
     return home / "holders"
+
+
+def page_key_file(home: Path) -> Path:
+    """Return the path of the file with the key of the page."""
+    return home / PAGE_KEY
 
 
 def states_folder(home: Path) -> Path:

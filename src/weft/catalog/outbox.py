@@ -141,10 +141,12 @@ class Outbox:
         with self._database.reading() as connection:
             return tuple((OutboxEntry(*row[:-1]), row[-1]) for row in connection.execute(wanted))
 
-    def subscriptions_with_messages(self) -> frozenset[int]:
-        """Return the IDs of all subscriptions that have a message, including ended subscriptions."""
+    def subscriptions_with_messages(self, sub_ids: Collection[int] | None = None) -> frozenset[int]:
+        """Return the IDs of those subscriptions (default: all) that have a message, including ended subscriptions."""
         subscribed = ddl.subscriptions.c.sub_id
         begun = select(subscribed).where(exists().where(ddl.outbox.c.sub_id == subscribed))
+        if sub_ids is not None:
+            begun = begun.where(subscribed.in_(sub_ids))
         with self._database.reading() as connection:
             return frozenset(connection.execute(begun).scalars())
 

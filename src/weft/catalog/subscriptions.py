@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
-from sqlalchemy import ColumnElement, Connection, Row, case, false, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, case, false, func, insert, or_, select, update
 
 from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
@@ -136,9 +136,35 @@ class Subscriptions:
         with self._database.reading() as connection:
             return tuple(_subscription(row) for row in connection.execute(wanted))
 
-    def of_live_queries(self, query_id: int | None = None) -> tuple[tuple[Subscription, QueryRecord], ...]:
-        """Return (subscription, query) for one or all installed queries, ordered by subscription ID."""
-        return self._with_queries(*([] if query_id is None else [ddl.subscriptions.c.query_id == query_id]))
+    def of_live_queries(
+        self, query_id: int | None = None, *, owner: str | None = None, after: int = 0, limit: int | None = None
+    ) -> tuple[tuple[Subscription, QueryRecord], ...]:
+        """Return (subscription, query) for one or all installed queries, ordered by subscription ID.
+
+        With ``owner``, return only those of her queries.  Return at most ``limit`` with IDs above ``after``.
+        """
+        conditions = [ddl.subscriptions.c.sub_id > after]
+        conditions += [] if query_id is None else [ddl.subscriptions.c.query_id == query_id]
+        conditions += [] if owner is None else [ddl.queries.c.user == owner]
+        return self._with_queries(*conditions, limit=limit)
+
+    def parked(self, limit: int) -> tuple[tuple[Subscription, QueryRecord], ...]:
+        """Return (subscription, query) for at most ``limit`` parked subscriptions, ordered by ID."""
+        return self._with_queries(ddl.subscriptions.c.state == "parked", limit=limit)
+
+    def troubles(self) -> tuple[int, int, int]:
+        """Return the numbers of subscriptions of live queries that wait for a new attempt, are parked, or are muted."""
+        subscribed = ddl.subscriptions.c
+        failed = and_(subscribed.attempts > 0, subscribed.state == "active", subscribed.muted == 0)
+        each = (failed, subscribed.state == "parked", subscribed.muted == 1)
+        wanted = (
+            select(*(func.coalesce(func.sum(case((kind, 1), else_=0)), 0) for kind in each))
+            .join_from(ddl.subscriptions, ddl.queries)
+            .where(*_LIVE)
+        )
+        with self._database.reading() as connection:
+            failed_count, parked, muted = connection.execute(wanted).one()
+            return int(failed_count), int(parked), int(muted)
 
     def waiting(self, at: int, now: int | None) -> tuple[tuple[Subscription, QueryRecord], ...]:
         """Return (subscription, query) for each subscription that can send answers now, ordered by subscription ID.
@@ -146,15 +172,13 @@ class Subscriptions:
         A pause is over if its end is not after the wall-clock time ``at``.  A digest is due if its due time is not
         after ``now``, the time of the home's clock (None: no time yet).  Both times are in microseconds UTC.
         """
-        subscriptions = ddl.subscriptions.c
-        return self._with_queries(
-            subscriptions.state == "active",
-            subscriptions.muted == 0,
-            subscriptions.delivered < ddl.queries.c.next_ordinal - 1,
-            or_(ddl.queries.c.state != "paused", ddl.queries.c.reason.is_(None)),  # its owner has all rights
-            or_(subscriptions.next_attempt_at.is_(None), subscriptions.next_attempt_at <= at),
-            or_(subscriptions.digest.is_(None), false() if now is None else subscriptions.digest_at <= now),
-        )
+        return self._with_queries(*_waiting(at, now))
+
+    def count_waiting(self, at: int, now: int | None) -> int:
+        """Return the number of subscriptions that ``waiting`` returns."""
+        wanted = select(func.count()).select_from(ddl.subscriptions).join(ddl.queries)
+        with self._database.reading() as connection:
+            return int(connection.execute(wanted.where(*_LIVE, *_waiting(at, now))).scalar_one())
 
     def troubled(
         self, after: int, limit: int, owner: str | None = None
@@ -192,13 +216,15 @@ class Subscriptions:
         with self._database.reading() as connection:
             return min((each for each in connection.execute(wanted).one() if each is not None), default=None)
 
-    def _with_queries(self, *conditions: ColumnElement[bool]) -> tuple[tuple[Subscription, QueryRecord], ...]:
+    def _with_queries(
+        self, *conditions: ColumnElement[bool], limit: int | None = None
+    ) -> tuple[tuple[Subscription, QueryRecord], ...]:
         subscriptions = ddl.subscriptions.c
         wanted = (
-            select(*QUERY, subscriptions.sub_id)
-            .join_from(ddl.subscriptions, ddl.queries)
-            .where(ddl.queries.c.state != "removed", subscriptions.state != "ended", *conditions)
+            select(*QUERY, subscriptions.sub_id).join_from(ddl.subscriptions, ddl.queries).where(*_LIVE, *conditions)
         )
+        if limit is not None:
+            wanted = wanted.order_by(subscriptions.sub_id).limit(limit)
         subscribed = select(ddl.subscriptions).where(
             subscriptions.sub_id.in_(wanted.with_only_columns(subscriptions.sub_id))
         )
@@ -234,6 +260,21 @@ class Subscriptions:
         """Record a failure that occurred before a message was recorded."""
         with self._database.changing_under_lease("deliver") as connection:
             return fail_subscription(connection, sub_id, error, next_attempt_at)
+
+
+_LIVE: Final = (ddl.queries.c.state != "removed", ddl.subscriptions.c.state != "ended")
+
+
+def _waiting(at: int, now: int | None) -> tuple[ColumnElement[bool], ...]:
+    subscriptions = ddl.subscriptions.c
+    return (
+        subscriptions.state == "active",
+        subscriptions.muted == 0,
+        subscriptions.delivered < ddl.queries.c.next_ordinal - 1,
+        or_(ddl.queries.c.state != "paused", ddl.queries.c.reason.is_(None)),  # its owner has all rights
+        or_(subscriptions.next_attempt_at.is_(None), subscriptions.next_attempt_at <= at),
+        or_(subscriptions.digest.is_(None), false() if now is None else subscriptions.digest_at <= now),
+    )
 
 
 def fail_subscription(connection: Connection, sub_id: int, error: str, next_attempt_at: int | None) -> Subscription:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from sqlalchemy import Column, Connection, Row, delete, insert, select, update
+from sqlalchemy import Column, Connection, Row, delete, func, insert, select, update
 
 from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
@@ -88,15 +88,18 @@ class Users:
         with self._database.reading() as connection:
             return connection.execute(select(ddl.users.c.user_id).limit(1)).first() is not None
 
-    def add(self, name: str, role: Role, limits: UserLimits, at: int) -> UserRecord:
-        """Add a user.  A removed user of the name becomes active again, and owns her queries again.
+    def add(self, name: str, role: Role, limits: UserLimits, at: int, *, inherit: bool = False) -> UserRecord:
+        """Add a user.  A removed user of the name becomes active again.
 
-        Raise Refused for an invalid name.  Raise Conflict if the name is taken.
+        Raise Refused for an invalid name.  Raise Conflict if the name is taken.  Without ``inherit``, also raise
+        Conflict if queries belong to the name: their owner reads their answers.
         """
         _require_name(name)
         values = {"role": role, "state": "active", "added_at": at, **_limit_values(limits)}
         with self._database.changing() as connection:
             _refuse_taken(connection, name)
+            if not inherit:
+                _refuse_heir(connection, name)
             own = ddl.users.c.folded == folded(name)
             key = connection.execute(select(ddl.users.c.user_id).where(own)).scalar_one_or_none()
             if key is None:
@@ -180,14 +183,21 @@ class Users:
             row = connection.execute(wanted).first()
             return None if row is None else (row.user_id, row.password)
 
-    def set_password(self, user_id: int, hashed: str) -> None:
-        """Store the hash of a new password.  End all sessions of the user, and her links for setting a password."""
-        secrets = ddl.secrets.c
+    def set_password(self, user_id: int, hashed: str, *, link_id: int | None = None, tokens: bool = False) -> bool:
+        """Store the hash of a new password.  End all sessions of the user, and her links for setting a password.
+
+        With ``tokens``, withdraw her tokens, too.  Change nothing and return False if ``link_id`` is given and this
+        link is used already.
+        """
+        secrets, ended = ddl.secrets.c, ("session", "password", *(("token",) if tokens else ()))
         with self._database.changing() as connection:
+            used = delete(ddl.secrets).where(secrets.secret_id == link_id)
+            if link_id is not None and connection.execute(used).rowcount == 0:
+                return False
             own = ddl.users.c.user_id == user_id
             connection.execute(update(ddl.users).where(own).values(password=hashed))
-            ended = delete(ddl.secrets).where(secrets.user_id == user_id, secrets.kind.in_(("session", "password")))
-            connection.execute(ended)
+            connection.execute(delete(ddl.secrets).where(secrets.user_id == user_id, secrets.kind.in_(ended)))
+            return True
 
     def add_group(self, name: str) -> GroupRecord:
         """Add a group.  Raise Refused for an invalid name.  Raise Conflict if the name is taken."""
@@ -317,6 +327,19 @@ def _group_named(connection: Connection, name: str) -> GroupRecord:
 def _delete_grants(connection: Connection, kind: SubjectKind, key: int) -> None:
     grants = ddl.grants.c
     connection.execute(delete(ddl.grants).where(grants.subject_kind == kind, grants.subject_id == key))
+
+
+def _refuse_heir(connection: Connection, name: str) -> None:
+    queries, saved = ddl.queries.c, ddl.saved_queries.c
+    owned = select(func.count()).where(queries.user == name, queries.state != "removed")
+    forms = select(func.count()).where(saved.owner == name)
+    count = sum(connection.execute(each).scalar_one() for each in (owned, forms))
+    if count:
+        belong = "query belongs" if count == 1 else "queries belong"
+        raise Conflict(
+            f"{count:,} {belong} to the name {name}: this user would read and change them",
+            hint="Add the user with --inherit (in Python: inherit=True) if they are hers, or choose another name.",
+        )
 
 
 def _limit_values(limits: UserLimits) -> dict[str, int | None]:

@@ -71,6 +71,9 @@ def add_user(
     queries: QueriesOption = None,
     rows: RowsOption = None,
     seconds: SecondsOption = None,
+    inherit: Annotated[
+        bool, typer.Option("--inherit", help="She owns the queries that were installed with her name.")
+    ] = False,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -78,7 +81,7 @@ def add_user(
     from weft.catalog.users import UserLimits
 
     with opened(home) as weft:
-        user = weft.accounts.add_user(name, role, UserLimits(queries, rows, seconds))
+        user = weft.accounts.add_user(name, role, UserLimits(queries, rows, seconds), inherit=inherit)
     _print_users([user], json, f"{name} is {_with_article(role)}. `weft user password-link {name}` lets her sign in.")
 
 

@@ -166,12 +166,18 @@ def _page(weft: Weft, address: Address | None, json: bool, server: LocalServer) 
     if address is None:
         yield
         return
+    from weft.catalog.layout import page_key_file
     from weft.cli.server.door import command_route
     from weft.web.serving import page_served
 
     with page_served(weft, address, lambda site: [command_route(server, site)]) as served:
         if not json:
-            echo(f"The page is at {served.url}")
+            echo(f"The page is at {served.opening}")
+            if served.page_key is not None:
+                echo(
+                    "The home has no users: whoever has this address may do everything, so give it to nobody. Programs "
+                    f"send the key in {page_key_file(weft.home)}. `weft user add` adds people."
+                )
         yield
 
 

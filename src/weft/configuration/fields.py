@@ -320,6 +320,12 @@ class Configuration(BaseModel):
     install_from: Annotated[Literal["start", "now"], Place("install.from")] = Field(
         default="start", description="from when new queries deliver answers: start or now"
     )
+    audit_retention: Annotated[Length, Place("audit.retention")] = Field(
+        default="365d", description="how long the log keeps who did what; `weft maintain` deletes older records"
+    )
+    web_unsubscribe: Annotated[Length, Place("web.unsubscribe")] = Field(
+        default="365d", description="how long the link in a letter ends the letters"
+    )
     web_url: Annotated[WebUrl | None, Place("web.url", "WEFT_WEB_URL")] = Field(
         default=None,
         description="the public address of the page, for links in letters: https://weft.example.com",
@@ -329,6 +335,11 @@ class Configuration(BaseModel):
     )
     web_proxy_header: Annotated[str, Place("web.proxy_header")] = Field(
         default="X-Forwarded-User", min_length=1, description="the header in which such a proxy names the user"
+    )
+    web_forwarded_by: Annotated[Texts, Place("web.forwarded_by")] = Field(
+        default=(),
+        description="the addresses of proxies whose X-Forwarded-For names the machine of the browser, such as "
+        "127.0.0.1: a list",
     )
     users: dict[str, User] = Field(default={}, description="people by name: zone, email")
 

@@ -37,6 +37,7 @@ from weft.delivery.registry import open_channel
 from weft.errors import Conflict, DeliveryError, FolderElsewhere, NotFound, Refused
 from weft.failpoint import failpoint
 from weft.faults import is_of_the_home, isolated_error
+from weft.instants import parse_interval
 from weft.rights.secrets import signed
 from weft.storage.ledger import ResultRow, read_rows
 
@@ -291,10 +292,12 @@ class _Run:
 
     def _unsubscribe_link(self, subscription: Subscription) -> str | None:
         """Return the signed address of a letter to one person.  One of several people does not decide for all."""
-        url, channel = configuration(self._home).web_url, subscription.channel
+        chosen, channel = configuration(self._home), subscription.channel
+        url = chosen.web_url
         if url is None or not channel.startswith("email:") or "," in channel:
             return None
-        return f"{url}/unsubscribe/{signed(self._sender.link_key(), str(subscription.sub_id))}"
+        until = self._wall() + parse_interval(chosen.web_unsubscribe)
+        return f"{url}/unsubscribe/{signed(self._sender.link_key(), f'{subscription.sub_id}-{until}')}"
 
     def _message(self, entry: OutboxEntry, query: QueryRecord, rows: tuple[ResultRow, ...]) -> Message:
         assert entry.about is not None

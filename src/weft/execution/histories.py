@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from weft.algebra.schema import TIMESTAMP, DataType
 from weft.algebra.temporal import VALID_FROM, VALID_TO
@@ -80,17 +81,19 @@ def history(
     limit: int | None,
     known: int | None = None,
     *,
+    held_at: int | None = None,
     allowed: Limits | None = None,
 ) -> History:
     """Return at most ``limit`` periods that satisfy the SQL condition ``where``.
 
     If ``limit`` is None, return all matching periods. If ``where`` is None, all periods match. The condition may use
     the table's columns, valid_from, valid_to and NOW(). Spark starts only if ``where`` is given. With ``known`` (µs
-    UTC), return the periods that the log recorded up to the instant ``known``. ``allowed`` are the limits of Spark's
+    UTC), return the periods that the log recorded up to the instant ``known``. With ``held_at`` (µs UTC), return only
+    those that contain this instant. ``allowed`` are the limits of Spark's
     work, by default those of a query in a tick.
 
-    Raise NotFound, SqlError, ExecutionError or StorageError. Raise Refused if the table is not tracked, or if both
-    ``where`` and ``known`` are given.
+    Raise NotFound, SqlError, ExecutionError or StorageError. Raise Refused if the table is not tracked, or if
+    ``where`` is given together with ``known`` or ``held_at``.
     """
     table = home.catalog.tables.named(name)
     if table.log is None:
@@ -102,17 +105,17 @@ def history(
     ordered = [*table.keys, *(each for each in values_of(table.log) if each not in table.keys)]
     columns = tuple((each.name, each.type) for one in ordered if (each := table.schema.column(one)) is not None)
     if where is None:
-        stretches, count = _all(home, table, ordered, limit, known)
+        stretches, count = _all(home, table, ordered, limit, known, held_at)
     elif not where.strip():
         raise Refused(
             "--where is empty", hint='Write a condition, such as --where "id = 2", or omit --where to get all periods.'
         )
-    elif known is None:
+    elif known is None and held_at is None:
         stretches, count = _matching(home, table, ordered, where, limit, at, allowed)
     else:
         raise Refused(
-            "--where applies to the current history, and cannot be used with --known",
-            hint="Omit one of the two options.",
+            "--where applies to the whole current history, and cannot be used with --known or an instant",
+            hint="Write the instant in the condition: valid_from <= … AND (valid_to IS NULL OR valid_to > …).",
         )
     return History(table.name, columns, len(table.keys), stretches, count, at, home.session)
 
@@ -125,10 +128,19 @@ def _now(home: OpenHome) -> int:
 
 
 def _all(
-    home: OpenHome, table: TableRecord, ordered: list[str], limit: int | None, known: int | None
+    home: OpenHome,
+    table: TableRecord,
+    ordered: list[str],
+    limit: int | None,
+    known: int | None,
+    held_at: int | None,
 ) -> tuple[tuple[Stretch, ...], int]:
     log = log_of(home.catalog, table)
     matching = periods(log if known is None else known_at(log, known))
+    if held_at is not None:
+        begin, end = (matching.column(each).cast(pa.int64()) for each in (VALID_FROM, VALID_TO))
+        lasts = pc.or_kleene(pc.is_null(end), pc.greater(end, held_at))
+        matching = matching.filter(pc.and_(pc.less_equal(begin, held_at), lasts))
     by = [(each, "ascending") for each in (*ordered[: len(table.keys)], VALID_FROM, *ordered[len(table.keys) :])]
     shown = matching.sort_by(by).slice(0, limit)
     ends = (shown.column(each).cast(pa.int64()).to_pylist() for each in (VALID_FROM, VALID_TO))

@@ -6,6 +6,7 @@ Maintenance consists of small steps, and the lease is free between two steps.
 - Merge the runs of arrangements, because look-ups are faster with fewer runs.
 - Delete arrangements that neither a plan nor a view needs.
 - Compact small files, and delete files that are no longer needed (``compacting``).
+- Forget old actions in the log of who did what.
 """
 
 from __future__ import annotations
@@ -43,10 +44,11 @@ from weft.execution.look_ups import ANSWER, LookUps, moved_since
 from weft.execution.relations import relations
 from weft.execution.undoing import clear_dropped_folders, dropped_folders
 from weft.faults import query_faults
-from weft.instants import format_interval
+from weft.instants import format_interval, parse_interval
 from weft.planning.plan import Plan, columns_read, for_many, parameter_table
 from weft.planning.state_causes import all_states
 from weft.planning.state_plan import reads_of_keys
+from weft.printable import counted
 from weft.storage.cleaning import LONGEST_RETENTION_US
 from weft.storage.columns import stored_schema
 from weft.storage.table import Table
@@ -59,8 +61,8 @@ LookedUp = dict[tuple[str, str], set[str]]
 
 @dataclass(frozen=True)
 class Done:
-    """A completed step of the maintenance of an arrangement. ``name`` is the arrangement's folder. In a dry run, the
-    step is only planned.
+    """A completed step of the maintenance of an arrangement or of the log of actions. ``name`` is the arrangement's
+    folder, or ``audit``. In a dry run, the step is only planned.
 
     If the step failed, ``problem`` explains the reason.
     """
@@ -114,6 +116,18 @@ def _steps(home: OpenHome, dry_run: bool, keep_us: int) -> Iterator[Step]:
         yield from _merged_or_deleted(home, name, wanted, dry_run=dry_run)
     for each in (*stored_tables(home.catalog), *synopsis_tables(home.catalog)):
         yield from clean(home, each, keep_us, dry_run=dry_run)
+    yield from _forgotten(home, dry_run=dry_run)
+
+
+def _forgotten(home: OpenHome, *, dry_run: bool) -> Iterator[Done]:
+    """Delete what the log of actions need not keep any more."""
+    kept = configuration(home.folder).audit_retention
+    before = home.clock() - parse_interval(kept)
+    count = home.catalog.audit.before(before)
+    if count:
+        if not dry_run:
+            home.catalog.audit.forget(before)
+        yield Done("audit", "delete", f"{counted(count, 'action')} more than {kept} ago")
 
 
 def _folders(home: OpenHome) -> list[str]:

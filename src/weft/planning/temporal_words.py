@@ -3,8 +3,9 @@
 The module splits long expressions into short lines.  A part gets a name and its own line if it occurs twice or is long.
 
 >>> from shown_temporal import ENDED, R
->>> from weft.algebra.temporal import Difference, Selection
->>> whole = Selection(R, ENDED)
+>>> from weft.algebra.relation import Select
+>>> from weft.algebra.temporal import Difference
+>>> whole = Select(R, ENDED)
 >>> naming = Naming()
 >>> naming.lines("V", Difference(R, Difference(R, whole)), "D")
 ['p1 is PERIOD_END(r) < NOW()', 'V = r − (r − σ_{p1}(r))']
@@ -17,22 +18,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from weft.algebra.relation import Output, Scan, Values
+from weft.algebra.relation import Grouped, Join, Measure, Output, Project, Scan, Select, Union, Values
 from weft.algebra.scalar import Call, ColumnRef, PeriodOf, Scalar, children, with_children
 from weft.algebra.temporal import (
-    Aggregation,
     Deleted,
     Difference,
     Extension,
     Fragment,
     Inserted,
-    Measure,
-    Projection,
-    Selection,
     Semijoin,
     Temporal,
-    TemporalJoin,
-    TemporalUnion,
     attributes,
     inputs,
     mentions_time,
@@ -59,30 +54,29 @@ class Words:
                 return f"∇{self.relation(base)}"
             case Inserted(base=base):
                 return f"Δ{self.relation(base)}"
-            case TemporalUnion(left=left, right=right):
-                return f"{self.relation(left)} ∪ {self._operand(right)}"
+            case Union(inputs=parts):
+                return " ∪ ".join((self.relation(parts[0]), *map(self._operand, parts[1:])))
             case Difference(left=left, right=right):
                 return f"{self.relation(left)} − {self._operand(right)}"
             case Semijoin():
                 return self._semijoin(relation)
-            case TemporalJoin(inputs=inputs, predicate=predicate):
-                return f"⋈_{{{self.scalar(predicate)}}}({', '.join(map(self.relation, inputs))})"
+            case Select(input=inner, predicate=predicate):
+                sign = "⋈" if isinstance(inner, Join) else "σ"
+                return f"{sign}_{{{self.scalar(predicate)}}}({', '.join(map(self.relation, inputs(relation)))})"
             case _:
                 return self._of_one(relation)
 
-    def _of_one(self, relation: Selection | Projection | Extension | Aggregation | Fragment) -> str:
+    def _of_one(self, relation: Project[Temporal] | Extension | Grouped[Temporal] | Fragment) -> str:
         inner = self.relation(relation.input)
         match relation:
-            case Selection(predicate=predicate):
-                return f"σ_{{{self.scalar(predicate)}}}({inner})"
-            case Projection() if _only_renames(relation):
+            case Project() if _only_renames(relation):
                 return f"ρ({inner})"
-            case Projection(outputs=outputs):
+            case Project(outputs=outputs):
                 return f"π_{{{', '.join(map(self._output, outputs))}}}({inner})"
             case Extension(window=window, at=at):
                 text = f"EX_{{{self.scalar(window)}}}({inner})"
                 return text if at is None else f"[{text}]_t"
-            case Aggregation(groups=groups, measures=measures):
+            case Grouped(groups=groups, measures=measures):
                 parts = (*map(self._output, groups), *map(self._measure, measures))
                 return f"Π_{{{', '.join(parts)}}}({inner})"
             case Fragment(since=since):
@@ -97,7 +91,7 @@ class Words:
 
     def _operand(self, relation: Temporal) -> str:
         text = self.relation(relation)
-        compound = isinstance(relation, (TemporalUnion, Difference, Semijoin)) and relation not in self.names
+        compound = isinstance(relation, (Union, Difference, Semijoin)) and relation not in self.names
         return f"({text})" if compound else text
 
     def _semijoin(self, relation: Semijoin) -> str:
@@ -128,7 +122,7 @@ class Words:
         return f"({dropped.rule}) {dropped.term} never by {self.scalar(dropped.part)}, because {why}{so}"
 
 
-def _only_renames(projection: Projection) -> bool:
+def _only_renames(projection: Project[Temporal]) -> bool:
     return tuple(output.value for output in projection.outputs) == attributes(projection.input)
 
 
@@ -182,7 +176,7 @@ class Naming:
                 self._names[part] = name
 
     def _name_predicate(self, part: Temporal) -> None:
-        if not isinstance(part, (Selection, TemporalJoin)) or part.predicate in self._names:
+        if not isinstance(part, Select) or part.predicate in self._names:
             return
         if mentions_time(part.predicate):
             text = self.words.scalar(part.predicate)

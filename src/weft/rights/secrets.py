@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+import threading
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 SHORTEST: Final = 10
 """The least number of characters of a password."""
 _LONGEST: Final = 1_000
+_AT_ONCE: Final = threading.BoundedSemaphore(4)
+"""The passwords that are hashed at the same time.  Each takes 64 MiB."""
 
 
 def new_secret() -> str:
@@ -58,7 +61,8 @@ def password_hash(password: str) -> str:
         )
     if len(password) > _LONGEST:
         raise Refused(f"the password has more than {_LONGEST:,} characters", hint="Choose a shorter one.")
-    return _hasher().hash(_bytes(password))
+    with _AT_ONCE:
+        return _hasher().hash(_bytes(password))
 
 
 def fits(password: str, stored: str | None) -> bool:
@@ -67,7 +71,8 @@ def fits(password: str, stored: str | None) -> bool:
 
     nobody = _nobody()
     try:
-        _hasher().verify(nobody if stored is None else stored, _bytes(password[: _LONGEST + 1]))
+        with _AT_ONCE:
+            _hasher().verify(nobody if stored is None else stored, _bytes(password[: _LONGEST + 1]))
     except (VerificationError, InvalidHashError):
         return False
     return stored is not None

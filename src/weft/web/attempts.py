@@ -1,53 +1,93 @@
-"""Limit how often somebody may try to sign in."""
+"""Limit how often somebody may try a password."""
 
 from __future__ import annotations
 
+import ipaddress
 import threading
-from collections import defaultdict, deque
-from collections.abc import Callable
-from typing import Final
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final, TypeAlias
+
+from weft.errors import Refused
 
 _WINDOW_US: Final = 5 * 60 * 1_000_000
 _OF_NAME: Final = 10
-"""The most failures for one name within five minutes."""
+"""The most failures for one name from one address within five minutes."""
 _OF_ADDRESS: Final = 30
 """The most failures from one address within five minutes."""
 _KNOWN: Final = 10_000
-"""The maximum number of names and addresses that are remembered."""
+"""The maximum number of keys that are remembered."""
+
+
+_Limits: TypeAlias = dict[tuple[str | None, str], int]
+"""The limits of a name from an address, and of all names (None) from this address, in this order."""
+
+
+class TooManyAttempts(Refused):
+    """Too many passwords were wrong within five minutes."""
 
 
 class Attempts:
-    """The failed attempts of the last minutes.  ``clock`` is the wall clock in microseconds UTC."""
+    """The attempts of the last minutes that have not succeeded.  ``clock`` is the wall clock in microseconds UTC.
+
+    A name is refused only from the address that failed: otherwise anybody could lock somebody out.
+    """
 
     def __init__(self, clock: Callable[[], int]) -> None:
         self._clock = clock
-        self._failures: dict[tuple[str, str], deque[int]] = defaultdict(deque)
+        self._failures: dict[tuple[str | None, str], deque[int]] = {}
         self._lock = threading.Lock()
 
-    def are_too_many(self, name: str, address: str) -> bool:
-        """Return whether this name, or this address, has failed too often."""
+    @contextmanager
+    def trying(self, name: str, address: str | None) -> Iterator[None]:
+        """Count the attempt of the ``with`` block as a failure until the block ends without an error.
+
+        Raise TooManyAttempts.  Attempts at the same time cannot exceed the limits, because each counts from its begin.
+        """
+        place = _place(address)
+        limits: _Limits = {(name.casefold()[:200], place): _OF_NAME, (None, place): _OF_ADDRESS}
+        begun = self._begin(limits)
+        yield
+        self._end(limits, begun)
+
+    def _begin(self, limits: _Limits) -> int:
+        at = self._clock()
         with self._lock:
-            return any(len(self._recent(key)) >= most for key, most in self._keys(name, address))
+            self._forget(at)
+            if any(len(self._failures.get(key, ())) >= most for key, most in limits.items()):
+                raise TooManyAttempts("too many attempts", hint="Wait five minutes, then try again.")
+            for key in limits:
+                self._failures.setdefault(key, deque()).append(at)
+        return at
 
-    def failed(self, name: str, address: str) -> None:
-        """Record a failure."""
+    def _end(self, limits: _Limits, begun: int) -> None:
+        """Forget the failures for the name from this address.  Those of the address for other names stay."""
+        named, whole = limits
         with self._lock:
-            if len(self._failures) > _KNOWN:
-                for key in [key for key in self._failures if not self._recent(key)]:
-                    del self._failures[key]
-            for key, _ in self._keys(name, address):
-                self._failures[key].append(self._clock())
+            self._failures.pop(named, None)
+            if begun in (times := self._failures.get(whole, deque())):
+                times.remove(begun)
 
-    def succeeded(self, name: str) -> None:
-        """Forget the failures for a name."""
-        with self._lock:
-            self._failures.pop(("name", name.casefold()), None)
+    def _forget(self, at: int) -> None:
+        """Forget what is older than the window, and the oldest keys beyond the maximum."""
+        for key, times in list(self._failures.items()):
+            while times and times[0] <= at - _WINDOW_US:
+                times.popleft()
+            if not times:
+                del self._failures[key]
+        for key in list(self._failures)[: max(len(self._failures) - _KNOWN, 0)]:
+            del self._failures[key]
 
-    def _keys(self, name: str, address: str) -> tuple[tuple[tuple[str, str], int], ...]:
-        return (("name", name.casefold()[:200]), _OF_NAME), (("address", address), _OF_ADDRESS)
 
-    def _recent(self, key: tuple[str, str]) -> deque[int]:
-        times, since = self._failures[key], self._clock() - _WINDOW_US
-        while times and times[0] < since:
-            times.popleft()
-        return times
+def _place(address: str | None) -> str:
+    """Return the machine or, for IPv6, the network of an address: one person has all addresses of her network.
+
+    >>> _place("192.0.2.7"), _place("2001:db8::1"), _place(None)
+    ('192.0.2.7', '2001:db8::/64', 'unknown')
+    """
+    try:
+        found = ipaddress.ip_address(address or "")
+    except ValueError:
+        return address or "unknown"
+    return str(ipaddress.ip_network((found, 64), strict=False)) if found.version == 6 else str(found)

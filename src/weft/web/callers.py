@@ -5,41 +5,76 @@ proxy's header.
 from __future__ import annotations
 
 import base64
+import ipaddress
 from typing import Final
 
 from starlette.requests import Request
 
 from weft.configuration import configuration
 from weft.rights.principal import OWNER, Principal
+from weft.web.security import cookie_name
 from weft.web.site import Site
 
 _SESSION: Final = "weft_session"
+_KEY: Final = "weft_key"
 
 
 def session_cookie(site: Site) -> str:
-    """Return the name of the cookie with a session.  Over TLS, no other host can set a cookie of this name."""
-    return f"__Host-{_SESSION}" if site.tls else _SESSION
+    """Return the name of the cookie with a session."""
+    return cookie_name(_SESSION, site)
 
 
-def peer_of(request: Request) -> str | None:
-    """Return the address of the machine that sent the request."""
+def key_cookie(site: Site, request: Request) -> str:
+    """Return the name of the cookie with the key of the page.  Ports share their cookies, but not their homes."""
+    return cookie_name(f"{_KEY}_{request.url.port or 'default'}", site)
+
+
+def address_of(site: Site, request: Request) -> str | None:
+    """Return the address of the machine that sent the request.
+
+    Behind a proxy of the settings, it is the last address in ``X-Forwarded-For`` that is not a proxy of the settings.
+    Nobody else's header is read.
+    """
+    found = _peer(request)
+    hops = ",".join(request.headers.getlist("x-forwarded-for")).split(",")
+    if found is None or hops == [""]:
+        return found
+    chosen = configuration(site.weft.home)
+    proxies = {*chosen.web_proxy, *chosen.web_forwarded_by}
+    for hop in reversed(hops):
+        named = _ip(hop)
+        if found not in proxies or named is None:
+            break
+        found = named
+    return found
+
+
+def _peer(request: Request) -> str | None:
     return None if request.client is None else request.client.host
+
+
+def _ip(text: str) -> str | None:
+    try:
+        return str(ipaddress.ip_address(text.strip().strip("[]")))
+    except ValueError:
+        return None
 
 
 def principal_of(site: Site, request: Request, door: str = "page") -> Principal | None:
     """Return the principal of a request, or None if she must sign in first.  The log tells the ``door``.
 
-    A home without users belongs to everybody who reaches its page from this machine.
+    The page of a home without users is for this machine, and asks for its key: other users of the machine reach it.
     """
-    accounts, peer = site.weft.accounts, peer_of(request)
+    accounts, token = site.weft.accounts, _token(request)
     if not accounts.in_use():
-        return OWNER if site.is_local else None
-    token = _token(request)
+        key = request.cookies.get(key_cookie(site, request), "") if token is None else token
+        return OWNER if site.is_local and site.is_key(key) else None
+    address = address_of(site, request)
     if token is not None:
-        return accounts.of_token(token, door=door, address=peer)
+        return accounts.of_token(token, door=door, address=address)
     session = request.cookies.get(session_cookie(site))
-    found = accounts.of_session(session, door=door, address=peer) if session else None
-    return found or _of_proxy(site, request, peer)
+    found = accounts.of_session(session, door=door, address=address) if session else None
+    return found or _of_proxy(site, request, address)
 
 
 def _token(request: Request) -> str | None:
@@ -55,7 +90,7 @@ def _token(request: Request) -> str | None:
         return None
 
 
-def _of_proxy(site: Site, request: Request, peer: str | None) -> Principal | None:
-    chosen = configuration(site.weft.home)
+def _of_proxy(site: Site, request: Request, address: str | None) -> Principal | None:
+    chosen, peer = configuration(site.weft.home), _peer(request)
     named = request.headers.get(chosen.web_proxy_header) if chosen.web_proxy and peer else None
-    return site.weft.accounts.of_proxy(named, peer) if named and peer else None
+    return site.weft.accounts.of_proxy(named, peer, address=address) if named and peer else None

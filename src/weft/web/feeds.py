@@ -26,9 +26,9 @@ _IN_FEED: Final = 50
 _IN_CALENDAR: Final = 1_000
 _PAGES: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
     ("/queries", queries.list_queries),
-    ("/queries/{query:int}", queries.show_query),
-    ("/queries/{query:int}/answers", queries.list_answers),
-    ("/queries/{query:int}/answers/{ordinal:int}", queries.show_answer),
+    ("/queries/{query:key}", queries.show_query),
+    ("/queries/{query:key}/answers", queries.list_answers),
+    ("/queries/{query:key}/answers/{ordinal:key}", queries.show_answer),
     ("/tables", tables.list_tables),
     ("/tables/{table}", tables.show_table),
     ("/views", views.list_views),
@@ -54,9 +54,9 @@ def feeds(site: Site) -> list[Route]:
 
     return [
         *routes(site, [Operation("GET", f"{path}.json", call, "pages") for path, call in _PAGES]),
-        route("/queries/{query:int}/answers.csv", _csv),
-        route("/queries/{query:int}/answers.jsonl", _jsonl),
-        route("/queries/{query:int}/answers.atom", _atom),
+        route("/queries/{query:key}/answers.csv", _csv),
+        route("/queries/{query:key}/answers.jsonl", _jsonl),
+        route("/queries/{query:key}/answers.atom", _atom),
         route("/queries.ics", _calendar),
         route("/metrics", _metrics),
         Route("/healthz", _health(site)),
@@ -117,18 +117,19 @@ def _atom(caller: Caller, request: Request) -> Response:
     if request.headers.get("if-none-match") == tag:
         return Response(None, 304, headers)
     answers = caller.weft.results(query.name, after=max(query.rows - _IN_FEED, 0), limit=_IN_FEED)
-    feed = formats.atom(answers, caller.weft.home_id, _base(request))
+    feed = formats.atom(answers, caller.weft.home_id, _site(request).base(request))
     return Response(feed, 200, headers, "application/atom+xml")
 
 
-def _base(request: Request) -> str:
-    return str(request.base_url).rstrip("/")
+def _site(request: Request) -> Site:
+    site: Site = request.app.state.site
+    return site
 
 
 def _calendar(caller: Caller, request: Request) -> Response:
     listed = caller.weft.query_page(QueryFilter(state="active"), limit=_IN_CALENDAR)
     shown = (each.query for each in listed)
-    text = formats.calendar(shown, caller.weft.home_id, caller.weft.clock(), _base(request))
+    text = formats.calendar(shown, caller.weft.home_id, caller.weft.clock(), _site(request).base(request))
     return PlainTextResponse(text, media_type="text/calendar")
 
 

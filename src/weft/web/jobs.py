@@ -20,9 +20,9 @@ from weft.faults import isolated_error
 from weft.interruption import CancelToken, Stopped, cancellable_by, stop_here
 
 _AT_ONCE: Final = 8
-"""The maximum number of jobs that run at the same time.  Further jobs wait."""
-_OF_ONE: Final = 4
-"""The maximum number of unfinished jobs of one person."""
+"""The maximum number of long jobs, and of brief jobs, that run at the same time.  Further jobs wait."""
+_OF_ONE: Final = {False: 4, True: 32}
+"""The maximum number of unfinished long jobs (False), and of unfinished brief jobs (True), of one person."""
 _KEPT: Final = 200
 """The maximum number of ended jobs whose outcome is kept."""
 _INSIST_SECONDS: Final = 0.3
@@ -61,6 +61,7 @@ Outcome: TypeAlias = Go | Shown | Value
 class Job:
     """A piece of work for the person ``by``.  ``back`` is the page from which it came.
 
+    A ``brief`` job waits for the lease at most, and neither computes nor reads much.
     ``began`` and ``ended`` are instants of the wall clock (microseconds UTC).  ``said`` is the last news of the work.
     """
 
@@ -69,6 +70,7 @@ class Job:
     by: str
     back: str
     began: int
+    brief: bool = False
     state: JobState = "running"
     said: str = ""
     ended: int | None = None
@@ -111,21 +113,25 @@ class Jobs:
         self._clock, self._logs = clock, logs
         self._jobs: dict[str, Job] = {}
         self._lock = threading.Lock()
-        self._threads = ThreadPoolExecutor(_AT_ONCE, "weft-job")
+        self._threads = {brief: ThreadPoolExecutor(_AT_ONCE, "weft-job") for brief in _OF_ONE}
 
-    def start(self, title: str, by: str, back: str, work: Work) -> Job:
-        """Start a job.  Raise Conflict if the person has too many unfinished jobs."""
-        job = Job(secrets.token_urlsafe(12), title, by, back, self._clock())
+    def start(self, title: str, by: str, back: str, work: Work, *, brief: bool = False) -> Job:
+        """Start a job.  Brief jobs do not wait for long ones.
+
+        Raise Conflict if the person has too many unfinished jobs of this length.
+        """
+        job = Job(secrets.token_urlsafe(12), title, by, back, self._clock(), brief)
         with self._lock:
-            if sum(1 for each in self._jobs.values() if each.by == by and not each.is_over) >= _OF_ONE:
+            own = (each for each in self._jobs.values() if each.by == by and each.brief == brief)
+            if sum(1 for each in own if not each.is_over) >= _OF_ONE[brief]:
                 raise Conflict(
-                    f"{_OF_ONE} of your jobs still run", hint="Wait until one of them has ended, or cancel it."
+                    f"{_OF_ONE[brief]} of your jobs still run", hint="Wait until one of them has ended, or cancel it."
                 )
             ended = [key for key, each in self._jobs.items() if each.is_over]
             for key in ended[: max(len(ended) - _KEPT, 0)]:
                 del self._jobs[key]
             self._jobs[job.job_id] = job
-        self._threads.submit(copy_context().run, self._run, job, work)
+        self._threads[brief].submit(copy_context().run, self._run, job, work)
         return job
 
     def _run(self, job: Job, work: Work) -> None:
@@ -174,4 +180,5 @@ class Jobs:
         for job in running:
             if not job.wait(max(until - time.monotonic(), 0)):
                 self.cancel(job)
-        self._threads.shutdown()
+        for threads in self._threads.values():
+            threads.shutdown()

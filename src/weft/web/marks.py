@@ -28,7 +28,7 @@ class Marks:
 
     @property
     def _seen(self) -> int:
-        text = self.visit.request.cookies.get(_SEEN, "")
+        text = self.visit.request.cookies.get(security.cookie_name(_SEEN, self.visit.site), "")
         return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
 
     def unread(self, queries: Collection[QueryRecord]) -> Mapping[int, int]:
@@ -58,4 +58,5 @@ class Marks:
             for query in queries:
                 self.visit.weft.accounts.mark_read(query.query_id)
         elif latest := self.visit.weft.latest_ticks(1):
-            security.set_cookie(response, _SEEN, str(latest[0].tick_id), security.YEAR_SECONDS, self.visit.site)
+            name = security.cookie_name(_SEEN, self.visit.site)
+            security.set_cookie(response, name, str(latest[0].tick_id), security.YEAR_SECONDS, self.visit.site)

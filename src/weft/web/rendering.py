@@ -43,11 +43,15 @@ def page(request: Request, template: str, values: Mapping[str, Any], status: int
     """Return the page that ``template`` gives for ``values``.  Instants have the time in ``zone`` beside UTC."""
     token = _zone.set(zone)
     try:
-        text = environment().get_template(template).render(notice=security.notice_of(request), **values)
+        text = (
+            environment()
+            .get_template(template)
+            .render(notice=security.notice_of(request, request.app.state.site), **values)
+        )
     finally:
         _zone.reset(token)
     response = HTMLResponse(text, status)
-    security.take_notice(request, response)
+    security.take_notice(request, response, request.app.state.site)
     return response
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import json
 import math
 import secrets
 from hashlib import sha256
@@ -16,7 +17,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from weft.errors import Refused
-from weft.web.site import Site
+from weft.web.site import Site, host_name
 
 FIELD: Final = "csrf"
 """The name of the field with a form's token."""
@@ -57,7 +58,7 @@ class Guard:
         if scope["type"] != "http":
             await self._application(scope, receive, send)
             return
-        visitor, known = _visitor(Request(scope))
+        visitor, known = _visitor(Request(scope), self._site)
         scope.setdefault("state", {})["visitor"] = visitor
 
         taken, largest = 0, _largest(scope["path"])
@@ -94,7 +95,7 @@ class Guard:
             headers.setdefault("strict-transport-security", f"max-age={YEAR_SECONDS}")
         if new_visitor is not None and not path.startswith("/static/"):
             cookie = Response()
-            set_cookie(cookie, _VISITOR, new_visitor, MONTH_SECONDS, self._site)
+            set_cookie(cookie, cookie_name(_VISITOR, self._site), new_visitor, MONTH_SECONDS, self._site)
             headers.append("set-cookie", cookie.headers["set-cookie"])
 
 
@@ -105,36 +106,31 @@ def _largest(path: str) -> float:
     return _LARGEST_FILE if path == UPLOAD else _LARGEST_FORM
 
 
-def host_name(host: str) -> str:
-    """Return the name in a ``Host`` header, without the port.
-
-    >>> host_name("LocalHost:8765"), host_name("[::1]:80")
-    ('localhost', '[::1]')
-    """
-    name, colon, port = host.rpartition(":")
-    return (name if colon and port.isdigit() else host).lower()
-
-
-def _visitor(request: Request) -> tuple[str, bool]:
-    known = request.cookies.get(_VISITOR, "")
+def _visitor(request: Request, site: Site) -> tuple[str, bool]:
+    known = request.cookies.get(cookie_name(_VISITOR, site), "")
     if len(known) == 43 and known.isascii() and known.isprintable():
         return known, True
     return secrets.token_urlsafe(32), False
 
 
+def cookie_name(name: str, site: Site) -> str:
+    """Return the name under which a browser keeps a cookie.  Over TLS, no other host can set a cookie of this name."""
+    return f"__Host-{name}" if site.tls else name
+
+
 def set_cookie(response: Response, name: str, value: str, seconds: int, site: Site) -> None:
-    """Set a cookie that scripts and other sites cannot read."""
+    """Set a cookie that scripts and other sites cannot read.  ``name`` is a name of ``cookie_name``."""
     response.set_cookie(name, value, max_age=seconds, httponly=True, samesite="lax", secure=site.tls, path="/")
 
 
 def new_visitor(response: Response, site: Site) -> None:
     """Give the browser a new random name, so that a name that somebody else set before the sign-in is worthless."""
-    set_cookie(response, _VISITOR, secrets.token_urlsafe(32), MONTH_SECONDS, site)
+    set_cookie(response, cookie_name(_VISITOR, site), secrets.token_urlsafe(32), MONTH_SECONDS, site)
 
 
-def form_token(secret: bytes, visitor: str) -> str:
-    """Return the token of the forms of one browser."""
-    return hmac.new(secret, f"form {visitor}".encode(), sha256).hexdigest()
+def form_token(secret: bytes, visitor: str, session: str) -> str:
+    """Return the token of the forms of one browser in one session."""
+    return hmac.new(secret, json.dumps(["form", visitor, session]).encode(), sha256).hexdigest()
 
 
 def require_own_form(request: Request, given: str, token: str) -> None:
@@ -159,15 +155,21 @@ def is_foreign(request: Request) -> bool:
 
 def leave_notice(response: Response, notice: str, site: Site) -> None:
     """Let the next page show a sentence once."""
-    set_cookie(response, _NOTICE, quote(notice[:500]), _NOTICE_SECONDS, site)
+    set_cookie(response, cookie_name(_NOTICE, site), quote(notice[:500]), _NOTICE_SECONDS, site)
 
 
-def take_notice(request: Request, response: Response) -> None:
+def take_notice(request: Request, response: Response, site: Site) -> None:
     """Forget the sentence that this page shows."""
-    if _NOTICE in request.cookies:
-        response.delete_cookie(_NOTICE, path="/")
+    name = cookie_name(_NOTICE, site)
+    if name in request.cookies:
+        drop_cookie(response, name, site)
 
 
-def notice_of(request: Request) -> str:
+def drop_cookie(response: Response, name: str, site: Site) -> None:
+    """Let the browser forget a cookie."""
+    response.delete_cookie(name, path="/", secure=site.tls, httponly=True)
+
+
+def notice_of(request: Request, site: Site) -> str:
     """Return the sentence that the page must show, or an empty text."""
-    return unquote(request.cookies.get(_NOTICE, ""))
+    return unquote(request.cookies.get(cookie_name(_NOTICE, site), ""))

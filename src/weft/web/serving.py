@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -17,9 +18,12 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 from uvicorn import Config, Server
 
+from weft.access import follow_folder
 from weft.api.weft import Weft
+from weft.catalog.layout import page_key_file
 from weft.configuration import configuration
 from weft.errors import ExecutionError, Refused, WeftError
+from weft.rights.secrets import new_secret
 from weft.web.app import application
 from weft.web.security import LOOPBACK
 from weft.web.site import Site
@@ -29,16 +33,22 @@ HOST: Final = "127.0.0.1"
 _START_SECONDS: Final = 20.0
 _INDEX_SECONDS: Final = 10.0
 _END_SECONDS: Final = 5.0
+_SHORTEST_KEY: Final = 32
+"""The least number of characters of the key of a page."""
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where the page listens.  ``host`` is a name or an IP address.  ``certificate`` and ``key`` are files for TLS."""
+    """Where the page listens.  ``host`` is a name or an IP address.  ``certificate`` and ``key`` are files for TLS.
+
+    ``page_key`` opens the page of a home without users.
+    """
 
     host: str = HOST
     port: int = PORT
     certificate: Path | None = None
     key: Path | None = None
+    page_key: str | None = field(default=None, repr=False)
 
     @property
     def tls(self) -> bool:
@@ -60,6 +70,11 @@ class Address:
         """The address for a browser on this machine."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'https' if self.tls else 'http'}://{host}:{self.port}/"
+
+    @property
+    def opening(self) -> str:
+        """The address that opens the page without further steps, if the home has no users."""
+        return self.url if self.page_key is None else f"{self.url}open/{self.page_key}"
 
 
 def read_address(text: str, certificate: Path | None = None, key: Path | None = None) -> Address:
@@ -99,8 +114,10 @@ def page_served(
             "settings, so that only this machine reaches the page.",
         )
     listener = _bound(address)
-    actual = Address(address.host, listener.getsockname()[1], address.certificate, address.key)
-    site = Site(weft, _hosts(address, chosen.web_url), address.tls or _is_https(chosen.web_url), is_local)
+    key = None if weft.accounts.in_use() else _page_key(weft.home)
+    actual = replace(address, port=listener.getsockname()[1], page_key=key)
+    tls = address.tls or _is_https(chosen.web_url)
+    site = Site(weft, _hosts(address, chosen.web_url), tls, is_local, key or new_secret())
     server = Server(_config(address, application(site, more(site))))
     thread = threading.Thread(target=server.run, args=([listener],), name="weft-page", daemon=True)
     thread.start()
@@ -119,6 +136,19 @@ def page_served(
         server.should_exit = True
         thread.join(_END_SECONDS)
         listener.close()
+
+
+def _page_key(home: Path) -> str:
+    """Return the key in the home's file, which the file keeps over a restart.  Only who may enter the home reads it."""
+    file = page_key_file(home)
+    with suppress(FileExistsError):
+        with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as made:
+            made.write(new_secret())
+        follow_folder(file)
+    key = file.read_text().strip()
+    if len(key) < _SHORTEST_KEY:
+        raise Refused("the key of the page is damaged", where=str(file), hint="Delete the file, and start again.")
+    return key
 
 
 def _config(address: Address, served: ASGIApp) -> Config:

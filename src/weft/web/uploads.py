@@ -17,6 +17,8 @@ _LASTING_US: Final = 3_600_000_000
 """How long a file waits for its storage, in microseconds."""
 _OF_ONE: Final = 4
 """The maximum number of files of one person.  A further file replaces the oldest."""
+_BYTES_OF_ONE: Final = 2 << 30
+"""The maximum size of the files of one person in bytes.  A further file replaces the oldest."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,17 @@ class Uploads:
             self._files[token] = upload
         with upload.path.open("wb") as copy:
             shutil.copyfileobj(stream, copy)
+        with self._lock:
+            self._make_room(by)
         return upload
+
+    def _make_room(self, by: str) -> None:
+        """Drop the oldest files of a person while they are too large together, but never the last one."""
+        own = [each for each in self._files.values() if each.by == by]
+        sizes = [each.path.stat().st_size for each in own]
+        while len(own) > 1 and sum(sizes) > _BYTES_OF_ONE:
+            self._drop(own.pop(0))
+            sizes.pop(0)
 
     def _path(self, token: str) -> Path:
         assert self._folder is not None

@@ -21,8 +21,9 @@ from weft.catalog.users import UserRecord
 from weft.errors import CatalogUnreachable, Conflict, LeaseBusy, NotAllowed, NotFound, Refused, WeftError
 from weft.faults import isolated_error
 from weft.rights.principal import OWNER, Principal, Right, Role
-from weft.web import rendering, security
-from weft.web.callers import principal_of
+from weft.web import keys, rendering, security  # noqa: F401 - addresses with keys
+from weft.web.attempts import TooManyAttempts
+from weft.web.callers import principal_of, session_cookie
 from weft.web.jobs import Go, Job, Shown, Value, Work
 from weft.web.site import Site
 
@@ -41,6 +42,7 @@ _STATUSES: Final[tuple[tuple[type[WeftError], int], ...]] = (
     (NotFound, 404),
     (NotAllowed, 403),
     (Conflict, 409),
+    (TooManyAttempts, 429),
     (Refused, 400),
     (LeaseBusy, 503),
     (CatalogUnreachable, 503),
@@ -119,14 +121,20 @@ class Visit:
         return self.request.url.path
 
     @property
+    def base(self) -> str:
+        """The beginning of links to this page that a person sends to others, without a slash at the end."""
+        return self.site.base(self.request)
+
+    @property
     def visitor(self) -> str:
         """The random name of this browser, from its cookie."""
         return str(self.request.state.visitor)
 
     @property
     def csrf(self) -> str:
-        """The token that each form of a page carries."""
-        return security.form_token(self.site.secret, self.visitor)
+        """The token that each form of a page carries.  It is worthless in another session."""
+        session = self.request.cookies.get(session_cookie(self.site), "")
+        return security.form_token(self.site.secret, self.visitor, session)
 
     def asked(self, name: str, default: str = "") -> str:
         """Return a parameter of the address without surrounding spaces."""
@@ -150,11 +158,8 @@ class Visit:
         return int(text)
 
     def key(self, name: str) -> int:
-        """Return a number from the path.  Raise NotFound for a number that is too long for an ID."""
-        key: int = self.request.path_params[name]
-        if key >= 1 << 62:
-            raise NotFound(f"there is no number {key}")
-        return key
+        """Return a number from the path."""
+        return int(self.request.path_params[name])
 
     def part(self, name: str) -> str:
         """Return a text from the path."""
@@ -177,9 +182,9 @@ class Visit:
         """Return a page."""
         return rendering.page(self.request, template, {"visit": self, **values}, code, self.zone)
 
-    def work(self, title: str, work: Work, back: str | None = None) -> Response:
+    def work(self, title: str, work: Work, back: str | None = None, *, brief: bool = False) -> Response:
         """Run ``work`` as a job.  Return its outcome, or after two seconds the way to its page."""
-        job = self.site.jobs.start(title, self.person, back or self.path, work)
+        job = self.site.jobs.start(title, self.person, back or self.path, work, brief=brief)
         return self.outcome(job) if job.wait(_PATIENCE_SECONDS) else self.go(f"/jobs/{job.job_id}")
 
     def outcome(self, job: Job) -> Response:
@@ -208,15 +213,18 @@ Page: TypeAlias = Callable[[Visit], Response]
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
-def page(shown: Page, *, public: bool = False, own_form: bool = True) -> Endpoint:
+def page(
+    shown: Page, *, public: bool = False, own_form: bool = True, first: Callable[[Visit], None] = lambda _: None
+) -> Endpoint:
     """Return the endpoint of a page.  A page is a function that runs in a thread, because it reads files.
 
     A ``public`` page needs nobody who has signed in.  Without ``own_form``, other servers may send its form, too.
-    The form is read only after its sender is known: files of strangers fill no disk.
+    The form is read only after its sender is known and ``first`` has raised no error: files of those who may not load
+    them fill no disk.
     """
 
     async def endpoint(request: Request) -> Response:
-        visit = await run_in_threadpool(_entered, Visit(request, request.app.state.site), public)
+        visit = await run_in_threadpool(_entered, Visit(request, request.app.state.site), public, first)
         if isinstance(visit, Response):
             return visit
         if request.method != "POST":
@@ -227,13 +235,17 @@ def page(shown: Page, *, public: bool = False, own_form: bool = True) -> Endpoin
     return endpoint
 
 
-def _entered(stranger: Visit, public: bool) -> Visit | Response:
+def _entered(stranger: Visit, public: bool, first: Callable[[Visit], None]) -> Visit | Response:
     """Return the visit of a known principal, or the way to the sign-in."""
+    visit = stranger
     try:
         visit = replace(stranger, principal=principal_of(stranger.site, stranger.request))
+        if not public and visit.principal is None:
+            return _asked_to_sign_in(visit)
+        first(visit)
     except Exception as error:  # noqa: BLE001 - as in _answer
-        return _failed(stranger, error)
-    return visit if public or visit.principal is not None else _asked_to_sign_in(visit)
+        return _failed(visit, error)
+    return visit
 
 
 def _answer(shown: Page, visit: Visit, own_form: bool = False) -> Response:

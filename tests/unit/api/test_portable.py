@@ -376,7 +376,7 @@ def test_a_secret_that_nobody_gives_is_asked_for(full: Weft, tmp_path: Path) -> 
 
 def _access(weft: Weft) -> None:
     accounts = weft.accounts
-    accounts.add_user("ann", "author", UserLimits(queries=9))
+    accounts.add_user("ann", "author", UserLimits(queries=9), inherit=True)
     accounts.add_user("bo")
     accounts.add_group("ops")
     accounts.add_member("ops", "bo")

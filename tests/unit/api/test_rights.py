@@ -103,6 +103,7 @@ TABLE: dict[str, tuple[Right, tuple[Any, ...]]] = {
     "rename_table": (ADMIN, ("{table}", "u")),
     "replacement": (OWN, ("{query}", "SELECT id FROM open")),
     "results": (READ, ("{query}",)),
+    "require_load": (LOAD, ("{table}",)),
     "resume": (OWN, ("{query}",)),
     "retry_quarantine": (LOAD, ([7],)),
     "run": (ADMIN, ()),
@@ -239,7 +240,7 @@ def _made(folder: Path) -> Iterator[Weft]:
         made.add_source("staff", "csv", tracked, "id")
         made.add_view("view_secret", "SELECT id FROM staff")
         made.save_query("saved_secret", "SELECT id FROM secret WHERE id = {{id}}", ["id:int=1"])
-        made.accounts.add_user("root", "admin")
+        made.accounts.add_user("root", "admin", inherit=True)
         made.accounts.add_user("anna", "author")
         made.accounts.add_user("bo", "reader")
         yield made
@@ -492,6 +493,19 @@ def test_a_removed_user_may_do_nothing(home: Weft) -> None:
             refused()
     home.accounts.add_user("anna", "author")
     assert anna.tables() == ()
+
+
+def test_a_new_user_inherits_no_queries_by_her_name_alone(home: Weft) -> None:
+    home.install("old", "SELECT id FROM secret", user="zoe")
+    with pytest.raises(Conflict, match="1 query belongs to the name zoe"):
+        home.accounts.add_user("zoe")
+    home.accounts.grant("anna", "read", "open")
+    acting(home, "anna").install("mine", "SELECT id FROM open")
+    home.accounts.remove_user("anna")
+    with pytest.raises(Conflict, match="--inherit"):
+        home.accounts.add_user("anna", "author")
+    home.accounts.add_user("anna", "author", inherit=True)
+    assert [each.name for each in acting(home, "anna").queries()] == ["mine"]
 
 
 def test_a_paused_query_shows_its_answers_and_its_reason_to_few(home: Weft) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,6 +54,29 @@ def test_a_link_sets_the_password_once(home: Weft) -> None:
     session = home.accounts.sign_in("ANNA", GOOD)
     principal = home.accounts.of_session(session.secret, address="192.0.2.1")
     assert principal == Principal("anna", 1, door="page", address="192.0.2.1")
+
+
+def test_a_link_works_once_at_the_same_time_too(home: Weft) -> None:
+    link, done = home.accounts.password_link("anna").secret, []
+
+    def use(password: str) -> None:
+        try:
+            home.accounts.set_password(link, password, address="192.0.2.3")
+        except NotAllowed:
+            return
+        done.append(password)
+
+    threads = [threading.Thread(target=use, args=(f"a password of {number}",)) for number in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert len(done) == 1
+    home.accounts.sign_in("anna", done[0])
+    logged = [
+        (each.user, each.address, each.outcome) for each in home.accounts.audit() if each.action == "set_password"
+    ]
+    assert [each for each in logged if each[2] == "done"] == [("anna", "192.0.2.3", "done")]
 
 
 def test_a_link_expires(home: Weft, clock: Clock) -> None:
@@ -145,7 +169,9 @@ def test_only_the_proxy_of_the_settings_names_the_user(home: Weft) -> None:
     assert home.accounts.of_proxy("anna", "127.0.0.1") is None
     (home.home / "weft.toml").write_text('[web]\nproxy = ["127.0.0.1"]\n')
     found = home.accounts.of_proxy("anna", "127.0.0.1")
-    assert found is not None and (found.name, found.door) == ("anna", "proxy")
+    assert found is not None and (found.name, found.door, found.address) == ("anna", "proxy", "127.0.0.1")
+    behind = home.accounts.of_proxy("anna", "127.0.0.1", address="192.0.2.8")
+    assert behind is not None and behind.address == "192.0.2.8"
     for name, peer in (("anna", "192.0.2.1"), ("nobody", "127.0.0.1"), ("", "127.0.0.1")):
         assert home.accounts.of_proxy(name, peer) is None
 
@@ -167,19 +193,37 @@ def test_the_catalog_has_no_secret(home: Weft) -> None:
     assert not [each for each in secrets if each.encode() in stored]
 
 
-def test_a_signed_link_ends_one_subscription(home: Weft) -> None:
+def test_a_signed_link_ends_one_subscription_for_a_time(home: Weft, clock: Clock) -> None:
     home.make_table("t", "a INT")
     home.install("q", "SELECT a FROM t", to=["file:a.csv", "file:b.csv"])
     first, second = home.show("q").subscriptions
     key = home.catalog.link_key()
     assert home.catalog.link_key() == key
-    for wrong in (str(first.sub_id), signed("another", str(first.sub_id)), signed(key, "x"), ""):
+    until = clock.at + DAY
+    name = f"{first.sub_id}-{until}"
+    for wrong in (name, signed("another", name), signed(key, str(first.sub_id)), signed(key, "x"), ""):
         with pytest.raises(NotAllowed):
             home.accounts.unsubscribe_by(wrong)
-    ended = home.accounts.unsubscribe_by(signed(key, str(first.sub_id)), address="192.0.2.4")
+    ended = home.accounts.unsubscribe_by(signed(key, name), address="192.0.2.4")
     assert ended.state == "ended"
     assert home.show("q").subscriptions == (second,)
     assert home.accounts.audit(1)[0].address == "192.0.2.4"
+    clock.at = until
+    with pytest.raises(NotAllowed, match="has expired"):
+        home.accounts.unsubscribe_by(signed(key, f"{second.sub_id}-{until}"))
+    assert home.show("q").subscriptions == (second,)
+
+
+def test_the_log_forgets_in_time(home: Weft, clock: Clock) -> None:
+    clock.at += 300 * DAY
+    home.accounts.add_group("late")
+    assert list(home.maintain()) == []
+    clock.at += 100 * DAY
+    [planned] = home.maintain(dry_run=True)
+    assert "add_user" in {each.action for each in home.accounts.audit()}
+    assert (planned.name, planned.action, planned.what) == ("audit", "delete", "1 action more than 365d ago")  # type: ignore[union-attr]
+    assert list(home.maintain()) == [planned]
+    assert {each.action for each in home.accounts.audit()} == {"add_group", "maintain"}
 
 
 def test_preferences_are_ones_own(home: Weft) -> None:

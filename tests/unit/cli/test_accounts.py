@@ -96,8 +96,8 @@ def test_tokens_and_links_are_shown_once(made: Run, home: Any) -> None:
     link = made("user", "password-link", "anna", "--json").json["link"]
     with Weft.open(home) as opened:
         opened.accounts.set_password(link.removeprefix("/password/"), "a good password")
-    actions = [each["action"] for each in made("audit", "--limit", "3", "--json").json]
-    assert actions == ["password_link", "withdraw_token", "create_token"]
+    actions = [each["action"] for each in made("audit", "--limit", "4", "--json").json]
+    assert actions == ["set_password", "password_link", "withdraw_token", "create_token"]
     assert made_token["secret"] not in made("audit").out
 
 

@@ -43,6 +43,7 @@ def served(made: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         server = LocalServer(weft, run)
         with page_served(weft, Address(port=0), lambda site: [command_route(server, site)]) as address:
             monkeypatch.setenv("WEFT_URL", address.url)
+            monkeypatch.setenv("WEFT_TOKEN", address.page_key or "")
             yield address.url
         server.close()
 
@@ -174,6 +175,7 @@ def test_commands_do_what_the_user_of_the_token_may_do(
         home.accounts.add_user("bo", "reader")
         home.accounts.grant("bo", "read", "results.q")
         token = home.accounts.create_token("bo").secret
+    monkeypatch.delenv("WEFT_TOKEN")
     code, out, err = typed("queries")
     assert (code, out) == (2, "")
     assert "needs a token" in err
@@ -202,6 +204,7 @@ def test_commands_over_tls(
         server, address = LocalServer(weft, run), Address("localhost", 0, files["certificate"], files["key"])
         with page_served(weft, address, lambda site: [command_route(server, site)]) as there:
             monkeypatch.setenv("WEFT_URL", there.url)
+            monkeypatch.setenv("WEFT_TOKEN", there.page_key or "")
             assert _through_server(["queries"]) == 1
             assert "certificate" in capsys.readouterr().err
             monkeypatch.setenv("SSL_CERT_FILE", str(files["ca"]))

@@ -67,6 +67,30 @@ def test_each_subscriber_begins_now_or_at_the_start_and_goes_on_alone(weft: Weft
     assert [each.subscription.channel for each in weft.deliveries("q")] == ["file:new.jsonl"]
 
 
+def test_channels_are_listed_page_by_page(weft: Weft) -> None:
+    ids = [weft.subscribe("q", f"file:{name}.jsonl", from_start=True).sub_id for name in "abc"]
+    weft.deliver()
+    first = weft.deliveries(limit=1, channels=2)
+    assert [each.subscription.sub_id for each in first] == ids[:2]
+    assert sum(len(each.messages) for each in first) == 1
+    assert [each.subscription.sub_id for each in weft.deliveries(after=ids[1], channels=2)] == ids[2:]
+
+
+def test_health_counts_channels_and_names_few(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("weft.api.health._PARKED", 1)
+    made = [weft.subscribe("q", f"file:{name}.jsonl", from_start=True) for name in "abcde"]
+    weft.mute("q", made[2].channel)
+    with weft.catalog.delivering(weft.clock, wait_us=0) as sender:
+        for each, again in zip(made[:2] + made[3:4], (None, None, 10**18), strict=True):
+            sender.subscriptions.note_failure(each.sub_id, "no disk", again)
+    found = weft.health()
+    assert (found.parked, found.failed, found.muted, found.due) == (2, 1, 1, 1)
+    assert found.problems[-2:] == (
+        "file:a.jsonl of q is parked: no disk",
+        "1 more channel is parked: see `weft deliveries`",
+    )
+
+
 def test_one_who_comes_back_begins_as_a_new_one_does(weft: Weft) -> None:
     first = weft.subscribe("q", "file:a.jsonl", from_start=True)
     weft.deliver()

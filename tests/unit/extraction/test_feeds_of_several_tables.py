@@ -16,6 +16,7 @@ from unit.extraction.test_feeds import add
 from unit.extraction.test_sources import history
 from weft.api import Weft
 from weft.catalog import layout
+from weft.errors import Refused
 from weft.storage.verify import verify
 
 POINTS = ("source.reserved:1", "source.staged", "source.written", "source.written:2", "source.committed")
@@ -105,3 +106,24 @@ def test_named_transactions_of_one_time_are_two(weft: Weft, feed: Path) -> None:
     weft.poll_source("staff", now=100)
     weft.poll_source("staff", now=100)
     assert history(weft, "staff") == expected | {(("2", "Ben"), 40, None)}
+
+
+def test_the_rows_that_held_at_an_instant(weft: Weft, feed: Path) -> None:
+    add(
+        feed,
+        change("staff", 1, 50, name="Anna"),
+        change("staff", 2, 60, name="Ben"),
+        change("staff", 1, 70, name="Anne"),
+    )
+    weft.poll_source("staff", now=100)
+    every = weft.history("staff").stretches
+    for at in (9, 10, 49, 50, 60, 69, 70, 500):
+        held = tuple(each for each in every if each.begin <= at and (each.end is None or each.end > at))
+        found = weft.history("staff", held_at=at, limit=1)
+        assert (weft.history("staff", held_at=at).stretches, found.stretches, found.count) == (
+            held,
+            held[:1],
+            len(held),
+        )
+    with pytest.raises(Refused, match="--where applies"):
+        weft.history("staff", where="id = 1", held_at=60)

@@ -84,6 +84,10 @@ MEANT = {
         "NOW() - n * INTERVAL 1 DAY >= ts",
         "NOW() >= TRY_ADD(odd.ts, TRY_MULTIPLY(INTERVAL '1' DAY, odd.n))",
     ),
+    "a negative decimal keeps its digits": (
+        "dec > -1.2345678901234567890123456789012345",
+        "odd.`dec` > CAST('-1.2345678901234567890123456789012345' AS DECIMAL(35,34))",
+    ),
     "a negative decimal is a constant": ("dec > -1.5", "odd.`dec` > CAST('-1.5' AS DECIMAL(38,18))"),
     "many ORs in an expression": (
         f"CASE WHEN {' OR '.join(['n = 1'] * 300)} THEN b ELSE b END",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from temporal_values import Histories, Value, day, leaf_name, tracked
-from weft.algebra.relation import Output, Scan, Values
+from weft.algebra.relation import Join, Output, Project, Scan, Select, Values
 from weft.algebra.scalar import Literal, Now, Param, PeriodOf, call
 from weft.algebra.schema import BIGINT, BOOLEAN, INT, INTERVAL, TIMESTAMP
 from weft.algebra.temporal import (
@@ -19,11 +19,8 @@ from weft.algebra.temporal import (
     Extension,
     Fragment,
     Inserted,
-    Projection,
-    Selection,
     Semijoin,
     Temporal,
-    TemporalJoin,
     attributes,
 )
 from weft.derivation.temporal.sequenced import sequenced
@@ -128,12 +125,12 @@ def test_periods_looked_at_up_to_an_earlier_instant(number: int) -> None:
         (call(">=", end, bound), lambda t: bool(t) and max(t) >= bound.value),
         (call("<", length, Literal(3, INTERVAL)), lambda t: 0 < len(t) < 3),
     ):
-        found = made.read(value_sql(Selection(BASE_R, call("and", test, now_longer)), leaf_name, asked))
+        found = made.read(value_sql(Select(BASE_R, call("and", test, now_longer)), leaf_name, asked))
         held = {row: {each for each in r[row] if each <= at} for row in r}
         assert found == shown({row: t for row, t in r.items() if wanted(held[row]) and len(t) > 2})
     two = (PeriodOf("r", at=then), PeriodOf("s", at=then))
     for name, related in (("contains", lambda a, b: bool(b) and a >= b), ("overlaps", lambda a, b: bool(a & b))):
-        joined = TemporalJoin((BASE_R, BASE_S), call(f"period_{name}", *two))
+        joined = Select(Join((BASE_R, BASE_S)), call(f"period_{name}", *two))
         expected = {}
         for one, its in r.items():
             for other, others in s.items():
@@ -149,10 +146,8 @@ def test_a_parameter_that_is_not_given_is_told() -> None:
 
 
 def test_equal_parts_are_one_step_under_any_alias() -> None:
-    one, other = (
-        Selection(Scan(R, alias), call("=", attributes(Scan(R, alias))[0], Literal(1, INT))) for alias in "ab"
-    )
-    steps = value_steps(TemporalJoin((one, other), Literal(True, BOOLEAN)), leaf_name, Evaluation(5, 0))
+    one, other = (Select(Scan(R, alias), call("=", attributes(Scan(R, alias))[0], Literal(1, INT))) for alias in "ab")
+    steps = value_steps(Select(Join((one, other)), Literal(True, BOOLEAN)), leaf_name, Evaluation(5, 0))
     assert [step.reads for step in steps] == [("r",), ("step_1",), ("step_2",)]
     assert [step.name for step in steps] == ["step_1", "step_2", "step_3"]
 
@@ -187,10 +182,10 @@ def test_constants_hold_since_time_began() -> None:
 
 
 def test_a_period_that_is_not_at_hand_is_told() -> None:
-    joined = TemporalJoin((BASE_R, BASE_S), Literal(True, BOOLEAN))
+    joined = Select(Join((BASE_R, BASE_S)), Literal(True, BOOLEAN))
     start = call("period_start", PeriodOf("r"), type=TIMESTAMP)
     with pytest.raises(DerivationError, match="periods of r"):
-        value_sql(Selection(joined, call("<", start, Now())), leaf_name, Evaluation(0, 0))
+        value_sql(Select(joined, call("<", start, Now())), leaf_name, Evaluation(0, 0))
 
 
 NUMBERS = tracked(1, "t", a="TINYINT", b="BIGINT", c="DECIMAL(4,2)", f="FLOAT", g="DOUBLE", day="DATE", flag="BOOLEAN")
@@ -256,14 +251,14 @@ def test_a_day_moved_by_months_is_a_day() -> None:
 
 def test_projections_that_give_all_columns_need_no_coalescing() -> None:
     k, x = attributes(BASE_R)
-    swapped = Projection(BASE_R, "q", (Output("x", x), Output("k", k)))
+    swapped = Project(BASE_R, "q", (Output("x", x), Output("k", k)))
     narrow = replace(swapped, outputs=(Output("k", k),))
     assert "OVER" not in value_sql(swapped, leaf_name, Evaluation(0, 0))
     assert "OVER" in value_sql(narrow, leaf_name, Evaluation(0, 0))
 
 
 def test_temporal_of_nothing_is_empty() -> None:
-    never: Temporal = Selection(BASE_R, call("=", Literal(1, BIGINT), Literal(0, BIGINT)))
+    never: Temporal = Select(BASE_R, call("=", Literal(1, BIGINT), Literal(0, BIGINT)))
     made = home()
     made.load({"r": [(1, "a", 0, None)]})
     assert made.value(never, 3) == {}

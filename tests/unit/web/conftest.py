@@ -63,7 +63,9 @@ def reader(full: Weft) -> Iterator[TestClient]:
 
 
 def _browser(weft: Weft) -> Iterator[TestClient]:
-    with TestClient(application(Site(weft, hosts=frozenset({"testserver"})))) as client:
+    site = Site(weft, hosts=frozenset({"testserver"}))
+    with TestClient(application(site)) as client:
+        client.get(f"/open/{site.key}", follow_redirects=False)
         yield client
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 from starlette.testclient import TestClient
@@ -11,9 +12,9 @@ from starlette.types import Message
 
 from shown_pages import assert_safe, field, sent
 from weft.api.weft import Weft
-from weft.errors import Refused
+from weft.errors import NotAllowed, Refused
 from weft.web.app import application
-from weft.web.attempts import Attempts
+from weft.web.attempts import Attempts, TooManyAttempts
 from weft.web.jobs import Go
 from weft.web.serving import Address, page_served
 from weft.web.site import Site
@@ -26,7 +27,7 @@ FOR_ADMINS = ("/users", "/audit", "/system")
 def peopled(filled: Weft) -> Weft:
     """A home with an administrator, an author and a reader, who may read the answers of one query."""
     for name, role in (("ada", "admin"), ("ben", "author"), ("rea", "reader")):
-        filled.accounts.add_user(name, role)  # type: ignore[arg-type]
+        filled.accounts.add_user(name, role, inherit=name == "ben")  # type: ignore[arg-type]
         filled.accounts.set_password(filled.accounts.password_link(name).secret, PASSWORD)
     filled.accounts.grant("rea", "read", "results.dear")
     return filled
@@ -56,7 +57,8 @@ def test_a_home_with_users_asks_to_sign_in(browser: TestClient, peopled: Weft) -
     assert peopled.query(1).state == "active"
 
 
-def test_a_file_of_a_stranger_is_not_read(peopled: Weft) -> None:
+def _sent_without_body(weft: Weft, path: str, *headers: tuple[bytes, bytes]) -> int:
+    """The status of the response to a request whose body nobody reads."""
     statuses = []
 
     async def receive() -> Message:
@@ -65,10 +67,25 @@ def test_a_file_of_a_stranger_is_not_read(peopled: Weft) -> None:
     async def send(message: Message) -> None:
         statuses.append(message.get("status"))
 
-    headers = [(b"host", b"testserver"), (b"content-type", b"multipart/form-data; boundary=x")]
-    scope = {"type": "http", "method": "POST", "path": "/tables/upload", "headers": headers, "query_string": b""}
-    asyncio.run(application(Site(peopled))({**scope, "scheme": "http", "server": ("testserver", 80)}, receive, send))
-    assert statuses[0] == 403
+    given = [(b"host", b"testserver"), *headers]
+    scope = {"type": "http", "method": "POST", "path": path, "headers": given, "query_string": b"", "scheme": "http"}
+    asyncio.run(application(Site(weft))({**scope, "server": ("testserver", 80)}, receive, send))
+    return int(statuses[0] or 0)
+
+
+def test_a_file_is_read_only_from_those_who_may_load_it(peopled: Weft) -> None:
+    form, rows = (b"content-type", b"multipart/form-data; boundary=x"), (b"content-type", b"application/x-ndjson")
+    peopled.accounts.grant("ben", "load", "empty")
+    tokens = {
+        name: (b"authorization", f"Bearer {peopled.accounts.create_token(name, scopes=['load']).secret}".encode())
+        for name in ("rea", "ben")
+    }
+    assert _sent_without_body(peopled, "/tables/upload", form) == 403
+    assert _sent_without_body(peopled, "/tables/upload", form, tokens["rea"]) == 403
+    assert _sent_without_body(peopled, "/api/v1/tables/orders/rows", rows, tokens["rea"]) == 404
+    assert _sent_without_body(peopled, "/api/v1/tables/orders/rows", rows, tokens["ben"]) == 404
+    with pytest.raises(AssertionError, match="reads the file"):
+        _sent_without_body(peopled, "/tables/upload", form, tokens["ben"])
 
 
 def test_a_token_has_no_more_rights_on_pages_than_its_scopes(browser: TestClient, peopled: Weft) -> None:
@@ -180,15 +197,79 @@ def test_a_wrong_password_is_refused_and_many_are_stopped(browser: TestClient, p
     assert "Inbox" in signed_in(browser, "ben")
 
 
+def _try(attempts: Attempts, name: str, address: str, *, right: bool) -> str:
+    """The outcome of one attempt."""
+    try:
+        with attempts.trying(name, address):
+            if not right:
+                raise NotAllowed("wrong")
+    except TooManyAttempts:
+        return "too many"
+    except NotAllowed:
+        return "wrong"
+    return "right"
+
+
 def test_attempts_are_forgotten_in_time() -> None:
     now = 0
     attempts = Attempts(lambda: now)
-    for number in range(30):
-        attempts.failed(f"name {number}", "1.2.3.4")
-    assert attempts.are_too_many("another", "1.2.3.4")
-    assert not attempts.are_too_many("another", "5.6.7.8")
-    now = 5 * 60 * 1_000_000 + 1
-    assert not attempts.are_too_many("another", "1.2.3.4")
+    assert [_try(attempts, f"name {number}", "1.2.3.4", right=False) for number in range(31)][-2:] == [
+        "wrong",
+        "too many",
+    ]
+    assert _try(attempts, "another", "1.2.3.4", right=True) == "too many"
+    assert _try(attempts, "another", "5.6.7.8", right=True) == "right"
+    now = 5 * 60 * 1_000_000
+    assert _try(attempts, "another", "1.2.3.4", right=True) == "right"
+
+
+def test_nobody_locks_somebody_out() -> None:
+    attempts = Attempts(lambda: 0)
+    assert [_try(attempts, "anna", "2001:db8::1", right=False) for _ in range(11)][-1] == "too many"
+    assert _try(attempts, "anna", "2001:db8::2", right=True) == "too many"  # the same network
+    assert _try(attempts, "anna", "192.0.2.1", right=True) == "right"
+    assert _try(attempts, "bo", "2001:db8::1", right=True) == "right"
+    for _ in range(40):
+        assert _try(attempts, "bo", "192.0.2.1", right=True) == "right"
+
+
+def test_attempts_at_the_same_time_count() -> None:
+    attempts, running = Attempts(lambda: 0), ExitStack()
+    with running:
+        for _ in range(10):
+            running.enter_context(attempts.trying("anna", "192.0.2.1"))
+        assert _try(attempts, "anna", "192.0.2.1", right=True) == "too many"
+    assert _try(attempts, "anna", "192.0.2.1", right=True) == "right"
+
+
+def test_the_present_password_is_not_guessed(browser: TestClient, peopled: Weft) -> None:
+    signed_in(browser, "rea")
+    shown = browser.get("/account").text
+    for _ in range(10):
+        assert "present password is wrong" in sent(browser, "/account", shown, do="password", old="x", new="y" * 10)
+    form = {"csrf": field(shown), "do": "password", "old": PASSWORD, "new": "y" * 10}
+    assert browser.post("/account", data=form).status_code == 429
+
+
+def test_tokens_end_with_the_password_if_one_wishes(browser: TestClient, peopled: Weft) -> None:
+    for wish, kept in (({}, 1), ({"tokens": "on"}, 0)):
+        peopled.accounts.create_token("rea")
+        link = f"/password/{peopled.accounts.password_link('rea').secret}"
+        sent(browser, link, browser.get(link).text, password=PASSWORD, again=PASSWORD, **wish)
+        assert len(peopled.accounts.tokens("rea")) == kept
+        peopled.accounts.create_token("rea")
+        signed_in(browser, "rea")
+        sent(browser, "/account", browser.get("/account").text, do="password", old=PASSWORD, new=PASSWORD, **wish)
+        assert len(peopled.accounts.tokens("rea")) == 2 * kept
+
+
+def test_a_form_of_another_session_is_refused(browser: TestClient, peopled: Weft) -> None:
+    signed_in(browser, "ben")
+    shown = browser.get("/queries/2").text
+    del browser.cookies["weft_session"]
+    browser.cookies.set("weft_session", peopled.accounts.sign_in("ben", PASSWORD).secret)
+    assert browser.post("/queries/2", data={"csrf": field(shown), "do": "pause"}).status_code == 400
+    assert peopled.query(2).state == "active"
 
 
 def test_a_password_is_set_by_a_link_once(browser: TestClient, peopled: Weft) -> None:

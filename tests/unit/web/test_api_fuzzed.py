@@ -83,10 +83,11 @@ def _ended(client: httpx2.Client, response: httpx2.Response) -> tuple[int, str]:
     return (job["problem"] or {"status": 200})["status"], json.dumps(job)
 
 
-def test_hostile_texts_are_refused(served: str, tmp_path: Path) -> None:
+def test_hostile_texts_are_refused(served: str, filled: Weft, tmp_path: Path) -> None:
     secret, written = tmp_path / "secret", tmp_path / "written"
     secret.write_text("the content of the file")
-    with httpx2.Client(base_url=f"{served}api/v1") as client:
+    headers = {"Authorization": f"Bearer {(filled.home / 'page.key').read_text()}"}
+    with httpx2.Client(base_url=f"{served}api/v1", headers=headers) as client:
         for number, (name, text) in enumerate(HOSTILE.items()):
             sql = planted(text, str(secret), str(written))
             for path in ("explain", DOORS[number % len(DOORS)]):

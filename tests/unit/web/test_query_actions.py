@@ -51,6 +51,26 @@ def test_a_removed_query_is_gone(browser: TestClient, filled: Weft) -> None:
     assert browser.get("/queries/1/answers").status_code == 404
 
 
+def test_brief_jobs_do_not_wait_for_long_ones(weft: Weft) -> None:
+    jobs, over = Jobs(weft.clock, weft.home / "logs"), threading.Event()
+
+    def long(job: Job) -> Outcome:
+        over.wait(20)
+        return Go("/")
+
+    for person in ("a", "b"):
+        for _ in range(4):
+            jobs.start("long", person, "/", long)
+        with pytest.raises(Conflict, match="4 of your jobs"):
+            jobs.start("long", person, "/", long)
+    waits = jobs.start("long", "c", "/", long)
+    assert jobs.start("brief", "a", "/", lambda _: Go("/"), brief=True).wait(20)
+    assert not waits.is_over
+    over.set()
+    jobs.close()
+    assert waits.state == "done"
+
+
 def test_a_form_from_elsewhere_changes_nothing(browser: TestClient, filled: Weft) -> None:
     form = browser.get("/queries/1")
     token = field(form.text)
@@ -63,7 +83,7 @@ def test_a_form_from_elsewhere_changes_nothing(browser: TestClient, filled: Weft
         browser.post("/queries/1", data={"do": "pause", "csrf": token}, headers={"origin": "http://["}),
     )
     assert [each.status_code for each in foreign] == [400] * 6
-    browser.cookies.clear()
+    del browser.cookies["weft_visitor"]
     assert browser.post("/queries/1", data={"do": "pause", "csrf": token}).status_code == 400
     assert filled.query(1).state == "active"
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from starlette.requests import Request
 from starlette.testclient import TestClient
 
-from shown_pages import field
+from shown_pages import field, sent
 from weft.api.weft import Weft
 from weft.errors import Refused
+from weft.web.app import application
+from weft.web.callers import address_of
+from weft.web.security import LOOPBACK
 from weft.web.serving import Address, page_served, read_address
+from weft.web.site import Site
 
 
 def test_each_response_has_the_headers(browser: TestClient) -> None:
@@ -26,10 +31,88 @@ def test_a_foreign_name_of_the_host_is_refused(browser: TestClient) -> None:
 
 
 def test_the_cookie_is_not_for_scripts(browser: TestClient) -> None:
-    cookie = browser.get("/queries").headers["set-cookie"].lower()
+    browser.cookies.clear()
+    cookie = browser.get("/sign-in").headers["set-cookie"].lower()
     assert "httponly" in cookie
     assert "samesite=lax" in cookie
-    assert "set-cookie" not in browser.get("/queries").headers
+    assert "set-cookie" not in browser.get("/sign-in").headers
+
+
+def test_only_the_key_opens_a_home_without_users(browser: TestClient) -> None:
+    """Other users of the machine reach the page, too."""
+    key = browser.app.state.site.key  # type: ignore[attr-defined]
+    kept = browser.cookies["weft_key_default"]
+    assert (kept, browser.get("/queries").status_code) == (key, 200)
+    browser.cookies.clear()
+    for wrong in ({}, {"authorization": "Bearer x"}, {"authorization": f"Bearer {key[:-1]}"}, {"authorization": ""}):
+        assert browser.get("/queries", headers=wrong, follow_redirects=False).status_code == 303
+        refused = browser.get("/api/v1/queries", headers=wrong)
+        assert (refused.status_code, "page.key" in refused.json()["hint"]) == (401, True)
+        assert browser.get("/metrics", headers=wrong).status_code == 401
+    assert browser.get("/api/v1/queries", headers={"authorization": f"Bearer {key}"}).status_code == 200
+    assert browser.get(f"/open/{key[:-1]}", follow_redirects=False).headers["location"] == "/sign-in"
+    assert "page.key" in browser.get("/sign-in").text
+    assert browser.get("/queries", follow_redirects=False).status_code == 303
+    assert "Inbox" in browser.get(f"/open/{key}").text
+
+
+def test_the_key_is_kept_where_only_the_owner_reads_it(weft: Weft) -> None:
+    keys = []
+    for _ in range(2):
+        with page_served(weft, Address(port=0)) as address:
+            keys.append(address.page_key)
+    file = weft.home / "page.key"
+    assert keys == [file.read_text()] * 2
+    assert file.stat().st_mode & 0o077 == 0
+    file.write_text("")
+    with pytest.raises(Refused, match="key of the page is damaged"), page_served(weft, Address(port=0)):
+        pass
+
+
+def _request(weft: Weft, peer: str, *forwarded: str) -> Request:
+    headers = [(b"x-forwarded-for", each.encode()) for each in forwarded]
+    return Request({"type": "http", "client": (peer, 1), "headers": headers})
+
+
+@pytest.mark.parametrize(
+    ("peer", "forwarded", "found"),
+    [
+        ("192.0.2.1", ("198.51.100.7",), "192.0.2.1"),
+        ("127.0.0.1", (), "127.0.0.1"),
+        ("127.0.0.1", ("198.51.100.7",), "198.51.100.7"),
+        ("127.0.0.1", ("203.0.113.1, 198.51.100.7",), "198.51.100.7"),
+        ("127.0.0.1", ("203.0.113.1", "198.51.100.7, 10.0.0.2"), "198.51.100.7"),
+        ("127.0.0.1", ("x",), "127.0.0.1"),
+        ("127.0.0.1", ("x, 10.0.0.2",), "10.0.0.2"),
+        ("127.0.0.1", ("[2001:db8::7]",), "2001:db8::7"),
+    ],
+)
+def test_only_a_proxy_of_the_settings_names_the_machine(
+    weft: Weft, peer: str, forwarded: tuple[str, ...], found: str
+) -> None:
+    (weft.home / "weft.toml").write_text('[web]\nforwarded_by = ["127.0.0.1", "10.0.0.2"]\n')
+    assert address_of(Site(weft), _request(weft, peer, *forwarded)) == found
+
+
+def test_links_begin_with_an_address_that_nobody_else_chose(weft: Weft) -> None:
+    scope = {"type": "http", "scheme": "http", "path": "/", "server": ("192.0.2.5", 8765)}
+    evil, own = (Request({**scope, "headers": [(b"host", name)]}) for name in (b"evil.example:8765", b"localhost:8765"))
+    everywhere, here = Site(weft), Site(weft, hosts=LOOPBACK)
+    assert here.base(own) == "http://localhost:8765"
+    assert {everywhere.base(own), everywhere.base(evil), here.base(evil)} == {"http://192.0.2.5:8765"}
+    (weft.home / "weft.toml").write_text('[web]\nurl = "https://weft.example.com/"\n')
+    assert {each.base(request) for each in (everywhere, here) for request in (own, evil)} == {
+        "https://weft.example.com"
+    }
+
+
+def test_over_tls_cookies_belong_to_this_host(weft: Weft) -> None:
+    site = Site(weft, tls=True)
+    with TestClient(application(site), base_url="https://testserver") as client:
+        client.get(f"/open/{site.key}")
+        sent(client, "/users", client.get("/users").text, do="add-group", name="team")
+        assert {each.name for each in client.cookies.jar} == {"__Host-weft_visitor", "__Host-weft_key_default"}
+    assert [each.name for each in weft.accounts.groups()] == ["team"]
 
 
 def test_a_missing_page_is_a_page(browser: TestClient) -> None:
@@ -38,6 +121,39 @@ def test_a_missing_page_is_a_page(browser: TestClient) -> None:
     assert "<h1>" in shown.text
     assert browser.get("/static/../app.py").status_code == 404
     assert browser.get("/static/%2e%2e/app.py").status_code == 404
+
+
+LONG = "9" * 5_000
+"""More digits than Python reads as a number."""
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/queries/{}",
+        "/queries/{}.json",
+        "/queries/1/answers/{}",
+        "/queries/{}/answers.csv",
+        "/saved/{}",
+        "/queries/{}/plan",
+    ],
+)
+def test_a_long_number_is_no_page(browser: TestClient, path: str) -> None:
+    assert browser.get(path.format(LONG)).status_code == 404
+
+
+def test_long_numbers_in_texts_are_refused(browser: TestClient, filled: Weft) -> None:
+    for text in (
+        f"SELECT {LONG} AS x FROM orders o",
+        f"SELECT o.id FROM orders o ORDER BY o.id LIMIT {LONG}",
+        f"SELECT o.id FROM orders o GROUP BY {LONG}",
+        f"SELECT o.id FROM orders o WHERE o.ts < NOW() - INTERVAL {LONG} DAYS",
+    ):
+        assert browser.post("/api/v1/explain", json={"sql": text}).status_code == 422
+    given = {"name": "q", "sql": "SELECT o.id FROM orders o", "every": "9" * 59 + "s"}
+    assert browser.post("/api/v1/queries", json=given).status_code == 422
+    with pytest.raises(Refused, match="not a length of time"):
+        filled.install("q", given["sql"], every=f"{LONG}s")
 
 
 def test_no_text_has_the_character_nul(browser: TestClient) -> None:
@@ -63,7 +179,10 @@ def test_the_page_is_served(weft: Weft) -> None:
     import httpx2
 
     with page_served(weft, Address(port=0)) as address:
-        assert httpx2.get(f"{address.url}queries").status_code == 200
+        assert httpx2.get(f"{address.url}queries").status_code == 303
+        with httpx2.Client(follow_redirects=True) as client:
+            assert "Inbox" in client.get(address.opening).text
+            assert client.get(f"{address.url}queries").status_code == 200
 
 
 def test_the_page_is_served_over_tls(weft: Weft, tmp_path: Path) -> None:
@@ -81,10 +200,11 @@ def test_the_page_is_served_over_tls(weft: Weft, tmp_path: Path) -> None:
     context = ssl.create_default_context()
     authority.configure_trust(context)
     with page_served(weft, read_address("localhost:0", certificate, key)) as address:
-        shown = httpx2.get(f"https://localhost:{address.port}/queries", verify=context)
+        shown = httpx2.get(f"https://localhost:{address.port}/sign-in", verify=context)
     assert shown.status_code == 200
     assert "strict-transport-security" in shown.headers
     assert "; secure" in shown.headers["set-cookie"].lower()
+    assert shown.headers["set-cookie"].startswith("__Host-weft_visitor=")
 
 
 def test_tls_needs_both_files(tmp_path: Path) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
 from starlette.testclient import TestClient
 
 from shown_pages import MARKUP, assert_safe, field, sent
 from weft.api.weft import Weft
+from weft.errors import NotFound
+from weft.web.uploads import Uploads
 
 
 @pytest.fixture(autouse=True)
@@ -25,6 +29,18 @@ def _send(browser: TestClient, name: str, content: bytes, **fields: str) -> str:
 
 def _store(browser: TestClient, shown: str, **fields: str) -> str:
     return sent(browser, "/tables/store", shown, upload=field(shown, "upload"), **fields)
+
+
+def test_one_person_keeps_few_large_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("weft.web.uploads._BYTES_OF_ONE", 10)
+    uploads = Uploads(lambda: 0)
+    kept = [uploads.keep(by, "x.csv", io.BytesIO(b"12345678")) for by in ("a", "b", "a")]
+    assert uploads.find(kept[1].token, "b").path.exists()
+    assert uploads.find(kept[2].token, "a").path.read_bytes() == b"12345678"
+    with pytest.raises(NotFound):
+        uploads.find(kept[0].token, "a")
+    assert len(list(kept[2].path.parent.iterdir())) == 2
+    uploads.close()
 
 
 def test_types_are_shown_before_a_file_is_stored(browser: TestClient, weft: Weft) -> None:

@@ -108,10 +108,9 @@ class AccessPlan:
             if isinstance(old, DescribedGroup):
                 raise Refused(f"{old.name} is a group of the home", hint="Users and groups share their names.")
             if old is None:
-                yield (
-                    user.name,
-                    ("added", user.role, partial(self._accounts.add_user, user.name, user.role, user.limits)),
-                )
+                # The folder says whose each query is.
+                add = partial(self._accounts.add_user, user.name, user.role, user.limits, inherit=True)
+                yield user.name, ("added", user.role, add)
             elif (old.role, old.limits) != (user.role, user.limits):
                 change = partial(self._accounts.change_user, old.name, role=user.role, limits=user.limits)
                 yield old.name, ("role or limits changed", user.role, change)

@@ -25,7 +25,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from weft.algebra import temporal
-from weft.algebra.relation import Output, Scan
+from weft.algebra.relation import Grouped, Join, Output, Project, Scan, Select, Union
 from weft.algebra.scalar import ColumnRef, Scalar, columns, conjuncts
 from weft.algebra.schema import TableSchema
 from weft.algebra.traverse import rename, substitute
@@ -53,13 +53,9 @@ class Auxiliary:
 
     def of(self, relation: temporal.Temporal) -> temporal.Temporal:
         """Return π_B(σ_f(relation)) for a relation with the columns of R, for example for ∇R or ΔR."""
-        rows = (
-            relation
-            if not self.conditions
-            else temporal.Selection(relation, conjunction(*sorted(self.conditions, key=repr)))
-        )
+        rows = relation if not self.conditions else Select(relation, conjunction(*sorted(self.conditions, key=repr)))
         refs = [ref for ref in temporal.attributes(relation) if ref.column in self.columns]
-        return temporal.Projection(rows, self.table.name, tuple(Output(ref.column, ref) for ref in refs))
+        return Project(rows, self.table.name, tuple(Output(ref.column, ref) for ref in refs))
 
     def contains(self, other: Auxiliary) -> bool:
         """Return whether ``other`` can be computed from this auxiliary view.
@@ -171,26 +167,27 @@ def _either(one: _Need, other: _Need) -> _Need:
 
 def _below(relation: temporal.Temporal, need: _Need) -> tuple[_Need, ...]:
     match relation:
-        case temporal.Selection(predicate=predicate):
+        case Select(input=Join()):
+            return tuple(_of_part(relation, part, need) for part in temporal.inputs(relation))
+        case Select(predicate=predicate):
             wanted = None if temporal.mentions_time(predicate) else need.also(columns(predicate))
             return (_Need(wanted, (*need.filters, *_timeless(predicate))),)
-        case temporal.Projection(input=inner, alias=alias, outputs=outputs):
+        case Project(input=inner, alias=alias, outputs=outputs):
             wanted = frozenset(ref for output in outputs for ref in columns(output.value))
             return (_Need(wanted, _through(need.filters, alias, outputs, inner)),)
-        case temporal.Aggregation(input=inner, alias=alias, groups=groups):
+        case Grouped(input=inner, alias=alias, groups=groups):
             return (_Need(None, _through(need.filters, alias, groups, inner)),)
-        case temporal.TemporalJoin():
-            return tuple(_of_part(relation, part, need) for part in relation.inputs)
-        case temporal.TemporalUnion(left=left, right=right) | temporal.Difference(left=left, right=right):
-            across = dict(zip(temporal.attributes(left), temporal.attributes(right), strict=True))
-            return (_Need(None, need.filters), _Need(None, tuple(substitute(f, across) for f in need.filters)))
+        case Union() | temporal.Difference():
+            names = [temporal.attributes(part) for part in temporal.inputs(relation)]
+            across = [dict(zip(names[0], own, strict=True)) for own in names]
+            return tuple(_Need(None, tuple(substitute(f, each) for f in need.filters)) for each in across)
         case temporal.Extension() | temporal.Fragment():
             return (need,)
         case _:
             return tuple(_Need(None) for _ in temporal.inputs(relation))
 
 
-def _of_part(join: temporal.TemporalJoin, part: temporal.Temporal, need: _Need) -> _Need:
+def _of_part(join: temporal.Selection, part: temporal.Temporal, need: _Need) -> _Need:
     ours = frozenset(temporal.attributes(part))
     filters = (*need.filters, *_timeless(join.predicate))
     mine = tuple(each for each in dict.fromkeys(filters) if columns(each) and columns(each) <= ours)

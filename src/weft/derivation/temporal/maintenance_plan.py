@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain
 
-from weft.algebra.relation import Scan
+from weft.algebra.relation import Scan, Select
 from weft.algebra.schema import TableSchema
-from weft.algebra.temporal import Selection, Semijoin, Temporal, each, inputs
+from weft.algebra.temporal import Semijoin, Temporal, each, inputs
 from weft.derivation.temporal.delta import Delta
 from weft.derivation.temporal.delta_propagation import BOTH, Kind, change_delta, refresh_delta
 from weft.derivation.temporal.measures import maintainable_form
@@ -125,7 +125,7 @@ def _read_whole(relation: Temporal) -> frozenset[Scan]:
         match part:
             case Semijoin(right=right):
                 whole.add(right)
-            case Selection(predicate=predicate) if is_window(predicate):
+            case Select(predicate=predicate) if is_window(predicate):
                 pass
             case _:
                 whole.update(inputs(part))

@@ -19,10 +19,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from weft.algebra.relation import Output
+from weft.algebra.relation import Grouped, Measure, Output, Project
 from weft.algebra.scalar import Call, Case, Cast, ColumnRef, Literal, Scalar, call
 from weft.algebra.schema import BIGINT, DOUBLE, INTEGRAL, SUM_DIGITS, DataType, sums_fit
-from weft.algebra.temporal import Aggregation, Measure, Projection, Temporal, inputs, over
+from weft.algebra.temporal import Temporal, inputs, over
 
 _EXTRA = "_kept_"
 _ZERO = Literal(0, BIGINT, fixed=True)
@@ -38,7 +38,7 @@ def maintainable_form(relation: Temporal) -> Temporal:
     """
     parts = inputs(relation)
     below = over(relation, tuple(map(maintainable_form, parts))) if parts else relation
-    return _with_extra_measures(below) if isinstance(below, Aggregation) else below
+    return _with_extra_measures(below) if isinstance(below, Grouped) else below
 
 
 def exact(type: DataType) -> bool:
@@ -55,12 +55,12 @@ def incremental(measure: Measure, *, deleting: bool) -> bool:
     return measure.function == "count" or (measure.argument is not None and exact(measure.argument.type))
 
 
-def row_count(node: Aggregation) -> ColumnRef:
+def row_count(node: Grouped[Temporal]) -> ColumnRef:
     """Return the column of COUNT(*), which ``maintainable_form`` adds."""
     return next(each.output for each in node.measures if each.function == "count" and each.argument is None)
 
 
-def _with_extra_measures(node: Aggregation) -> Temporal:
+def _with_extra_measures(node: Grouped[Temporal]) -> Temporal:
     inner = replace(node, alias=f"{node.alias}_kept")
     measures: dict[Measure, Measure] = {}
 
@@ -90,7 +90,7 @@ def _with_extra_measures(node: Aggregation) -> Temporal:
         return node
     groups = tuple(Output(out.name, ColumnRef(inner.alias, out.name, out.value.type)) for out in node.groups)
     asked = tuple(Output(each.output.column, values[each.output]) for each in node.measures)
-    return Projection(replace(inner, measures=tuple(measures.values())), node.alias, (*groups, *asked))
+    return Project(replace(inner, measures=tuple(measures.values())), node.alias, (*groups, *asked))
 
 
 def _summed(measure: Measure) -> bool:
@@ -133,7 +133,7 @@ def _fitting(total: ColumnRef) -> Scalar:
     return Case(((call("and", *fits), Cast(total, BIGINT)),), None, BIGINT)
 
 
-def combined(node: Aggregation, measure: Measure, old: str, change: str, *, deleting: bool) -> Scalar:
+def combined(node: Grouped[Temporal], measure: Measure, old: str, change: str, *, deleting: bool) -> Scalar:
     """Return f($2.a, $1.a), the new value of a measure, or g($2.a, $1.a) if ``deleting`` is true.
 
     ``old`` is the range variable of $2, the aggregation before the change.  ``change`` is the range variable of $1, the

@@ -26,11 +26,11 @@ tuple.  The candidate rows therefore come from base tuples whose first (last) in
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from weft.algebra import temporal
-from weft.algebra.relation import Scan
+from weft.algebra.relation import Join, Project, Scan, Select, Union
 from weft.algebra.scalar import (
     MICROSECOND,
     REFRESHED,
@@ -214,7 +214,7 @@ def expiring(window: temporal.Extension) -> PeriodCondition:
 
 
 def candidates(
-    relation: temporal.Temporal, bound: PeriodCondition
+    relation: temporal.Temporal | Join[temporal.Temporal], bound: PeriodCondition
 ) -> tuple[temporal.Temporal, frozenset[temporal.Temporal]] | None:
     """Return a relation with all rows whose period sets satisfy ``bound``, possibly with other rows.
 
@@ -223,18 +223,19 @@ def candidates(
     """
     match relation:
         case Scan(alias=alias):
-            tuples = temporal.Selection(relation, bound(alias))
+            tuples = Select(relation, bound(alias))
             return tuples, frozenset((tuples,))
-        case temporal.Selection(input=inner, predicate=predicate) if temporal.mentions_time(predicate):
+        case Select(input=inner, predicate=predicate) if temporal.mentions_time(predicate):
             return candidates(inner, bound)
         case temporal.Semijoin(left=left):
             return candidates(left, bound)
-        case temporal.Projection() | temporal.Selection():
-            below = candidates(relation.input, bound)
-            return below and (replace(relation, input=below[0]), below[1])
-        case temporal.TemporalUnion(left=left, right=right):
-            one, other = candidates(left, bound), candidates(right, bound)
-            return one and other and (temporal.TemporalUnion(one[0], other[0]), one[1] | other[1])
+        case Project(input=inner) | Select(input=inner):
+            below = candidates(inner, bound)
+            return below and (temporal.over(relation, (below[0],)), below[1])
+        case Union(inputs=parts):
+            among = [each for each in (candidates(part, bound) for part in parts) if each is not None]
+            rows, leaves = zip(*among, strict=True) if len(among) == len(parts) else ((), ())
+            return (temporal.union(*rows), frozenset().union(*leaves)) if rows else None
         case _:
             return None
 

@@ -19,8 +19,9 @@ from dataclasses import dataclass, field, replace
 from functools import singledispatch
 from typing import Any, TypeAlias
 
+from weft.algebra.relation import Grouped
 from weft.algebra.scalar import Scalar
-from weft.algebra.temporal import Aggregation, Extension, Temporal, inputs, over
+from weft.algebra.temporal import Extension, Temporal, inputs, over
 from weft.derivation.temporal.delta import NOTHING, Delta, applied, followed_by, plus, pure
 from weft.errors import DerivationError
 
@@ -120,14 +121,14 @@ def _named(number: str, position: int) -> str:
 
 def operands(operator: Temporal) -> tuple[Temporal, ...]:
     """Return the operator's inputs.  For an aggregate over a moving window, return the input of EX_w."""
-    if isinstance(operator, Aggregation) and isinstance(operator.input, Extension):
+    if isinstance(operator, Grouped) and isinstance(operator.input, Extension):
         return (operator.input.input,)
     return inputs(operator)
 
 
 def with_operand(operator: Temporal, position: int, operand: Temporal) -> Temporal:
     """Return the operator with ``operand`` at ``position``."""
-    if isinstance(operator, Aggregation) and isinstance(operator.input, Extension):
+    if isinstance(operator, Grouped) and isinstance(operator.input, Extension):
         return over(operator, (over(operator.input, (operand,)),))
     parts = inputs(operator)
     return over(operator, (*parts[:position], operand, *parts[position + 1 :]))

@@ -64,16 +64,12 @@ from weft.algebra.relation import attributes as columns_of
 from weft.algebra.scalar import TRUE, ColumnRef, Literal, Now, PeriodOf, Scalar, call, columns
 from weft.algebra.schema import BOOLEAN
 from weft.algebra.temporal import (
-    Aggregation,
     Difference,
     Extension,
-    Projection,
-    Selection,
     Temporal,
-    TemporalJoin,
-    TemporalUnion,
     attributes,
     periods_asked,
+    union,
 )
 from weft.algebra.traverse import free_columns, range_variables, substitute, walk
 from weft.derivation.temporal.column_pruning import prune_columns
@@ -149,13 +145,13 @@ class _Reading:
                 return _projection(held.relation, alias or node.alias, named)
             case Union(inputs=inputs):
                 first = self.source(_one_source(inputs[0]), alias or node.alias)
-                return reduce(TemporalUnion, (self.source(_one_source(part)) for part in inputs[1:]), first)
+                return union(first, *(self.source(_one_source(part)) for part in inputs[1:]))
             case Windowed() | Unnest() | Materialized() | Recurrence() | Recursive():
                 raise SqlError("a temporal view has no window functions, no EXPLODE and no recursion")
             case Grouped():
                 return self.grouped(node, alias or node.alias)
 
-    def grouped(self, node: Grouped, alias: str) -> Aggregation:
+    def grouped(self, node: Grouped, alias: str) -> Grouped[Temporal]:
         held = self.held(node.input)
         groups = tuple(Output(each.name, held.named(each.value)) for each in node.groups)
         measures = tuple(
@@ -170,7 +166,7 @@ class _Reading:
         over = held.relation
         if node.window is not None and not (isinstance(node.window, Literal) and node.window.value == 0):
             over = Extension(over, node.window)
-        return Aggregation(over, alias, groups, measures)
+        return Grouped(over, alias, groups, measures)
 
     def combined(self, items: tuple[Temporal, ...], given: tuple[Scalar, ...], demanded: Predicate) -> _Held:
         parts = conjuncts(demanded)
@@ -189,13 +185,12 @@ class _Reading:
             fresh = self.combined(held.items, held.conditions, demanded).relation
             return replace(held, relation=self.both(held.relation, fresh))
         if scalar is not None:
-            return replace(held, relation=Selection(held.relation, held.named(scalar)))
+            return replace(held, relation=Select(held.relation, held.named(scalar)))
         match demanded:
             case And(items=parts):
                 return reduce(self.restricted, parts, held)
             case Or(items=parts):
-                branches = [self.restricted(held, part).relation for part in parts]
-                return replace(held, relation=reduce(TemporalUnion, branches))
+                return replace(held, relation=union(*(self.restricted(held, part).relation for part in parts)))
             case Exists(body=body):
                 return self.with_partner(held, body, negated=False)
             case NotExists(body=body):
@@ -231,7 +226,7 @@ class _Reading:
             return None
         return self.source(parts[0])
 
-    def renamed(self, relation: Temporal, own: tuple[ColumnRef, ...]) -> Projection:
+    def renamed(self, relation: Temporal, own: tuple[ColumnRef, ...]) -> Project[Temporal]:
         outputs = tuple(
             Output(name, ref) for name, ref in zip(_distinct_names(own), attributes(relation), strict=False)
         )
@@ -241,7 +236,7 @@ class _Reading:
         """The result is a join in which every column is equal on both sides."""
         right = self.renamed(other, attributes(other))
         same = [call("<=>", *pair) for pair in zip(attributes(one), attributes(right), strict=True)]
-        return self.renamed(TemporalJoin((one, right), _all(same)), attributes(one))
+        return self.renamed(Select(Join((one, right)), _all(same)), attributes(one))
 
 
 def _one_source(relation: Relation) -> Source:
@@ -336,8 +331,8 @@ def _joined(items: tuple[Temporal, ...], conditions: tuple[Scalar, ...]) -> Temp
             own[owners[0] if owners else 0].append(each)
         else:
             shared.append(each)
-    selected = [Selection(item, _all(local)) if local else item for item, local in zip(items, own, strict=True)]
-    return selected[0] if len(selected) == 1 else TemporalJoin(tuple(selected), _all(shared))
+    selected = [Select(item, _all(local)) if local else item for item, local in zip(items, own, strict=True)]
+    return selected[0] if len(selected) == 1 else Select(Join(tuple(selected)), _all(shared))
 
 
 def _all(conditions: Sequence[Scalar]) -> Scalar:
@@ -346,10 +341,10 @@ def _all(conditions: Sequence[Scalar]) -> Scalar:
     return conditions[0] if len(conditions) == 1 else call("and", *conditions)
 
 
-def _projection(relation: Temporal, alias: str, outputs: tuple[Output, ...]) -> Projection:
+def _projection(relation: Temporal, alias: str, outputs: tuple[Output, ...]) -> Project[Temporal]:
     """If the input projects plain columns, merge the two projections: π_A(π_B(R)) = π_A(R)."""
-    if isinstance(relation, Projection) and all(isinstance(each.value, ColumnRef) for each in relation.outputs):
+    if isinstance(relation, Project) and all(isinstance(each.value, ColumnRef) for each in relation.outputs):
         meaning = dict(zip(attributes(relation), (each.value for each in relation.outputs), strict=True))
         within = tuple(Output(each.name, substitute(each.value, meaning)) for each in outputs)
-        return Projection(relation.input, alias, within)
-    return Projection(relation, alias, outputs)
+        return Project(relation.input, alias, within)
+    return Project(relation, alias, outputs)

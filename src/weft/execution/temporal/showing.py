@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from weft.algebra.relation import Scan
+from weft.algebra.relation import Grouped, Scan
 from weft.algebra.scalar import Literal
 from weft.algebra.schema import TIMESTAMP, TableSchema
-from weft.algebra.temporal import VALID_TO, Aggregation, Difference, Extension, Temporal
+from weft.algebra.temporal import VALID_TO, Difference, Extension, Temporal
 from weft.algebra.temporal import each as subexpressions
 from weft.catalog.catalog import CatalogParts
 from weft.catalog.records import TableRecord
@@ -127,7 +127,7 @@ def _windows(relation: Temporal) -> Iterator[tuple[int, list[Scan]]]:
         if isinstance(part, Extension) and isinstance(part.window, Literal) and isinstance(part.window.value, int):
             below = list(subexpressions(part.input))
             # Rows of these operators may end even if no row of a table ends.
-            ending = any(isinstance(inner, (Aggregation, Difference, Extension)) for inner in below)
+            ending = any(isinstance(inner, (Grouped, Difference, Extension)) for inner in below)
             if part.window.value and not ending:
                 yield part.window.value, [inner for inner in below if isinstance(inner, Scan)]
 

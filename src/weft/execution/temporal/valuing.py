@@ -10,21 +10,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from weft.algebra.relation import Scan, Values
+from weft.algebra.relation import Grouped, Project, Scan, Select, Union, Values
 from weft.algebra.scalar import ColumnRef, Scalar
 from weft.algebra.temporal import (
     VALID_FROM,
     VALID_TO,
-    Aggregation,
     Deleted,
     Difference,
     Fragment,
     Inserted,
-    Projection,
     Selection,
     Semijoin,
     Temporal,
-    TemporalUnion,
     attributes,
     inputs,
 )
@@ -100,15 +97,15 @@ class RefreshValues:
                 return self._looked_up(base, relation, None)
             case Fragment(input=Semijoin(left=Scan() as base, on=on) as some, since=since) if on:
                 return self._looked_up(base, some, since)
-            case Selection(input=Scan() as base, predicate=predicate) if (near := windows(predicate)) is not None:
+            case Select(input=Scan() as base, predicate=predicate) if (near := windows(predicate)) is not None:
                 return self._within(base, relation, near)
             case Difference(left=left, right=right):
                 return self._difference(relation, left, right)
-            case TemporalUnion(left=left, right=right):
-                return self._union(relation, left, right)
+            case Union():
+                return self._union(relation)
             case Semijoin(left=left, right=right):
                 return self._computed(relation) if self.of(right) and self.of(left) else None
-            case Values() | Aggregation(groups=()):
+            case Values() | Grouped(groups=()):
                 return self._computed(relation)
             case _:
                 return self._computed(relation) if all(map(self.of, _cheapest_first(relation))) else None
@@ -117,12 +114,12 @@ class RefreshValues:
         first = self.of(left)
         return first if first is None or self.of(right) is None else self._computed(relation)
 
-    def _union(self, relation: Temporal, left: Temporal, right: Temporal) -> Value:
-        first, second = self.of(left), self.of(right)
-        if second is None:
-            return first
-        alike = [ref.type for ref in attributes(left)] == [ref.type for ref in attributes(right)]
-        return second if first is None and alike else self._computed(relation)
+    def _union(self, relation: Temporal) -> Value:
+        found = [part for part in inputs(relation) if self.of(part) is not None]
+        types = [[ref.type for ref in attributes(part)] for part in (relation, *found)]
+        if len(found) > 1 or types[0] != types[-1]:
+            return self._computed(relation)
+        return self.of(found[0]) if found else None
 
     def _computed(self, relation: Temporal) -> Value:
         for part in inputs(relation):
@@ -151,7 +148,7 @@ class RefreshValues:
     def _looked_up(self, base: Scan, semijoin: Semijoin, since: Scalar | None) -> Value:
         """The parts of periods before the instant ``since`` are cut off."""
         keys, on = semijoin.right, semijoin.on
-        while isinstance(keys, Projection) and keys not in self.values and (below := _below(keys, on)) is not None:
+        while isinstance(keys, Project) and keys not in self.values and (below := _below(keys, on)) is not None:
             keys, on = keys.input, below  # only the rows of the keys matter, not their periods
         key_table = self.of(keys)
         if key_table is None:
@@ -208,7 +205,7 @@ def _cheapest_first(relation: Temporal) -> list[Temporal]:
     return sorted(inputs(relation), key=lambda part: not isinstance(part, (Deleted, Inserted)))
 
 
-def _below(projection: Projection, on: On) -> On | None:
+def _below(projection: Project[Temporal], on: On) -> On | None:
     """Replace each output of the projection in ``on`` by the column that the output selects.
 
     Return None if an output is not a plain column.

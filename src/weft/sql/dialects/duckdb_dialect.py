@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from weft.algebra.relation import Values
+from weft.algebra.relation import Grouped, Project, Select, Values
 from weft.algebra.scalar import MICROSECONDS, OF_MICROSECONDS, Call, Cast, Literal, Scalar, children, with_children
 from weft.algebra.schema import BIGINT, DATE, DOUBLE, INTEGRAL, STRING, TIMESTAMP, DataType
-from weft.algebra.temporal import Aggregation, Extension, Fragment, Projection, Selection, Temporal, TemporalJoin, each
+from weft.algebra.temporal import Extension, Fragment, Temporal, each
 from weft.period_sql.groups import arguments
 from weft.sql.dialects.duckdb_case_mapping import LOWER, UPPER
 from weft.sql.functions import as_decimal
@@ -108,9 +108,9 @@ def not_local(relation: Temporal) -> Scalar | None:
 
 def _scalars(relation: Temporal) -> Iterator[Scalar]:
     match relation:
-        case Selection(predicate=predicate) | TemporalJoin(predicate=predicate):
+        case Select(predicate=predicate):
             yield predicate
-        case Projection(outputs=outputs):
+        case Project(outputs=outputs):
             yield from (output.value for output in outputs)
         case Values(rows=rows):
             yield from (value for row in rows for value in row)
@@ -118,7 +118,7 @@ def _scalars(relation: Temporal) -> Iterator[Scalar]:
             yield window
         case Fragment(since=since):
             yield since
-        case Aggregation(groups=groups, measures=measures):
+        case Grouped(groups=groups, measures=measures):
             yield from (output.value for output in groups)
             yield from (part for each in measures for part in arguments(each))
             arrays = (each for each in measures if each.function in _ARRAYS and each.argument is not None)

@@ -119,7 +119,7 @@ def _unit(node: exp.Expr, select: exp.Select, scope: Scope, grouping: Grouping) 
 def _named(node: exp.Expr, select: exp.Select, scope: Scope) -> exp.Expr:
     """Replace the names and the number of items of the select list by these items."""
     if isinstance(node, exp.Literal) and not node.is_string:
-        number = int(node.name) if node.name.isdigit() else 0
+        number = int(node.name) if node.name.isdigit() and len(node.name) < 10 else 0
         if not 1 <= number <= len(select.expressions):
             message = f"GROUP BY {node.name}: the select list has {len(select.expressions)} items"
             raise SqlError(message, where=place(node), hint="Write the column's name.")

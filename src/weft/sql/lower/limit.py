@@ -7,6 +7,7 @@ answer, by name or number, or an expression over FROM.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -67,8 +68,9 @@ def _with_items(item: exp.Expr, items: Mapping[str, exp.Expr]) -> exp.Expr:
 
 
 def _number(clause: str, node: exp.Expr) -> int:
-    if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit() and int(node.name) < 2**31:
-        return int(node.name)
+    digits = node.name if isinstance(node, exp.Literal) and not node.is_string else ""
+    if re.fullmatch(r"\d{1,10}", digits, re.ASCII) and int(digits) < 2**31:
+        return int(digits)
     raise refuse(f"{clause} {node.sql('spark')}", node, "it must be a constant whole number", f"Write {clause} 10.")
 
 

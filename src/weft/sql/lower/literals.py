@@ -30,15 +30,17 @@ def number(node: exp.Literal, *, negative: bool = False) -> Literal:
     """
     text, sign = node.name, -1 if negative else 1
     if re.fullmatch(r"\d+", text, re.ASCII):
-        value = sign * int(text)
+        digits = text.lstrip("0") or "0"
+        value = Decimal(f"-{digits}" if negative else digits)  # int() refuses thousands of digits
         if -(2**63) <= value < 2**63:
-            return Literal(value, INT if -(2**31) <= value < 2**31 else BIGINT)
-        return Literal(Decimal(value), decimal(len(str(abs(value))), 0, node))
+            return Literal(int(value), INT if -(2**31) <= value < 2**31 else BIGINT)
+        return Literal(value, decimal(len(digits), 0, node))
     if re.fullmatch(r"\d*\.\d*", text, re.ASCII) and text != ".":
         exact = Decimal(text)
-        digits = exact.as_tuple()
-        scale = max(0, -int(digits.exponent))
-        return Literal(sign * exact, decimal(max(len(digits.digits), scale, 1), scale, node))
+        parts = exact.as_tuple()
+        scale = max(0, -int(parts.exponent))
+        signed = exact.copy_negate() if negative else exact  # a product is rounded to 28 digits
+        return Literal(signed, decimal(max(len(parts.digits), scale, 1), scale, node))
     try:
         approximate = sign * float(text)
     except ValueError:

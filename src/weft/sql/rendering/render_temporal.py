@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from weft.algebra import temporal
-from weft.algebra.relation import Scan, Values
+from weft.algebra.relation import Grouped, Project, Scan, Select, Union, Values
 from weft.algebra.scalar import (
     TIME_START,
     TRUE,
@@ -200,15 +200,13 @@ class Chain:
                 return self.leaf(relation)
             case Values():
                 return self.constant(relation)
-            case temporal.Selection(input=inner, predicate=predicate):
-                return self.joined((inner,), predicate)
-            case temporal.TemporalJoin(inputs=inputs, predicate=predicate):
-                return self.joined(inputs, predicate)
-            case temporal.Projection():
+            case Select(predicate=predicate):
+                return self.joined(temporal.inputs(relation), predicate)
+            case Project():
                 return self.projected(relation)
-            case temporal.TemporalUnion(left=left, right=right):
-                both = " UNION ALL ".join(self.all_of(self.step(each), width) for each in (left, right))
-                return self.sweep.coalesced(both, width)
+            case Union(inputs=parts):
+                every = " UNION ALL ".join(self.all_of(self.step(part), width) for part in parts)
+                return self.sweep.coalesced(every, width)
             case temporal.Difference(left=left, right=right):
                 return self.sweep.subtracted(self.step(left), self.step(right), width)
             case temporal.Semijoin():
@@ -218,7 +216,7 @@ class Chain:
                 return self.sweep.extended(self.step(inner), width, self.text(window, {}), last)
             case temporal.Fragment(input=inner, since=since):
                 return self.fragment(inner, self.text(since, {}))
-            case temporal.Aggregation():
+            case Grouped():
                 return self.sweep.coalesced(self.aggregated(relation), width)
 
     def all_of(self, name: str, width: int) -> str:
@@ -249,7 +247,7 @@ class Chain:
         text = " UNION ".join(texts)
         return text if constant.rows else f"{text} WHERE 1 = 0"
 
-    def projected(self, projection: temporal.Projection) -> str:
+    def projected(self, projection: Project[temporal.Temporal]) -> str:
         """Return the SQL of π.  The SQL merges periods unless the outputs contain all columns of the input."""
         inner = projection.input
         names = _named(temporal.attributes(inner), "a")
@@ -259,7 +257,7 @@ class Chain:
         selected = {output.value for output in projection.outputs}
         return text if selected >= set(temporal.attributes(inner)) else self.sweep.coalesced(text, len(heads))
 
-    def aggregated(self, relation: temporal.Aggregation) -> str:
+    def aggregated(self, relation: Grouped[temporal.Temporal]) -> str:
         """Return the SQL of Π, which computes the measures of groups."""
         names = _named(temporal.attributes(relation.input), "a")
         every = dict.fromkeys(argument for each in relation.measures for argument in arguments(each))

@@ -59,6 +59,8 @@ def _endpoint(site: Site, methods: Mapping[str, Operation]) -> Endpoint:
         try:
             require_own_origin(request)
             caller = await run_in_threadpool(caller_of, site, request)
+            if operation.takes_rows:  # they are received only from those who may load them
+                await run_in_threadpool(caller.weft.require_load, request.path_params["table"])
             parameters = await _parameters(request, operation)
             return await _answer(caller, operation, parameters)
         except Unfit as error:
@@ -83,7 +85,8 @@ def caller_of(site: Site, request: Request, door: str = "api") -> Caller:
     if principal is None or principal.name is None:
         has_token = "authorization" in request.headers
         what = "the token is unknown, withdrawn or expired" if has_token else "this needs a token"
-        hint = "Send the header `Authorization: Bearer TOKEN` with a token from `weft token create`."
+        source = "a token from `weft token create`" if site.weft.accounts.in_use() else "the key in the file page.key"
+        hint = f"Send the header `Authorization: Bearer TOKEN` with {source}."
         raise Unfit(401, what, {"WWW-Authenticate": "Bearer"}, hint=hint)
     return Caller(site.weft.acting_as(principal), principal.name, site.jobs)
 
@@ -196,7 +199,8 @@ async def _answer(caller: Caller, operation: Operation, parameters: Mapping[str,
     work = partial(operation.run, caller, **parameters)
     if not operation.is_slow:
         return JSONResponse(await run_in_threadpool(work), operation.status)
-    job = caller.jobs.start(operation.summary, caller.name, "/jobs", lambda _: Value(work()))
+    title, brief = operation.summary, operation.brief
+    job = caller.jobs.start(title, caller.name, "/jobs", lambda _: Value(work()), brief=brief)
     if not await run_in_threadpool(job.wait, PATIENCE_SECONDS):
         return JSONResponse(job_json(job), HTTPStatus.ACCEPTED, {"Location": f"/api/v1/jobs/{job.job_id}"})
     if job.error is not None:

@@ -79,7 +79,7 @@ class Operation:
     """An operation.  ``call`` takes an acting ``Weft`` or a ``Caller``, then the parameters, and returns JSON.
 
     A ``slow`` operation may need the write lease or Spark.  It runs as a job: after two seconds, the response is 202
-    with the address of the job.
+    with the address of the job.  A ``brief`` one waits for the lease at most, and not for the slow ones of others.
     """
 
     method: Method
@@ -89,6 +89,7 @@ class Operation:
     right: Right = "read"
     status: Literal[200, 201] = 200
     slow: bool | None = None
+    brief: bool = False
     errors: Sequence[type[WeftError]] = CHANGING
 
     @property

@@ -10,6 +10,7 @@ from starlette.routing import Route
 
 from weft.errors import NotFound, Refused
 from weft.rights.principal import ROLES, SCOPES, Role, Scope
+from weft.web.callers import address_of
 from weft.web.visits import Visit, page
 
 _LISTED: Final = 100
@@ -31,7 +32,8 @@ def change_account(visit: Visit) -> Response:
     match do:
         case "password":
             old, new = (str(visit.form.get(name, "")) for name in ("old", "new"))
-            accounts.change_password(old, new)
+            with visit.site.attempts.trying(visit.user.name, address_of(visit.site, visit.request)):
+                accounts.change_password(old, new, withdraw_tokens=visit.given("tokens") == "on")
             return visit.go("/sign-in", "Your password is changed, and all your sessions have ended. Sign in again.")
         case "prefer":
             accounts.prefer(digest=visit.given("digest") or None, zone=visit.given("zone") or None)
@@ -127,11 +129,10 @@ def change_users(visit: Visit) -> Response:
     do, name = visit.given("do"), visit.given("name")
     if do == "add":
         # The page of the first user's link is the last one that the owner sees without signing in.
-        visit.weft.accounts.add_user(name, _role(visit))
+        visit.weft.accounts.add_user(name, _role(visit), inherit=visit.given("inherit") == "on")
     if do in ("add", "link"):
         issued = visit.weft.accounts.password_link(name)
-        base = f"{visit.request.url.scheme}://{visit.request.url.netloc}"
-        return _users(visit, (name, f"{base}/password/{issued.secret}"))
+        return _users(visit, (name, f"{visit.base}/password/{issued.secret}"))
     if do not in _ACTIONS:
         raise Refused("this page has no such button")
     return visit.go("/users", _ACTIONS[do](visit))

@@ -50,7 +50,7 @@ def explain(visit: Visit) -> Response:
 
 
 ROUTES: Final = (
-    Route("/queries/{query_id:int}/answers", page(listed)),
-    Route("/queries/{query_id:int}/answers/{ordinal:int}", page(show)),
-    Route("/queries/{query_id:int}/answers/{ordinal:int}", page(explain), methods=["POST"]),
+    Route("/queries/{query_id:key}/answers", page(listed)),
+    Route("/queries/{query_id:key}/answers/{ordinal:key}", page(show)),
+    Route("/queries/{query_id:key}/answers/{ordinal:key}", page(explain), methods=["POST"]),
 )

@@ -173,11 +173,9 @@ def _unsubscribe(visit: Visit, query: QueryRecord) -> str:
 
 
 def _redeliver(visit: Visit, query: QueryRecord) -> str:
-    first = visit.given("from")
-    if not (first.isascii() and first.isdigit()):
-        raise Refused("the number of the first answer is missing", hint="Write a number from 1 on.")
-    again = visit.weft.redeliver(query.name, visit.given("channel") or None, from_ordinal=int(first))
-    return f"The next delivery sends answers from {int(first):,} on again to {len(again)} of the channels."
+    first = visit.whole("from")
+    again = visit.weft.redeliver(query.name, visit.given("channel") or None, from_ordinal=first)
+    return f"The next delivery sends answers from {first:,} on again to {len(again)} of the channels."
 
 
 def _remove(visit: Visit, query: QueryRecord) -> str:
@@ -209,14 +207,14 @@ def act(visit: Visit) -> Response:
         notice = action(visit, query)
         return Go("/queries" if name == "remove" else f"/queries/{query.query_id}", notice)
 
-    return visit.work(f"{words} {query.name}", work)
+    return visit.work(f"{words} {query.name}", work, brief=True)
 
 
 ROUTES: Final = (
     Route("/queries", page(listed)),
-    Route("/queries/{query_id:int}", page(overview)),
-    Route("/queries/{query_id:int}", page(act), methods=["POST"]),
-    Route("/queries/{query_id:int}/plan", page(plan)),
-    Route("/queries/{query_id:int}/change", page(change)),
-    Route("/queries/{query_id:int}/change", page(changed), methods=["POST"]),
+    Route("/queries/{query_id:key}", page(overview)),
+    Route("/queries/{query_id:key}", page(act), methods=["POST"]),
+    Route("/queries/{query_id:key}/plan", page(plan)),
+    Route("/queries/{query_id:key}/change", page(change)),
+    Route("/queries/{query_id:key}/change", page(changed), methods=["POST"]),
 )

@@ -126,6 +126,6 @@ _OWNER: Final[Mapping[str, Callable[[Visit, SavedQuery], str]]] = {
 
 ROUTES: Final = (
     Route("/saved", page(listed)),
-    Route("/saved/{saved_id:int}", page(show)),
-    Route("/saved/{saved_id:int}", page(act), methods=["POST"]),
+    Route("/saved/{saved_id:key}", page(show)),
+    Route("/saved/{saved_id:key}", page(act), methods=["POST"]),
 )

@@ -31,8 +31,7 @@ def change(visit: Visit) -> Response:
         case "link":
             label, expires = visit.given("label") or None, visit.given("expires") or None
             issued = accounts.share_link(query.name, label=label, expires=expires)
-            base = f"{visit.request.url.scheme}://{visit.request.url.netloc}"
-            return _shown(visit, query, f"{base}/shared/{issued.secret}")
+            return _shown(visit, query, f"{visit.base}/shared/{issued.secret}")
         case "withdraw":
             accounts.withdraw_link(query.name, visit.whole("link"))
             return visit.go(here, "The link is withdrawn.")
@@ -47,6 +46,6 @@ def change(visit: Visit) -> Response:
 
 
 ROUTES: Final = (
-    Route("/queries/{query_id:int}/share", page(show)),
-    Route("/queries/{query_id:int}/share", page(change), methods=["POST"]),
+    Route("/queries/{query_id:key}/share", page(show)),
+    Route("/queries/{query_id:key}/share", page(change), methods=["POST"]),
 )

@@ -10,7 +10,8 @@ from starlette.routing import Route
 
 from weft.errors import NotAllowed, NotFound, Refused
 from weft.web import security
-from weft.web.callers import peer_of, session_cookie
+from weft.web.attempts import TooManyAttempts
+from weft.web.callers import address_of, key_cookie, session_cookie
 from weft.web.visits import Visit, page
 
 _LISTED: Final = 50
@@ -26,25 +27,29 @@ def form(visit: Visit) -> Response:
 
 def sign_in(visit: Visit) -> Response:
     """Begin a session."""
-    name, peer, attempts = visit.given("name"), peer_of(visit.request) or "unknown", visit.site.attempts
-    error: Refused
-    if attempts.are_too_many(name, peer):
-        error, status = Refused("too many attempts", hint="Wait five minutes, then try again."), 429
-    else:
-        try:
-            password = visit.form.get("password", "")
-            issued = visit.site.weft.accounts.sign_in(name, str(password), address=peer)
-        except NotAllowed as wrong:
-            attempts.failed(name, peer)
-            error, status = wrong, 403
-        else:
-            attempts.succeeded(name)
-            response = visit.go(_inside(visit.given("next")))
-            security.set_cookie(response, session_cookie(visit.site), issued.secret, security.MONTH_SECONDS, visit.site)
-            security.new_visitor(response, visit.site)  # forms of before are not valid any more
-            return response
+    name, address = visit.given("name"), address_of(visit.site, visit.request)
     following = _inside(visit.given("next"))
-    return visit.show("sign_in.html", status, error=error, name=name, next=following, users=True)
+    try:
+        with visit.site.attempts.trying(name, address):
+            password = str(visit.form.get("password", ""))
+            issued = visit.site.weft.accounts.sign_in(name, password, address=address)
+    except (NotAllowed, TooManyAttempts) as error:
+        status = 429 if isinstance(error, TooManyAttempts) else 403
+        return visit.show("sign_in.html", status, error=error, name=name, next=following, users=True)
+    response = visit.go(following)
+    security.set_cookie(response, session_cookie(visit.site), issued.secret, security.MONTH_SECONDS, visit.site)
+    security.new_visitor(response, visit.site)  # forms of before are not valid any more
+    return response
+
+
+def open_with_key(visit: Visit) -> Response:
+    """Let the browser of the owner of a home without users in.  `weft serve` prints the address."""
+    key, site = visit.part("key"), visit.site
+    if not site.is_key(key):
+        return visit.go("/sign-in")
+    response = visit.go("/")
+    security.set_cookie(response, key_cookie(site, visit.request), key, security.MONTH_SECONDS, site)
+    return response
 
 
 def _inside(path: str) -> str:
@@ -63,7 +68,7 @@ def sign_out(visit: Visit) -> Response:
     if secret:
         visit.site.weft.accounts.sign_out(secret)
     response = visit.go("/sign-in", "You are signed out.")
-    response.delete_cookie(session_cookie(visit.site), path="/", secure=visit.site.tls, httponly=True)
+    security.drop_cookie(response, session_cookie(visit.site), visit.site)
     return response
 
 
@@ -78,7 +83,12 @@ def set_password(visit: Visit) -> Response:
     try:
         if chosen != str(visit.form.get("again", "")):
             raise Refused("the two passwords differ", hint="Write the same password twice.")
-        user = visit.site.weft.accounts.set_password(secret, chosen)
+        user = visit.site.weft.accounts.set_password(
+            secret,
+            chosen,
+            withdraw_tokens=visit.given("tokens") == "on",
+            address=address_of(visit.site, visit.request),
+        )
     except Refused as error:
         return visit.show("password.html", 400, error=error, secret=secret)
     return visit.go("/sign-in", f"{user.name}, your password is set. Sign in with it.")
@@ -87,7 +97,7 @@ def set_password(visit: Visit) -> Response:
 def shared(visit: Visit) -> Response:
     """Show the answers of a query to whoever has its link."""
     token = visit.part("token")
-    principal = visit.site.weft.accounts.of_share(token, address=peer_of(visit.request))
+    principal = visit.site.weft.accounts.of_share(token, address=address_of(visit.site, visit.request))
     if principal is None or principal.query_id is None:
         raise NotFound("this link is not valid any more", hint="Ask whoever gave it to you for a new one.")
     weft = visit.site.weft.acting_as(principal)
@@ -106,13 +116,14 @@ def unsubscribe_form(visit: Visit) -> Response:
 
 def unsubscribe(visit: Visit) -> Response:
     """End the letters that the signed link names (RFC 8058): a mail program sends this without a visit before."""
-    ended = visit.site.weft.accounts.unsubscribe_by(visit.part("token"), address=peer_of(visit.request))
+    ended = visit.site.weft.accounts.unsubscribe_by(visit.part("token"), address=address_of(visit.site, visit.request))
     return visit.show("unsubscribe.html", token=visit.part("token"), ended=ended)
 
 
 ROUTES: Final = (
     Route("/sign-in", page(form, public=True)),
     Route("/sign-in", page(sign_in, public=True), methods=["POST"]),
+    Route("/open/{key}", page(open_with_key, public=True)),
     Route("/sign-out", page(sign_out, public=True), methods=["POST"]),
     Route("/password/{secret}", page(password_form, public=True)),
     Route("/password/{secret}", page(set_password, public=True), methods=["POST"]),

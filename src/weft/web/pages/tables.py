@@ -12,7 +12,7 @@ from starlette.routing import Route
 from weft.api.weft import Weft
 from weft.catalog.records import TableRecord
 from weft.catalog.sources import SourceRecord
-from weft.errors import NotAllowed, NotFound, Refused, WeftError
+from weft.errors import NotAllowed, Refused, WeftError
 from weft.extraction.files.given_files import Uploaded
 from weft.printable import counted
 from weft.web.jobs import Go, Job, Outcome, Shown
@@ -36,6 +36,7 @@ def listed(visit: Visit) -> Response:
         tables=tables,
         views=views,
         text=visit.asked("q"),
+        may_load=_loads_somewhere(visit),
         quarantined=visit.weft.quarantine_counts(),
         troubles=troubles,
     )
@@ -121,12 +122,12 @@ def quarantine(visit: Visit) -> Response:
 
 def retry(visit: Visit) -> Response:
     """Read records of the quarantine again: one, or all of the table."""
-    table, weft, one = visit.weft.table(visit.part("name")), visit.weft, visit.given("record")
-    if one and not (one.isascii() and one.isdigit()):
-        raise NotFound("there is no such record")
+    table, weft = visit.weft.table(visit.part("name")), visit.weft
+    one = visit.whole("record") if visit.given("record") else None
 
     def work(job: Job) -> Outcome:
-        ids = [int(one)] if one else [each.quarantine_id for each in weft.quarantine_page(table.name, limit=1_000_000)]
+        every = weft.quarantine_page(table.name, limit=1_000_000) if one is None else ()
+        ids = [each.quarantine_id for each in every] if one is None else [one]
         return Go(f"/tables/{table.name}/quarantine", f"Read again: {weft.retry_quarantine(ids)._brief()}.")
 
     return visit.work(f"read records of {table.name} again", work, back=f"/tables/{table.name}/quarantine")
@@ -136,6 +137,18 @@ def upload(visit: Visit) -> Response:
     """Show the form for a file."""
     given = {**dict.fromkeys(_OPTIONS, ""), "table": visit.asked("table")}
     return visit.show("upload.html", preview=None, error=None, upload=None, given=given)
+
+
+def _may_load(visit: Visit) -> None:
+    visit.weft.require_load()
+
+
+def _loads_somewhere(visit: Visit) -> bool:
+    try:
+        _may_load(visit)
+    except NotAllowed:
+        return False
+    return True
 
 
 def preview(visit: Visit) -> Response:
@@ -184,12 +197,12 @@ def store(visit: Visit) -> Response:
 
 ROUTES: Final = (
     Route("/tables", page(listed)),
-    Route("/tables/upload", page(upload)),
-    Route("/tables/upload", page(preview), methods=["POST"]),
+    Route("/tables/upload", page(upload, first=_may_load)),
+    Route("/tables/upload", page(preview, first=_may_load), methods=["POST"]),
     Route("/tables/store", page(store), methods=["POST"]),
     Route("/tables/{name}", page(show)),
     Route("/tables/{name}/poll", page(act), methods=["POST"]),
-    Route("/tables/{name}/loads/{load_id:int}/undo", page(undo), methods=["POST"]),
+    Route("/tables/{name}/loads/{load_id:key}/undo", page(undo), methods=["POST"]),
     Route("/tables/{name}/quarantine", page(quarantine)),
     Route("/tables/{name}/quarantine", page(retry), methods=["POST"]),
 )

@@ -10,22 +10,17 @@ import pytest
 from shown_temporal import tracked, words
 from temporal_drawn import TABLES, Drawn
 from temporal_evaluator import Database, Rows, later, less, union
-from weft.algebra.relation import Output, Scan
+from weft.algebra.relation import Grouped, Join, Measure, Output, Project, Scan, Select
 from weft.algebra.scalar import MICROSECOND, Call, ColumnRef, Literal, Now, PeriodOf, Scalar, call, minus
 from weft.algebra.schema import BIGINT, INT, INTERVAL, TIMESTAMP, Column, TableSchema
 from weft.algebra.temporal import (
-    Aggregation,
     Deleted,
     Difference,
     Extension,
     Fragment,
     Inserted,
-    Measure,
-    Projection,
-    Selection,
     Semijoin,
     Temporal,
-    TemporalJoin,
     attributes,
     each,
     inputs,
@@ -45,14 +40,12 @@ def ref(scan: str, column: str) -> ColumnRef:
     return ColumnRef(scan, column, INT)
 
 
-DEVELOPERS = Projection(
-    Selection(E, call("=", ref("e", "dept"), Literal(1, INT))), "d", (Output("id", ref("e", "id")),)
-)
-JOINED = TemporalJoin((DEVELOPERS, S), call("=", ref("d", "id"), ref("s", "id")))
-PROJECTS = Projection(JOINED, "v", (Output("project", ref("s", "project")),))
+DEVELOPERS = Project(Select(E, call("=", ref("e", "dept"), Literal(1, INT))), "d", (Output("id", ref("e", "id")),))
+JOINED = Select(Join((DEVELOPERS, S)), call("=", ref("d", "id"), ref("s", "id")))
+PROJECTS = Project(JOINED, "v", (Output("project", ref("s", "project")),))
 ROWS = Measure("count", None, ColumnRef("a", "n", BIGINT))
 HOURS = Measure("sum", ref("s", "hours"), ColumnRef("a", "hours", BIGINT))
-BY_PROJECT = Aggregation(S, "a", (Output("project", ref("s", "project")),), (ROWS, HOURS))
+BY_PROJECT = Grouped(S, "a", (Output("project", ref("s", "project")),), (ROWS, HOURS))
 
 
 def stored(relation: Temporal, id: int) -> Scan:
@@ -71,7 +64,7 @@ def test_a_change_looks_up_what_it_meets() -> None:
 
 
 def test_without_an_equality_a_join_reads_whole_tables() -> None:
-    apart = TemporalJoin((E, S), call("<", ref("e", "id"), ref("s", "id")))
+    apart = Select(Join((E, S)), call("<", ref("e", "id"), ref("s", "id")))
     assert maintenance(apart).change([EMPLOYEES]).reads_whole == (S,)
 
 
@@ -84,12 +77,12 @@ def test_a_moving_window_is_refreshed_by_who_expired() -> None:
 def test_a_refresh_by_what_no_rule_bounds_reads_whole_tables() -> None:
     changing = call("<", Call("period_start", (PeriodOf("e"),), TIMESTAMP), ref("e", "office"))
     either = call("or", changing, call(">", ref("e", "id"), Now()))
-    assert maintenance(Selection(E, either)).refresh.reads_whole == (E,)
+    assert maintenance(Select(E, either)).refresh.reads_whole == (E,)
 
 
 def test_a_refresh_by_a_columns_threshold_looks_up_the_rest_of_a_join() -> None:
     due = call("<", Call("+", (ColumnRef("s", "hours", INT), WEEK), TIMESTAMP), Now())
-    plan = maintenance(TemporalJoin((E, S), call("and", call("=", ref("e", "id"), ref("s", "id")), due)))
+    plan = maintenance(Select(Join((E, S)), call("and", call("=", ref("e", "id"), ref("s", "id")), due)))
     assert plan.refresh.deleted is None
     assert plan.refresh.reads_whole == (S,)
 
@@ -103,9 +96,9 @@ def test_which_views_time_changes() -> None:
     ended = call("<", Call("period_end", (PeriodOf("e"),), TIMESTAMP), Now())
     assert maintenance(PROJECTS).refresh.empty
     assert maintenance(BY_PROJECT).refresh.empty
-    assert maintenance(Selection(E, ended)).refresh.empty  # an open period stays open: what ended has ended
+    assert maintenance(Select(E, ended)).refresh.empty  # an open period stays open: what ended has ended
     young = call(">=", Call("period_start", (PeriodOf("e"),), TIMESTAMP), Call("-", (Now(), WEEK), TIMESTAMP))
-    assert not maintenance(Selection(E, young)).refresh.empty
+    assert not maintenance(Select(E, young)).refresh.empty
     assert not maintenance(replace(BY_PROJECT, input=Extension(S, WEEK))).refresh.empty
 
 
@@ -117,7 +110,7 @@ def test_auxiliary_views_are_the_least_that_serves() -> None:
     employees, assignments = sorted(auxiliary_views(PROJECTS, KEYS), key=lambda view: view.table.id)
     assert words(employees.definition) == "π_{id, dept, office}(σ_{employees.dept = 1}(employees))"
     assert words(assignments.definition) == "π_{id, project}(assignments)"
-    assert auxiliary_views(Selection(E, call("=", ref("e", "dept"), Literal(1, INT))), KEYS) == ()
+    assert auxiliary_views(Select(E, call("=", ref("e", "dept"), Literal(1, INT))), KEYS) == ()
 
 
 def test_below_a_count_or_a_period_predicate_every_column_stays() -> None:
@@ -155,7 +148,7 @@ def replaced(relation: Temporal, chosen: Mapping[TableSchema, TableSchema]) -> T
 
 
 def test_one_that_is_contained_in_another_is_not_kept() -> None:
-    some = replace(PROJECTS, input=Selection(JOINED, call("=", ref("s", "project"), Literal(3, INT))))
+    some = replace(PROJECTS, input=Select(JOINED, call("=", ref("s", "project"), Literal(3, INT))))
     one, two = auxiliary_views(PROJECTS, KEYS), auxiliary_views(some, KEYS)
     assert without_contained([*one, *two]) == without_contained(one)
 
@@ -177,9 +170,9 @@ def test_random_views_over_auxiliary_views_are_the_same() -> None:
 
 
 def test_auxiliary_views_are_kept_by_the_changes_of_their_table_alone() -> None:
-    chosen = Selection(S, call(">", ref("s", "project"), Literal(0, INT)))
-    view = Projection(
-        TemporalJoin((E, chosen), call("=", ref("e", "id"), ref("s", "id"))), "v", (Output("p", ref("s", "project")),)
+    chosen = Select(S, call(">", ref("s", "project"), Literal(0, INT)))
+    view = Project(
+        Select(Join((E, chosen)), call("=", ref("e", "id"), ref("s", "id"))), "v", (Output("p", ref("s", "project")),)
     )
     (kept,) = (each for each in auxiliary_views(view, {12: ("id",)}) if each.table == ASSIGNMENTS)
     assert kept.columns == ("id", "project") and kept.conditions
@@ -212,7 +205,7 @@ def test_random_views_are_maintained_by_what_a_plan_reads() -> None:
         new = {name: union(less(tables[name], gone[name]), came[name]) for name in deltas}
         changed = union(less(current, data.value(change.deleted)), data.value(change.inserted))
         assert changed == Database(now, new).value(plan.view)
-        grouped += any(isinstance(part, Aggregation) for part in each(plan.view))
+        grouped += any(isinstance(part, Grouped) for part in each(plan.view))
     assert grouped > 15
 
 
@@ -238,8 +231,8 @@ def test_a_window_of_first_or_last_instants_is_told_where_each_tuple_has_one() -
 
 def test_keys_are_of_what_holds_since_the_change() -> None:
     """Else a look-up by what many have had, one after the other, would find all of them."""
-    three = TemporalJoin(
-        (Scan(EMPLOYEES, "d"), E, S),
+    three = Select(
+        Join((Scan(EMPLOYEES, "d"), E, S)),
         call("and", call("=", ref("d", "dept"), ref("e", "dept")), call("=", ref("e", "id"), ref("s", "id"))),
     )
     change = maintenance(three).change([EMPLOYEES], ["deletions"])

@@ -11,22 +11,16 @@ import pytest
 from shown_temporal import PAIRED, R, S
 from temporal_drawn import Drawn, span
 from temporal_evaluator import Database, Rows, later, less, shared, union
-from weft.algebra.relation import Output
+from weft.algebra.relation import Grouped, Join, Measure, Output, Project, Select, Union
 from weft.algebra.scalar import REFRESHED, Call, ColumnRef, Literal, Now, PeriodOf, call
 from weft.algebra.schema import BIGINT, INT, INTERVAL, TIMESTAMP
 from weft.algebra.temporal import (
-    Aggregation,
     Deleted,
     Difference,
     Extension,
     Fragment,
     Inserted,
-    Measure,
-    Projection,
-    Selection,
     Temporal,
-    TemporalJoin,
-    TemporalUnion,
 )
 from weft.derivation.temporal.aggregation import c17, c18, c19, c20, r9
 from weft.derivation.temporal.delta import Delta, applied, followed_by, pure
@@ -37,7 +31,6 @@ from weft.derivation.temporal.judging import not_true, state_at_refresh
 from weft.derivation.temporal.measures import maintainable_form
 from weft.derivation.temporal.projection import c7, c8
 from weft.derivation.temporal.rules import DerivationTrace, refresh, with_operand
-from weft.derivation.temporal.selection import c9, c10
 from weft.derivation.temporal.union import c5, c6
 
 TRIES: Final = 120
@@ -46,19 +39,19 @@ STEADY = call("<>", K, Literal(1, INT))
 TIMELY = call(">=", Call("period_end", (PeriodOf("r"),), TIMESTAMP), Call("-", (Now(), span(3)), TIMESTAMP))
 LONG = call(">", Call("period_length", (PeriodOf("r"),), INTERVAL), span(3))
 MET = call("and", PAIRED, call("period_overlaps", PeriodOf("r"), PeriodOf("s")), TIMELY)
-DIFFERENCE, UNION = Difference(R, S), TemporalUnion(R, S)
-PROJECTION = Projection(R, "d", (Output("k", K),))
+DIFFERENCE, UNION = Difference(R, S), Union("", (R, S))
+PROJECTION = Project(R, "d", (Output("k", K),))
 LONGER = Extension(R, span(2))
 
 
-def counted(inner: Temporal, *, grouped: bool, functions: tuple[str, ...]) -> Aggregation:
+def counted(inner: Temporal, *, grouped: bool, functions: tuple[str, ...]) -> Grouped:
     measures = tuple(
         Measure(name, V, ColumnRef("a", f"{name}{n}", BIGINT))  # type: ignore[arg-type]
         for n, name in enumerate(functions)
     )
-    made = maintainable_form(Aggregation(inner, "a", (Output("k", K),) if grouped else (), measures))
-    found = made.input if isinstance(made, Projection) else made
-    assert isinstance(found, Aggregation)
+    made = maintainable_form(Grouped(inner, "a", (Output("k", K),) if grouped else (), measures))
+    found = made.input if isinstance(made, Project) else made
+    assert isinstance(found, Grouped)
     return found
 
 
@@ -81,8 +74,8 @@ DELETED: Final[dict[str, tuple[Temporal, int, Given]]] = {
     "c.5": (UNION, 0, lambda part: c5(UNION, 0, part)),
     "c.5 right": (UNION, 1, lambda part: c5(UNION, 1, part)),
     "c.7": (PROJECTION, 0, lambda part: c7(PROJECTION, part)),
-    "c.9": (Selection(R, STEADY), 0, lambda part: c9(Selection(R, STEADY), part)),
-    "c.11": (TemporalJoin((R, S), PAIRED), 1, lambda part: c11(TemporalJoin((R, S), PAIRED), 1, part)),
+    "c.9": (Select(R, STEADY), 0, lambda part: c11(Select(R, STEADY), 0, part)),
+    "c.11": (Select(Join((R, S)), PAIRED), 1, lambda part: c11(Select(Join((R, S)), PAIRED), 1, part)),
     "EX": (LONGER, 0, lambda part: extension_deleted(LONGER, part)),
     **{f"c.17 {n}": (node, 0, lambda part, node=node: c17(node, part, node)) for n, node in AGGREGATES.items()},
     **{f"c.19 {n}": (node, 0, lambda part, node=node: c19(node, part, node)) for n, node in WINDOWS.items()},
@@ -93,13 +86,13 @@ INSERTED: Final[dict[str, tuple[Temporal, int, Given]]] = {
     "c.6": (UNION, 0, lambda part: c6(UNION, 0, part)),
     "c.6 right": (UNION, 1, lambda part: c6(UNION, 1, part)),
     "c.8": (PROJECTION, 0, lambda part: c8(PROJECTION, part)),
-    "c.10": (Selection(R, STEADY), 0, lambda part: c10(Selection(R, STEADY), part)),
-    "c.12": (TemporalJoin((R, S), PAIRED), 1, lambda part: c12(TemporalJoin((R, S), PAIRED), 1, part)),
+    "c.10": (Select(R, STEADY), 0, lambda part: c12(Select(R, STEADY), 0, part)),
+    "c.12": (Select(Join((R, S)), PAIRED), 1, lambda part: c12(Select(Join((R, S)), PAIRED), 1, part)),
     "EX": (LONGER, 0, lambda part: extension_inserted(LONGER, part)),
     **{f"c.18 {n}": (node, 0, lambda part, node=node: c18(node, part, node)) for n, node in AGGREGATES.items()},
     **{f"c.20 {n}": (node, 0, lambda part, node=node: c20(node, part, node)) for n, node in WINDOWS.items()},
 }
-TIMELY_OPERATORS: Final = {"σ": Selection(R, call("and", TIMELY, LONG)), "⋈": TemporalJoin((R, S), MET)}
+TIMELY_OPERATORS: Final = {"σ": Select(R, call("and", TIMELY, LONG)), "⋈": Select(Join((R, S)), MET)}
 
 
 def drawn_database(seed: int, now: int = 6) -> Database:
@@ -133,7 +126,7 @@ def test_what_is_inserted(number: str) -> None:
     changes = 0
     for seed in range(TRIES):
         data = drawn_database(seed)
-        new = with_operand(operator, position, TemporalUnion(base, Inserted(base)))
+        new = with_operand(operator, position, Union("", (base, Inserted(base))))
         assert data.value(new) == net(data, operator, rule(Inserted(base)))
         changes += data.value(new) != data.value(operator)
     assert changes >= 5
@@ -163,7 +156,7 @@ def test_pure_deltas_through_what_speaks_of_time(name: str) -> None:
     for seed in range(TRIES):
         data = drawn_database(seed)
         before, between = data.value(operator), data.value(with_operand(operator, 0, rest))
-        after = data.value(with_operand(operator, 0, TemporalUnion(rest, two.inserted)))
+        after = data.value(with_operand(operator, 0, Union("", (rest, two.inserted))))
         assert between == less(before, data.value(with_operand(operator, 0, two.deleted)))
         assert after == union(between, data.value(with_operand(operator, 0, two.inserted)))
         changes += after != before
@@ -183,7 +176,7 @@ def test_without_purity_they_do_not_hold() -> None:
 def test_one_delta_after_another() -> None:
     """The net effect of section 4.3, and that it keeps the two conditions."""
     first = Delta(Deleted(R), Inserted(R))
-    then = Delta(Selection(applied(R, first), STEADY), None)
+    then = Delta(Select(applied(R, first), STEADY), None)
     both = followed_by(first, then)
     for seed in range(TRIES):
         data = drawn_database(seed)
@@ -196,8 +189,8 @@ STEADY_OPERATORS: Final = {
     "r.1": DIFFERENCE,
     "r.2": UNION,
     "r.3": PROJECTION,
-    "r.4": Selection(R, STEADY),
-    "r.5": TemporalJoin((R, S), PAIRED),
+    "r.4": Select(R, STEADY),
+    "r.5": Select(Join((R, S)), PAIRED),
     "r.8": AGGREGATES["sums"],
 }
 PASSING: Final = {
@@ -238,7 +231,7 @@ def test_passing_of_time(number: str) -> None:
 def test_what_the_paper_takes_out_and_puts_in() -> None:
     """(r.6) as it is printed: with ¬p at t_now over what held p at t, and the other way round."""
     operator = TIMELY_OPERATORS["σ"]
-    assert isinstance(operator, Selection)
+    assert isinstance(operator, Select)
     opposite = replace(operator, predicate=not_true(operator.predicate))
     for seed in range(TRIES):
         before, after, then, now = two_instants(seed)
@@ -257,7 +250,7 @@ def test_the_papers_refresh_of_a_window_and_the_smaller_one(name: str) -> None:
     new = Fragment(replace(operator, input=replace(LONGER, input=recent)), first)
     old = state_at_refresh(operator)
     ended = Fragment(
-        Selection(old, call(">=", Call("period_end", (PeriodOf(operator.alias),), TIMESTAMP), Now())), first
+        Select(old, call(">=", Call("period_end", (PeriodOf(operator.alias),), TIMESTAMP), Now())), first
     )  # NOW ∈ T
     ours = r9(operator)
     for seed in range(TRIES):
@@ -272,11 +265,11 @@ def test_the_papers_counts() -> None:
     at = {("a",): frozenset((90, 95, 96)), ("b",): frozenset((94, 95))}
     data = Database(97, {"R": {(row[0], None): held for row, held in at.items()}})
     measure = Measure("count", None, ColumnRef("a", "n", BIGINT))
-    count = Aggregation(R, "a", (), (measure,))
+    count = Grouped(R, "a", (), (measure,))
     assert data.value(count) == {
         (0,): frozenset((*range(90), 91, 92, 93, 97)), (1,): frozenset((90, 94, 96)), (2,): frozenset((95,)),
     }  # fmt: skip
-    window = Aggregation(LONGER, "a", (), (measure,))
+    window = Grouped(LONGER, "a", (), (measure,))
     assert data.value(window) == {
         (0,): frozenset((*range(90), 93)), (1,): frozenset((90, 91, 92, 94)), (2,): frozenset((95, 96, 97)),
     }  # fmt: skip

@@ -47,9 +47,10 @@ def add_user(
     queries: Most | None = None,
     rows: Most | None = None,
     seconds: Most | None = None,
+    inherit: Annotated[bool, Field(description="Whether she owns the queries that have her name.")] = False,
 ) -> Fields:
     """Add a user with a role, and with limits of queries, rows a tick, and seconds of a try."""
-    return user_json(weft.accounts.add_user(name, role, UserLimits(queries, rows, seconds)))
+    return user_json(weft.accounts.add_user(name, role, UserLimits(queries, rows, seconds), inherit=inherit))
 
 
 def change_user(weft: Weft, user: Name, role: RoleName) -> Fields:
@@ -149,19 +150,19 @@ def list_audit(
 
 OPERATIONS: Final = (
     Operation("GET", "/users", list_users, "accounts", "admin"),
-    Operation("POST", "/users", add_user, "accounts", "admin", 201),
-    Operation("PUT", "/users/{user}", change_user, "accounts", "admin"),
-    Operation("DELETE", "/users/{user}", remove_user, "accounts", "admin"),
+    Operation("POST", "/users", add_user, "accounts", "admin", 201, brief=True),
+    Operation("PUT", "/users/{user}", change_user, "accounts", "admin", brief=True),
+    Operation("DELETE", "/users/{user}", remove_user, "accounts", "admin", brief=True),
     Operation("GET", "/groups", list_groups, "accounts", "admin"),
-    Operation("POST", "/groups", add_group, "accounts", "admin", 201),
-    Operation("DELETE", "/groups/{group}", remove_group, "accounts", "admin"),
-    Operation("PUT", "/groups/{group}/members/{user}", add_member, "accounts", "admin"),
-    Operation("DELETE", "/groups/{group}/members/{user}", remove_member, "accounts", "admin"),
+    Operation("POST", "/groups", add_group, "accounts", "admin", 201, brief=True),
+    Operation("DELETE", "/groups/{group}", remove_group, "accounts", "admin", brief=True),
+    Operation("PUT", "/groups/{group}/members/{user}", add_member, "accounts", "admin", brief=True),
+    Operation("DELETE", "/groups/{group}/members/{user}", remove_member, "accounts", "admin", brief=True),
     Operation("GET", "/grants", list_grants, "accounts", "admin"),
-    Operation("POST", "/grants", grant_right, "accounts", "own", 201),
-    Operation("DELETE", "/grants", revoke_right, "accounts", "own"),
+    Operation("POST", "/grants", grant_right, "accounts", "own", 201, brief=True),
+    Operation("DELETE", "/grants", revoke_right, "accounts", "own", brief=True),
     Operation("GET", "/tokens", list_tokens, "accounts", "admin"),
     Operation("POST", "/tokens", create_token, "accounts", "admin", 201, slow=False),  # no job keeps the secret
-    Operation("DELETE", "/tokens/{token}", withdraw_token, "accounts", "admin"),
+    Operation("DELETE", "/tokens/{token}", withdraw_token, "accounts", "admin", brief=True),
     Operation("GET", "/audit", list_audit, "accounts", "admin"),
 )

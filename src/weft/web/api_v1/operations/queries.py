@@ -183,9 +183,9 @@ def list_deliveries(
     limit: Limit = 20,
 ) -> Fields:
     """List the channels of queries, with those of the latest messages that went to them."""
-    every = weft.deliveries(None if query is None else named(weft, query), limit=limit)
-    found = sorted((each for each in every if each.subscription.sub_id > after), key=lambda e: e.subscription.sub_id)
-    items = [deliveries_json(each) for each in found[: limit + 1]]
+    name = None if query is None else named(weft, query)
+    found = weft.deliveries(name, limit=limit, after=after, channels=limit + 1)
+    items = [deliveries_json(each) for each in found]
     return listed(items, limit, lambda last: found[last].subscription.sub_id)
 
 
@@ -284,10 +284,10 @@ OPERATIONS: Final = (
     Operation("POST", "/queries", install_query, "queries", "install", 201),
     Operation("GET", _ONE, show_query, "queries"),
     Operation("PUT", _ONE, replace_query, "queries", "own"),
-    Operation("DELETE", _ONE, remove_query, "queries", "own"),
+    Operation("DELETE", _ONE, remove_query, "queries", "own", brief=True),
     Operation("POST", f"{_ONE}/preview", preview_replacement, "queries", "own"),
-    Operation("POST", f"{_ONE}/pause", pause_query, "queries", "own"),
-    Operation("POST", f"{_ONE}/resume", resume_query, "queries", "own"),
+    Operation("POST", f"{_ONE}/pause", pause_query, "queries", "own", brief=True),
+    Operation("POST", f"{_ONE}/resume", resume_query, "queries", "own", brief=True),
     Operation("GET", f"{_ONE}/forecast", forecast_query, "queries", "own"),
     Operation("GET", f"{_ONE}/answers", list_answers, "answers"),
     Operation("GET", f"{_ONE}/answers/{{ordinal}}", show_answer, "answers"),
@@ -297,10 +297,10 @@ OPERATIONS: Final = (
     Operation("GET", "/synopses/{query}", show_synopsis, "synopses"),
     Operation("GET", "/messages", list_messages, "deliveries", "own"),
     Operation("GET", "/deliveries", list_deliveries, "deliveries", "own"),
-    Operation("POST", f"{_ONE}/channels", subscribe_channel, "deliveries", "own", 201),
-    Operation("DELETE", f"{_ONE}/channels", unsubscribe_channel, "deliveries", "own"),
-    Operation("POST", f"{_ONE}/mute", mute_channel, "deliveries", "own"),
-    Operation("POST", f"{_ONE}/unmute", unmute_channel, "deliveries", "own"),
-    Operation("POST", f"{_ONE}/redeliver", redeliver_answers, "deliveries", "own"),
+    Operation("POST", f"{_ONE}/channels", subscribe_channel, "deliveries", "own", 201, brief=True),
+    Operation("DELETE", f"{_ONE}/channels", unsubscribe_channel, "deliveries", "own", brief=True),
+    Operation("POST", f"{_ONE}/mute", mute_channel, "deliveries", "own", brief=True),
+    Operation("POST", f"{_ONE}/unmute", unmute_channel, "deliveries", "own", brief=True),
+    Operation("POST", f"{_ONE}/redeliver", redeliver_answers, "deliveries", "own", brief=True),
     Operation("POST", "/channels/test", send_test, "deliveries", "channel"),
 )

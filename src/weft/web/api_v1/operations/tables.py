@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from weft.api.arguments import micros
 from weft.api.json.loads import load_json, quarantined_json, retried_json, summary_json, undone_json
 from weft.api.json.tables import (
     counted_json,
@@ -104,11 +102,7 @@ def show_history(
     limit: Limit = 100,
 ) -> Fields:
     """Show the periods of a tracked table or of a view, by key."""
-    if at is None:
-        return history_json(weft.history(table, known=known, limit=limit))
-    every, instant = weft.history(table, known=known), micros(at)
-    held = [each for each in every.stretches if each.begin <= instant and (each.end is None or each.end > instant)]
-    return history_json(replace(every, stretches=tuple(held[:limit]), count=len(held)))
+    return history_json(weft.history(table, known=known, held_at=at, limit=limit))
 
 
 def list_loads(

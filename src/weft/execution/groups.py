@@ -21,7 +21,8 @@ from weft.errors import PlanMismatch
 from weft.instants import MIN_INSTANT
 from weft.planning.form import StoredForm, restored_parameter, restored_plan, stored_form
 from weft.planning.plan import BEGINNING, Branch, Plan, for_many, for_one, is_time_driven, parameter_table
-from weft.planning.synopsis_plan import SynopsisPlan, is_synopsis, restored_synopsis
+from weft.planning.stored_synopsis import is_synopsis
+from weft.planning.synopsis_plan import SynopsisPlan, restored_synopsis
 
 if TYPE_CHECKING:
     import pyarrow as pa

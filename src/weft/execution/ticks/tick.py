@@ -34,7 +34,7 @@ from weft.execution.windows import NEVER
 from weft.failpoint import failpoint
 from weft.faults import FAULTS
 from weft.instants import MIN_INSTANT
-from weft.planning.synopsis_plan import is_synopsis
+from weft.planning.stored_synopsis import is_synopsis
 from weft.storage.ledger import Added, added_by_query
 from weft.storage.verify import require_undamaged
 from weft.writing.outputs import Outputs, answers_name

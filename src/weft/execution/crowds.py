@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from weft.algebra.schema import TableSchema
 
 _KEPT: Final = 64
-_constants: Final[dict[tuple[str, int], tuple[int, pa.Table]]] = {}
+_constants: Final[dict[tuple[str, str, int], tuple[SharedPlan, pa.Table]]] = {}
+"""By the home, the place of its catalog, and the plan: the set of queries and their constants."""
 
 
 def crowds_of(catalog: CatalogParts, tick: TickRecord) -> tuple[tuple[Crowd, Plan], ...]:
@@ -58,11 +59,11 @@ def _compiled(record: PlanRecord, schemas: Mapping[str, TableSchema]) -> Plan | 
 
 
 def _constants_of(catalog: CatalogParts, shared: SharedPlan, plan: Plan) -> pa.Table:
-    key = (catalog.home().home_id, shared.plan_id)
+    key = (catalog.home().home_id, str(catalog.address), shared.plan_id)
     known = _constants.pop(key, None)
-    if known is None or known[0] != shared.version:
+    if known is None or (known[0].version, known[0].queries) != (shared.version, shared.queries):
         columns = constant_columns(*catalog.ticks.constants(shared.plan_id), parameter_table("", plan.shape))
-        known = shared.version, columns
+        known = shared, columns
     while len(_constants) >= _KEPT:
         _constants.pop(next(iter(_constants)))
     _constants[key] = known

@@ -241,6 +241,7 @@ def _run_stratum(run: TickRun, number: int, members: Sequence[Member], crowds: S
         except FAULTS:
             if not crowds:
                 raise
+            run.runner.release()
             members, crowds = [*members, *(each for crowd in crowds for each in crowd)], ()
             members = [each for each in members if each.query.query_id not in run.failed]
             added = extend(run, run.runner, members, crowds, answers_name(number))

@@ -8,27 +8,25 @@ from typing import TYPE_CHECKING
 from weft.api.acting import own_limits
 from weft.api.arguments import AnyInstant, micros
 from weft.api.dialects import in_dialect
-from weft.api.explaining import Known, explain_query, extents
 from weft.api.requirements import requires
 from weft.api.viewing import Viewing
 from weft.catalog.naming import folded
 from weft.catalog.records import FromMode
 from weft.errors import Refused
 from weft.instants import format_instant
-from weft.planning.explain import Explanation
-from weft.planning.how_many import why_no_answer
-from weft.planning.plan import Plan, columns_of, plan, standing_plan
-from weft.planning.synopsis_words import SynopsisExplanation
 from weft.rights.principal import Right
-from weft.sql.lower.ordering import order_of
 
 if TYPE_CHECKING:
+    from weft.api.explaining import Known
     from weft.execution.ad_hoc import Answer
     from weft.execution.backtest import Backtest
     from weft.execution.relations import Relation
     from weft.execution.ticks.forecast import Forecast
     from weft.execution.why import Why
+    from weft.planning.explain import Explanation
+    from weft.planning.plan import Plan
     from weft.planning.plan_tree import PlanNode
+    from weft.planning.synopsis_words import SynopsisExplanation
     from weft.planning.view_plan_words import ViewExplanation
 
 
@@ -50,9 +48,12 @@ class Asking(Viewing):
             return self._tried(text, given, limit)
 
     def _tried(self, sql: str, given: int | None, limit: int | None) -> Answer:
+        from weft.planning.plan import columns_of, plan
+
         compiled = plan(sql, self.opened.schemas(sql))
         from weft.execution.ad_hoc import ask
         from weft.runtime.cancelling import cancellable
+        from weft.sql.lower.ordering import order_of
 
         home = self.opened
         with cancellable(home.session):
@@ -81,6 +82,8 @@ class Asking(Viewing):
         Raises SqlError if Weft does not support the query.  Raises Refused if the window is empty.  Also raises
         LimitExceeded, ExecutionError and StorageError.
         """
+        from weft.planning.plan import standing_plan
+
         begins = None if since is None else micros(since)
         given = None if until is None else micros(until)
         from weft.runtime.cancelling import cancellable
@@ -97,7 +100,9 @@ class Asking(Viewing):
                 f"the window {span} is empty",
                 hint="Choose --from before --to. The window contains the instant --from, but not the instant --to.",
             )
+        from weft.api.explaining import extents
         from weft.execution.backtest import BacktestWindow, backtest
+        from weft.planning.how_many import why_no_answer
 
         known = self._read_by(compiled)
         window = BacktestWindow(begins, ends, self.opened.catalog.home().t0)
@@ -122,12 +127,16 @@ class Asking(Viewing):
         ``start`` and ``dialect`` have the same meaning as in ``install``.  The field ``brief`` of the explanation has
         about ten lines.  Raises SqlError.
         """
+        from weft.api.explaining import explain_query
+
         with in_dialect(sql, dialect, self.opened.schemas) as text:
             return explain_query(text, self.known(text), from_now=start == "now")
 
     @requires(Right.INSTALL, logged=False)
     def known(self, sql: str) -> Known:
         """Return the tables and results that the query ``sql`` may read, with their sizes."""
+        from weft.api.explaining import Known, extents
+
         schemas = self.opened.schemas(sql)
         return Known(schemas, None, extents(self.opened.catalog, schemas))
 

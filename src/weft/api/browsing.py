@@ -144,7 +144,7 @@ class Browsing(WeftMethods):
         Raise NotFound.  A query without a synopsis has no relations.
         """
         from weft.execution.synopsis.standing import path_of
-        from weft.planning.synopsis_plan import is_synopsis, relations_of
+        from weft.planning.stored_synopsis import is_synopsis, relations_of
 
         catalog = self.opened.catalog
         body = catalog.queries.plan(catalog.queries.named(name).plan_id).body

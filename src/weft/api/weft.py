@@ -35,7 +35,7 @@ from weft.configuration import configuration
 from weft.errors import ClockError, Conflict, LeaseBusy, NotFound, WeftError
 from weft.execution.home import LEASE_WAIT_US, OpenHome
 from weft.instants import format_instant
-from weft.planning.synopsis_plan import Language
+from weft.planning.stored_synopsis import Language
 from weft.printable import counted, one_line
 from weft.rights.principal import Principal, Right
 from weft.schedule.clock import now_us

@@ -203,7 +203,7 @@ def with_form(channels: Sequence[str], form: FormName | None) -> list[str]:
 def _print_installed(weft: Weft, query: QueryRecord, json: bool, *, replaced: bool | None) -> None:
     """If the query is new, ``replaced`` is None."""
     from weft.api.results import answers_order
-    from weft.planning.synopsis_plan import is_synopsis
+    from weft.planning.stored_synopsis import is_synopsis
 
     installed = weft.show(query.name)
     synopsis = is_synopsis(installed.plan.body)

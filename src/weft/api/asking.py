@@ -48,14 +48,13 @@ class Asking(Viewing):
             return self._tried(text, given, limit)
 
     def _tried(self, sql: str, given: int | None, limit: int | None) -> Answer:
-        from weft.planning.plan import columns_of, plan
-
-        compiled = plan(sql, self.opened.schemas(sql))
         from weft.execution.ad_hoc import ask
+        from weft.planning.plan import columns_of, plan
         from weft.runtime.cancelling import cancellable
         from weft.sql.lower.ordering import order_of
 
         home = self.opened
+        compiled = plan(sql, self.opened.schemas(sql))
         with cancellable(home.session):
             at = self.current_views(sql, given)
             known = self._read_by(compiled)

@@ -52,5 +52,11 @@ SELECT name FROM t ORDER BY name LIMIT 3
 -- refused: a part that the translation would lose
 SELECT id FROM ONLY t
 
+-- refused: names that hide the type of a column
+SELECT u.id::int AS a FROM (SELECT price FROM t) AS u(id)
+
+-- refused: a union of two types
+SELECT v.id::int AS a FROM (SELECT id FROM t UNION SELECT price FROM t) v
+
 -- refused: not SQL
 SELECT FROM WHERE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Literal, TypeAlias
 
 from sqlglot import exp
@@ -74,6 +74,8 @@ class Kinds:
         aliases = [(each.alias.lower(), self.of(each.this)) for each in tree.find_all(exp.Alias)]
         for name, kind in aliases:
             self._names.setdefault(name, set()).add(kind)
+        for name in _renamed(tree):
+            self._names.setdefault(name.lower(), set()).add(None)
 
     def of(self, node: exp.Expr | None) -> Kind | None:
         """Return the kind of an expression, or None if it is not known."""
@@ -114,6 +116,15 @@ class Kinds:
         if name in _TIMES:
             return "timestamp"
         return self.of(node.expressions[0]) if name in _OF_ARGUMENT and node.expressions else None
+
+
+def _renamed(tree: exp.Expr) -> Iterator[str]:
+    """Yield the names that columns get by their place: in ``u(a, b)``, and in the first query of a union."""
+    for alias in tree.find_all(exp.TableAlias):
+        yield from (each.name for each in alias.columns)
+    for union in tree.find_all(exp.SetOperation):
+        pairs = zip(union.left.selects, union.right.selects, strict=False)
+        yield from (one.alias_or_name for one, other in pairs if one.alias_or_name != other.alias_or_name)
 
 
 def _joint(left: Kind | None, right: Kind | None) -> Kind | None:

@@ -51,6 +51,8 @@ QUERY: Final = tuple(TAU if field.name == "tau" else ddl.queries.c[field.name] f
 _OF_SHARING: Final = frozenset(("state", "tau", "plan_id", "every_us"))
 """The columns that the queries which share a ``tau`` have in common."""
 
+OF_ONE_QUERY: Final = ("file:", "feed:")
+"""The kinds of channels of which each belongs to one query."""
 _NAMES: Final = 5_000
 
 
@@ -545,15 +547,16 @@ def _refuse_taken(connection: Connection, queries: Sequence[QueryDefinition]) ->
             hint = "Choose another name, replace the text of the query (weft install --replace), or remove the query."
             raise Conflict(f"there is already a query {names[taken]!r}", hint=hint)
     _refuse_twice((folded(query.name) for query in queries), "two of the queries are named {!r}", "another name")
-    files = [c for query in queries for c in dict.fromkeys(query.channels) if c.startswith("file:")]
+    files = [c for query in queries for c in dict.fromkeys(query.channels) if c.startswith(OF_ONE_QUERY)]
     refuse_taken_files(connection, files)
     _refuse_twice(files, "two of the queries write to {}", "a file of its own")
 
 
 def refuse_taken_files(connection: Connection, files: Sequence[str]) -> None:
-    """Raise Conflict if a live query writes to one of ``files``.
+    """Raise Conflict if a live query writes to one of ``files`` (channels ``OF_ONE_QUERY``).
 
     After a crash, Weft truncates a file to remove an incomplete message.  Only one query can therefore write to a file.
+    A feed has the rights of its query.
     """
     queries, subscribed = ddl.queries.c, ddl.subscriptions.c
     for some in parts(files):

@@ -126,4 +126,64 @@ Section Recursion.
       + intros [D L]. destruct D as [|r q rest D T]; [discriminate L|].
         exists r, q, rest. split; [reflexivity|]. split; [|exact T]. apply IH. split; [exact D|simpl in *; lia].
   Qed.
+
+  (** ** Stored rows: a tick continues the rows at the instant before its window, [b]. *)
+  Section Continued.
+    Variables b s : Instant.
+
+    (** No row of a table ends, so what begins a row or lets it follow at [b] does so at [s], too. *)
+    Hypothesis first_lasts : forall r, first b r -> first s r.
+    Hypothesis step_lasts : forall q r, step b q r -> step s q r.
+
+    (** UNION: what new rows of tables derive, alone or with stored rows, and what follows from that.  A stored row is
+        not derived again. *)
+    Inductive continued : K -> Prop :=
+    | enters_first r : first s r -> ~ first b r -> ~ recursion b r -> continued r
+    | enters_step q r : recursion b q -> step s q r -> ~ step b q r -> ~ recursion b r -> continued r
+    | continues q r : continued q -> step s q r -> ~ recursion b r -> continued r.
+
+    Lemma recursion_lasts r : recursion b r -> recursion s r.
+    Proof. intros D. induction D as [r F|q r _ R T]; [apply begins|apply (follows s q)]; auto. Qed.
+
+    (** Whether a row is stored can be decided. *)
+    Theorem recursion_continued_rule :
+      (forall r, recursion b r \/ ~ recursion b r) -> forall r, recursion s r <-> recursion b r \/ continued r.
+    Proof.
+      intros stored r. split.
+      - intros D. induction D as [r F|q r _ IH T]; destruct (stored r) as [R|N]; auto; right.
+        + apply enters_first; auto. intros F'. apply N. now apply begins.
+        + destruct IH as [R|C]; [|now apply (continues q)].
+          apply (enters_step q); auto. intros T'. apply N. now apply (follows b q).
+      - intros [R|C]; [now apply recursion_lasts|].
+        induction C as [r F _ _|q r R T _ _|q r _ IH T _]; [now apply begins| |now apply (follows s q)].
+        apply (follows s q); [now apply recursion_lasts|exact T].
+    Qed.
+
+    (** UNION ALL: the derivations that have a step or a first row which is not there at [b]. *)
+    Inductive continued_way : list K -> Prop :=
+    | way_first r : first s r -> ~ first b r -> continued_way [r]
+    | way_step r q rest : derivation b (q :: rest) -> step s q r -> ~ step b q r -> continued_way (r :: q :: rest)
+    | way_next r q rest : continued_way (q :: rest) -> step s q r -> continued_way (r :: q :: rest).
+
+    Theorem recursion_all_continued_rule :
+      (forall r, first b r \/ ~ first b r) -> (forall q r, step b q r \/ ~ step b q r) ->
+      forall way, derivation s way <-> derivation b way \/ continued_way way.
+    Proof.
+      intros firsts steps way. split.
+      - intros D. induction D as [r F|r q rest _ IH T].
+        + destruct (firsts r); [left; now apply derives_first|right; now apply way_first].
+        + destruct IH as [O|C]; [|right; now apply way_next].
+          destruct (steps q r); [left; now apply derives_next|right; now apply way_step].
+      - intros [O|C].
+        + induction O; [apply derives_first|apply derives_next]; auto.
+        + induction C as [r F _|r q rest O T _|r q rest _ IH T]; [now apply derives_first| |now apply derives_next].
+          apply derives_next; [|exact T]. clear T. induction O; [apply derives_first|apply derives_next]; auto.
+    Qed.
+
+    (** No derivation is counted twice. *)
+    Theorem recursion_all_continued_once way : derivation b way -> ~ continued_way way.
+    Proof.
+      intros O C. induction C as [r _ N|r q rest _ _ N|r q rest _ IH _]; inversion O; subst; auto.
+    Qed.
+  End Continued.
 End Recursion.

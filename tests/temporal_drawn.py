@@ -9,10 +9,10 @@ from typing import Final
 
 from shown_temporal import tracked
 from temporal_evaluator import Rows, tidy
-from weft.algebra.relation import Grouped, Measure, Output, Project, Scan, Select, Values
+from weft.algebra.relation import Grouped, Join, Measure, Output, Project, Scan, Select, Values
 from weft.algebra.scalar import Call, ColumnRef, Literal, Now, PeriodOf, Scalar, call
 from weft.algebra.schema import BIGINT, BOOLEAN, DOUBLE, INT, INTERVAL, TIMESTAMP, Column
-from weft.algebra.temporal import Difference, Extension, Temporal, TemporalJoin, TemporalUnion, attributes
+from weft.algebra.temporal import Difference, Extension, Temporal, attributes, union
 
 TABLES: Final = (tracked(1, "R", "k", "v"), tracked(2, "S", "k", "v"), tracked(3, "U", "k", "w"))
 VALUES: Final = (0, 1, 2, None)
@@ -70,7 +70,7 @@ class Drawn:
         return Project(inner, self.alias("d"), outputs)
 
     def _union(self, depth: int) -> Temporal:
-        return TemporalUnion(self._pair(depth - 1), self._pair(depth - 1))
+        return union(*(self._pair(depth - 1) for _ in range(self.chance.choice((2, 2, 3)))))
 
     def _difference(self, depth: int) -> Temporal:
         return Difference(self._pair(depth - 1), self._pair(depth - 1))
@@ -103,7 +103,7 @@ class Drawn:
         if self.chance.random() < 0.5:
             tests.append(self._condition(parts, 1))
         predicate = YES if not tests else tests[0] if len(tests) == 1 else call("and", *tests)
-        return TemporalJoin(parts, predicate)
+        return Select(Join(parts), predicate)
 
     def _named(self, inner: Temporal) -> Temporal:
         """Return the view under one range variable, with at most three columns."""

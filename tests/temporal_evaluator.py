@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping
+from functools import reduce
 from itertools import product
 from typing import Any
 
-from weft.algebra.relation import Grouped, Measure, Project, Scan, Select, Values
+from weft.algebra.relation import Grouped, Measure, Project, Scan, Select, Union, Values
 from weft.algebra.scalar import Call, Case, Cast, ColumnRef, Literal, Now, Param, PeriodOf, Scalar
 from weft.algebra.temporal import (
     Deleted,
@@ -20,11 +21,11 @@ from weft.algebra.temporal import (
     Extension,
     Fragment,
     Inserted,
+    Selection,
     Semijoin,
     Temporal,
-    TemporalJoin,
-    TemporalUnion,
     attributes,
+    inputs,
 )
 
 Row = tuple[Any, ...]
@@ -93,18 +94,14 @@ class Database:
 
     def _operator(self, relation: Temporal) -> Rows:
         match relation:
-            case TemporalUnion(left=left, right=right):
-                return union(self.value(left), self.value(right))
+            case Union(inputs=parts):
+                return reduce(union, map(self.value, parts))
             case Difference(left=left, right=right):
                 return less(self.value(left), self.value(right))
             case Semijoin():
                 return self._semijoin(relation)
-            case TemporalJoin():
+            case Select():
                 return self._join(relation)
-            case Select(input=inner, predicate=predicate):
-                env = self._envs(inner)
-                given = self.value(inner).items()
-                return {row: at for row, at in given if self.scalar(predicate, env(row, at)) is True}
             case Project(input=inner, outputs=outputs):
                 return self._projected(inner, [output.value for output in outputs])
             case Fragment(input=inner, since=since):
@@ -136,10 +133,10 @@ class Database:
         keys = {tuple(row[place] for place in theirs) for row in self.value(relation.right)}
         return {row: at for row, at in self.value(relation.left).items() if tuple(row[place] for place in ours) in keys}
 
-    def _join(self, relation: TemporalJoin) -> Rows:
+    def _join(self, relation: Selection) -> Rows:
         made: dict[Row, frozenset[int]] = {}
-        envs = [self._envs(part) for part in relation.inputs]
-        for chosen in product(*(self.value(part).items() for part in relation.inputs)):
+        envs = [self._envs(part) for part in inputs(relation)]
+        for chosen in product(*(self.value(part).items() for part in inputs(relation))):
             at = frozenset.intersection(*(instants for _, instants in chosen))
             if not at:
                 continue

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+import pyarrow as pa
+
 from oracle.engines import GRID, DuckDb, Engine, Row
 from oracle.grammar import TABLES
 from oracle.histories import COLUMNS, History
@@ -21,21 +23,26 @@ from weft.algebra.scalar import Literal
 from weft.algebra.schema import Column, DataType, TableSchema
 from weft.catalog.records import QueryRecord
 from weft.derivation import stateful
-from weft.execution.groups import Group, Member
-from weft.execution.recursion import fixpoint
+from weft.derivation.recursion import ROUND
+from weft.execution import recursion
+from weft.execution.groups import Group, Member, instant
+from weft.execution.recursion import Found, fixpoint, with_periods
 from weft.execution.windows import slices_between, slices_of
 from weft.period_sql.notation import DUCKDB, Dialect
 from weft.planning.form import StoredForm, restored_plan, stored_form, stored_parameter
 from weft.planning.plan import Branch, Plan, parameter_table, plan
+from weft.planning.recursion_plan import Derived, RecursionPlan, continued_recursion, recursion_plan, tables_read
 from weft.planning.state_plan import (
     Keys,
     asked,
     changed_sql,
     keys_sql,
     keys_view,
-    recursion_plan,
+    may_continue,
+    since,
     state_rows,
     suffix,
+    timeless,
     touched_keys,
     window_of,
 )
@@ -192,6 +199,8 @@ class StateTables:
     made: dict[tuple[str, str], str] = field(default_factory=dict)
     read_by: Counter[str] = field(default_factory=Counter)
     """How often states were read, by the way of reading."""
+    stored: dict[str, tuple[int, str]] | None = None
+    """Where the last tick stored the rows of recursions: its end and a table, by the name of ``timeless``."""
 
     def fill(self, branches: Iterable[Branch]) -> None:
         """Make the tables of states for branches that read whole tables."""
@@ -201,6 +210,9 @@ class StateTables:
 
     def read(self, state: StateSchema, same: Sequence[Access], before: Sequence[str], suffix: str) -> str:
         """The table with the rows that the paths need; ``before`` defines the views of earlier paths."""
+        if self.stored is not None and continued_recursion(state) is not None:
+            news = all(isinstance(path, DeltaScan) for path in same)
+            return self.continued(state)[0 if news else 1]
         groups = asked(state, same)
         if not isinstance(groups, int):
             return self._once(state, groups)
@@ -263,13 +275,58 @@ class StateTables:
     def _recursion(self, name: str, state: StateSchema) -> str:
         """The rounds of a recursion, over tables that stand for the views of its inputs."""
         plan_ = recursion_plan(state)
+        self._inputs(plan_, tables_read((*plan_.first, *plan_.steps)), {})
+        found = fixpoint(Rounds(self.engine), plan_, DEEPEST)
+        self.engine.table(name, found.rows)
+        if self.stored is not None and continued_recursion(state) is not None:
+            self._store(state, found, [])
+        return name
+
+    def _inputs(self, plan_: RecursionPlan, paths: Sequence[Access], news: Mapping[str, Sequence[Slice]]) -> None:
         known = {each.name: each for each in plan_.reads}
-        views = definitions(plan_.paths.values(), {}, self.extra, known, self, suffix(state))
+        views = definitions(paths, news, self.extra, known, self, suffix(plan_.state))
         for number, view in enumerate(views):
             read = view.split(" AS ", 1)[0]
             self.engine.table(read, with_views(views[: number + 1], f"SELECT * FROM {read}"))
-        self.engine.table(name, fixpoint(Rounds(self.engine), plan_, DEEPEST))
-        return name
+
+    def whole(self, state: StateSchema) -> str:
+        """The table with all rows of a state."""
+        return self._once(state, "whole")
+
+    def continued(self, state: StateSchema) -> tuple[str, str]:
+        """The tables with the new rows of a recursion and with all its rows."""
+        assert self.stored is not None
+        (tau, t), known = window_of(state), self.stored.get(timeless(state).name)
+        if known is None or tau is None or known[0] > tau or not may_continue(state, known[0]):
+            return self.whole(state), self.whole(state)
+        news, every = f"{state.name}_news", f"{state.name}_with_stored"
+        if (state.name, news) in self.made:
+            return news, every
+        self.made[state.name, news] = news
+        at, before = known
+        plan_ = continued_recursion(since(state, instant(at)))
+        assert plan_ is not None
+        self.read_by["stored rows"] += 1
+        engine = Rounds(self.engine)
+        engine.table(plan_.stored, with_periods(plan_, before))
+
+        def read(parts: Sequence[Derived], last: str) -> None:
+            if last:
+                engine.table(ROUND, f"SELECT * FROM {last}")
+            paths = tables_read(parts)
+            self._inputs(plan_, paths, slices_between(paths, at, t))
+
+        found = recursion.continued(engine, plan_, DEEPEST, read)
+        engine.table(news, found.rows)
+        self._store(state, found, [f"SELECT * FROM {before}"])
+        engine.table(every, f"SELECT * FROM {news} UNION ALL SELECT * EXCLUDE (depth) FROM {plan_.stored}")
+        return news, every
+
+    def _store(self, state: StateSchema, found: Found, before: Sequence[str]) -> None:
+        assert self.stored is not None
+        table, (_, t) = f"last_of_{state.name}", window_of(state)
+        self.engine.table(table, " UNION ALL ".join([*before, found.last]))
+        self.stored[timeless(state).name] = t, table
 
 
 @dataclass
@@ -287,6 +344,10 @@ class Rounds:
     def view(self, name: str, sql: str) -> None:
         """Replaces a table that stands for a view."""
         self.engine.table(name, sql)
+
+    def rows(self, sql: str) -> pa.Table:
+        """The rows of a query."""
+        return self.engine.connection.sql(sql).to_arrow_table()
 
 
 def run(engine: Engine, text: str) -> list[Pair]:

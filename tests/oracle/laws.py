@@ -99,9 +99,11 @@ class Trial:
     def extra(self) -> str:
         return self.random.choice(EXTRA)
 
-    def states(self, extra: str | None) -> StateTables | None:
-        """The states of one tick; DuckDB alone can compute them."""
-        return StateTables(self.engine, extra or "FALSE", {}, self.read_by) if isinstance(self.engine, DuckDb) else None
+    def states(self, extra: str | None, stored: dict[str, tuple[int, str]] | None = None) -> StateTables | None:
+        """The states of one tick; DuckDB alone can compute them.  ``stored`` is what the last tick stored of them."""
+        if not isinstance(self.engine, DuckDb):
+            return None
+        return StateTables(self.engine, extra or "FALSE", {}, self.read_by, stored)
 
     def filled(self, branches: Sequence[Branch]) -> Sequence[Branch]:
         """The branches over whole tables, after the states that they read were computed."""
@@ -143,17 +145,21 @@ def sound(trial: Trial, pairs: Sequence[Pair], tau: int, t: int) -> None:
 def any_partition(trial: Trial) -> None:
     """Laws 1 and 2: any partition into ticks, run as ticks are, delivers the reference's rows with their first
     instants: the first tick with its window open (the closed form, where there is one), the others through access
-    paths, those in which no row comes or goes by the branches that time drives alone."""
+    paths, those in which no row comes or goes by the branches that time drives alone.  Recursions continue the rows
+    that the last tick stored, unless these are lost."""
     delivered: Delivered = {}
     extra = trial.random.choice([None, *EXTRA])
+    stored: dict[str, tuple[int, str]] = {}
     for tau, t in trial.windows():
+        if tau > 0 and trial.random.random() < 0.2:
+            stored.clear()
         member = trial.standing.member(1, None if tau == 0 else tau)
         only_time = trial.quiet(tau, t) and trial.random.random() < 0.7
         group = trial.standing.group([member], t, time_driven_only=only_time)
         branches = group.branches()
         if tau > 0:
             trial.paths.update(path for branch in branches for path in branch.paths.values())
-        pairs = run(trial.engine, rows_of(group, extra, branches, trial.states(extra)))
+        pairs = run(trial.engine, rows_of(group, extra, branches, trial.states(extra, stored)))
         sound(trial, pairs, 0 if tau == 0 else tau, t)
         for row, s in earliest(pairs).items():
             delivered.setdefault(row, s)

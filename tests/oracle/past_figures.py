@@ -144,7 +144,7 @@ class Figure2:
 
     def metric(self, q: Since, v: Valuation, t: int) -> int:
         found = 0
-        for then in range(t + 1):
+        for then in range(t + (not q.strict)):
             first = then if q.counting == "first" else then + 1
             held = all(self.n(q.left, v, k) for k in range(first, t + 1))
             if held and within(self.log, q.interval, then, t):

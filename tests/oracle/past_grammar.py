@@ -257,7 +257,8 @@ class Drawing:
         interval = Interval() if counting == "second" else self.interval()
         left = self.formula(self.part(wanted), depth)
         held = Not(left) if self.chance.random() < 0.4 else left
-        return Since(interval, held, self.formula(wanted, depth), counting)
+        strict = counting == "any" and interval in (Interval(0, 1), Interval(0, 6))
+        return Since(interval, held, self.formula(wanted, depth), counting, strict)
 
     def aggregate(self, wanted: Variables, depth: int) -> Formula | None:
         outputs = [each for each in wanted if each.type in (INTEGER, NUMBER)]
@@ -433,6 +434,8 @@ def operators(formula: Formula) -> Iterator[str]:
                 yield f"{name} {counting} {_shape(interval)}"
             case Since(interval=interval, counting=counting, left=left):
                 yield f"{name} {counting} {_shape(interval)}{' not' if isinstance(left, Not) else ''}"
+                if part.strict:
+                    yield f"{name} strict"
             case Aggregate(function=function, groups=groups):
                 yield f"{name} {function}{' by' if groups else ''}"
             case Comparison(operator=operator):

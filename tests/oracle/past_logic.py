@@ -247,7 +247,7 @@ class Meaning:
             case "first" if formula.interval.everything:
                 return self.since1(formula, tp)
         found: Answers = {}
-        for then in range(tp + 1):
+        for then in range(tp + (not formula.strict)):
             if not within(self.log, formula.interval, then, tp):
                 continue
             for substitution, count in self.at(formula.right, then).items():

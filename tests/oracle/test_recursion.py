@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 from typing import Final
 
 import pytest
 
 from oracle.analytic_engine import Prepared
+from oracle.derived import Standing, schemas
 from oracle.expressions import LAST
 from oracle.histories import Case, History, case, telling
 from oracle.laws import Trial, any_partition, from_now, later_tick, one_instant, union_of_starts
 from oracle.recursive_grammar import recursive_query
 from oracle.spelling import Text
+from weft.planning.recursion_plan import continued_recursion
+from weft.planning.state_causes import all_states
+from weft.planning.state_plan import timeless
 
 CASES: Final = 30
 LONG: Final = 400
@@ -44,6 +49,56 @@ def test_recursions_deliver_what_they_have_at_some_instant(cases: range) -> None
                 raise
     assert counts["with answers"] >= 0.7 * len(cases) and counts["changing"] >= 0.5 * len(cases), counts
     assert counts["ending"] >= 0.3 * len(cases), counts
+
+
+def growing(chance: random.Random) -> Case:
+    """A recursion over rows that never end, so that a tick continues its stored rows, and four ticks."""
+    while True:
+        found = case(chance, recursive_query)
+        rows = {name: tuple((*row[:6], None) for row in each) for name, each in found.history.rows.items()}
+        standing = Standing.of(found.text.spark, schemas(History(rows, ())))
+        if any(map(continued_recursion, all_states(standing.shape.evaluated))):
+            cuts = tuple(sorted(chance.sample(range(1, LAST + 1), 3)))
+            return replace(found, history=History(rows, ()), cuts=cuts)
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("cases", [range(CASES), pytest.param(range(CASES, LONG), marks=pytest.mark.slow)])
+def test_stored_rows_are_continued(cases: range) -> None:
+    """Any partition into ticks, with the stored rows kept and lost, delivers what one tick over the tables delivers."""
+    engine, counts = Prepared(), Counter[str]()
+    for number in cases:
+        found = growing(random.Random(number))
+        engine.load(found.history.rows)
+        trial = Trial(found, engine)
+        if number % 3 == 0:
+            any_partition(trial)
+        computed_again(trial)
+        counts["continued"] += trial.read_by["stored rows"]
+        counts["deep"] += trial.read_by["stored rows"] > 0 and " t.d + 1" in found.text.spark
+        counts["growing"] += trial.read_by["grew"]
+    assert counts["continued"] >= 2 * len(cases) and counts["deep"] >= 0.2 * len(cases), counts
+    assert counts["growing"] >= 0.5 * len(cases), counts
+
+
+def computed_again(trial: Trial) -> None:
+    """The rows that continue stored rows are those that a tick computes from the tables, as often and as long."""
+    stored: dict[str, tuple[int, str]] = {}
+    for tau, t in trial.windows():
+        group = trial.standing.group([trial.standing.member(1, None if tau == 0 else tau)], t)
+        read = {each for branch in group.branches() for each in all_states(branch.event.relation)}
+        for state in filter(continued_recursion, read):
+            before = len(rows(trial, stored[timeless(state).name][1])) if timeless(state).name in stored else 0
+            states, again = trial.states(None, stored), trial.states(None)
+            assert states is not None and again is not None
+            _, whole = states.continued(state)
+            found = rows(trial, whole)
+            assert found == rows(trial, again.whole(state)), f"[{tau}, {t}): {trial.case}"
+            trial.read_by["grew"] += 0 < before < len(found)
+
+
+def rows(trial: Trial, table: str) -> list[str]:
+    return sorted(map(repr, trial.engine.run(f"SELECT * FROM {table}")))
 
 
 PATHS: Final = (

@@ -38,7 +38,7 @@ WANTED = (
     *(f"Previous {shape}" for shape in SHAPES),
     *(f"Once {counting} {shape}" for counting in ("any", "first") for shape in SHAPES),
     *(f"Since {counting} {shape}{no}" for counting in ("any", "first") for shape in SHAPES for no in ("", " not")),
-    "Once second [0,*]", "Since second [0,*]", "Since second [0,*] not",
+    "Once second [0,*]", "Since second [0,*]", "Since second [0,*] not", "Since strict",
     *(f"Aggregate {function}{by}" for function in ("CNT", "SUM", "MIN", "MAX") for by in ("", " by")),
     "Atom", "And", "AndNot", "Or", "Not", "Exists", "Distinct", "Truth", "Matches", "Fixpoint", "Defined",
     "Comparison =", "Comparison <", "Comparison <=", "Comparison substring",

@@ -30,7 +30,6 @@ from weft.derivation.temporal import (
     extension,
     join,
     projection,
-    selection,
     union,
 )
 
@@ -39,7 +38,7 @@ PROOFS = ROOT / "proofs"
 RULES = (
     *OPERATORS, rules, incremental, monotone, lift,
     merge, canonical, simplify, localize, access_paths, recursion,
-    difference, union, projection, selection, join, extension, aggregation, delta,
+    difference, union, projection, join, extension, aggregation, delta,
 )  # fmt: skip
 MENTION = re.compile(r"proofs/(\w+\.v): (\w+(?:, \w+)*)")
 

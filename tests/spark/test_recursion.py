@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -18,9 +20,11 @@ from oracle.reference import Reference, reference
 from oracle.spelling import Text
 from replayed import DAY, START, first_instants, load, replay_home
 from spark.test_random import arrive, delivered, since
+from spark.test_states import damaged, kept, lost, outdated
 from weft.errors import LimitExceeded
-from weft.execution import driver_reader
+from weft.execution import driver_reader, stored_recursion
 from weft.execution.driver_reader import NOTHING, ReadBounds
+from weft.execution.stored_recursion import StoredRecursion
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -114,3 +118,108 @@ def test_a_recursion_that_is_too_deep_is_set_aside(
     load(weft, spark, "msgs", [(f"d{n}", "g", f"d{n - 1}" if n else "c", START + DAY) for n in range(2)])
     with pytest.raises(LimitExceeded, match="more than 3 steps away"):
         weft.try_query(ROUND.format("UNION"), now=START + DAY)
+
+
+DEEP: Final = "SELECT msgid, root FROM thread"
+COUNTED: Final = "SELECT root, COUNT(*) AS n FROM thread GROUP BY root"
+
+
+def replies(chance: random.Random, days: int) -> list[list[tuple[object, ...]]]:
+    """Messages of some days.  Some reply to later messages, some to themselves in a circle."""
+    names = [f"m{number}" for number in range(8 * days)]
+    parents = [chance.choice([None, *names[:4], *names]) for _ in names]
+    rows = [
+        (name, "g", parent, START + n // 8 * DAY + n)
+        for n, (name, parent) in enumerate(zip(names, parents, strict=True))
+    ]
+    return [rows[8 * day : 8 * day + 8] for day in range(days)]
+
+
+def derived(rows: list[list[tuple[object, ...]]], top: str) -> dict[tuple[object, ...], int]:
+    """The rows of a query over ``thread`` after each day, with their first instants, in plain Python."""
+    found: dict[tuple[object, ...], int] = {}
+    alive: list[tuple[object, ...]] = []
+    for row in (row for day in rows for row in day):
+        alive.append(row)
+        roots = {str(name): str(name) for name, _, parent, _ in alive if parent is None}
+        while more := {str(n): roots[str(p)] for n, _, p, _ in alive if p in roots and n not in roots}:
+            roots |= more
+        answer: set[tuple[object, ...]] = set(roots.items()) if top == DEEP else set(Counter(roots.values()).items())
+        for each in answer:
+            found.setdefault(each, int(str(row[3])))
+    return found
+
+
+@pytest.mark.parametrize("accident", [kept, lost, damaged, outdated])
+def test_answers_do_not_depend_on_stored_rows(
+    accident: Callable[[Path, random.Random], None],
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    chance, continued = random.Random(3), list[bool]()
+    continue_ = StoredRecursion.continue_
+
+    def counted(self: StoredRecursion, *arguments: Any) -> bool:
+        continued.append(continue_(self, *arguments))
+        return continued[-1]
+
+    monkeypatch.setattr(StoredRecursion, "continue_", counted)
+    weft, rows = replay_home(tmp_path / "home"), replies(chance, 4)
+    for day, each in enumerate(rows):
+        load(weft, spark, "msgs", each)
+        if not day:
+            weft.install("deep", THREAD.format("UNION ALL") + DEEP)
+            weft.install("counted", THREAD.format("UNION") + COUNTED)
+        weft.tick(now=START + (day + 1) * DAY)
+        accident(tmp_path / "home", chance)
+    assert first_instants(weft, "deep") == derived(rows, DEEP)
+    assert first_instants(weft, "counted") == derived(rows, COUNTED)
+    assert continued == ([True] * 6 if accident is kept else [True] * len(continued))
+    assert bool(continued) == (accident in (kept, outdated))
+
+
+def test_a_tick_reads_what_follows_from_new_rows(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows that the rounds read do not depend on the number of old rows."""
+    read, give = list[int](), stored_recursion.give
+
+    def counted(engine: Any, views: Any) -> None:
+        read.append(sum(rows.data.num_rows for rows in views.local.values()))
+        give(engine, views)
+
+    monkeypatch.setattr(stored_recursion, "give", counted)
+    sums = []
+    for size in (100, 3_000):
+        weft = replay_home(tmp_path / f"home{size}")
+        old = [(f"m{n}", "g", f"m{n - 1}" if n % 10 else None, START + n) for n in range(size)]
+        load(weft, spark, "msgs", old)
+        weft.install("deep", THREAD.format("UNION ALL") + DEEP)
+        weft.tick(now=START + DAY)
+        load(
+            weft, spark, "msgs", [(f"n{n}", "g", f"m{n}" if n < 5 else f"n{n - 5}", START + DAY + n) for n in range(20)]
+        )
+        read.clear()
+        weft.tick(now=START + 2 * DAY)
+        assert len(first_instants(weft, "deep")) == size + 20
+        sums.append(sum(read))
+    assert 20 <= sums[0] == sums[1] <= 60
+
+
+def test_a_depth_that_a_shorter_way_made_smaller_is_no_reason_to_stop(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stored depth of b is 3.  Since a later message makes it 1, c is 2 steps away, and d is 3."""
+    monkeypatch.setenv("WEFT_QUERY_DEPTH", "3")
+    weft = replay_home(tmp_path / "home")
+    text = ROUND.format("UNION")
+    days = [[("a", None), ("x", "a"), ("y", "x"), ("b", "y")], [("b", "a")], [("c", "b"), ("d", "c")], [("e", "d")]]
+    for day, each in enumerate(days):
+        load(weft, spark, "msgs", [(name, "g", to, START + day * DAY) for name, to in each])
+        if not day:
+            weft.install("led", text)
+        weft.tick(now=START + day * DAY + 1)
+        reason = weft.queries()[0].reason
+        assert (reason is None) == (day < 3), reason
+    assert {name for (name,) in first_instants(weft, "led")} == set("axybcd")

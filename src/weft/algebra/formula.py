@@ -225,12 +225,16 @@ class Since:
     The free variables of Q1 must occur in Q2.  If ``counting`` is ``first``, the operator is the paper's since1 =
     µX.(εQ1) ∧ (Q2 ∨ ▽X).  In since1, Q1 must also hold at the time point of Q2.  If ``counting`` is ``second``, the
     operator is the paper's since2, which has no interval.
+
+    If ``strict`` is true, Q2 must have held before now, as in DejaVu's Z.  Then the interval is [0, b] and
+    ``counting`` is ``any``.
     """
 
     interval: Interval
     left: Formula
     right: Formula
     counting: Counting = "any"
+    strict: bool = False
 
 
 @hashed_once

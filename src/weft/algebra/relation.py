@@ -73,13 +73,13 @@ class Values:
 
 @hashed_once
 @dataclass(frozen=True)
-class Join:
+class Join(Generic[R]):
     """The cross product of the inputs.  A ``Join`` without inputs has one row.
 
     The ``Select`` above a ``Join`` contains the join condition.
     """
 
-    inputs: tuple[Relation, ...]
+    inputs: tuple[R, ...]
 
 
 @hashed_once
@@ -112,14 +112,15 @@ class Project(Generic[R]):
 
 @hashed_once
 @dataclass(frozen=True)
-class Union:
+class Union(Generic[R]):
     """UNION ALL of the ``inputs``, with the range variable ``alias``.
 
-    Columns match by position and have the names of the first input.
+    Columns match by position and have the names of the first input.  A union of temporal relations has no alias (""),
+    and has the columns of the first input.
     """
 
     alias: str
-    inputs: tuple[Relation, ...]
+    inputs: tuple[R, ...]
 
 
 @hashed_once
@@ -489,7 +490,7 @@ def block(parts: tuple[Relation, ...], demanded: Predicate) -> Relation:
     return joined if demanded == TRUE else Select(joined, demanded)
 
 
-def attributes(relation: Relation) -> tuple[ColumnRef, ...]:
+def attributes(relation: Relation | Project[Any] | Grouped[Any]) -> tuple[ColumnRef, ...]:
     """Return references to the columns of ``relation``, in order."""
     match relation:
         case Scan(table=table, alias=alias):

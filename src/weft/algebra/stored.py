@@ -3,7 +3,10 @@
 The JSON identifies tables and columns by id.  A new column or a new name therefore does not change the meaning of an
 installed query.  ``FORMAT`` is the version of this JSON format.
 
-Each node is a JSON list: the name of the class, then the values of the fields in order.  A type is serialized as text.
+Each node is a JSON list: the name of the class, then the values of the fields in order.  A type is serialized as text,
+followed by its declared form if the column stores it in another form: an interval as a number, and JSON as text.
+
+Format 1 has no declared forms.  A query without such columns still has format 1, so that its signature stays the same.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from weft.algebra.schema import Column, DataType, TableSchema
 from weft.algebra.traverse import scans
 from weft.errors import DerivationError
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 
 TableKey = tuple[str, int]
 """The key of a table: its kind (``TableSchema.source``) and its id."""
@@ -63,7 +66,8 @@ def stored(query: Query) -> str:
     """
     tables = {scan.alias: scan.table for scan in scans(query)}
     listed = {alias: [table.source, table.id] for alias, table in tables.items()}
-    body = {"format": FORMAT, "tables": listed, "query": _encoded(query, tables)}
+    encoded = _encoded(query, tables)
+    body = {"format": FORMAT if _has_declared(encoded) else 1, "tables": listed, "query": encoded}
     return json.dumps(body, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -73,9 +77,9 @@ def restored(text: str, tables: Mapping[TableKey, TableSchema]) -> Query:
     Raise DerivationError for another format, for a missing table or column, or for a column of another type.
     """
     body = json.loads(text)
-    if body.get("format") != FORMAT:
+    if body.get("format") not in (1, FORMAT):
         raise DerivationError(
-            f"the stored query has format {body.get('format')}, but this version of Weft reads {FORMAT}"
+            f"the stored query has format {body.get('format')}, but this version of Weft reads up to {FORMAT}"
         )
     bound: dict[str, TableSchema] = {}
     for alias, (source, table_id) in body["tables"].items():
@@ -97,9 +101,9 @@ def _encoded(part: Any, tables: Mapping[str, TableSchema]) -> Any:
             assert column_schema is not None
             return ["Stored", scan, column_schema.id, str(part.type)]
         case ColumnRef(scan=scan, column=column):
-            return ["Derived", scan, column, str(part.type)]
+            return ["Derived", scan, column, *_type_texts(part.type)]
         case DataType():
-            return ["Type", str(part)]
+            return ["Type", *_type_texts(part)]
         case Decimal():
             return ["Decimal", str(part)]
         case bytes():
@@ -114,6 +118,21 @@ def _encoded(part: Any, tables: Mapping[str, TableSchema]) -> Any:
             return [type(part).__name__, *(_encoded(getattr(part, field.name), tables) for field in fields(part))]
 
 
+def _type_texts(kind: DataType) -> list[str]:
+    return [str(kind)] if kind.shape is None else [str(kind), kind.declared]
+
+
+def _type(text: str, declared: str = "") -> DataType:
+    return DataType.of_column(declared) if declared else DataType.of_expression(text)
+
+
+def _has_declared(form: Any) -> bool:
+    if not isinstance(form, list):
+        return False
+    kind, *parts = form
+    return len(parts) == {"Type": 2, "Derived": 4}.get(kind) or any(map(_has_declared, parts))
+
+
 def _decoded(form: Any, tables: Mapping[str, TableSchema]) -> Any:
     if not isinstance(form, list):
         return form
@@ -121,8 +140,8 @@ def _decoded(form: Any, tables: Mapping[str, TableSchema]) -> Any:
     read: dict[str, Callable[..., Any]] = {
         "Scan": lambda alias: Scan(tables[alias], alias),
         "Stored": lambda scan, column_id, type_: _column(tables[scan], scan, column_id, type_),
-        "Derived": lambda scan, column, type_: ColumnRef(scan, column, DataType.of_expression(type_)),
-        "Type": DataType.of_expression,
+        "Derived": lambda scan, column, *texts: ColumnRef(scan, column, _type(*texts)),
+        "Type": _type,
         "Decimal": Decimal,
         "Bytes": bytes.fromhex,
         "Float": float,

@@ -14,10 +14,12 @@ A ``Scan`` is R, the history of a tracked table or the stored periods of a view.
 the table except the start column and the end column.  In a maintenance expression, R is the state before the change.
 ``Values`` has constant rows, valid from the beginning of time (t0).  Without rows, it is the empty relation.
 
-``Select`` is σ_p: the tuples for which the scalar p is true.  ``Project`` is π.  Its result is a set: the instants of a
-row are the union of the instants of its input tuples.  ``Grouped`` is Π_{A',0}: the measures of each group at each
-instant, over the rows that are valid at the instant (section 5.1).  A moving window is an ``Extension`` below the
-``Grouped``: Π_{A',w} = Π_{A',0}(EX_w).
+``Select`` is σ_p: the tuples for which the scalar p is true.  A ``Select`` over a ``Join`` is one operator, ⋈_p: the
+combinations of tuples with common instants for which p is true.  A combination is valid at the common instants, but the
+period sets in p are those of the join's inputs.  ``Project`` is π, and ``Union`` is ∪.  Their results are sets: the
+instants of a row are the union of the instants of its input tuples.  ``Grouped`` is Π_{A',0}: the measures of each
+group at each instant, over the rows that are valid at the instant (section 5.1).  A moving window is an ``Extension``
+below the ``Grouped``: Π_{A',w} = Π_{A',0}(EX_w).
 
 Expressions are immutable values.  An expression that occurs twice is computed once.  A ``ColumnRef`` refers to a
 column.
@@ -26,13 +28,15 @@ column.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from operator import is_
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
-from weft.algebra.relation import Grouped, Project, Scan, Select, Values
-from weft.algebra.scalar import ColumnRef, Now, Param, PeriodOf, Scalar, children
+from weft.algebra import traverse
+from weft.algebra.relation import Grouped, Join, Project, Scan, Select, Union, Values
+from weft.algebra.relation import attributes as columns_bound
+from weft.algebra.scalar import ColumnRef, Now, Param, PeriodOf, Scalar
 from weft.algebra.schema import hashed_once
 
 VALID_FROM: Final = "valid_from"
@@ -53,27 +57,6 @@ class Inserted:
     """ΔR: the tuples and instants that a change adds to R."""
 
     base: Scan
-
-
-@hashed_once
-@dataclass(frozen=True)
-class TemporalJoin:
-    """⋈_p: the combinations of tuples with common instants.  Each combination is valid at the common instants."""
-
-    inputs: tuple[Temporal, ...]
-    predicate: Scalar
-
-
-@hashed_once
-@dataclass(frozen=True)
-class TemporalUnion:
-    """R ∪ S: the rows of R and S.  The instants of a row are the union of its instants in R and in S.
-
-    Columns match by position and have the names of the columns of R.
-    """
-
-    left: Temporal
-    right: Temporal
 
 
 @hashed_once
@@ -122,13 +105,32 @@ class Fragment:
 
 
 Temporal: TypeAlias = (
-    "Scan | Deleted | Inserted | Values | Select[Temporal, Scalar] | Project[Temporal] | TemporalJoin"
-    " | TemporalUnion | Difference | Semijoin | Extension | Grouped[Temporal] | Fragment"
+    "Scan | Deleted | Inserted | Values | Selection | Project[Temporal] | Union[Temporal]"
+    " | Difference | Semijoin | Extension | Grouped[Temporal] | Fragment"
 )
+
+Selection: TypeAlias = "Select[Temporal | Join[Temporal], Scalar]"
+"""σ_p, or ⋈_p if the input is a ``Join``."""
+T = TypeVar("T", bound="Temporal")
+
+_OWN: Final[dict[type, tuple[str, ...]]] = {
+    Deleted: (),
+    Inserted: (),
+    Difference: ("left", "right"),
+    Semijoin: ("left", "right", "on"),
+    Extension: ("input", "window", "at"),
+    Fragment: ("input", "since"),
+}
+traverse.PARTS.update(_OWN)
+
+
+def union(*parts: Temporal) -> Temporal:
+    """Return the union ∪ of one or more temporal relations."""
+    return parts[0] if len(parts) == 1 else Union("", parts)
 
 
 @lru_cache(maxsize=20_000)
-def attributes(relation: Temporal) -> tuple[ColumnRef, ...]:
+def attributes(relation: Temporal | Join[Temporal]) -> tuple[ColumnRef, ...]:
     """Return references to the explicit attributes of a temporal relation, in order."""
     match relation:
         case Scan(table=table, alias=alias):
@@ -136,51 +138,41 @@ def attributes(relation: Temporal) -> tuple[ColumnRef, ...]:
             return tuple(ColumnRef(alias, c.name, c.type) for c in table.columns if c.name not in hidden)
         case Deleted(base=base) | Inserted(base=base):
             return attributes(base)
-        case Values(alias=alias, columns=columns):
-            return tuple(ColumnRef(alias, column.name, column.type) for column in columns)
         case Select(input=inner) | Extension(input=inner) | Fragment(input=inner):
             return attributes(inner)
-        case TemporalUnion(left=left) | Difference(left=left) | Semijoin(left=left):
+        case Difference(left=left) | Semijoin(left=left):
             return attributes(left)
-        case TemporalJoin(inputs=inputs):
-            return tuple(ref for part in inputs for ref in attributes(part))
-        case Project(alias=alias, outputs=outputs):
-            return tuple(ColumnRef(alias, output.name, output.value.type) for output in outputs)
-        case Grouped(alias=alias, groups=groups, measures=measures):
-            grouped = tuple(ColumnRef(alias, output.name, output.value.type) for output in groups)
-            return (*grouped, *(measure.output for measure in measures))
+        case Union(inputs=parts):
+            return attributes(parts[0])
+        case Join(inputs=parts):
+            return tuple(ref for part in parts for ref in attributes(part))
+        case Values() | Project() | Grouped():
+            return columns_bound(relation)
 
 
 def inputs(relation: Temporal) -> tuple[Temporal, ...]:
     """Return the direct inputs of an operator."""
-    match relation:
-        case Scan() | Deleted() | Inserted() | Values():
-            return ()
-        case Select(input=inner) | Project(input=inner) | Extension(input=inner) | Fragment(input=inner):
-            return (inner,)
-        case Grouped(input=inner):
-            return (inner,)
-        case TemporalUnion(left=left, right=right) | Difference(left=left, right=right):
-            return (left, right)
-        case Semijoin(left=left, right=right):
-            return (left, right)
-        case TemporalJoin(inputs=parts):
-            return parts
+    if isinstance(relation, Select) and isinstance(relation.input, Join):
+        return relation.input.inputs
+    return tuple(part for part in _parts(relation) if not traverse.is_scalar(part))
 
 
-def over(relation: Temporal, parts: tuple[Temporal, ...]) -> Temporal:
+def over(relation: T, parts: tuple[Temporal, ...]) -> T:
     """Return a copy of the operator with the items of ``parts`` as direct inputs, in the order of ``inputs``."""
     if all(map(is_, parts, inputs(relation))):
         return relation
-    match relation:
-        case Scan() | Deleted() | Inserted() | Values():
-            return relation
-        case TemporalUnion() | Difference() | Semijoin():
-            return replace(relation, left=parts[0], right=parts[1])
-        case TemporalJoin():
-            return replace(relation, inputs=parts)
-        case Select() | Project() | Extension() | Grouped() | Fragment():
-            return replace(relation, input=parts[0])
+    below = (Join(parts),) if isinstance(relation, Select) and isinstance(relation.input, Join) else parts
+    whole: Any = (*below, *scalars(relation))
+    return cast("T", traverse.rebuild(cast("Any", relation), whole))
+
+
+def scalars(relation: Temporal) -> tuple[Scalar, ...]:
+    """Return the predicates, outputs, measured values and instants of an operator, without those of its inputs."""
+    return tuple(filter(traverse.is_scalar, _parts(relation)))
+
+
+def _parts(relation: Temporal) -> tuple[Any, ...]:
+    return traverse.children(cast("Any", relation))
 
 
 def each(relation: Temporal) -> Iterator[Temporal]:
@@ -192,11 +184,9 @@ def each(relation: Temporal) -> Iterator[Temporal]:
 
 def mentions_time(predicate: Scalar) -> bool:
     """Return whether a predicate refers to NOW or to a period set (section 3.2.2)."""
-    return isinstance(predicate, (Now, PeriodOf)) or any(mentions_time(child) for child in children(predicate))
+    return any(isinstance(part, (Now, PeriodOf)) for part in traverse.walk(predicate))
 
 
 def periods_asked(scalar: Scalar) -> frozenset[str]:
     """Return the range variables whose period sets occur in ``scalar``."""
-    if isinstance(scalar, PeriodOf):
-        return frozenset((scalar.scan,))
-    return frozenset().union(*map(periods_asked, children(scalar)))
+    return frozenset(part.scan for part in traverse.walk(scalar) if isinstance(part, PeriodOf))

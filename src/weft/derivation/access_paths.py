@@ -11,7 +11,7 @@ Proof: proofs/Rewrites.v: access_paths_rule.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from weft.algebra import relation as relational
@@ -81,7 +81,9 @@ def _reach(
     for source in relational.sources(around):
         origins |= _copied(source, known)
     scans = {source.alias: source for source in relational.sources(around) if isinstance(source, relational.Scan)}
-    paths.update({alias: FullScan(scan.table.name) for alias, scan in scans.items() if not scan.table.id})
+    for alias, scan in scans.items():
+        if not scan.table.id:
+            paths.setdefault(alias, FullScan(scan.table.name))
     pairs = [tie for tie in _equalities(demanded, origins) if null_safe or not tie.null_safe]
     while True:
         reaching = next((tie for tie in pairs if tie.own.scan in scans and _reaches(tie, paths)), None)
@@ -155,12 +157,24 @@ def lives_paths(rows: Iterable[Lives]) -> dict[str, Access]:
     """Return the access path of each range variable of lives.  Without keys, each table is read in full."""
     paths: dict[str, Access] = {}
     for life in rows:
-        keys = [source for source in life.sources if isinstance(source, relational.Scan) and source.alias == KEYS]
-        paths |= {scan.alias: KeyScan(scan.table.name) for scan in keys}
-        conditions = map(relational.Plain, life.conditions)
-        _reach(relational.block(life.sources, relational.conjunction(*conditions)), paths, {}, null_safe=False)
+        paths |= keyed_paths(life, {KEYS}, paths)
         for _, bodies in life.subqueries:
             paths = lives_paths(bodies) | paths
+    return paths
+
+
+def keyed_paths(life: Lives, keys: Collection[str], known: Mapping[str, Access] = {}) -> dict[str, Access]:
+    """Return the access path of each range variable of a life.
+
+    ``keys`` are the range variables of relations in memory, by which the others are looked up.  ``known`` has the paths
+    of range variables that other lives share.
+    """
+    paths = dict(known)
+    for scan in life.sources:
+        if isinstance(scan, relational.Scan) and scan.alias in keys:
+            paths[scan.alias] = KeyScan(scan.table.name)
+    conditions = map(relational.Plain, life.conditions)
+    _reach(relational.block(life.sources, relational.conjunction(*conditions)), paths, {}, null_safe=False)
     return paths
 
 

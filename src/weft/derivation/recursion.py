@@ -7,7 +7,14 @@ round found it.  With UNION ALL, every row of a round is new.
 
 Law: at every instant, the rows of all rounds are those of the recursion over the rows alive at this instant.
 
-Proof: proofs/Recursion.v: recursion_rule, recursion_round_once, recursion_ends, recursion_all_rule.
+If no row of the tables ends, no row of the recursion does, and a tick continues the rows that the last tick stored.  A
+combination that enters in the window either contains a row of the recursion that is new, or is one of the exact deltas
+of the first rows and of the step over stored rows.  With UNION, a stored row is not derived again.
+
+Law: the stored rows, and the rows of all rounds that continue them, are the rows of the recursion.
+
+Proof: proofs/Recursion.v: recursion_rule, recursion_round_once, recursion_ends, recursion_all_rule,
+recursion_continued_rule, recursion_all_continued_rule, recursion_all_continued_once.
 """
 
 from __future__ import annotations
@@ -16,16 +23,19 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from weft.algebra.relation import Recurrence, Recursive, Scan, Union
-from weft.algebra.scalar import ColumnRef
-from weft.algebra.schema import TIMESTAMP, Column, TableSchema
+from weft.algebra.relation import Output, Recurrence, Recursive, Scan, Union, attributes
+from weft.algebra.scalar import ColumnRef, Literal, Scalar, call
+from weft.algebra.schema import INT, TIMESTAMP, Column, TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.algebra.traverse import Node, transform, walk
+from weft.derivation.exact import Delta, deltas
 from weft.derivation.lives import Lives
 from weft.errors import DerivationError
 
 ROUND: Final = "round__"
 """The table with the rows of the last round: the columns c1, c2 …, and their periods."""
+DEPTH: Final = "depth"
+"""The column with the number of steps that lead from the first rows to a stored row."""
 
 
 def opened(operator: Recursive) -> Union:
@@ -59,6 +69,32 @@ def is_round(scan: Scan) -> bool:
     return scan.table.name == ROUND
 
 
+def rounds(life: Lives) -> tuple[Scan, ...]:
+    """Return the scans of the last round in the combinations of a life."""
+    return tuple(source for source in life.sources if isinstance(source, Scan) and is_round(source))
+
+
+def lasts(life: Lives) -> bool:
+    """Return whether the combinations of a life end only if their rows of the recursion do."""
+    ends = {ref for scan in rounds(life) for ref in attributes(scan) if ref.column == VALID_TO}
+    return not life.subqueries and set(life.ends) <= ends
+
+
+def entering(life: Lives) -> Iterator[Delta]:
+    """Yield the exact deltas of the combinations that enter because a row of a table does, or because time passes.
+
+    The life must last.  The deltas have one more output: the number of steps to the row, if the table of the last round
+    has this column.
+    """
+    depth: Scalar = Literal(0, INT, fixed=True)
+    for scan in rounds(life):
+        depth = call("+", ColumnRef(scan.alias, DEPTH, INT), Literal(1, INT, fixed=True), type=INT)
+    begun = [scan.start for scan in rounds(life)]
+    for delta in deltas((replace(life, outputs=(*life.outputs, Output(DEPTH, depth))),)) or ():
+        if delta.sign == 1 and delta.life.starts[0] not in begun:
+            yield delta
+
+
 def is_step(life: Lives) -> bool:
     """Return whether the combinations of a life contain a row of the last round.
 
@@ -73,7 +109,7 @@ def is_step(life: Lives) -> bool:
 
 def _counts(life: Lives) -> Iterator[int]:
     """Yield the number of rows of the last round in the combinations of a life and of its subqueries."""
-    yield sum(isinstance(source, Scan) and is_round(source) for source in life.sources)
+    yield len(rounds(life))
     for _, bodies in life.subqueries:
         for body in bodies:
             yield from _counts(body)

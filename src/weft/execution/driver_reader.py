@@ -157,6 +157,11 @@ class DriverReader:
         """The reader for the input of states that DuckDB computes."""
         return replace(self, bounds=replace(self.bounds, news=self.bounds.inputs))
 
+    @property
+    def for_rounds(self) -> DriverReader:
+        """The reader for the tables of a recursion that DuckDB computes. On Spark, each round would be a job."""
+        return replace(self, bounds=replace(self.bounds, whole=self.bounds.inputs, news=self.bounds.inputs))
+
     def whole(self, name: str, columns: Iterable[str]) -> Reading:
         """Read all rows of a relation. The result has the given columns and the start column."""
         rows = rows_of(self.files(name))

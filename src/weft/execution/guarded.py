@@ -75,6 +75,19 @@ def in_memory(spark: SparkSession, rows: DataFrame) -> pa.Table | None:
         return None
 
 
+def collected(rows: DataFrame, most: int) -> pa.Table | None:
+    """Return the rows, or None if there are more than ``most`` or if they are too large for the driver."""
+    if rows.count() > most:
+        return None
+    try:
+        table: pa.Table = rows.toArrow()
+        return table
+    except spark_errors() as error:
+        if not too_large(error):
+            raise
+        return None
+
+
 def too_large(error: Exception) -> bool:
     """Return whether Spark refused to send a result to the driver because of its size."""
     return _TOO_LARGE in error_text(error)

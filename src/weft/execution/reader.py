@@ -15,6 +15,9 @@ from functools import cached_property, reduce
 from operator import or_
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
+from weft.algebra.relation import StateSchema
 from weft.algebra.schema import TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.arrangement.state_store import StateStore
@@ -22,7 +25,7 @@ from weft.catalog import layout
 from weft.catalog.records import TableRecord
 from weft.execution import driver_reader
 from weft.execution.attached_frames import attached_frame
-from weft.execution.driver_reader import DriverReader, ReadBounds, log_slices, may_look_up, news_files
+from weft.execution.driver_reader import DriverReader, LocalRows, ReadBounds, log_slices, may_look_up, news_files
 from weft.execution.look_ups import LookUps
 from weft.execution.relations import Relation, ResultsTable, may_hold_answers, typed_answers
 from weft.runtime.session import grant_access, spark_errors
@@ -233,6 +236,15 @@ class Reader:
         cached = data.persist()
         self.cached.append(cached)
         return cached
+
+    def held(self, state: StateSchema, rows: pa.Table | DataFrame) -> LocalRows | DataFrame:
+        """Return the rows of a state. Spark holds those that are too large for the driver's tables."""
+        if not isinstance(rows, pa.Table):
+            return rows
+        local = LocalRows(state, rows)
+        if rows.num_rows > self.bounds.news or rows.nbytes > self.bounds.size:
+            return self.keep(local.frame(self.spark))
+        return local
 
     def _frame(self, name: str, files: Sequence[DataFile], columns: Iterable[str] | None) -> DataFrame:
         table = self.tables[name]

@@ -6,24 +6,28 @@ each expression as Spark does. Otherwise Spark computes them.
 
 from __future__ import annotations
 
-from itertools import count
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
 from weft.algebra.relation import Recursive, StateSchema
+from weft.algebra.scalar import MICROSECOND, minus
+from weft.derivation.recursion import DEPTH
 from weft.errors import ExecutionError, LimitExceeded
 from weft.execution.engines import choosing
-from weft.execution.engines.duckdb import BeyondBounds, duckdb_engine
+from weft.execution.engines.duckdb import BeyondBounds, DuckdbEngine, duckdb_engine
 from weft.execution.engines.spark import SparkEngine
 from weft.execution.reader import Reader
 from weft.execution.relations import ResultsTable
 from weft.execution.temp_views import TempViews
-from weft.period_sql.notation import VALID_TIME, Dialect, listed
+from weft.period_sql.notation import VALID_TIME, Dialect, conjunction, listed, same
 from weft.period_sql.sweep import Sweep
+from weft.planning.recursion_plan import Derived, RecursionPlan
 from weft.planning.state_engine import same_in_duckdb
-from weft.planning.state_plan import RecursionPlan
 from weft.planning.state_sql import state_sql
+from weft.sql.rendering import render
 from weft.storage.columns import conformed, stored_schema
 
 if TYPE_CHECKING:
@@ -43,19 +47,39 @@ class Rounds(Protocol):
     def view(self, name: str, sql: str) -> None:
         """Create the view ``name`` from a query."""
 
+    def rows(self, sql: str) -> pa.Table:
+        """Return the rows of a query."""
 
-def recursive_rows(plan: RecursionPlan, views: TempViews, reader: Reader) -> pa.Table | DataFrame:
-    """Return the rows of the recursion. ``views`` has the inputs. Raise LimitExceeded for too many rounds."""
+
+@dataclass(frozen=True)
+class Found:
+    """SQL for the rows that a computation derived.
+
+    ``rows`` has the columns of the state. ``last`` has the rows at the end of the window: the columns c1, c2 … and the
+    depths.
+    """
+
+    rows: str
+    last: str
+
+
+def all_rows(plan: RecursionPlan, views: TempViews, reader: Reader) -> tuple[pa.Table | DataFrame, ...]:
+    """Return all rows of the recursion, and its rows at the end of the window with their depths.
+
+    ``views`` has the inputs. Raise LimitExceeded for too many rounds.
+    """
     if views.small and _is_local(plan, views):
         try:
-            return _by_duckdb(plan, views, reader.deepest)
+            with duckdb_engine(2, choosing.BOUNDS.steps) as engine:
+                give(engine, views)
+                return results(engine, plan, fixpoint(engine, plan, reader.deepest))
         except LimitExceeded:
             raise
         except (BeyondBounds, ExecutionError):
             pass  # Spark computes a result where DuckDB raises an error, such as an overflow
     views.register()
-    engine = SparkEngine(reader.spark, probing=True)
-    return reader.keep(reader.spark.sql(fixpoint(engine, plan, reader.deepest)))
+    found = fixpoint(SparkEngine(reader.spark, probing=True), plan, reader.deepest)
+    return reader.keep(reader.spark.sql(found.rows)), reader.spark.sql(found.last)
 
 
 def _is_local(plan: RecursionPlan, views: TempViews) -> bool:
@@ -64,51 +88,126 @@ def _is_local(plan: RecursionPlan, views: TempViews) -> bool:
     return read and same_in_duckdb(plan.state)
 
 
-def _by_duckdb(plan: RecursionPlan, views: TempViews, deepest: int) -> pa.Table:
-    with duckdb_engine(2, choosing.BOUNDS.steps) as engine:
-        for view, rows in views.local.items():
-            engine.given(view + views.suffix, rows.table(views.columns))
-        return conformed(engine.rows(fixpoint(engine, plan, deepest)), stored_schema(plan.state))
+def give(engine: DuckdbEngine, views: TempViews) -> None:
+    """Give an engine the relations that the driver's memory holds."""
+    for view, rows in views.local.items():
+        engine.given(view + views.suffix, rows.table(views.columns))
 
 
-def fixpoint(engine: Rounds, plan: RecursionPlan, deepest: int) -> str:
-    """Compute the rounds as tables of the engine, and return SQL for the rows of the recursion.
+def results(engine: DuckdbEngine, plan: RecursionPlan, found: Found) -> tuple[pa.Table, pa.Table]:
+    """Return the rows of ``found.rows`` and of ``found.last``."""
+    rows = conformed(engine.rows(found.rows), stored_schema(plan.state))
+    return rows, conformed(engine.rows(found.last), last_schema(plan.state))
+
+
+def last_schema(state: StateSchema) -> pa.Schema:
+    """Return the columns of the rows that are stored at the end of a window."""
+    fields = list(stored_schema(state))[:-2]
+    named = [pa.field(f"c{number}", field.type) for number, field in enumerate(fields, 1)]
+    return pa.schema([*named, pa.field(DEPTH, pa.int32())])
+
+
+def continued(
+    engine: Rounds, plan: RecursionPlan, deepest: int, read: Callable[[Sequence[Derived], str], None]
+) -> Found:
+    """Compute the rounds that continue the rows in the table ``plan.stored``, and return SQL for what they derive.
+
+    ``read`` reads the inputs of lives. For the steps, its second argument is the name of the table with the last round.
+    Raise LimitExceeded as ``fixpoint`` does, also if only a stored depth is too great.
+    """
+    read(plan.first, "")
+    entering, depths = f"entering{plan.last_round}", list[int]()
+    if plan.first and engine.table(entering, plan.first_sql(engine.dialect)):
+        depths = engine.rows(f"SELECT DISTINCT {DEPTH} FROM {entering}").column(0).to_pylist()
+    columns = listed(VALID_TIME.columns(len(plan.state.columns) - 2), VALID_TIME.period)
+    texts = {depth: f"SELECT {columns} FROM {entering} WHERE {DEPTH} = {depth}" for depth in depths}
+    return fixpoint(engine, plan, deepest, texts, lambda name: read(plan.steps, name))
+
+
+def with_periods(plan: RecursionPlan, rows: str) -> str:
+    """Return SQL for stored rows with the periods that they have in the window of the plan."""
+    width, (start, end) = len(plan.state.columns) - 2, VALID_TIME.period
+    before = f"CAST({render.scalar(minus(plan.state.window[0], MICROSECOND))} AS TIMESTAMP) AS {start}"
+    return f"SELECT {listed(VALID_TIME.columns(width), before, f'CAST(NULL AS TIMESTAMP) AS {end}', DEPTH)} FROM {rows}"
+
+
+def fixpoint(
+    engine: Rounds,
+    plan: RecursionPlan,
+    deepest: int,
+    entering: Mapping[int, str] | None = None,
+    read: Callable[[str], None] = lambda _: None,
+) -> Found:
+    """Compute the rounds as tables of the engine, and return SQL for the rows that they derive.
+
+    The number of a round is the depth of its rows. ``entering`` maps the depths to SQL for the rows that do not follow
+    from the round before. By default, these are the first rows, at depth 0. ``read`` reads the inputs of the step for
+    the rows of a round, in the table of the given name.
 
     A row that follows from the first rows by at most ``deepest`` steps is in the recursion. Raise LimitExceeded if
     there are further rows.
     """
-    operator, dialect = _operator(plan.state), engine.dialect
-    sweep, width = Sweep(VALID_TIME, dialect), len(plan.state.columns) - 2
-    every, text, rounds = f"every{plan.last_round}", plan.first(dialect), list[str]()
-    columns = listed(VALID_TIME.columns(width), VALID_TIME.period)
-    for number in count():
-        name = f"found{number}{plan.last_round}"
-        if not operator.duplicates:
-            text = sweep.coalesced(text, width)
-            if rounds:
-                text = sweep.subtracted(_once(engine, f"candidates{plan.last_round}", text), every, width)
-        if not engine.table(name, f"SELECT {columns} FROM ({text}) AS found"):
-            break
-        if number > deepest:
-            raise _too_deep(operator, deepest)
-        rounds.append(name)
-        engine.view(plan.last_round, f"SELECT * FROM {name}")
-        engine.view(every, " UNION ALL ".join(f"SELECT * FROM {each}" for each in rounds))
-        text = plan.next(dialect)
-    return state_sql(plan.state, f"SELECT * FROM {every if rounds else name}", dialect)
+    rounds = _Rounds(engine, plan)
+    pending = dict(entering if entering is not None else {0: plan.first_sql(engine.dialect)})
+    depth, following = 0, ""
+    while following or pending:
+        depth = depth if following else min(pending)
+        texts = [text for text in (following, pending.pop(depth, "")) if text]
+        some = rounds.add(depth, "\nUNION ALL ".join(texts))
+        if some and depth > deepest:
+            raise _too_deep(plan.operator, deepest)
+        following = ""
+        if some and plan.steps:
+            read(rounds.tables[-1])
+            following = plan.next_sql(engine.dialect)
+        depth += 1
+    return rounds.found()
 
 
-def _once(engine: Rounds, name: str, text: str) -> str:
-    """Return a name or a query in parentheses for the rows of ``text``, which the engine computes once."""
-    if not engine.dialect.materialized:
-        return f"({text})"
-    engine.table(name, text)
-    return name
+class _Rounds:
+    """The rounds of a computation, each in a table of the engine."""
 
+    def __init__(self, engine: Rounds, plan: RecursionPlan) -> None:
+        self.engine, self.plan = engine, plan
+        self.width, self.tables = len(plan.state.columns) - 2, list[str]()
+        self.columns = listed(VALID_TIME.columns(self.width), VALID_TIME.period)
+        self.derived = f"derived{plan.last_round}"
+        if plan.continued:
+            engine.view(self.derived, f"SELECT * FROM {plan.stored} WHERE FALSE")
 
-def _operator(state: StateSchema) -> Recursive:
-    assert isinstance(state.operator, Recursive), "the state must be a recursion"
-    return state.operator
+    def add(self, depth: int, text: str) -> bool:
+        """Add a round, and return False if it certainly has no rows.
+
+        With UNION, a round has only the rows that are neither stored nor in an earlier round.
+        """
+        plan, sweep = self.plan, Sweep(VALID_TIME, self.engine.dialect)
+        if not plan.operator.duplicates:
+            text = sweep.coalesced(text, self.width)
+            if plan.continued:  # a stored row has no end
+                met = conjunction(same(VALID_TIME.columns(self.width), "g", "o"))
+                text = f"SELECT g.* FROM {self._once('coalesced', text)} AS g ANTI JOIN {plan.stored} AS o ON {met}"
+            if self.tables:
+                text = sweep.subtracted(self._once("candidates", text), self.derived, self.width)
+        name = f"found{depth}{plan.last_round}"
+        some = self.engine.table(name, f"SELECT {self.columns}, {depth} AS {DEPTH} FROM ({text}) AS found")
+        self.tables.append(name)
+        self.engine.view(plan.last_round, f"SELECT * FROM {name}")
+        self.engine.view(self.derived, " UNION ALL ".join(f"SELECT * FROM {each}" for each in self.tables))
+        return some
+
+    def found(self) -> Found:
+        """Return SQL for the rows of all rounds."""
+        heads = listed(VALID_TIME.columns(self.width), DEPTH)
+        rows = state_sql(self.plan.state, f"SELECT * FROM {self.derived}", self.engine.dialect)
+        return Found(rows, f"SELECT {heads} FROM {self.derived} WHERE {VALID_TIME.end} IS NULL")
+
+    def _once(self, name: str, text: str) -> str:
+        """Return a name or a query in parentheses for the rows of ``text``, which the engine computes once."""
+        if not self.engine.dialect.materialized:
+            return f"({text})"
+        name += self.plan.last_round
+        self.engine.table(name, text)
+        return name
 
 
 def _too_deep(operator: Recursive, deepest: int) -> LimitExceeded:

@@ -24,13 +24,15 @@ from weft.execution.driver_reader import DriverReader, LocalRows
 from weft.execution.groups import instant
 from weft.execution.guarded import COLLECTED, MOST_ROWS, guarded, in_memory
 from weft.execution.reader import Reader
-from weft.execution.recursion import recursive_rows
+from weft.execution.recursion import all_rows
+from weft.execution.stored_recursion import StoredRecursion
 from weft.execution.temp_views import Rows, TempViews
 from weft.execution.totals import Totals, deltas_schema, files_below
 from weft.execution.windows import NEVER, slices_between
 from weft.period_sql.notation import DUCKDB, SPARK, Dialect
 from weft.planning.first_rows import first_rows
 from weft.planning.plan import Branch, columns_read
+from weft.planning.recursion_plan import RecursionPlan, continued_recursion, recursion_plan, tables_read
 from weft.planning.state_engine import same_in_duckdb
 from weft.planning.state_plan import (
     NO_KEY,
@@ -42,7 +44,6 @@ from weft.planning.state_plan import (
     keys_sql,
     keys_view,
     may_continue,
-    recursion_plan,
     since,
     state_deltas,
     state_rows,
@@ -68,7 +69,7 @@ class StateReader:
     reader: Reader
     small_only: bool = False
     known: dict[tuple[str, str], Rows] = field(default_factory=dict)
-    totals: dict[str, Totals | None] = field(default_factory=dict)
+    continued: dict[str, Totals | StoredRecursion | None] = field(default_factory=dict)
 
     def views(self, branches: Iterable[Branch]) -> TempViews:
         """Return the views of branches."""
@@ -92,23 +93,23 @@ class StateReader:
 
         ``vias`` has the relations whose columns a look-up compares, by view.
         """
-        if (totals := self._totals_of(state)) is not None:
-            return totals.read(same, vias)
+        if (continued := self._continued(state)) is not None:
+            return continued.read(same, vias)
         groups = asked(state, same)
         if not isinstance(groups, int):
             return self._once(state, groups)
         parts = [(vias[path.via.view], path.via_column) for path in same if isinstance(path, Lookup)]
         return self._looked_up(state, groups, parts)
 
-    def _totals_of(self, state: StateSchema) -> Totals | None:
-        """Return the state as running totals that continue the stored totals, or None if this is impossible."""
-        if state.name not in self.totals:
-            self.totals[state.name] = self._continued(state)
-        return self.totals[state.name]
+    def _continued(self, state: StateSchema) -> Totals | StoredRecursion | None:
+        """Return the state as one that continues what the last tick stored, or None if this is impossible."""
+        if state.name not in self.continued:
+            self.continued[state.name] = self._continuing(state)
+        return self.continued[state.name]
 
-    def _continued(self, state: StateSchema) -> Totals | None:
+    def _continuing(self, state: StateSchema) -> Totals | StoredRecursion | None:
         store, (tau, t) = self.reader.state_store, window_of(state)
-        if store is None or state_deltas(state) is None:
+        if store is None or (state_deltas(state) is None and continued_recursion(state) is None):
             return None
         files = files_below(state, self.reader.files)
         if any(file.attached for _, listed in files.values() for file in listed):
@@ -121,25 +122,46 @@ class StateReader:
             stored = None
         if stored is None and tau is not None and store.has_later(name, tau):
             return None  # another query of the state ticks more often, and its totals remain
-        totals = Totals(state, self.reader)
-        if stored is None or not self._continue(totals, stored):
+        recursive = isinstance(state.operator, Recursive)
+        made = StoredRecursion(state, self.reader) if recursive else Totals(state, self.reader)
+        if stored is None or not self._continue(made, stored):
             stored = None
-            self._begin(totals)
+            self._begin(made)
         if t < NEVER:
-            self._store(store, name, totals, stored, files)
-        return totals
+            self._store(store, name, made, stored, files)
+        return made
 
-    def _store(self, store: StateStore, name: str, totals: Totals, before: StoredTotals | None, files: Files) -> None:
-        _, t = window_of(totals.state)
-        if totals.changed is not None:
-            store.write(name, t, totals.changed, files, before, totals.added_up)
+    def _store(
+        self,
+        store: StateStore,
+        name: str,
+        made: Totals | StoredRecursion,
+        before: StoredTotals | None,
+        files: Files,
+    ) -> None:
+        _, t = window_of(made.state)
+        if made.changed is not None:
+            store.write(name, t, made.changed, files, before, made.added_up)
         elif before is not None:
             store.advance(name, before, t, files)
         else:
             store.refuse(name)
 
-    def _begin(self, totals: Totals) -> None:
-        """Compute all groups from the tables."""
+    def _begin(self, made: Totals | StoredRecursion) -> None:
+        """Compute all rows from the tables."""
+        if isinstance(made, StoredRecursion):
+            plan = recursion_plan(made.state)
+            made.all_rows(plan, self._tables(plan))
+        else:
+            self._all_groups(made)
+
+    def _tables(self, plan: RecursionPlan) -> TempViews:
+        driver = self.reader.driver.for_rounds if same_in_duckdb(plan.state) else self.reader.driver
+        views = self._views(plan.columns, plan.reads, driver, suffix(plan.state))
+        views.read(tables_read((*plan.first, *plan.steps)), {})
+        return views
+
+    def _all_groups(self, totals: Totals) -> None:
         state = totals.state
         plan = state_rows(state, None)
         views = self._inputs(state, plan.columns, plan.reads)
@@ -151,9 +173,24 @@ class StateReader:
 
         totals.all_groups(self._computed(state, text, totals.schema, views))
 
-    def _continue(self, totals: Totals, stored: StoredTotals) -> bool:
-        """Compute the groups that change from the stored totals. Return False if the changes are too many."""
-        state = since(totals.state, instant(stored.at))
+    def _continue(self, made: Totals | StoredRecursion, stored: StoredTotals) -> bool:
+        """Compute what changes from the stored rows. Return False if the changes are too many."""
+        state = since(made.state, instant(stored.at))
+        if isinstance(made, Totals):
+            return self._changed_groups(made, state, stored)
+        plan = continued_recursion(state)
+        assert plan is not None
+
+        def inputs(paths: Sequence[Access], given: Mapping[str, Rows]) -> TempViews:
+            views = self._inputs(state, plan.columns, plan.reads)
+            views.small_only = True
+            views.given |= given
+            views.read(paths, slices_between(paths, stored.at, window_of(state)[1]))
+            return views
+
+        return made.continue_(plan, stored.rows, inputs)
+
+    def _changed_groups(self, totals: Totals, state: StateSchema, stored: StoredTotals) -> bool:
         plan = state_deltas(state)
         assert plan is not None
         views = self._inputs(state, plan.columns, plan.reads)
@@ -240,23 +277,16 @@ class StateReader:
 
     def _recursion(self, state: StateSchema) -> Rows:
         plan = recursion_plan(state)
-        views = self._inputs(state, plan.columns, plan.reads)
-        views.read(plan.paths.values(), {})
-        rows = recursive_rows(plan, views, self.reader)
-        if not isinstance(rows, pa.Table):
-            return rows
-        local, bounds = LocalRows(state, rows), self.reader.bounds
-        if rows.num_rows > bounds.news or rows.nbytes > bounds.size:
-            return self.reader.keep(local.frame(self.reader.spark))
-        return local
+        rows, _ = all_rows(plan, self._tables(plan), self.reader)
+        return self.reader.held(state, rows)
 
     def _first_rows(self, plan: StateRows, keys: Keys | None, given: pa.Table | DataFrame | None) -> dict[str, Rows]:
         """Return the only input of first ranks without the rows that no partition needs, or nothing."""
         first = first_rows(plan)
         if first is None or not same_in_duckdb(plan.state):
             return {}
-        totals = self._totals_of(first.input)
-        if totals is None or totals.whole is not None or not totals.names:
+        totals = self._continued(first.input)
+        if not isinstance(totals, Totals) or totals.whole is not None or not totals.names:
             return {}
         partitions = None
         if keys is not None and isinstance(given, pa.Table):

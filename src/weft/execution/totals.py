@@ -18,14 +18,13 @@ from weft.algebra.relation import StateSchema
 from weft.algebra.schema import TIMESTAMP
 from weft.arrangement.state_store import MOST_GROUPS, Files, among, computed
 from weft.execution.driver_reader import LocalRows
-from weft.execution.guarded import too_large
+from weft.execution.guarded import collected
 from weft.execution.reader import Reader
 from weft.execution.temp_views import Rows
 from weft.period_sql.notation import DUCKDB, VALID_TIME
 from weft.planning.first_rows import FirstRows
 from weft.planning.state_plan import base_scans
 from weft.planning.state_sql import added_sql, added_up_sql, continued_sql, inputs, key_columns, totals_of
-from weft.runtime.session import spark_errors
 from weft.storage.columns import arrow_type, stored_schema
 from weft.storage.delta_log import DataFile
 
@@ -44,6 +43,17 @@ def deltas_schema(state: StateSchema) -> pa.Schema:
     fields = [pa.field(column.name, arrow_type(column.value.type)) for column in columns]
     period = [pa.field(name, arrow_type(TIMESTAMP)) for name in VALID_TIME.period]
     return pa.schema([*fields, *period, pa.field("sign", pa.int32())])
+
+
+def look_up_keys(same: Sequence[Access], vias: Mapping[str, Rows]) -> tuple[str, list[pa.Array]] | None:
+    """Return the only column by which access paths look rows up, and its keys. None: all rows are needed."""
+    columns, keys = set[str](), list[pa.Array]()
+    for path in same:
+        if not isinstance(path, Lookup) or not isinstance(rows := vias[path.via.view], LocalRows):
+            return None
+        columns.add(path.column)
+        keys += rows.column(path.via_column).chunks
+    return (columns.pop(), keys) if len(columns) == 1 else None
 
 
 @dataclass
@@ -95,26 +105,12 @@ class Totals:
             self.changed = self._last(rows)
             return
         kept = self.reader.keep(rows)
-        self.changed = self._collected(kept.where("_to IS NULL"))
+        last = collected(kept.where("_to IS NULL"), MOST_GROUPS)
+        self.changed = None if last is None else self._last(last.cast(self.schema))
         self.whole = kept.select(own)
 
-    def _collected(self, rows: DataFrame) -> pa.Table | None:
-        """Return None if the groups are too many or too large for the driver."""
-        if rows.count() > MOST_GROUPS:
-            return None
-        try:
-            return self._last(rows.toArrow().cast(self.schema))
-        except spark_errors() as error:
-            if not too_large(error):
-                raise
-            return None
-
     def _given(self, rows: pa.Table) -> Rows:
-        """Return the columns of the state.  Spark holds the rows that are too large for the driver's tables."""
-        local, bounds = LocalRows(self.state, rows.select(stored_schema(self.state).names)), self.reader.bounds
-        if rows.num_rows > bounds.news or rows.nbytes > bounds.size:
-            return self.reader.keep(local.frame(self.reader.spark))
-        return local
+        return self.reader.held(self.state, rows.select(stored_schema(self.state).names))
 
     def changes(self, state: StateSchema, base: pa.Table, deltas: pa.Table | None) -> None:
         """Set the totals just before the window of ``state``, and the deltas in this window."""
@@ -139,7 +135,7 @@ class Totals:
         assert self.base is not None and self.touched is not None
         if all(isinstance(path, DeltaScan) for path in same):
             return self.touched
-        wanted = self._wanted([path for path in same if isinstance(path, Lookup)], same, vias)
+        wanted = self._wanted(same, vias)
         return self._given(self._computed(self.base if wanted is None else wanted))
 
     def first(self, rows: FirstRows, partitions: pa.Table | None) -> Rows:
@@ -159,22 +155,18 @@ class Totals:
         found = pa.concat_tables([computed(text, keys, **given), *changing])
         return self._given(self._computed(among(self.base, found, self.names)))
 
-    def _wanted(self, look_ups: Sequence[Lookup], same: Sequence[Access], vias: Mapping[str, Rows]) -> pa.Table | None:
+    def _wanted(self, same: Sequence[Access], vias: Mapping[str, Rows]) -> pa.Table | None:
         """Return the totals of the groups that look-ups name and of those that change, or None for all groups."""
         assert self.base is not None
         shown = [name for name, _ in key_columns(self.state)]
-        columns = {path.column for path in look_ups}
-        local = [(vias[path.via.view], path.via_column) for path in look_ups]
-        if len(look_ups) < len(same) or len(columns) != 1 or not columns <= set(shown):
+        wanted = look_up_keys(same, vias)
+        if wanted is None or wanted[0] not in shown:
             return None
-        chunks = [c for rows, name in local if isinstance(rows, LocalRows) for c in rows.column(name).chunks]
-        if not all(isinstance(rows, LocalRows) for rows, _ in local):
-            return None
-        name = self.names[shown.index(columns.pop())]
+        name = self.names[shown.index(wanted[0])]
         kind = self.base.schema.field(name).type
         if pa.types.is_floating(kind):
             return None
-        keys = pa.chunked_array(chunks, kind)
+        keys = pa.chunked_array(wanted[1], kind)
         found = self.base.filter(pc.is_in(self.base.column(name), value_set=keys))
         if self.near is None:
             return found

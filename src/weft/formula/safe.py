@@ -16,6 +16,7 @@ equivalent formula with finite parts:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 
 from weft.algebra import formula as algebra
@@ -62,6 +63,15 @@ class Safe:
             self._known[formula] = None
             self._known[formula] = _simple(self._finite(formula))
         return self._known[formula]
+
+    def culprit(self, formulas: Sequence[Formula]) -> Formula:
+        """Return an innermost part of the formulas such that neither the part nor its negation is finite.
+
+        Return the first formula if there is no such part.
+        """
+        parts = [part for formula in formulas for part in algebra.subformulas(formula)]
+        neither = [part for part in parts if self.finite(part) is None and self.finite(Not(part)) is None]
+        return min(neither, key=lambda part: len(list(algebra.subformulas(part))), default=formulas[0])
 
     def _finite(self, formula: Formula) -> Formula | None:
         match formula:
@@ -248,7 +258,7 @@ class Safe:
         The result states that the right side held at some time, and that the left side has held since then.
         """
         right = self.finite(formula.right)
-        if right is None or formula.interval.low > 0 or set(free(formula.left)) <= set(free(right)):
+        if right is None or formula.strict or formula.interval.low > 0 or set(free(formula.left)) <= set(free(right)):
             return None
         held = And(Once(ALWAYS, right), Not(right))
         broken = self.finite(And(held, Not(formula.left)))
@@ -271,13 +281,13 @@ class Safe:
             return None
         finite = self.finite(left)
         if finite is not None:
-            return Since(formula.interval, finite, right)
+            return replace(formula, left=finite, right=right)
         other = self.finite(Not(left))
         if other is not None:
-            return Since(formula.interval, Not(other), right)
+            return replace(formula, left=Not(other), right=right)
         given = Once(Interval(0, formula.interval.high), right)
         bounded = self.filtered(given, left)
-        return Since(formula.interval, bounded, right) if bounded is not None else None
+        return replace(formula, left=bounded, right=right) if bounded is not None else None
 
     def _exists(self, variables: Sequence[Variable], inner: Formula) -> Formula | None:
         if not variables:

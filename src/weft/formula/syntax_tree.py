@@ -148,13 +148,14 @@ class Once:
 
 @dataclass(frozen=True)
 class Since:
-    """``SINCE`` between two formulas, within an interval."""
+    """``SINCE`` between two formulas, within an interval.  ``strict`` is DejaVu's ``Z``."""
 
     bounds: Bounds
     left: Written
     right: Written
     counting: Counting = "any"
     at: int = field(default=0, compare=False)
+    strict: bool = False
 
 
 @dataclass(frozen=True)

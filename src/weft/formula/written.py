@@ -28,8 +28,8 @@ def written(formula: Formula) -> str:
             return f"{_bracketed(left)} AND {_bracketed(right)}"
         case algebra.Or(left=left, right=right):
             return f"{_bracketed(left)} OR {_bracketed(right)}"
-        case algebra.Since(interval=interval, left=left, right=right, counting=counting):
-            operator = f"SINCE{_COUNTING[counting]}{interval_text(interval)}"
+        case algebra.Since(interval=interval, left=left, right=right, counting=counting, strict=strict):
+            operator = ("Z" if strict else f"SINCE{_COUNTING[counting]}") + interval_text(interval)
             return f"{_bracketed(left)} {operator} {_bracketed(right)}"
         case algebra.Not(formula=inner):
             return f"NOT {_bracketed(inner)}"

@@ -74,12 +74,14 @@ class Window:
     """The parameters of ◇ or since.
 
     ``interval`` defines which earlier instants are visible.  If ``each`` is true, every answer is an anchor.  If
-    ``counted`` is true, the answers have counts.
+    ``counted`` is true, the answers have counts.  If ``strict`` is true, an anchor is visible only at later time
+    points.
     """
 
     interval: Interval
     each: bool
     counted: bool
+    strict: bool = False
 
     @property
     def timed(self) -> bool:
@@ -89,7 +91,7 @@ class Window:
     @property
     def runs(self) -> bool:
         """Whether anchors are stored as runs."""
-        return self.each and not self.counted and self.interval.high is not None
+        return self.each and not self.counted and not self.strict and self.interval.high is not None
 
 
 def anchors(right: Steps | None, stored: Steps | None, window: Window, extent: Extent, dialect: Dialect) -> str:
@@ -103,7 +105,8 @@ def anchors(right: Steps | None, stored: Steps | None, window: Window, extent: E
         count = [f"CAST({right.count('a')} AS BIGINT) AS n"]
     if right is not None and window.each:
         last = ["p.instant AS last"] if window.runs else []
-        heads = listed(right.values("a"), count, "p.instant", last, "p.tp AS from_tp", "p.tp + 1 AS after")
+        begin = "p.tp + 1 AS from_tp" if window.strict else "p.tp AS from_tp"
+        heads = listed(right.values("a"), count, "p.instant", last, begin, "p.tp + 1 AS after")
         each = f"({spread(right, dialect)}) AS a"
         parts.append(f"SELECT {heads} FROM {each} JOIN {TIME_POINTS} AS p ON p.tp = a.tp")
     elif right is not None:

@@ -22,7 +22,11 @@ _LONGEST: Final = 140
 
 def state_notes(plan: Plan, texts: Iterable[StateText]) -> Iterator[Note]:
     """Yield the notes about the states of a plan.  ``texts`` say how a tick computes the states."""
+    texts = tuple(texts)
     yield from _whole(texts)
+    for rows in dict.fromkeys(each.rows for each in texts if each.recursion == "continued"):
+        text = f"a tick continues the stored rows of {rows}: it derives only rows that follow from new rows"
+        yield Note("note", text, "a tick derives only rows of the recursion that follow from new rows")
     if values := _shown_values(plan):
         yield _values(plan, values)
     if any(map(_numbers, all_states(plan.evaluated))):
@@ -34,23 +38,24 @@ def state_notes(plan: Plan, texts: Iterable[StateText]) -> Iterator[Note]:
 
 
 def _whole(texts: Iterable[StateText]) -> Iterator[Note]:
-    told: dict[tuple[str, ...], None] = {}
+    noted: dict[tuple[str, ...], None] = {}
     for each in texts:
-        if not each.reads_whole or each.reads_whole in told:
+        if not each.reads_whole or each.reads_whole in noted:
             continue
-        told[each.reads_whole] = None
+        noted[each.reads_whole] = None
         tables = " and ".join(each.reads_whole)
         text = (
             f"each tick in which rows can change the {each.rows.removeprefix('the ')} reads all of {tables}, because "
             "neither a key nor a range of instants selects the rows that it needs. With GROUP BY or PARTITION BY a "
             "column, and with thresholds such as NOW() - INTERVAL 30 DAYS, a tick reads only what changes"
         )
-        if each.recursive:
-            text = f"each tick reads all of {tables}, because it derives all rows of {each.rows} again"
         line = f"each tick that evaluates the query reads all of {tables}"
         why = "no key of its groups and no range of instants selects rows"
-        if each.recursive:
+        if each.recursion is not None:
             why = "it derives all rows of the recursion again"
+            if each.recursion == "continued":
+                why = "no equality leads from rows of the recursion to them"
+            text = f"each tick reads all of {tables}, because {why.replace('the recursion', each.rows)}"
         yield Note("warning", text, f"{line}: {why}")
 
 

@@ -19,10 +19,9 @@ from weft.derivation.access_paths import delta_paths, lives_paths
 from weft.derivation.exact import deltas
 from weft.derivation.incremental import changes
 from weft.derivation.lift import bound_state
-from weft.derivation.lives import KEYS, Lives, lives, with_scalars
-from weft.derivation.recursion import ROUND, is_round, is_step
+from weft.derivation.lives import KEYS, Lives, lives
 from weft.derivation.stateful import ENDS, STARTS, state_of
-from weft.period_sql.notation import DUCKDB, Dialect
+from weft.period_sql.notation import Dialect
 from weft.planning.plan import Branch, bound, columns_of_scans, columns_read, ready
 from weft.planning.state_sql import (
     bound_life,
@@ -34,7 +33,6 @@ from weft.planning.state_sql import (
     lives_sql,
     state_sql,
 )
-from weft.sql.dialects.duckdb_dialect import with_operators
 from weft.sql.rendering import render
 
 NO_KEY: Final = "none"
@@ -154,62 +152,13 @@ def state_rows(state: StateSchema, keys: Keys | None) -> StateRows:
         schema = TableSchema(-2, keys_view(state), (*named, instant), "_at", None, "state")
         restricted = Scan(schema, KEYS), [columns[place].value for place in keys.places]
     rows = lives(inner, columns, restricted)
-    return StateRows(state, tuple(rows), lives_paths(rows), _columns(rows), _reads(rows))
+    return StateRows(state, tuple(rows), lives_paths(rows), columns_of(rows), states_of(rows))
 
 
 def changed_sql(plan: StateRows, dialect: Dialect) -> str:
     """Return the SQL of those rows of a state that begin or end in the window."""
     tau = render.scalar(plan.state.window[0])
     return f"SELECT * FROM ({plan.sql(dialect)}) AS rows_ WHERE {STARTS} >= {tau} OR {ENDS} IS NOT NULL"
-
-
-@dataclass(frozen=True)
-class RecursionPlan:
-    """How a tick computes a recursion: the lives of its first rows and of a step, and what they read.
-
-    ``ROUND`` with the suffix of the state is the table with the rows of the last round.  ``paths``, ``columns`` and
-    ``reads`` are those of the other tables.
-    """
-
-    state: StateSchema
-    seeds: tuple[Lives, ...]
-    steps: tuple[Lives, ...]
-    paths: Mapping[str, Access]
-    columns: Mapping[str, set[str]]
-    reads: tuple[StateSchema, ...]
-
-    @property
-    def last_round(self) -> str:
-        """The name of the table with the rows of the last round."""
-        return ROUND + suffix(self.state)
-
-    def first(self, dialect: Dialect) -> str:
-        """Return SQL for the columns of the recursion and the periods of its first rows."""
-        return self._sql(self.seeds, dialect)
-
-    def next(self, dialect: Dialect) -> str:
-        """Return SQL for the columns of the recursion and the periods of the rows that follow from the last round."""
-        return self._sql(self.steps, dialect)
-
-    def _sql(self, rows: Sequence[Lives], dialect: Dialect) -> str:
-        views = {alias: path.view + suffix(self.state) for alias, path in self.paths.items()}
-        views |= {scan.alias: self.last_round for scan in _scans(rows) if is_round(scan)}
-        if dialect == DUCKDB:
-            rows = [with_scalars(life, with_operators) for life in rows]
-        return lives_sql(rows, self.state.window, views, dialect)
-
-
-def recursion_plan(state: StateSchema) -> RecursionPlan:
-    """Return how a tick computes the state of a recursion.  Raise DerivationError if the recursion is not linear."""
-    inner, columns, _ = inputs(state.operator)
-    rows = lives(inner, columns)
-    seeds, steps = list[Lives](), list[Lives]()
-    for life in rows:
-        (steps if is_step(life) else seeds).append(life)
-    rounds = {scan.alias for scan in _scans(rows) if is_round(scan)}
-    paths = {alias: path for alias, path in lives_paths(rows).items() if alias not in rounds}
-    read = {table: names for table, names in _columns(rows).items() if table != ROUND}
-    return RecursionPlan(state, tuple(seeds), tuple(steps), paths, read, _reads(rows))
 
 
 def scalars_of(rows: Iterable[Lives]) -> Iterator[Scalar]:
@@ -266,7 +215,7 @@ def state_deltas(state: StateSchema) -> StateDeltas | None:
     views = [{alias: path.view + suffix(state) for alias, path in each.items()} for each in paths]
     text = deltas_sql(state, list(zip(bound_, views, strict=True)))
     every = tuple(path for each in paths for path in each.values())
-    return StateDeltas(text, every, _columns(lives_), _reads(lives_))
+    return StateDeltas(text, every, columns_of(lives_), states_of(lives_))
 
 
 def _adds_up(measure: Measure) -> bool:
@@ -325,15 +274,18 @@ def _all(rows: Iterable[Lives]) -> Iterable[Lives]:
             yield from _all(bodies)
 
 
-def _scans(rows: Iterable[Lives]) -> list[Scan]:
+def scans_of(rows: Iterable[Lives]) -> list[Scan]:
+    """Return the scans of the lives and of their subqueries."""
     return [scan for life in _all(rows) for source in life.sources for scan in scans(source)]
 
 
-def _reads(rows: Sequence[Lives]) -> tuple[StateSchema, ...]:
-    return tuple(dict.fromkeys(scan.table for scan in _scans(rows) if isinstance(scan.table, StateSchema)))
+def states_of(rows: Sequence[Lives]) -> tuple[StateSchema, ...]:
+    """Return the states that the lives read, each once."""
+    return tuple(dict.fromkeys(scan.table for scan in scans_of(rows) if isinstance(scan.table, StateSchema)))
 
 
-def _columns(rows: Sequence[Lives]) -> dict[str, set[str]]:
+def columns_of(rows: Sequence[Lives]) -> dict[str, set[str]]:
+    """Return the columns that the lives read, by table."""
     refs = {ref for value in scalars_of(rows) for ref in mentioned(value)}
     refs |= {ref for life in _all(rows) for source in life.sources for ref in mentioned(source)}
-    return columns_of_scans(_scans(rows), refs)
+    return columns_of_scans(scans_of(rows), refs)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, Literal
 
 from weft.algebra.access import Access, FullScan, Lookup
 from weft.algebra.relation import Recursive, StateSchema
@@ -15,13 +15,13 @@ from weft.derivation.access_paths import in_reading_order
 from weft.derivation.stateful import states
 from weft.period_sql.notation import DUCKDB, SPARK
 from weft.planning.plan import Branch, columns_read
+from weft.planning.recursion_plan import RecursionPlan, continued_recursion, recursion_plan, tables_read
 from weft.planning.state_plan import (
     Keys,
     StateDeltas,
     asked,
     keys_sql,
     keys_view,
-    recursion_plan,
     state_deltas,
     state_rows,
     suffix,
@@ -42,7 +42,7 @@ class StateText:
     """The computation of a state: its name, its rows in words, the method, and the views of each step in order.
 
     ``views`` are the names by which branches read the rows, which the last step gives.
-    ``reads_whole`` are the tables that the steps read in full.  ``recursive`` is true for a recursion.
+    ``reads_whole`` are the tables that the steps read in full.  A recursion is ``derived again`` or ``continued``.
     """
 
     name: str
@@ -51,7 +51,7 @@ class StateText:
     how: str
     steps: tuple[ViewText, ...]
     reads_whole: tuple[str, ...]
-    recursive: bool = False
+    recursion: Literal["derived again", "continued"] | None = None
 
 
 def state_texts(branches: Sequence[Branch], *, whole: bool = False, stored: bool = True) -> tuple[StateText, ...]:
@@ -89,7 +89,9 @@ class _Texts:
             if (known := self.found.get(key)) is not None:
                 self.found[key] = replace(known, views=tuple(dict.fromkeys((*known.views, *views))))
                 continue
+            recursion: Literal["derived again", "continued"] | None = None
             if isinstance(state.operator, Recursive):
+                recursion = "continued" if self._continues(state) else "derived again"
                 how, steps = self._recursion(state)
             elif deltas is not None:
                 how, steps = self._totals(state, deltas)
@@ -100,13 +102,7 @@ class _Texts:
             else:
                 how, steps = self._looked_up(state, groups, _look_ups(same))
             self.found[key] = StateText(
-                state.name,
-                views,
-                state_words(state),
-                how,
-                steps,
-                tuple(self.reads_whole),
-                isinstance(state.operator, Recursive),
+                state.name, views, state_words(state), how, steps, tuple(self.reads_whole), recursion
             )
 
     def _totals(self, state: StateSchema, deltas: StateDeltas) -> tuple[str, tuple[ViewText, ...]]:
@@ -146,15 +142,26 @@ class _Texts:
         how = f"the groups whose {paths[0].column} occurs in {' or '.join(dict.fromkeys(p.via.view for p in paths))}"
         return how, (view, *self._rows(state, keys))
 
+    def _continues(self, state: StateSchema) -> RecursionPlan | None:
+        return continued_recursion(state) if self.stored and not self.whole else None
+
     def _recursion(self, state: StateSchema) -> tuple[str, tuple[ViewText, ...]]:
-        plan = recursion_plan(state)
-        views = self._views(plan.reads, plan.paths.values(), plan.columns, state)
-        first = ViewText(plan.last_round, laid_out(plan.first(SPARK)))
-        how = (
-            f"round by round, from the tables: {plan.last_round} has the first rows, and then the new rows of the last "
-            "round; the step below gives the rows of the next round, until a round has no new rows"
+        continued = self._continues(state)
+        plan = continued or recursion_plan(state)
+        dialect = DUCKDB if continued else SPARK
+        views = self._views(plan.reads, tables_read((*plan.first, *plan.steps)), plan.columns, state)
+        first = ViewText(plan.last_round, laid_out(plan.first_sql(dialect)))
+        then = (
+            "and then the new rows of the last round; the step below gives the rows of the next round, until a round "
+            "has no new rows"
         )
-        return how, (*views, first, ViewText(state.name, laid_out(plan.next(SPARK))))
+        how = f"round by round, from the tables: {plan.last_round} has the first rows, {then}"
+        if continued:
+            how = (
+                f"continued: {plan.stored} has the rows that the last tick stored, and {plan.last_round} what new rows "
+                f"of tables derive, {then}; DuckDB runs the steps; without stored rows, all rows come from the tables"
+            )
+        return how, (*views, first, ViewText(state.name, laid_out(plan.next_sql(dialect))))
 
     def _rows(self, state: StateSchema, keys: Keys | None) -> tuple[ViewText, ...]:
         plan = state_rows(state, keys)

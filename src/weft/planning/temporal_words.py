@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from weft.algebra.relation import Grouped, Measure, Output, Project, Scan, Select, Values
+from weft.algebra.relation import Grouped, Join, Measure, Output, Project, Scan, Select, Union, Values
 from weft.algebra.scalar import Call, ColumnRef, PeriodOf, Scalar, children, with_children
 from weft.algebra.temporal import (
     Deleted,
@@ -28,8 +28,6 @@ from weft.algebra.temporal import (
     Inserted,
     Semijoin,
     Temporal,
-    TemporalJoin,
-    TemporalUnion,
     attributes,
     inputs,
     mentions_time,
@@ -56,24 +54,21 @@ class Words:
                 return f"∇{self.relation(base)}"
             case Inserted(base=base):
                 return f"Δ{self.relation(base)}"
-            case TemporalUnion(left=left, right=right):
-                return f"{self.relation(left)} ∪ {self._operand(right)}"
+            case Union(inputs=parts):
+                return " ∪ ".join((self.relation(parts[0]), *map(self._operand, parts[1:])))
             case Difference(left=left, right=right):
                 return f"{self.relation(left)} − {self._operand(right)}"
             case Semijoin():
                 return self._semijoin(relation)
-            case TemporalJoin(inputs=inputs, predicate=predicate):
-                return f"⋈_{{{self.scalar(predicate)}}}({', '.join(map(self.relation, inputs))})"
+            case Select(input=inner, predicate=predicate):
+                sign = "⋈" if isinstance(inner, Join) else "σ"
+                return f"{sign}_{{{self.scalar(predicate)}}}({', '.join(map(self.relation, inputs(relation)))})"
             case _:
                 return self._of_one(relation)
 
-    def _of_one(
-        self, relation: Select[Temporal, Scalar] | Project[Temporal] | Extension | Grouped[Temporal] | Fragment
-    ) -> str:
+    def _of_one(self, relation: Project[Temporal] | Extension | Grouped[Temporal] | Fragment) -> str:
         inner = self.relation(relation.input)
         match relation:
-            case Select(predicate=predicate):
-                return f"σ_{{{self.scalar(predicate)}}}({inner})"
             case Project() if _only_renames(relation):
                 return f"ρ({inner})"
             case Project(outputs=outputs):
@@ -96,7 +91,7 @@ class Words:
 
     def _operand(self, relation: Temporal) -> str:
         text = self.relation(relation)
-        compound = isinstance(relation, (TemporalUnion, Difference, Semijoin)) and relation not in self.names
+        compound = isinstance(relation, (Union, Difference, Semijoin)) and relation not in self.names
         return f"({text})" if compound else text
 
     def _semijoin(self, relation: Semijoin) -> str:
@@ -181,7 +176,7 @@ class Naming:
                 self._names[part] = name
 
     def _name_predicate(self, part: Temporal) -> None:
-        if not isinstance(part, (Select, TemporalJoin)) or part.predicate in self._names:
+        if not isinstance(part, Select) or part.predicate in self._names:
             return
         if mentions_time(part.predicate):
             text = self.words.scalar(part.predicate)

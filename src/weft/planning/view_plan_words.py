@@ -13,7 +13,7 @@ from typing import Final
 
 from weft.algebra.relation import Scan, Select
 from weft.algebra.scalar import Literal, conjuncts
-from weft.algebra.temporal import Extension, Temporal, TemporalJoin, each, mentions_time
+from weft.algebra.temporal import Extension, Temporal, each, mentions_time
 from weft.derivation.temporal.delta_propagation import Kind
 from weft.derivation.temporal.maintenance_plan import Derived
 from weft.planning.summary import cut, first
@@ -143,7 +143,7 @@ def explained_view(
 def _timely(view: Temporal) -> tuple[str, ...]:
     conditions: dict[str, None] = {}
     for part in each(view):
-        if isinstance(part, (Select, TemporalJoin)):
+        if isinstance(part, Select):
             for condition in conjuncts(part.predicate):
                 if mentions_time(condition):
                     conditions[scalar_words(condition)] = None

@@ -46,7 +46,7 @@ def notes(plan: Plan, later: Sequence[Branch], texts: Sequence[StateText], *, la
         return (Note("warning", text, text),)
     listed = [*_imprecise(plan), *_dear(plan, later), *state_notes(plan, texts)]
     if not lasting:
-        changing = any(not each.recursive for each in texts)
+        changing = any(each.recursion is None for each in texts)
         reason = "an aggregate or a window function changes, because " if changing else ""
         listed.append(
             Note(

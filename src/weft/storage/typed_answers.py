@@ -5,6 +5,7 @@ The columns are ``_ordinal BIGINT, _first_at TIMESTAMP, _tick BIGINT``, followed
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any, Final, TypeAlias
@@ -23,6 +24,7 @@ Columns: TypeAlias = Sequence[tuple[str, DataType]]
 
 OWN: Final[Columns] = ((ORDINAL, BIGINT), (FIRST_AT, TIMESTAMP), ("_tick", BIGINT))
 """The columns that precede the columns of the query."""
+_MICROSECOND: Final = dt.timedelta(microseconds=1)
 _PIECE: Final = 10_000
 """The number of rows converted at once. The limit bounds the memory use of Python values."""
 
@@ -35,7 +37,7 @@ def answers_schema(columns: Columns) -> pa.Schema:
     >>> answers_schema([("a", BIGINT), ("A", TIMESTAMP)]).names
     ['_ordinal', '_first_at', '_tick', 'a', 'A_2']
     """
-    return _schema((*OWN, *((name, BIGINT if kind.shape == INTERVAL else kind) for name, kind in columns)))
+    return typed_schema((*OWN, *((name, BIGINT if kind.shape == INTERVAL else kind) for name, kind in columns)))
 
 
 def answers_table(columns: Columns, rows: Iterable[ResultRow]) -> pa.Table:
@@ -46,7 +48,7 @@ def answers_table(columns: Columns, rows: Iterable[ResultRow]) -> pa.Table:
 
 def typed_table(columns: Columns, rows: Iterable[tuple[Value, ...]]) -> pa.Table:
     """Convert the rows to an Arrow table with the given columns. A number is added to duplicate names."""
-    schema, rest, pieces = _schema(columns), iter(rows), []
+    schema, rest, pieces = typed_schema(columns), iter(rows), []
     while batch := list(islice(rest, _PIECE)):
         arrays = [_array(values, kind) for values, (_, kind) in zip(zip(*batch, strict=True), columns, strict=True)]
         pieces.append(pa.record_batch(arrays, schema=schema))
@@ -54,9 +56,13 @@ def typed_table(columns: Columns, rows: Iterable[tuple[Value, ...]]) -> pa.Table
 
 
 def _array(values: Sequence[Any], kind: DataType) -> pa.Array:
+    if kind.shape == INTERVAL:  # Arrow does not convert the least timedelta that it can hold
+        micros = [None if value is None else value // _MICROSECOND for value in values]
+        return pa.array(micros, pa.int64()).cast(arrow_type(INTERVAL))
     return pa.array(values, arrow_type(kind.shape or kind)) if kind.json is None else nested_array(values, kind.json)
 
 
-def _schema(columns: Columns) -> pa.Schema:
+def typed_schema(columns: Columns) -> pa.Schema:
+    """Return the Arrow schema of the columns.  A number is added to duplicate names."""
     names = distinct([name for name, _ in columns])
     return pa.schema([(name, arrow_type(kind.shape or kind)) for name, (_, kind) in zip(names, columns, strict=True)])

@@ -67,6 +67,12 @@ def test_items_of_group_by(text: str, by: list[str]) -> None:
     assert groups(text) == by
 
 
+@pytest.mark.parametrize("word", ["UNION", "UNION ALL", "EXCEPT", "INTERSECT"])
+def test_a_set_operation_with_parentheses_ends_group_by_all(word: str) -> None:
+    plain = f"SELECT g, COUNT(*) AS n FROM t GROUP BY ALL {word} SELECT k, w FROM u"
+    assert bind(plain.replace("SELECT k, w FROM u", "(SELECT k, w FROM u)"), TABLES) == bind(plain, TABLES)
+
+
 def test_a_column_of_from_hides_the_name_of_an_item_in_group_by() -> None:
     with pytest.raises(SqlError, match=r"t\.b is not allowed: it is neither"):
         bind("SELECT b AS g, COUNT(*) AS n FROM t GROUP BY g", TABLES)

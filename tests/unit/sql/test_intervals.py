@@ -202,3 +202,11 @@ def test_python_has_durations_and_a_delta_table_has_numbers() -> None:
     assert answers_table(columns, [row]).column("d").to_pylist() == [-86399999995]
     assert typed_table(columns, [(LENGTH,)]).column("d").to_pylist() == [LENGTH]
     assert (INTERVALS == BIGINT, INTERVALS.shape) == (True, INTERVAL)
+
+
+@pytest.mark.parametrize("micros", [-(2**63), -(2**63) + 1, 2**63 - 1])
+def test_every_number_of_microseconds_is_a_duration(micros: int) -> None:
+    (value,) = decode([str(micros)], [INTERVALS])
+    columns = [("d", INTERVALS)]
+    assert typed_table(columns, [(value,), (None,)]).column("d").to_pylist() == [value, None]
+    assert answers_table(columns, [ResultRow(1, 0, 1, (value,))]).column("d").to_pylist() == [micros]

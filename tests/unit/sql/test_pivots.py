@@ -69,11 +69,12 @@ REFUSED = {
     f"SELECT * FROM {NARROW} PIVOT (SUM(amount) FOR nosuch IN ('q1'))": "'nosuch'",
     f"SELECT * FROM {NARROW} PIVOT (UPPER(shop) FOR quarter IN ('q1'))": "PIVOT takes aggregates",
     f"SELECT * FROM {NARROW} PIVOT (SUM(amount) FOR (shop, quarter) IN (('a', 'q1')))": "need a name",
+    f"SELECT * FROM {NARROW} PIVOT (SUM(amount) FOR quarter IN ())": "IN () has no value",
     f"SELECT * FROM {NARROW} PIVOT (SUM(amount) FOR (shop, quarter) IN ('a' AS x))": "2",
     "SELECT * FROM plan p JOIN sales s PIVOT (SUM(amount) FOR quarter IN ('q1'))": "the whole join",
     "SELECT * FROM nosuch PIVOT (SUM(amount) FOR quarter IN ('q1'))": "there is no table",
     "SELECT * FROM plan UNPIVOT ((a, b) FOR k IN ((q1, q2)))": "several columns at once",
-    "SELECT * FROM plan UNPIVOT (v FOR k IN (q1, note))": "INT on one side and STRING",
+    "SELECT * FROM plan UNPIVOT (v FOR k IN (q1, note))": "the columns of UNPIVOT have the types INT and STRING",
     "SELECT * FROM plan UNPIVOT (v FOR k IN (q1, nosuch))": "'nosuch'",
 }
 
@@ -83,3 +84,11 @@ def test_what_is_refused_says_why(text: str) -> None:
     with pytest.raises(SqlError) as caught:
         bind(text, TABLES)
     assert REFUSED[text] in f"{caught.value} {caught.value.hint}"
+
+
+def test_columns_of_a_refused_pivot_are_no_further_reasons() -> None:
+    pivot = f"{NARROW} PIVOT (SUM(nosuch) FOR quarter IN ('q1')) AS p"
+    text = f"SELECT p.q1, s.day FROM {pivot} JOIN sales s ON s.shop = p.shop"
+    with pytest.raises(SqlError) as caught:
+        bind(text, TABLES)
+    assert "'nosuch'" in str(caught.value) and not caught.value.reasons

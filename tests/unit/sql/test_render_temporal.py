@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from temporal_values import Histories, Value, day, leaf_name, tracked
-from weft.algebra.relation import Output, Project, Scan, Select, Values
+from weft.algebra.relation import Join, Output, Project, Scan, Select, Values
 from weft.algebra.scalar import Literal, Now, Param, PeriodOf, call
 from weft.algebra.schema import BIGINT, BOOLEAN, INT, INTERVAL, TIMESTAMP
 from weft.algebra.temporal import (
@@ -21,7 +21,6 @@ from weft.algebra.temporal import (
     Inserted,
     Semijoin,
     Temporal,
-    TemporalJoin,
     attributes,
 )
 from weft.derivation.temporal.sequenced import sequenced
@@ -131,7 +130,7 @@ def test_periods_looked_at_up_to_an_earlier_instant(number: int) -> None:
         assert found == shown({row: t for row, t in r.items() if wanted(held[row]) and len(t) > 2})
     two = (PeriodOf("r", at=then), PeriodOf("s", at=then))
     for name, related in (("contains", lambda a, b: bool(b) and a >= b), ("overlaps", lambda a, b: bool(a & b))):
-        joined = TemporalJoin((BASE_R, BASE_S), call(f"period_{name}", *two))
+        joined = Select(Join((BASE_R, BASE_S)), call(f"period_{name}", *two))
         expected = {}
         for one, its in r.items():
             for other, others in s.items():
@@ -148,7 +147,7 @@ def test_a_parameter_that_is_not_given_is_told() -> None:
 
 def test_equal_parts_are_one_step_under_any_alias() -> None:
     one, other = (Select(Scan(R, alias), call("=", attributes(Scan(R, alias))[0], Literal(1, INT))) for alias in "ab")
-    steps = value_steps(TemporalJoin((one, other), Literal(True, BOOLEAN)), leaf_name, Evaluation(5, 0))
+    steps = value_steps(Select(Join((one, other)), Literal(True, BOOLEAN)), leaf_name, Evaluation(5, 0))
     assert [step.reads for step in steps] == [("r",), ("step_1",), ("step_2",)]
     assert [step.name for step in steps] == ["step_1", "step_2", "step_3"]
 
@@ -183,7 +182,7 @@ def test_constants_hold_since_time_began() -> None:
 
 
 def test_a_period_that_is_not_at_hand_is_told() -> None:
-    joined = TemporalJoin((BASE_R, BASE_S), Literal(True, BOOLEAN))
+    joined = Select(Join((BASE_R, BASE_S)), Literal(True, BOOLEAN))
     start = call("period_start", PeriodOf("r"), type=TIMESTAMP)
     with pytest.raises(DerivationError, match="periods of r"):
         value_sql(Select(joined, call("<", start, Now())), leaf_name, Evaluation(0, 0))
@@ -211,8 +210,8 @@ def test_types_of_aggregates() -> None:
     }
     described = made.connection.execute(f"DESCRIBE {value_sql(relation, leaf_name, Evaluation(9, 0))}").fetchall()
     assert [row[1].replace(" ", "") for row in described[:9]] == names
-    anew = "SELECT SUM(f) AS f, AVG(g) AS g, MIN(b) AS b, MAX(c) AS c, SUM(a) AS a FROM t"
-    assert made.view(anew, 9) == {
+    text = "SELECT SUM(f) AS f, AVG(g) AS g, MIN(b) AS b, MAX(c) AS c, SUM(a) AS a FROM t"
+    assert made.view(text, 9) == {
         (1.5, 1.75, 1, Decimal("99.99"), 200): [(0, 5)],
         (1.0, 2.0, 1, Decimal("0.01"), 100): [(5, None)],
     }

@@ -58,6 +58,8 @@ TEXTS = (
     "SELECT k FROM s WHERE x IN (SELECT MAX(o.x) FROM o GROUP BY o.k HAVING COUNT(*) > 1)",
     "SELECT k FROM s WHERE EXISTS (SELECT o.k FROM o WHERE o.k = s.k GROUP BY o.k HAVING COUNT(*) > 1)",
     "SELECT k, RANK() OVER (ORDER BY (SELECT COUNT(*) FROM o WHERE o.k = s.k)) AS r FROM s",
+    "SELECT SUM((SELECT MAX(x) FROM o)) AS t FROM s",
+    "SELECT (SELECT MAX(x) FROM o WHERE o.k = s.k) AS m, COUNT(*) AS n FROM s GROUP BY 1",
 )
 
 
@@ -88,8 +90,7 @@ REFUSED = {
     "SELECT k FROM s WHERE x > (SELECT x FROM o UNION SELECT x FROM e)": "several rows",
     "SELECT k FROM s WHERE x > (SELECT x, k FROM o LIMIT 1)": "one column",
     "SELECT k FROM s WHERE x > (SELECT MAX(o.x) FROM o WHERE o.x < s.x)": "only by =",
-    "SELECT SUM((SELECT MAX(x) FROM o)) AS t FROM s": "cannot stand here",
-    "SELECT k FROM s GROUP BY (SELECT MAX(x) FROM o)": "cannot stand here",
+    "SELECT k FROM s GROUP BY (SELECT MAX(x) FROM o)": "neither in GROUP BY nor in an aggregate",
     "SELECT s.k FROM s LEFT JOIN o ON o.x = (SELECT MAX(x) FROM e)": "cannot stand here",
     "SELECT CASE WHEN x > ANY (SELECT x FROM o) THEN 1 END AS c FROM s": "WHERE, ON or HAVING",
     "SELECT k FROM s WHERE x > ALL (SELECT x, k FROM o)": "one column",

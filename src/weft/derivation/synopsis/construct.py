@@ -153,11 +153,13 @@ def read_from(formula: Formula) -> Once | Since | None:
     """Return ◇Q for ▽◇Q, ``Q1 since Q2`` for ▽(Q1 since Q2), and None for any other formula.
 
     The stored relation of ◇ or ``since`` already has the answers of the previous state.  Therefore ▽ needs no stored
-    relation of its own.  Return None also if ▽ has an interval or the formula contains a fixpoint.
+    relation of its own.  Return None also if ▽ has an interval, if ``since`` is strict, or if the formula contains a
+    fixpoint.
     """
     if not isinstance(formula, Previous) or not formula.interval.everything or stepped(formula):
         return None
-    return formula.formula if isinstance(formula.formula, (Once, Since)) else None
+    inner = formula.formula
+    return inner if isinstance(inner, Once) or (isinstance(inner, Since) and not inner.strict) else None
 
 
 def stored_of(formula: Formula, semantics: Semantics) -> Stored:

@@ -39,7 +39,7 @@ def _prepared(formula: algebra.Formula, semantics: Semantics) -> algebra.Formula
             return replace(formula, counting="any")
         case algebra.Since(left=left, right=right, counting="first" | "second") if semantics != "bag":
             return algebra.Since(formula.interval, left, _both(left, right, semantics), "any")
-        case algebra.Since(left=algebra.Truth(value=True), right=right, counting=counting):
+        case algebra.Since(left=algebra.Truth(value=True), right=right, counting=counting, strict=False):
             return algebra.Once(formula.interval, right, counting)
         case algebra.Fixpoint():
             connective = recognised(formula, sets=semantics == "set")

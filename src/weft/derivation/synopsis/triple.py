@@ -72,6 +72,8 @@ class _Unfolding:
     def read(self, formula: Formula) -> Formula:
         if temporal(formula):
             name = self.names[stored_of(read_from(formula) or formula, self.semantics)]
+            if isinstance(formula, Since) and formula.strict:
+                return And(Atom(name, free_variables(formula)), self.read(formula.left))
             return Atom(name if isinstance(formula, Previous) else name + NOW, free_variables(formula))
         if isinstance(formula, Fixpoint):
             unfolded = _unfolded(formula)

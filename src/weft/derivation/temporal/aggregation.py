@@ -29,11 +29,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from weft.algebra.relation import Grouped, Output, Project, Select
+from weft.algebra.relation import Grouped, Join, Output, Project, Select
 from weft.algebra.scalar import REFRESHED, ColumnRef, Literal, Scalar, call
 from weft.algebra.schema import BIGINT
-from weft.algebra.temporal import Difference, Extension, Temporal, TemporalJoin
-from weft.algebra.temporal import TemporalUnion as Union
+from weft.algebra.temporal import Difference, Extension, Temporal, union
 from weft.derivation.temporal.delta import NOTHING, Delta, minus, plus
 from weft.derivation.temporal.extension import expired, extension_deleted, extension_inserted
 from weft.derivation.temporal.judging import conjunction
@@ -62,7 +61,7 @@ def c17(node: Grouped[Temporal], deleted: Temporal, current: Temporal) -> Delta:
 def c18(node: Grouped[Temporal], inserted: Temporal, current: Temporal) -> Delta:
     """Return ∇ = π_{$2.A}(J) and Δ = π_f(J) ∪ (Π(ΔR) − π_{$1.A}(J)), the delta of (c.18)."""
     if not all(incremental(each, deleting=False) for each in node.measures):
-        return _again(node, inserted, current, Union(node.input, inserted))
+        return _again(node, inserted, current, union(node.input, inserted))
     change = _of_change(node, inserted)
     joined = _joined(node, change, current)
     fresh = None
@@ -128,8 +127,8 @@ def _of_change(node: Grouped[Temporal], part: Temporal) -> Grouped[Temporal]:
     return Grouped(part, alias, node.groups or (_ALL,), measures)
 
 
-def _joined(node: Grouped[Temporal], change: Temporal, current: Temporal) -> TemporalJoin:
-    return TemporalJoin((change, current), _same_group(node))
+def _joined(node: Grouped[Temporal], change: Temporal, current: Temporal) -> Temporal:
+    return Select(Join((change, current)), _same_group(node))
 
 
 def _same_group(node: Grouped[Temporal]) -> Scalar:

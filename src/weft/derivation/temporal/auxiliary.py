@@ -25,7 +25,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from weft.algebra import temporal
-from weft.algebra.relation import Grouped, Output, Project, Scan, Select
+from weft.algebra.relation import Grouped, Join, Output, Project, Scan, Select, Union
 from weft.algebra.scalar import ColumnRef, Scalar, columns, conjuncts
 from weft.algebra.schema import TableSchema
 from weft.algebra.traverse import rename, substitute
@@ -167,6 +167,8 @@ def _either(one: _Need, other: _Need) -> _Need:
 
 def _below(relation: temporal.Temporal, need: _Need) -> tuple[_Need, ...]:
     match relation:
+        case Select(input=Join()):
+            return tuple(_of_part(relation, part, need) for part in temporal.inputs(relation))
         case Select(predicate=predicate):
             wanted = None if temporal.mentions_time(predicate) else need.also(columns(predicate))
             return (_Need(wanted, (*need.filters, *_timeless(predicate))),)
@@ -175,18 +177,17 @@ def _below(relation: temporal.Temporal, need: _Need) -> tuple[_Need, ...]:
             return (_Need(wanted, _through(need.filters, alias, outputs, inner)),)
         case Grouped(input=inner, alias=alias, groups=groups):
             return (_Need(None, _through(need.filters, alias, groups, inner)),)
-        case temporal.TemporalJoin():
-            return tuple(_of_part(relation, part, need) for part in relation.inputs)
-        case temporal.TemporalUnion(left=left, right=right) | temporal.Difference(left=left, right=right):
-            across = dict(zip(temporal.attributes(left), temporal.attributes(right), strict=True))
-            return (_Need(None, need.filters), _Need(None, tuple(substitute(f, across) for f in need.filters)))
+        case Union() | temporal.Difference():
+            names = [temporal.attributes(part) for part in temporal.inputs(relation)]
+            across = [dict(zip(names[0], own, strict=True)) for own in names]
+            return tuple(_Need(None, tuple(substitute(f, each) for f in need.filters)) for each in across)
         case temporal.Extension() | temporal.Fragment():
             return (need,)
         case _:
             return tuple(_Need(None) for _ in temporal.inputs(relation))
 
 
-def _of_part(join: temporal.TemporalJoin, part: temporal.Temporal, need: _Need) -> _Need:
+def _of_part(join: temporal.Selection, part: temporal.Temporal, need: _Need) -> _Need:
     ours = frozenset(temporal.attributes(part))
     filters = (*need.filters, *_timeless(join.predicate))
     mine = tuple(each for each in dict.fromkeys(filters) if columns(each) and columns(each) <= ours)

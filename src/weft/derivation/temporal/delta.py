@@ -17,10 +17,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.algebra.relation import Output, Project, Values
+from weft.algebra.relation import Join, Output, Project, Select, Values
 from weft.algebra.scalar import TRUE, Cast, ColumnRef
 from weft.algebra.schema import Column
-from weft.algebra.temporal import Difference, Semijoin, Temporal, TemporalJoin, TemporalUnion, attributes
+from weft.algebra.temporal import Difference, Semijoin, Temporal, attributes, union
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -58,7 +58,7 @@ def plus(left: Temporal | None, right: Temporal | None) -> Temporal | None:
     """Return left ∪ right, where None stands for an empty relation.  Both inputs must have the same attribute names."""
     if left is None or right is None:
         return right if left is None else left
-    return left if left == right else TemporalUnion(left, right)
+    return left if left == right else union(left, right)
 
 
 def intersection(left: Temporal, right: Temporal) -> Temporal:
@@ -116,7 +116,7 @@ def renamed(relation: Temporal, like: Temporal) -> Temporal:
             for ref, value in zip(wanted, given, strict=True)
         )
         return Project(relation, wanted[0].scan, outputs)
-    return TemporalUnion(_empty(wanted), relation)
+    return union(_empty(wanted), relation)
 
 
 def _empty(names: Iterable[ColumnRef]) -> Temporal:
@@ -124,4 +124,4 @@ def _empty(names: Iterable[ColumnRef]) -> Temporal:
     for ref in names:
         columns = variables.setdefault(ref.scan, [])
         columns.append(Column(len(columns) + 1, ref.column, ref.type))
-    return TemporalJoin(tuple(Values(scan, tuple(each), ()) for scan, each in variables.items()), TRUE)
+    return Select(Join(tuple(Values(scan, tuple(each), ()) for scan, each in variables.items())), TRUE)

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from weft.algebra.relation import Select
 from weft.algebra.scalar import REFRESHED, TRUE, Call, Now, PeriodOf, Scalar, call, children, conjuncts, with_children
-from weft.algebra.temporal import Extension, Temporal, TemporalJoin, inputs, over
+from weft.algebra.temporal import Extension, Temporal, inputs, over
 
 START = "period_start"
 _STEADY = (START, "period_contains", "period_overlaps")
@@ -39,7 +39,7 @@ def state_at_refresh(relation: Temporal) -> Temporal:
     parts = inputs(relation)
     below = over(relation, tuple(map(state_at_refresh, parts))) if parts else relation
     match below:
-        case Select() | TemporalJoin():
+        case Select():
             return replace(below, predicate=as_of_refresh(below.predicate))
         case Extension():
             return replace(below, at=REFRESHED)

@@ -25,12 +25,12 @@ tuple.  The candidate rows therefore come from base tuples whose first (last) in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from weft.algebra import temporal
-from weft.algebra.relation import Project, Scan, Select
+from weft.algebra.relation import Join, Project, Scan, Select, Union
 from weft.algebra.scalar import (
     MICROSECOND,
     REFRESHED,
@@ -39,7 +39,6 @@ from weft.algebra.scalar import (
     PeriodOf,
     Scalar,
     call,
-    children,
     columns,
     conjuncts,
     mentions_now,
@@ -108,9 +107,9 @@ def _negated(predicate: Scalar) -> Scalar | None:
 
 def _crossing(part: Scalar, case: Scalar) -> Crossing | None:
     """Return None if no rule covers ``part``, the conjunct that differs between t and t_now."""
-    scans = {period.scan for period in _periods(part)}
+    scans = temporal.periods_asked(part)
     if len(scans) == 1 and not mentions_now(part):
-        return Crossing(case, scans.pop(), is_open)
+        return Crossing(case, next(iter(scans)), is_open)
     if not isinstance(part, Call) or part.name not in ("<", "<=", ">", ">=", "=", "<>"):
         return None
     one, other = part.args
@@ -119,11 +118,11 @@ def _crossing(part: Scalar, case: Scalar) -> Crossing | None:
 
 def _compared(side: Scalar, threshold: Scalar, case: Scalar) -> Crossing | None:
     """Return None unless the threshold depends on NOW alone."""
-    if columns(threshold) or any(_periods(threshold)) or not rises(threshold):
+    if columns(threshold) or temporal.periods_asked(threshold) or not rises(threshold):
         return None
     was = as_of_refresh(threshold)
     if isinstance(side, Call) and side.name in (START, END):
-        scan = next(_periods(side)).scan
+        (scan,) = temporal.periods_asked(side)
         within = _between(side.name, was, threshold)
         if side.name == START:
             return Crossing(case, scan, within)
@@ -142,7 +141,7 @@ def is_window(predicate: Scalar) -> bool:
         case Call(name="and" | "or", args=args):
             return all(map(is_window, args))
         case Call(name="<" | "<=" | ">" | ">=" | "=", args=(Call(name="period_start" | "period_end"), other)):
-            return not columns(other) and not any(_periods(other))
+            return not columns(other) and not temporal.periods_asked(other)
         case _:
             return False
 
@@ -214,7 +213,7 @@ def expiring(window: temporal.Extension) -> PeriodCondition:
 
 
 def candidates(
-    relation: temporal.Temporal, bound: PeriodCondition
+    relation: temporal.Temporal | Join[temporal.Temporal], bound: PeriodCondition
 ) -> tuple[temporal.Temporal, frozenset[temporal.Temporal]] | None:
     """Return a relation with all rows whose period sets satisfy ``bound``, possibly with other rows.
 
@@ -229,12 +228,13 @@ def candidates(
             return candidates(inner, bound)
         case temporal.Semijoin(left=left):
             return candidates(left, bound)
-        case Project() | Select():
-            below = candidates(relation.input, bound)
-            return below and (replace(relation, input=below[0]), below[1])
-        case temporal.TemporalUnion(left=left, right=right):
-            one, other = candidates(left, bound), candidates(right, bound)
-            return one and other and (temporal.TemporalUnion(one[0], other[0]), one[1] | other[1])
+        case Project(input=inner) | Select(input=inner):
+            below = candidates(inner, bound)
+            return below and (temporal.over(relation, (below[0],)), below[1])
+        case Union(inputs=parts):
+            among = [each for each in (candidates(part, bound) for part in parts) if each is not None]
+            rows, leaves = zip(*among, strict=True) if len(among) == len(parts) else ((), ())
+            return (temporal.union(*rows), frozenset().union(*leaves)) if rows else None
         case _:
             return None
 
@@ -242,14 +242,7 @@ def candidates(
 def single_variable(relation: temporal.Temporal) -> str | None:
     """Return the only range variable of a relation, or None if it has several."""
     scans = {ref.scan for ref in temporal.attributes(relation)}
-    return scans.pop() if len(scans) == 1 else None
-
-
-def _periods(scalar: Scalar) -> Iterator[PeriodOf]:
-    if isinstance(scalar, PeriodOf):
-        yield scalar
-    for child in children(scalar):
-        yield from _periods(child)
+    return next(iter(scans)) if len(scans) == 1 else None
 
 
 def refresh_predicates(

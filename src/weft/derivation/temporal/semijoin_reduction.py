@@ -24,7 +24,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeAlias
 
-from weft.algebra.relation import Grouped, Output, Project, Scan, Select, Values
+from weft.algebra.relation import Grouped, Join, Output, Project, Scan, Select, Union, Values
 from weft.algebra.scalar import REFRESHED, Call, ColumnRef, Param, Scalar, columns, conjuncts
 from weft.algebra.temporal import (
     Deleted,
@@ -32,14 +32,14 @@ from weft.algebra.temporal import (
     Extension,
     Fragment,
     Inserted,
+    Selection,
     Semijoin,
     Temporal,
-    TemporalJoin,
-    TemporalUnion,
     attributes,
     inputs,
     mentions_time,
     over,
+    union,
 )
 from weft.derivation.temporal.judging import conjunction
 from weft.derivation.temporal.refresh_terms import (
@@ -80,20 +80,20 @@ class _Reduction:
                 return True
             case Scan():
                 return False
-            case Select() | TemporalJoin() if self._crossed(relation) is not None:
+            case Select() if self._crossed(relation) is not None:
                 return True
-            case TemporalJoin():
-                met = {n for n, part in enumerate(relation.inputs) if self.small(part)}
-                return len(_reached(relation, met)) == len(relation.inputs)
-            case TemporalUnion(left=left, right=right):
-                return self.small(left) and self.small(right)
+            case Select():
+                parts = inputs(relation)
+                return len(_reached(relation, {n for n, part in enumerate(parts) if self.small(part)})) == len(parts)
+            case Union(inputs=parts):
+                return all(map(self.small, parts))
             case Difference(left=left):
                 reductions = (self._common(relation), self._lost(relation), self._expired(relation))
                 return self.small(left) or any(each is not None for each in reductions)
             case Semijoin(left=left, right=right):
                 return self.small(left) or self.small(right)
-            case Select() | Project() | Extension() | Fragment() | Grouped():
-                return self.small(relation.input)
+            case Project(input=inner) | Extension(input=inner) | Fragment(input=inner) | Grouped(input=inner):
+                return self.small(inner)
 
     def narrowed(self, relation: Temporal) -> Temporal:
         """If one input of an operator is small, limit the other inputs to rows that can match."""
@@ -106,12 +106,10 @@ class _Reduction:
         match relation:
             case Difference():
                 return self._narrow_difference(relation)
-            case Select() | TemporalJoin() if (crossed := self._crossed(relation)) is not None:
+            case Select() if (crossed := self._crossed(relation)) is not None:
                 return crossed
-            case TemporalJoin():
-                return self._join(relation, None, ())
-            case Select(input=TemporalJoin() as join, predicate=predicate) if not mentions_time(predicate):
-                return self._join(replace(join, predicate=conjunction(join.predicate, predicate)), None, ())
+            case Select():
+                return self._join(_merged(relation), None, ())
             case Semijoin(left=left, right=right, on=on):
                 given = self.narrowed(right)
                 return self._exactly(left, given, on) if self.small(right) else Semijoin(self.narrowed(left), given, on)
@@ -163,14 +161,14 @@ class _Reduction:
                     return Difference(was, replace(new, input=reduced))
         return None
 
-    def _crossed(self, relation: Select[Temporal, Scalar] | TemporalJoin) -> Temporal | None:
+    def _crossed(self, relation: Selection) -> Temporal | None:
         """Limit a term of a refresh to the tuples that can have changed.  Return None if no rule applies."""
         if relation not in self._crossings:
             self._crossings[relation] = None
             self._crossings[relation] = self._cross(relation)
         return self._crossings[relation]
 
-    def _cross(self, relation: Select[Temporal, Scalar] | TemporalJoin) -> Temporal | None:
+    def _cross(self, relation: Selection) -> Temporal | None:
         cases = crossings(relation.predicate) if mentions_time(relation.predicate) else None
         made: Temporal | None = None
         for case in cases or ():
@@ -182,9 +180,8 @@ class _Reduction:
             if reduced is None:
                 return None
             parts[place] = reduced
-            one = over(replace(relation, predicate=case.predicate), tuple(parts))
-            one = self._join(one, None, ()) if isinstance(one, TemporalJoin) else one
-            made = one if made is None else TemporalUnion(made, one)
+            one = self._join(over(replace(relation, predicate=case.predicate), tuple(parts)), None, ())
+            made = one if made is None else union(made, one)
         return made
 
     def _due(self, relation: Temporal, row: Scalar) -> Temporal:
@@ -223,19 +220,17 @@ class _Reduction:
         if self.small(relation) or not on:
             return self.narrowed(relation)
         match relation:
-            case Select(input=TemporalJoin() as join, predicate=predicate) if not mentions_time(predicate):
-                return self._join(replace(join, predicate=conjunction(join.predicate, predicate)), given, on)
-            case TemporalJoin():
-                return self._join(relation, given, on)
-            case Select() | Extension() | Fragment():
+            case Select():
+                return self._join(_merged(relation), given, on)
+            case Extension() | Fragment():
                 return replace(relation, input=self.limited(relation.input, given, on))
             case Project(input=inner, alias=alias, outputs=outputs):
                 return replace(relation, input=self.limited(inner, given, _below(on, alias, outputs)))
             case Grouped(input=inner, alias=alias, groups=groups):
                 return replace(relation, input=self.limited(inner, given, _below(on, alias, groups)))
-            case TemporalUnion(left=left, right=right) | Difference(left=left, right=right):
-                sides = (self.limited(left, given, on), self.limited(right, given, _across(on, left, right)))
-                return replace(relation, left=sides[0], right=sides[1])
+            case Union() | Difference():
+                parts = inputs(relation)
+                return over(relation, tuple(self.limited(part, given, _across(on, parts[0], part)) for part in parts))
             case Semijoin(left=left, right=right):
                 some = self.limited(left, given, on)
                 swapped = tuple((theirs, ours) for ours, theirs in relation.on)
@@ -250,20 +245,20 @@ class _Reduction:
             return given
         return Fragment(given, begin)
 
-    def _join(self, join: TemporalJoin, given: Temporal | None, on: On) -> Temporal:
-        """Limit the inputs of a join by ``given``, then by the small inputs, then by one another."""
-        made = {n: self.narrowed(part) for n, part in enumerate(join.inputs) if self.small(part)}
-        for number, part in enumerate(join.inputs):
+    def _join(self, join: Selection, given: Temporal | None, on: On) -> Temporal:
+        """Limit the inputs of ⋈_p or σ_p by ``given``, then by the small inputs, then by one another."""
+        parts = inputs(join)
+        made = {n: self.narrowed(part) for n, part in enumerate(parts) if self.small(part)}
+        for number, part in enumerate(parts):
             mine = tuple(pair for pair in on if pair[0] in attributes(part))
             if given is not None and mine and number not in made:
                 made[number] = self.limited(part, given, mine)
-        begin = self._begins.begin(replace(join, inputs=tuple(made.get(n, part) for n, part in enumerate(join.inputs))))
+        begin = self._begins.begin(over(join, tuple(made.get(n, part) for n, part in enumerate(parts))))
         for number, via in _reached(join, set(made)).items():
             if via is not None:
                 pairs = _pairs(join, number, via)
-                made[number] = self.limited(join.inputs[number], self._keys_since(begin, made[via]), pairs)
-        parts = tuple(made[n] if n in made else self.narrowed(part) for n, part in enumerate(join.inputs))
-        return replace(join, inputs=parts)
+                made[number] = self.limited(parts[number], self._keys_since(begin, made[via]), pairs)
+        return over(join, tuple(made[n] if n in made else self.narrowed(part) for n, part in enumerate(parts)))
 
 
 def keys(relation: Temporal) -> Temporal:
@@ -271,8 +266,8 @@ def keys(relation: Temporal) -> Temporal:
     match relation:
         case Difference(left=left) | Fragment(input=left) | Extension(input=left):
             return keys(left)
-        case TemporalUnion(left=left, right=right):
-            return TemporalUnion(keys(left), keys(right))
+        case Union(inputs=parts):
+            return union(*map(keys, parts))
         case Project(input=inner):
             return replace(relation, input=keys(inner))
         case _:
@@ -286,8 +281,8 @@ def _stretched(relation: Temporal) -> bool:
             return True
         case Difference(left=inner) | Fragment(input=inner) | Project(input=inner):
             return _stretched(inner)
-        case TemporalUnion(left=left, right=right):
-            return _stretched(left) or _stretched(right)
+        case Union(inputs=parts):
+            return any(map(_stretched, parts))
         case _:
             return False
 
@@ -311,18 +306,27 @@ def _place(case: Crossing, parts: list[Temporal]) -> int | None:
     return next((n for n, part in enumerate(parts) if used <= set(attributes(part))), None)
 
 
-def _pairs(join: TemporalJoin, number: int, via: int) -> On:
-    ours, theirs = attributes(join.inputs[number]), attributes(join.inputs[via])
+def _merged(relation: Selection) -> Selection:
+    """Return σ_q(⋈_p(…)) as one ⋈ if q does not mention time."""
+    match relation:
+        case Select(input=Select(input=Join()) as join, predicate=predicate) if not mentions_time(predicate):
+            return replace(join, predicate=conjunction(join.predicate, predicate))
+        case _:
+            return relation
+
+
+def _pairs(join: Selection, number: int, via: int) -> On:
+    ours, theirs = (attributes(inputs(join)[place]) for place in (number, via))
     return tuple((one, other) for one, other in equalities(join.predicate) if one in ours and other in theirs)
 
 
-def _reached(join: TemporalJoin, met: set[int]) -> dict[int, int | None]:
+def _reached(join: Selection, met: set[int]) -> dict[int, int | None]:
     """Map each input that look-ups can reach to the input that gives the keys, or to None for an input in ``met``."""
     lookups: dict[int, int | None] = dict.fromkeys(sorted(met))
     more = True
     while more:
         more = False
-        for number in range(len(join.inputs)):
+        for number in range(len(inputs(join))):
             via = next((known for known in lookups if _pairs(join, number, known)), None)
             if number not in lookups and via is not None:
                 lookups[number], more = via, True

@@ -67,10 +67,9 @@ from weft.algebra.temporal import (
     Difference,
     Extension,
     Temporal,
-    TemporalJoin,
-    TemporalUnion,
     attributes,
     periods_asked,
+    union,
 )
 from weft.algebra.traverse import free_columns, range_variables, substitute, walk
 from weft.derivation.temporal.column_pruning import prune_columns
@@ -146,7 +145,7 @@ class _Reading:
                 return _projection(held.relation, alias or node.alias, named)
             case Union(inputs=inputs):
                 first = self.source(_one_source(inputs[0]), alias or node.alias)
-                return reduce(TemporalUnion, (self.source(_one_source(part)) for part in inputs[1:]), first)
+                return union(first, *(self.source(_one_source(part)) for part in inputs[1:]))
             case Windowed() | Unnest() | Materialized() | Recurrence() | Recursive():
                 raise SqlError("a temporal view has no window functions, no EXPLODE and no recursion")
             case Grouped():
@@ -191,8 +190,7 @@ class _Reading:
             case And(items=parts):
                 return reduce(self.restricted, parts, held)
             case Or(items=parts):
-                branches = [self.restricted(held, part).relation for part in parts]
-                return replace(held, relation=reduce(TemporalUnion, branches))
+                return replace(held, relation=union(*(self.restricted(held, part).relation for part in parts)))
             case Exists(body=body):
                 return self.with_partner(held, body, negated=False)
             case NotExists(body=body):
@@ -238,7 +236,7 @@ class _Reading:
         """The result is a join in which every column is equal on both sides."""
         right = self.renamed(other, attributes(other))
         same = [call("<=>", *pair) for pair in zip(attributes(one), attributes(right), strict=True)]
-        return self.renamed(TemporalJoin((one, right), _all(same)), attributes(one))
+        return self.renamed(Select(Join((one, right)), _all(same)), attributes(one))
 
 
 def _one_source(relation: Relation) -> Source:
@@ -334,7 +332,7 @@ def _joined(items: tuple[Temporal, ...], conditions: tuple[Scalar, ...]) -> Temp
         else:
             shared.append(each)
     selected = [Select(item, _all(local)) if local else item for item, local in zip(items, own, strict=True)]
-    return selected[0] if len(selected) == 1 else TemporalJoin(tuple(selected), _all(shared))
+    return selected[0] if len(selected) == 1 else Select(Join(tuple(selected)), _all(shared))
 
 
 def _all(conditions: Sequence[Scalar]) -> Scalar:

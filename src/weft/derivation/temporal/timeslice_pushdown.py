@@ -23,7 +23,7 @@ law of ``since``: from s on, since(X, s) has exactly the rows of X.  Before s, s
 from __future__ import annotations
 
 from weft.algebra import temporal
-from weft.algebra.relation import Grouped, Project, Scan, Select, Values
+from weft.algebra.relation import Grouped, Project, Scan, Select, Union, Values
 from weft.algebra.scalar import CHANGED_FROM, Call, Scalar, minus
 from weft.algebra.schema import TIMESTAMP
 
@@ -55,8 +55,8 @@ class Bounding:
             case temporal.Difference(left=left, right=right):
                 first = self.begin(left)
                 return relation if first is None else temporal.over(relation, (left, self.since(right, first)))
-            case temporal.TemporalJoin():
-                begins = tuple(map(self.begin, relation.inputs))
+            case Select():
+                begins = tuple(map(self.begin, temporal.inputs(relation)))
                 first = next((each for each in begins if each is not None), None)
                 return relation if first is None else self._join_since(relation, first, begins)
             case temporal.Fragment(input=inner, since=start):
@@ -65,13 +65,13 @@ class Bounding:
                 return relation
 
     def _join_since(
-        self, join: temporal.TemporalJoin, first: Scalar, begins: tuple[Scalar | None, ...]
+        self, join: temporal.Selection, first: Scalar, begins: tuple[Scalar | None, ...]
     ) -> temporal.Temporal:
-        """Cut those inputs of a join that have no known beginning, unless the predicate mentions their period sets."""
+        """Cut the inputs without a known beginning, unless the predicate mentions their period sets."""
         spoken_of = temporal.periods_asked(join.predicate)
         parts = (
             self.since(part, first) if begun is None and spoken_of.isdisjoint(_variables(part)) else part
-            for part, begun in zip(join.inputs, begins, strict=True)
+            for part, begun in zip(temporal.inputs(join), begins, strict=True)
         )
         return temporal.over(join, tuple(parts))
 
@@ -89,14 +89,14 @@ class Bounding:
                 return None
             case temporal.Fragment(since=first):
                 return first
-            case temporal.TemporalUnion(left=left, right=right):
-                return self.begin(left) if self.begin(left) == self.begin(right) else None
-            case temporal.TemporalJoin(inputs=parts):
-                return next((first for first in map(self.begin, parts) if first is not None), None)
+            case Union(inputs=parts):
+                return self.begin(parts[0]) if len(set(map(self.begin, parts))) == 1 else None
+            case Select():
+                return next((first for first in map(self.begin, temporal.inputs(relation)) if first is not None), None)
             case temporal.Difference(left=inner) | temporal.Semijoin(left=inner):
                 return self.begin(inner)
-            case Select() | Project() | temporal.Extension() | Grouped():
-                return self.begin(relation.input)
+            case Project(input=inner) | temporal.Extension(input=inner) | Grouped(input=inner):
+                return self.begin(inner)
 
     def since(self, relation: temporal.Temporal, first: Scalar) -> temporal.Temporal:
         """Cut base relations at ``first`` if possible.  The result is correct from ``first`` on."""
@@ -111,19 +111,15 @@ class Bounding:
                 return temporal.Fragment(relation, first)
             case temporal.Deleted() | temporal.Inserted() | Values() | temporal.Fragment():
                 return relation
-            case Select(predicate=predicate) if temporal.mentions_time(predicate):
-                return relation
-            case temporal.TemporalJoin():
-                return self._join_since(relation, first, (None,) * len(relation.inputs))
+            case Select():
+                return self._join_since(relation, first, (None,) * len(temporal.inputs(relation)))
             case temporal.Extension(input=inner, window=window, at=at):
                 earliest = first if at is None else Call("least", (first, at), TIMESTAMP)
                 return temporal.over(relation, (self.since(inner, minus(earliest, window)),))
             case temporal.Semijoin(left=left, right=right):
                 return temporal.over(relation, (self.since(left, first), right))
-            case temporal.Difference() | temporal.TemporalUnion():
-                return temporal.over(relation, (self.since(relation.left, first), self.since(relation.right, first)))
-            case Select() | Project() | Grouped():
-                return temporal.over(relation, (self.since(relation.input, first),))
+            case temporal.Difference() | Union() | Project() | Grouped():
+                return temporal.over(relation, tuple(self.since(part, first) for part in temporal.inputs(relation)))
 
 
 def _variables(relation: temporal.Temporal) -> frozenset[str]:

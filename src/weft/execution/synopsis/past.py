@@ -105,7 +105,8 @@ class PastOperators:
         if formula.counting == "second":
             return self._counted_since(stored, left, operations.distinct(right), before, negated=negated)
         counted = formula.counting == "first"
-        window = Window(interval, each=interval.low > 0 or counted, counted=counted)
+        strict = isinstance(formula, Since) and formula.strict
+        window = Window(interval, each=interval.low > 0 or counted or strict, counted=counted, strict=strict)
         right = right if counted else operations.distinct(right)
         lasting_anchors = self._lasting(
             window, operations.distinct(left), operations.ordered(right, variables), before, negated=negated

@@ -3,386 +3,293 @@
 No SQL operator evaluates a fixpoint over a batch. A fixpoint refers only to earlier time points, so each state follows
 from the previous one. A value maps each row to its count, which may be any integer. A row has the values of the free
 variables, in order. Parts without a fixpoint are evaluated over the whole batch.
+
+Each part of a formula keeps its rows from one time point to the next, and computes its changes from the changes of its
+operands. Therefore the time of a state does not depend on the number of rows of a fixpoint. There are three exceptions:
+an operator with an interval, a counted ◇ or since, and an aggregate, whose changed groups are computed again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
-from typing import Any, Final, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from weft.algebra import formula as algebra
-from weft.algebra.conjuncts import applicable, binding, compares, conjuncts, group_variables, is_test
 from weft.algebra.formula import parts
 from weft.derivation.synopsis.construct import Stored, stored_of, temporal
-from weft.derivation.synopsis.divisions import dividing
 from weft.derivation.synopsis.fixpoints import closures, stepped
 from weft.derivation.synopsis.prepared import Semantics
 from weft.errors import DerivationError
-from weft.execution.synopsis.conjoining import DivisionByZero
-from weft.execution.synopsis.stepping_past import (
-    Anchors,
-    CurrentPoint,
-    Row,
-    Rows,
-    after,
-    divided_by_0,
-    groups_of,
-    looked_back,
-    measured,
-    same_value,
-    satisfied,
-    value,
-)
+from weft.execution.synopsis.changing_rows import ChangingRows, Combine, Places, Row, Rows, picked, places_of
+from weft.execution.synopsis.stepping_join import Conjunction, split
+from weft.execution.synopsis.stepping_past import Anchors, CurrentPoint, Past, measured, past, same_value, value
 
-_NONE: Final[Anchors] = {}
-Leaf: TypeAlias = Callable[[algebra.Formula], Callable[[int], Rows]]
+Changes: TypeAlias = "Mapping[int, Sequence[tuple[Row, int]]]"
+"""By time point: rows and what is added to their counts."""
+Leaf: TypeAlias = Callable[[algebra.Formula], Changes]
+
+
+class Part(Protocol):
+    """A part of a formula."""
+
+    value: ChangingRows
+
+    def refresh(self, now: CurrentPoint) -> None:
+        """Update the value to the time point ``now``. The values of the operands are up to date."""
 
 
 @dataclass
 class Stepper:
     """Evaluates one formula at successive time points.
 
-    For a part without fixpoints, ``leaf`` returns a function from time points to rows. The function must be called for
-    each time point in order, and returns the same object while the rows do not change. A value is recomputed only if
-    one of the inputs is a new object.
+    ``leaf`` returns the changes of a part without fixpoints. ``before`` has the stored anchors.
     """
 
     formula: algebra.Formula
     semantics: Semantics
     leaf: Leaf
-    before: dict[Stored, Anchors]
+    before: Mapping[Stored, Anchors]
     keys: dict[algebra.Formula, Stored] = field(default_factory=dict)
     definitions: dict[str, algebra.Definition] = field(default_factory=dict)
-    leaves: dict[algebra.Formula, Callable[[int], Rows]] = field(default_factory=dict)
-    known: dict[algebra.Formula, Rows] = field(default_factory=dict)
-    operands: dict[algebra.Formula, tuple[algebra.Formula, ...]] = field(default_factory=dict)
-    last: dict[algebra.Formula, tuple[tuple[object, ...], Rows]] = field(default_factory=dict)
-    """The inputs and the result of the last computation, for each part of the formula."""
-    last_stored: dict[algebra.Formula, tuple[tuple[object, ...], Anchors]] = field(default_factory=dict)
-    """The inputs and the stored anchors of the last computation, for each part of the formula."""
-    now: CurrentPoint = field(default_factory=lambda: CurrentPoint(0, 0, None))
+    values: dict[algebra.Formula, ChangingRows] = field(default_factory=dict)
+    order: list[Part] = field(default_factory=list)
+    """The parts of the formula. The operands of a part come before the part."""
+    past: dict[algebra.Formula, Past] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # Use one object for equal parts, because comparing trees is slow.
         one_of: dict[algebra.Formula, algebra.Formula] = {}
         self.formula = algebra.rewritten(self.formula, lambda part: one_of.setdefault(part, part))
-        same: dict[Stored, Stored] = {}
         for part, closure in closures(self.formula):
             if temporal(part) and stepped(part):
-                stored = stored_of(closure, self.semantics)
-                self.keys[part] = same.setdefault(stored, stored)
+                self.keys[part] = stored_of(closure, self.semantics)
         for part in algebra.subformulas(self.formula):
             if isinstance(part, algebra.Fixpoint):
                 self.definitions |= {definition.name: definition for definition in part.definitions}
-        self.before = {stored: self.before.get(stored, _NONE) for stored in same}
-        for part in _maximal(self.formula, counts=self.counts):
-            self.leaves[part] = self.leaf(part)
+        self._value(self.formula)
+        for part in self.keys:
+            self._value(part)
+            for operand in self._operands(part):
+                self._value(operand)
 
     def at(self, now: CurrentPoint) -> Rows:
-        """Return the answers at the next time point ``now``, and update the stored anchors."""
-        self.now = now
-        self.known = {part: leaf(now.tp) for part, leaf in self.leaves.items()}
-        rows = self.of(self.formula)
-        self.before = {stored: self._after(part, stored) for part, stored in self.keys.items()}
+        """Return the answers at the next time point ``now``. They are valid until the next call."""
+        for part in self.order:
+            part.refresh(now)
+        rows = self.values[self.formula].rows
+        for temporal_part in self.past.values():
+            temporal_part.advance(now)
+        for part in self.order:
+            part.value.changed.clear()
         return rows
 
-    def of(self, formula: algebra.Formula) -> Rows:
-        """Return the value of a part of the formula at the current time point."""
-        if formula not in self.known:
-            self.known[formula] = self._again(formula)
-        return self.known[formula]
+    def stored(self) -> dict[Stored, Anchors]:
+        """Return the anchors to store after the last time point."""
+        return {self.keys[formula]: part.anchors() for formula, part in self.past.items()}
 
-    def _again(self, formula: algebra.Formula) -> Rows:
-        inputs, last = self._inputs(formula), self.last.get(formula)
-        if last is not None and _same(last[0], inputs):
-            return last[1]
-        rows = self._computed(formula)
-        if last is not None and last[1] == rows:
-            rows = last[1]
-        self.last[formula] = inputs, rows
-        return rows
+    def _value(self, formula: algebra.Formula) -> ChangingRows:
+        """Return the value of a part of the formula. The value changes with each time point."""
+        if formula not in self.values:
+            part = self._part(formula)
+            self.values[formula] = part.value
+            self.order.append(part)
+        return self.values[formula]
 
-    def _inputs(self, formula: algebra.Formula) -> tuple[object, ...]:
-        if isinstance(formula, (algebra.Fixpoint, algebra.Defined)):
-            return (self.of(self.definitions[formula.name].body),)
-        if not temporal(formula):
-            return tuple(self.of(part) for part in self._parts(formula))
-        before = self.before.get(self.keys[formula], _NONE)
-        if isinstance(formula, algebra.Previous):
-            return before, (True if formula.interval.everything and self.now.earlier is not None else self.now)
-        return before, *self._looked_at(formula)
-
-    def _parts(self, formula: algebra.Formula) -> tuple[algebra.Formula, ...]:
-        if formula not in self.operands:
-            self.operands[formula] = _operands(formula, counts=self.counts)
-        return self.operands[formula]
-
-    def _looked_at(self, formula: algebra.Formula) -> tuple[object, ...]:
-        assert isinstance(formula, (algebra.Once, algebra.Since))
-        operands = (self.of(part) for part in self._parts(formula))
-        return (*operands, True if formula.interval.everything else self.now)
-
-    def _after(self, part: algebra.Formula, stored: Stored) -> Anchors:
-        """If the anchors have not changed, return the same object as before."""
-        before = self.before.get(stored, _NONE)
-        looked_at = (self.of(part.formula),) if isinstance(part, algebra.Previous) else (before, *self._looked_at(part))
-        last = self.last_stored.get(part)
-        if last is not None and _same(last[0], looked_at):
-            return last[1]
-        anchors = after(part, self.of, before, self.now, sums=self._sum)
-        if anchors == before:
-            anchors = before
-        self.last_stored[part] = looked_at, anchors
-        return anchors
-
-    @property
-    def counts(self) -> bool:
-        """Whether answers may have counts greater than 1."""
-        return self.semantics != "set"
-
-    def _computed(self, formula: algebra.Formula) -> Rows:
+    def _part(self, formula: algebra.Formula) -> Part:
+        if not stepped(formula):
+            return _Leaf(ChangingRows(algebra.free_variables(formula)), self.leaf(formula))
+        if isinstance(formula, (algebra.Previous, algebra.Once, algebra.Since)):
+            return self._past(formula)
+        operands = {part: self._value(part) for part in self._operands(formula)}
+        variables = algebra.free_variables(formula)
         match formula:
             case algebra.And():
-                return self._conjunction(formula)
+                return Conjunction(formula, split(formula, self.semantics), self.semantics, operands, self._times)
             case algebra.Or(left=left, right=right):
-                return self._merged([left, right], algebra.free_variables(formula))
+                return _Union(ChangingRows(variables), operands[left], operands[right], self._sum)
             case algebra.Exists(formula=inner):
-                return self._merged([inner], algebra.free_variables(formula))
+                return _Projection(ChangingRows(variables), operands[inner], self.semantics)
             case algebra.Distinct(formula=inner):
-                return dict.fromkeys(self.of(inner), 1)
+                return _EachOnce(ChangingRows(variables), operands[inner])
             case algebra.Not(formula=inner):
-                return {} if self.of(inner) else {(): 1}
-            case algebra.Aggregate():
-                return self._aggregated(formula)
+                return _Complement(ChangingRows(()), operands[inner])
+            case algebra.Aggregate(formula=inner):
+                return _Groups(ChangingRows(variables), operands[inner], formula)
             case algebra.Fixpoint(name=name, arguments=arguments) | algebra.Defined(name=name, arguments=arguments):
-                return self._fitting(self.definitions[name], arguments, formula)
+                definition = self.definitions[name]
+                return _Fitting(ChangingRows(variables), operands[definition.body], definition, arguments)
             case _:
-                stored = self.keys[formula]
-                return looked_back(formula, self.of, self.before.get(stored, {}), self.now, sums=self._sum)
+                raise DerivationError(f"{type(formula).__name__} contains no fixpoint")
+
+    def _past(self, formula: algebra.Previous | algebra.Once | algebra.Since) -> Past:
+        """▽ does not need the operand at the same time point. The operand may therefore use ▽ of a fixpoint."""
+        before = self.before.get(self.keys[formula], {})
+        if not isinstance(formula, algebra.Previous):
+            for operand in self._operands(formula):
+                self._value(operand)
+        part = past(formula, self._value, before, self._sum)
+        self.past[formula] = part
+        return part
+
+    def _operands(self, formula: algebra.Formula) -> tuple[algebra.Formula, ...]:
+        if isinstance(formula, algebra.And):
+            return split(formula, self.semantics).operands
+        if isinstance(formula, (algebra.Fixpoint, algebra.Defined)):
+            return (self.definitions[formula.name].body,)
+        if isinstance(formula, algebra.Since) and isinstance(formula.left, algebra.Not):
+            return formula.left.formula, formula.right
+        return parts(formula)
 
     @property
-    def _sum(self) -> Callable[[int, int], int]:
+    def _sum(self) -> Combine:
         if self.semantics == "bag":
             return lambda one, other: one + other
         return max
 
-    def _times(self, one: int, other: int) -> int:
-        return one * other if self.semantics == "bag" else min(one, other)
+    @property
+    def _times(self) -> Combine:
+        if self.semantics == "bag":
+            return lambda one, other: one * other
+        return min
 
-    def _merged(self, parts: list[algebra.Formula], variables: tuple[algebra.Variable, ...]) -> Rows:
-        merged: Rows = {}
-        for part in parts:
-            places = _places(algebra.free_variables(part), variables)
-            for row, count in self.of(part).items():
-                brought = tuple(row[place] for place in places)
-                merged[brought] = self._sum(merged.get(brought, 0), count)
-        return merged
 
-    def _fitting(
-        self, definition: algebra.Definition, arguments: tuple[algebra.Term, ...], formula: algebra.Formula
-    ) -> Rows:
-        places = _places(algebra.free_variables(definition.body), definition.parameters)
-        variables = algebra.free_variables(formula)
-        fitting: Rows = {}
-        for row, count in self.of(definition.body).items():
-            values = tuple(row[place] for place in places)
-            values_by_variable: dict[algebra.Variable, Any] = {}
-            for term, each in zip(arguments, values, strict=True):
-                if isinstance(term, algebra.Variable):
-                    values_by_variable.setdefault(term, each)
-            if all(
-                same_value(value(term, values_by_variable), each) for term, each in zip(arguments, values, strict=True)
-            ):
-                brought = tuple(values_by_variable[variable] for variable in variables)
-                fitting[brought] = self._sum(fitting.get(brought, 0), count)
-        return fitting
+@dataclass
+class _Leaf:
+    """A part without fixpoints."""
 
-    def _aggregated(self, formula: algebra.Aggregate) -> Rows:
-        variables = algebra.free_variables(formula.formula)
-        groups: dict[Row, list[Any]] = {} if formula.groups else {(): []}
-        for row in self.of(formula.formula):
-            values_by_variable = dict(zip(variables, row, strict=True))
-            group = groups.setdefault(tuple(values_by_variable[each] for each in formula.groups), [])
-            group.append(value(formula.item, values_by_variable))
-        return {(measured(formula, items), *group): 1 for group, items in groups.items()}
+    value: ChangingRows
+    changes: Changes
 
-    def _conjunction(self, formula: algebra.And) -> Rows:
-        right = formula.right
-        if isinstance(right, algebra.Not) and (self.semantics != "set" or not is_test(right.formula)):
-            return self._without(
-                _Table(algebra.free_variables(formula.left), self.of(formula.left)), right.formula
-            ).rows
-        every = list(conjuncts(formula, counts=self.counts))
-        tests = [part for part in every if compares(part)]
-        taken = [
-            part.formula
-            for part in every
-            if isinstance(part, algebra.Not) and part not in tests and algebra.free_variables(part)
-        ]
-        rows = [
-            each
-            for each in every
-            if each not in tests and not (isinstance(each, algebra.Not) and each.formula in taken)
-        ]
-        tables = [_Table(algebra.free_variables(part), self.of(part)) for part in rows]
-        # A single part keeps its counts. Under minmax, a join with TRUE would change the counts to 1.
-        table = reduce(lambda one, other: one.joined(other, self._times), tables) if tables else _Table((), {(): 1})
-        table = self._tested(table, tests)
-        for part in taken:
-            table = self._without(table, part)
-        return table.ordered(algebra.free_variables(formula)).rows
+    def refresh(self, now: CurrentPoint) -> None:
+        for row, more in self.changes.get(now.tp, ()):
+            self.value.put(row, self.value.rows.get(row, 0) + more)
 
-    def _without(self, table: _Table, taken: algebra.Formula) -> _Table:
-        remaining: Rows = {}
-        variables = algebra.free_variables(taken)
-        others = {} if is_test(taken) else self.of(taken)
-        self._require_divisible(table, taken)
-        for row, count in table.rows.items():
-            values_by_variable = dict(zip(table.variables, row, strict=True))
-            if isinstance(taken, (algebra.Comparison, algebra.Matches)):
-                gone = int(satisfied(taken, values_by_variable))
-            else:
-                gone = others.get(tuple(values_by_variable[each] for each in variables), 0)
-            if count > gone and not (gone and self.semantics == "set"):
-                remaining[row] = count - gone
-        return _Table(table.variables, remaining)
 
-    def _tested(self, table: _Table, tests: list[algebra.Formula]) -> _Table:
-        waiting = list(tests)
-        while waiting:
-            known = set(table.variables)
-            groups = next((each for each in waiting if group_variables(each, known)), None)
-            if isinstance(groups, algebra.Matches):
-                table = table.matched(groups)
-                continue
-            may = [each for each in waiting if applicable(each, known)]
-            if not may:
-                raise DerivationError(f"nothing binds the variables of {waiting}")
-            test = min(may, key=lambda each: bool(dividing(each)))
-            waiting.remove(test)
-            self._require_divisible(table, test)
-            table = table.tested(test, self._times)
-        return table
+@dataclass
+class _Union:
+    value: ChangingRows
+    left: ChangingRows
+    right: ChangingRows
+    sum: Combine
 
-    def _require_divisible(self, table: _Table, test: algebra.Formula) -> None:
-        if not dividing(test):
+    def __post_init__(self) -> None:
+        self.to_value = [places_of(one.variables, self.value.variables) for one in (self.left, self.right)]
+        self.to_right = places_of(self.value.variables, self.right.variables)
+
+    def refresh(self, now: CurrentPoint) -> None:
+        """A row of the value comes from one row of each operand."""
+        affected = dict.fromkeys(picked(row, self.to_value[0]) for row in self.left.changed)
+        affected |= dict.fromkeys(picked(row, self.to_value[1]) for row in self.right.changed)
+        for row in affected:
+            # The variables of the value begin with those of the left operand.
+            count = self.left.rows.get(row, 0)
+            other = self.right.rows.get(picked(row, self.to_right), 0)
+            self.value.put(row, self.sum(count, other) if count and other else count or other)
+
+
+@dataclass
+class _Projection:
+    """∃. ``totals`` has the number of rows, or the sum of their counts, that give a row of the value."""
+
+    value: ChangingRows
+    inner: ChangingRows
+    semantics: Semantics
+    totals: Rows = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.places = places_of(self.inner.variables, self.value.variables)
+
+    def refresh(self, now: CurrentPoint) -> None:
+        rows = self.inner.rows
+        if self.semantics == "minmax":
+            for row in dict.fromkeys(picked(row, self.places) for row in self.inner.changed):
+                self.value.put(row, max((rows[one] for one in self.inner.having(self.places, row)), default=0))
             return
-        for row in table.rows:
-            division = divided_by_0(test, dict(zip(table.variables, row, strict=True)))
-            if division is not None:
-                raise DivisionByZero(division, test, self.now.tp)
+        affected: dict[Row, None] = {}
+        for row, before in self.inner.changed.items():
+            kept, count = picked(row, self.places), rows.get(row, 0)
+            more = count - before if self.semantics == "bag" else bool(count) - bool(before)
+            self.totals[kept] = self.totals.get(kept, 0) + more
+            affected[kept] = None
+        for kept in affected:
+            total = self.totals[kept] or self.totals.pop(kept)
+            self.value.put(kept, total if self.semantics == "bag" else min(total, 1))
 
 
-@dataclass(frozen=True)
-class _Table:
-    """Rows with their counts. ``variables`` has the variable of each column."""
+@dataclass
+class _EachOnce:
+    value: ChangingRows
+    inner: ChangingRows
 
-    variables: tuple[algebra.Variable, ...]
-    rows: Rows
-
-    def joined(self, other: _Table, times: Callable[[int, int], int]) -> _Table:
-        """Return the natural join of the two tables. ``times`` multiplies counts."""
-        mine, its = set(self.variables), set(other.variables)
-        if (mine < its) or (mine == its and len(self.rows) > len(other.rows)):
-            return other.joined(self, times)
-        if its <= mine:
-            return _Table(self.variables, self._met(other, times))
-        return self._paired(other, times)
-
-    def _met(self, other: _Table, times: Callable[[int, int], int]) -> Rows:
-        """Join with a table whose variables are a subset of ``variables``."""
-        places, met = _places(self.variables, other.variables), {}
-        for row, count in self.rows.items():
-            number = other.rows.get(tuple(row[place] for place in places))
-            if number is not None:
-                met[row] = times(count, number)
-        return met
-
-    def _paired(self, other: _Table, times: Callable[[int, int], int]) -> _Table:
-        shared = [each for each in self.variables if each in other.variables]
-        added = [each for each in other.variables if each not in self.variables]
-        mine, its = _places(self.variables, shared), _places(other.variables, shared)
-        more = _places(other.variables, added)
-        by: dict[Row, list[tuple[Row, int]]] = {}
-        for row, count in other.rows.items():
-            by.setdefault(tuple(row[each] for each in its), []).append((tuple(row[each] for each in more), count))
-        joined: Rows = {}
-        for row, count in self.rows.items():
-            for rest, number in by.get(tuple(row[each] for each in mine), ()):
-                pair = (*row, *rest)
-                joined[pair] = times(count, number)
-        return _Table((*self.variables, *added), joined)
-
-    def tested(self, test: algebra.Formula, times: Callable[[int, int], int]) -> _Table:
-        """Return the rows that satisfy a test. If the test binds a variable, add the variable's value to each row."""
-        bound = binding(test, self.variables)
-        rows: Rows = {}
-        for row, count in self.rows.items():
-            values_by_variable = dict(zip(self.variables, row, strict=True))
-            if bound is not None:
-                each = value(bound.right, values_by_variable)
-                more = (*row, each)
-                rows[more] = times(count, 1)
-            elif _holds(test, values_by_variable):
-                rows[row] = times(count, 1)
-        new = (bound.left,) if bound is not None and isinstance(bound.left, algebra.Variable) else ()
-        return _Table((*self.variables, *new), rows)
-
-    def matched(self, test: algebra.Matches) -> _Table:
-        """Return the rows that match the pattern, with the pattern's groups as new columns.
-
-        If a group of the pattern took no part in the match, the row is left out.
-        """
-        groups = group_variables(test, self.variables)
-        rows: Rows = {}
-        for row, count in self.rows.items():
-            match = groups_of(test, dict(zip(self.variables, row, strict=True)))
-            values = [] if match is None else [match[number] for number in groups.values()]
-            if values and None not in values:
-                extended = (*row, *values)
-                rows[extended] = count
-        return _Table((*self.variables, *groups), rows)
-
-    def ordered(self, variables: tuple[algebra.Variable, ...]) -> _Table:
-        """Return the same rows, with columns in the order of ``variables``."""
-        if variables == self.variables:
-            return self
-        places = _places(self.variables, variables)
-        return _Table(variables, {tuple(row[each] for each in places): count for row, count in self.rows.items()})
+    def refresh(self, now: CurrentPoint) -> None:
+        for row in self.inner.changed:
+            self.value.put(row, int(row in self.inner.rows))
 
 
-def _holds(test: algebra.Formula, values_by_variable: Mapping[algebra.Variable, Any]) -> bool:
-    if isinstance(test, algebra.Not):
-        assert isinstance(test.formula, (algebra.Comparison, algebra.Matches))
-        return not satisfied(test.formula, values_by_variable)
-    assert isinstance(test, (algebra.Comparison, algebra.Matches))
-    return satisfied(test, values_by_variable)
+@dataclass
+class _Complement:
+    """The negation of a formula without free variables."""
+
+    value: ChangingRows
+    inner: ChangingRows
+
+    def refresh(self, now: CurrentPoint) -> None:
+        self.value.put((), int(not self.inner.rows))
 
 
-def _places(variables: tuple[algebra.Variable, ...], wanted: Any) -> list[int]:
-    return [variables.index(each) for each in wanted]
+@dataclass
+class _Groups:
+    value: ChangingRows
+    inner: ChangingRows
+    formula: algebra.Aggregate
+    results: dict[Row, Row] = field(default_factory=dict)
+    """The row of each group."""
+
+    def refresh(self, now: CurrentPoint) -> None:
+        """Compute each group again that has a changed row. Without groups, no row is a group too."""
+        places: Places = places_of(self.inner.variables, self.formula.groups)
+        changed = dict.fromkeys(picked(row, places) for row in self.inner.changed)
+        if not self.formula.groups and not self.results:
+            changed[()] = None
+        for group in changed:
+            items = [
+                value(self.formula.item, dict(zip(self.inner.variables, row, strict=True)))
+                for row in self.inner.having(places, group)
+            ]
+            if (last := self.results.pop(group, None)) is not None:
+                self.value.put(last, 0)
+            if items or not self.formula.groups:
+                self.results[group] = (measured(self.formula, items), *group)
+                self.value.put(self.results[group], 1)
 
 
-def _same(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
-    return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
+@dataclass
+class _Fitting:
+    """The rows of a fixpoint that fit its arguments. A row of the value comes from one row of the fixpoint."""
 
+    value: ChangingRows
+    body: ChangingRows
+    definition: algebra.Definition
+    arguments: tuple[algebra.Term, ...]
 
-def _maximal(formula: algebra.Formula, *, counts: bool) -> list[algebra.Formula]:
-    """Return the largest subformulas that contain no fixpoint and are not tests."""
-    if not stepped(formula):
-        return [formula]
-    return [each for part in _operands(formula, counts=counts) for each in _maximal(part, counts=counts)]
+    def __post_init__(self) -> None:
+        self.places = places_of(self.body.variables, self.definition.parameters)
+        self.plain = self.arguments == self.value.variables
+        """Whether the arguments are distinct variables."""
 
+    def refresh(self, now: CurrentPoint) -> None:
+        for row in self.body.changed:
+            values = picked(row, self.places)
+            fitting = values if self.plain else self._fitting(values)
+            if fitting is not None:
+                self.value.put(fitting, self.body.rows.get(row, 0))
 
-def _operands(formula: algebra.Formula, *, counts: bool) -> tuple[algebra.Formula, ...]:
-    if isinstance(formula, algebra.And):
-        every = list(conjuncts(formula, counts=counts))
-        if len(every) == 1:
-            every = [formula.left, formula.right]
-        rows = (part.formula if isinstance(part, algebra.Not) else part for part in every)
-        return tuple(part for part in rows if not is_test(part))
-    if isinstance(formula, algebra.Since) and isinstance(formula.left, algebra.Not):
-        return formula.left.formula, formula.right
-    return parts(formula)
+    def _fitting(self, values: Row) -> Row | None:
+        given: dict[algebra.Variable, Any] = {}
+        for term, each in zip(self.arguments, values, strict=True):
+            if isinstance(term, algebra.Variable):
+                given.setdefault(term, each)
+        if all(same_value(value(term, given), each) for term, each in zip(self.arguments, values, strict=True)):
+            return tuple(given[variable] for variable in self.value.variables)
+        return None

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
 
 from weft.algebra.formula import (
     Aggregate,
@@ -31,9 +31,8 @@ from weft.algebra.formula import (
 from weft.algebra.schema import DOUBLE, INTEGRAL
 from weft.derivation.synopsis.divisions import dividing
 from weft.errors import DerivationError, ExecutionError
+from weft.execution.synopsis.changing_rows import ChangingRows, Combine, Row, Rows, picked, places_of
 
-Row: TypeAlias = "tuple[Any, ...]"
-Rows: TypeAlias = "dict[Row, int]"
 Run: TypeAlias = "tuple[int, int]"
 Anchors: TypeAlias = "dict[tuple[Row, Run | None], int]"
 """The counts of anchors, by row and run.
@@ -41,7 +40,8 @@ Anchors: TypeAlias = "dict[tuple[Row, Run | None], int]"
 A run is a pair: the instants of its first and its last anchor. If the operator needs no instants, the run is None.
 """
 Of: TypeAlias = Callable[[Formula], Rows]
-Sums: TypeAlias = Callable[[int, int], int]
+Sums: TypeAlias = Combine
+Values: TypeAlias = Callable[[Formula], ChangingRows]
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,123 @@ class CurrentPoint:
     tp: int
     at: int
     earlier: int | None
+
+
+class Past(Protocol):
+    """A part of a formula that refers to earlier time points: ▽, ◇ or since."""
+
+    value: ChangingRows
+
+    def refresh(self, now: CurrentPoint) -> None:
+        """Update the value to the time point ``now``. The values of the operands are up to date, except for ▽."""
+
+    def advance(self, now: CurrentPoint) -> None:
+        """Prepare the next time point. The values of all operands are up to date."""
+
+    def anchors(self) -> Anchors:
+        """Return the anchors to store after the last time point."""
+
+
+def past(formula: Previous | Once | Since, values: Values, before: Anchors, sums: Sums) -> Past:
+    """Return ▽, ◇ or since. ``values`` returns the value of a subformula. ``before`` has the stored anchors."""
+    value = ChangingRows(free_variables(formula))
+    if formula.interval.everything and isinstance(formula, Previous):
+        return _Lagging(value, formula, values, {row: count for (row, _), count in before.items()})
+    if formula.interval.everything and isinstance(formula, (Once, Since)) and formula.counting == "any":
+        for row, _ in before:
+            value.put(row, 1)
+        return _Held(value, formula, values)
+    return _Again(value, formula, lambda part: values(part).rows, before, sums)
+
+
+@dataclass
+class _Lagging:
+    """▽ without an interval. ``waiting`` has the rows that changed at the previous time point, and their counts."""
+
+    value: ChangingRows
+    formula: Previous
+    values: Values
+    waiting: Rows
+    started: bool = False
+
+    def refresh(self, now: CurrentPoint) -> None:
+        for row, count in self.waiting.items():
+            self.value.put(row, count)
+
+    def advance(self, now: CurrentPoint) -> None:
+        operand = self.values(self.formula.formula)
+        changed = operand.changed if self.started else self.value.rows | operand.rows
+        self.started = True
+        self.waiting = {row: operand.rows.get(row, 0) for row in changed}
+
+    def anchors(self) -> Anchors:
+        return {(row, None): count for row, count in self.values(self.formula.formula).rows.items()}
+
+
+@dataclass
+class _Held:
+    """◇ or since with sets and without an interval. The value is also the set of the anchors.
+
+    An anchor can end only if a row of an operand has changed.
+    """
+
+    value: ChangingRows
+    formula: Once | Since
+    values: Values
+    started: bool = False
+    left: ChangingRows | None = field(init=False, default=None)
+    negated: bool = field(init=False, default=False)
+
+    def __post_init__(self) -> None:
+        right = self.formula.right if isinstance(self.formula, Since) else self.formula.formula
+        self.right = self.values(right)
+        self.order = places_of(self.right.variables, self.value.variables)
+        self.to_right = places_of(self.value.variables, self.right.variables)
+        if isinstance(self.formula, Since):
+            left = self.formula.left
+            self.negated = isinstance(left, Not)
+            self.left = self.values(left.formula if isinstance(left, Not) else left)
+            self.places = places_of(self.value.variables, self.left.variables)
+
+    def refresh(self, now: CurrentPoint) -> None:
+        affected: dict[Row, None] = {} if self.started else dict.fromkeys(self.value.rows)
+        self.started = True
+        if self.left is not None:
+            for key in self.left.changed:
+                affected.update(dict.fromkeys(self.value.having(self.places, key)))
+        affected.update(dict.fromkeys(picked(row, self.order) for row in self.right.changed))
+        for row in affected:
+            here = picked(row, self.to_right) in self.right.rows
+            self.value.put(row, int(here or (row in self.value.rows and self._holds(row))))
+
+    def _holds(self, row: Row) -> bool:
+        return self.left is None or (picked(row, self.places) in self.left.rows) is not self.negated
+
+    def advance(self, now: CurrentPoint) -> None:
+        """The value has the anchors already."""
+
+    def anchors(self) -> Anchors:
+        return {(row, None): 1 for row in self.value.rows}
+
+
+@dataclass
+class _Again:
+    """Any other operator: all its anchors are looked at in each state."""
+
+    value: ChangingRows
+    formula: Previous | Once | Since
+    of: Of
+    before: Anchors
+    sums: Sums
+
+    def refresh(self, now: CurrentPoint) -> None:
+        self.value.replace(looked_back(self.formula, self.of, self.before, now, sums=self.sums))
+
+    def advance(self, now: CurrentPoint) -> None:
+        self.before = after(self.formula, self.of, self.before, now, sums=self.sums)
+
+    def anchors(self) -> Anchors:
+        return self.before
 
 
 def looked_back(formula: Formula, of: Of, before: Anchors, now: CurrentPoint, *, sums: Sums) -> Rows:
@@ -63,7 +180,9 @@ def looked_back(formula: Formula, of: Of, before: Anchors, now: CurrentPoint, *,
     if formula.counting == "second":
         return _counted_since(formula, of, before)
     rows: Rows = {}
-    for (row, at), count in _anchors(formula, of, before, now, sums).items():
+    strict = isinstance(formula, Since) and formula.strict
+    anchors = _lasting(formula, of, before) if strict else _anchors(formula, of, before, now, sums)
+    for (row, at), count in anchors.items():
         if at is None or _seen(formula.interval, at, now.at):
             rows[row] = count if formula.counting == "any" else sums(rows.get(row, 0), count)
     return rows
@@ -110,10 +229,16 @@ def _new(formula: Once | Since, of: Of) -> Rows:
     return {tuple(row[place] for place in places): count for row, count in of(right).items()}
 
 
+def _lasting(formula: Once | Since, of: Of, before: Anchors) -> Anchors:
+    """Return the old anchors for which Q1 still holds."""
+    holds = _holding(formula, of)
+    return {key: count for key, count in before.items() if holds(key[0])}
+
+
 def _anchors(formula: Once | Since, of: Of, before: Anchors, now: CurrentPoint, sums: Sums) -> Anchors:
     """Return the old anchors for which Q1 still holds, and the anchors of this time point."""
     holds = _holding(formula, of)
-    anchors = {key: count for key, count in before.items() if holds(key[0])}
+    anchors = _lasting(formula, of, before)
     at = None if formula.interval.everything else (now.at, now.at)
     for row, count in _new(formula, of).items():
         if formula.counting == "any":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
@@ -11,8 +11,9 @@ import pyarrow as pa
 from weft.algebra.formula import Formula, free_variables
 from weft.derivation.synopsis.construct import COUNT, INSTANT, LAST, Stored, Synopsis
 from weft.execution.synopsis.batch import EngineState, stored_schema
-from weft.execution.synopsis.stepping import Stepper
-from weft.execution.synopsis.stepping_past import Anchors, CurrentPoint, Row, Rows, one_nan
+from weft.execution.synopsis.changing_rows import Row
+from weft.execution.synopsis.stepping import Changes, Stepper
+from weft.execution.synopsis.stepping_past import Anchors, CurrentPoint, one_nan
 from weft.execution.synopsis.valuing import BatchValues
 from weft.period_sql.notation import listed
 from weft.period_sql.past import TIME_POINTS
@@ -50,7 +51,7 @@ class Walk:
                 for row, number in rows.items()
             )
             earlier = at
-        self.stored |= stepping.before
+        self.stored |= stepping.stored()
         return self._given(_table(answers_so_far, schema))
 
     def _rows(self, query: str) -> pa.Table:
@@ -78,10 +79,10 @@ class Walk:
             rows.append(values or [True])
         return self._given(_table(rows, schema))
 
-    def _leaf(self, formula: Formula) -> Callable[[int], Rows]:
+    def _leaf(self, formula: Formula) -> Changes:
         value, variables = self.values.value(formula), free_variables(formula)
         if value is None:
-            return _RowsOverTime({})
+            return {}
         heads = [f"{value.column(each)} AS c{number}" for number, each in enumerate(variables, 1)]
         query = f"SELECT {listed(heads, f'{value.count()} AS n', PERIOD)} FROM {value.source} AS rows_of"
         rows = self._rows(query)
@@ -90,27 +91,7 @@ class Walk:
             values = tuple(map(one_nan, row))
             changes.setdefault(first, []).append((values, count))
             changes.setdefault(end, []).append((values, -count))
-        return _RowsOverTime(changes)
-
-
-@dataclass
-class _RowsOverTime:
-    """The rows of a relation at successive time points. ``changes`` has the changes of row counts by time point."""
-
-    changes: Mapping[int, Sequence[tuple[Row, int]]]
-    rows: Rows = field(default_factory=dict)
-
-    def __call__(self, tp: int) -> Rows:
-        """Return the rows at a time point. If the rows have not changed, return the same object as before."""
-        changes = self.changes.get(tp)
-        if changes:
-            rows = dict(self.rows)
-            for row, more in changes:
-                rows[row] = rows.get(row, 0) + more
-                if not rows[row]:
-                    del rows[row]
-            self.rows = rows
-        return self.rows
+        return changes
 
 
 def _table(rows: Sequence[Sequence[object]], schema: pa.Schema) -> pa.Table:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from weft.algebra.relation import Grouped, Project, Scan, Select, Values
+from weft.algebra.relation import Grouped, Project, Scan, Select, Union, Values
 from weft.algebra.scalar import ColumnRef, Scalar
 from weft.algebra.temporal import (
     VALID_FROM,
@@ -19,9 +19,9 @@ from weft.algebra.temporal import (
     Difference,
     Fragment,
     Inserted,
+    Selection,
     Semijoin,
     Temporal,
-    TemporalUnion,
     attributes,
     inputs,
 )
@@ -101,8 +101,8 @@ class RefreshValues:
                 return self._within(base, relation, near)
             case Difference(left=left, right=right):
                 return self._difference(relation, left, right)
-            case TemporalUnion(left=left, right=right):
-                return self._union(relation, left, right)
+            case Union():
+                return self._union(relation)
             case Semijoin(left=left, right=right):
                 return self._computed(relation) if self.of(right) and self.of(left) else None
             case Values() | Grouped(groups=()):
@@ -114,12 +114,12 @@ class RefreshValues:
         first = self.of(left)
         return first if first is None or self.of(right) is None else self._computed(relation)
 
-    def _union(self, relation: Temporal, left: Temporal, right: Temporal) -> Value:
-        first, second = self.of(left), self.of(right)
-        if second is None:
-            return first
-        alike = [ref.type for ref in attributes(left)] == [ref.type for ref in attributes(right)]
-        return second if first is None and alike else self._computed(relation)
+    def _union(self, relation: Temporal) -> Value:
+        found = [part for part in inputs(relation) if self.of(part) is not None]
+        types = [[ref.type for ref in attributes(part)] for part in (relation, *found)]
+        if len(found) > 1 or types[0] != types[-1]:
+            return self._computed(relation)
+        return self.of(found[0]) if found else None
 
     def _computed(self, relation: Temporal) -> Value:
         for part in inputs(relation):
@@ -164,7 +164,7 @@ class RefreshValues:
             return self._table(key, lambda: self.logs.near(log, among).known(self.known, among))
         return self._table(key, lambda: self.logs.since(log, among, first, self.known).known(self.known, among, first))
 
-    def _within(self, base: Scan, chosen: Select[Temporal, Scalar], near: tuple[Within, ...]) -> Value:
+    def _within(self, base: Scan, chosen: Selection, near: tuple[Within, ...]) -> Value:
         """Read from the log the tuples of a table whose period starts or ends in one of the windows."""
         among = [self._bounds(each) for each in near]
         if None in among:

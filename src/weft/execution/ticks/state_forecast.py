@@ -11,12 +11,14 @@ import pyarrow as pa
 from weft.algebra.access import Access, DeltaScan
 from weft.algebra.relation import Recursive, StateSchema
 from weft.algebra.scalar import ColumnRef
-from weft.arrangement.state_store import StateStore
+from weft.arrangement.state_store import StateStore, StoredTotals
 from weft.derivation.stateful import states
 from weft.execution.driver_reader import DriverReader, LocalRows, Reading, count_text, readings
+from weft.execution.groups import instant
 from weft.execution.totals import files_below
 from weft.execution.windows import slices_between
 from weft.planning.plan import Branch, columns_read
+from weft.planning.recursion_plan import continued_recursion, recursion_plan, tables_read
 from weft.planning.state_engine import same_in_duckdb
 from weft.planning.state_plan import (
     Keys,
@@ -24,7 +26,7 @@ from weft.planning.state_plan import (
     asked,
     keys_view,
     may_continue,
-    recursion_plan,
+    since,
     state_deltas,
     state_rows,
     suffix,
@@ -77,21 +79,39 @@ class StateForecast:
         return self.known[key]
 
     def _totals(self, state: StateSchema, deltas: StateDeltas) -> Reading:
-        tau, t = window_of(state)
-        files = files_below(state, self.driver.files)
-        stored = None if tau is None else self.store.totals(timeless(state).name, tau, files)
-        if stored is None or not may_continue(state, stored.at):
+        _, t = window_of(state)
+        stored = self._stored(state)
+        if stored is None:
             return self._groups(state, "whole")
         by = self._inputs(deltas.paths, deltas.columns, deltas.reads, state, stored.at, t)
         return Reading(by, f"{count_text(stored.rows.num_rows)} of stored totals, continued with the changes")
+
+    def _stored(self, state: StateSchema) -> StoredTotals | None:
+        """Return what a tick of the state continues."""
+        tau, _ = window_of(state)
+        files = files_below(state, self.driver.files)
+        stored = None if tau is None else self.store.totals(timeless(state).name, tau, files)
+        return stored if stored is not None and may_continue(state, stored.at) else None
+
+    def _recursion(self, state: StateSchema) -> Reading:
+        """The look-ups of later rounds depend on the rows of earlier ones, so the forecast has the first round only."""
+        _, t = window_of(state)
+        stored = self._stored(state) if continued_recursion(state) is not None else None
+        if stored is None:
+            plan = recursion_plan(state)
+            paths = tables_read((*plan.first, *plan.steps))
+            by = self._inputs(paths, plan.columns, plan.reads, state, None, t)
+            return Reading(by, "all rows, derived round by round from the tables")
+        continued = continued_recursion(since(state, instant(stored.at)))
+        assert continued is not None
+        by = self._inputs(tables_read(continued.first), continued.columns, (), state, stored.at, t)
+        return Reading(by, f"{count_text(stored.rows.num_rows)} stored, continued with what follows from new rows")
 
     def _groups(self, state: StateSchema, groups: int | str) -> Reading:
         tau, t = window_of(state)
         names, kinds = zip(*key_columns(state), strict=True) if key_columns(state) else ((), ())
         if isinstance(state.operator, Recursive):
-            plan = recursion_plan(state)
-            by = self._inputs(plan.paths.values(), plan.columns, plan.reads, state, None, t)
-            return Reading(by, "all rows, derived round by round from the tables")
+            return self._recursion(state)
         if groups == "whole":
             return Reading(self._rows(state, None, None), "all groups, computed from the tables")
         if groups != "news":

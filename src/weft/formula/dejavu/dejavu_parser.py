@@ -146,11 +146,13 @@ class _Parser(Cursor):
     def _since(self) -> Written:
         left = self._single()
         token = self.ahead()
-        if token.kind == "Z":
-            raise self.refused("Z (since, and not now) is not supported; write p S[…] q with @ before the event in q")
-        if not self.taken("S"):
+        if not self.at("S", "Z"):
             return left
-        return syntax_tree.Since(self._bounds(), left, self._single(), "any", token.at)
+        self.take()
+        bounds, strict = self._bounds(), token.kind == "Z"
+        if strict and bounds.high is None:
+            raise self.refused("Z needs a time, as in p Z[<=3] q", token)
+        return syntax_tree.Since(bounds, left, self._single(), "any", token.at, strict)
 
     def _bounds(self) -> Bounds:
         """Parse ``[<=3]`` or ``[>3]``.  Ignore any other ``[``, which may begin the formula ``[p, q)``."""

@@ -106,8 +106,9 @@ class _Typing:
                 if operator == "ONCE":
                     return algebra.Once(interval, operand)
                 return algebra.Not(algebra.Once(interval, algebra.Not(operand)))
-            case syntax_tree.Since(left=left, right=right):
-                return algebra.Since(_interval(written.bounds), self._formula(left), self._formula(right))
+            case syntax_tree.Since(left=left, right=right, strict=strict):
+                interval = _interval(written.bounds)
+                return algebra.Since(interval, self._formula(left), self._formula(right), strict=strict)
             case syntax_tree.Applied():
                 return self._applied(written)
             case syntax_tree.Compared():

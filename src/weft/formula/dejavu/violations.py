@@ -22,6 +22,7 @@ from weft.formula.dejavu.types import typed
 from weft.formula.safe import Safe
 from weft.formula.tokens import refused_at
 from weft.formula.unseen_values import Occurrences
+from weft.formula.written import written as formula_text
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ def _violated(written: Named, formula: Formula, rules: Mapping[str, algebra.Defi
         violated = safe.finite(_with_opposites(Not(formula), opposite))
         if len(definitions) == len(rules) and violated is not None:
             return _with_fixpoints(violated, definitions)
-    raise _unsafe(written, text)
+    raise _unsafe(written, text, Safe(Occurrences(atoms)).culprit(bodies))
 
 
 def _rule(safe: Safe, rule: algebra.Definition, opposite: set[str]) -> algebra.Definition | None:
@@ -99,10 +100,11 @@ def _with_fixpoints(formula: Formula, definitions: tuple[algebra.Definition, ...
     return algebra.rewritten(formula, asked)
 
 
-def _unsafe(written: Named, text: str) -> FormulaError:
+def _unsafe(written: Named, text: str, culprit: Formula) -> FormulaError:
     return refused_at(
         text,
         written.at,
-        f"the property {written.name} has no equivalent with finitely many values",
+        f"the property {written.name} has no equivalent with finitely many values: neither {formula_text(culprit)} nor "
+        "its negation has finitely many answers",
         "Quantify over seen values (forall, exists), or remove the intervals from the parts about unseen values.",
     )

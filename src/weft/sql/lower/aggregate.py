@@ -79,7 +79,7 @@ def misplaced(node: exp.Expr) -> SqlError:
 
 def lower_aggregate(node: exp.Expr, scope: Scope, grouping: Grouping, lower: Lower) -> Scalar:
     """Return the column of an aggregate, which may have a FILTER.  Raise SqlError if its arguments do not fit."""
-    inside = replace(scope, grouping=None, windows=None, values=None)
+    inside = replace(scope, grouping=None, windows=None, values=grouping.values, known=None)
     call = node.this if isinstance(node, exp.Filter) else node
     if is_aggregate(call) and _called(call)[0] in MARKS:
         name, given, _ = _called(call)

@@ -21,6 +21,7 @@ from sqlglot import exp
 from weft.algebra.relation import (
     Distinct,
     Grouped,
+    Join,
     Output,
     Predicate,
     Project,
@@ -72,11 +73,12 @@ def lower_grouped(
     if having is not None and select.args.get("group") is None and not any(map(has_aggregate, parts)):
         raise _without_groups(select, having, nested=scope.parent is not None)
     grouping = Grouping(scope.fresh("grouped"))
-    grouped_scope = replace(scope, grouping=grouping)
+    grouped_scope = replace(scope, grouping=grouping, known=grouping.known)
     reasons = Reasons()
     window: Scalar | None = None
     with reasons.part():
-        window = lower_group_by(select, replace(scope, windows=None, values=None), grouping)
+        below = replace(scope, windows=None, values=grouping.values, known=grouping.known)
+        window = lower_group_by(select, below, grouping)
     grouping.incomplete = bool(reasons)
     outputs: list[Output] = []
     for number, node in enumerate(select.expressions):
@@ -92,6 +94,7 @@ def lower_grouped(
         if scope.windows is not None and qualify is not None:
             scope.windows.demanded = _having(qualify, select, grouped_scope)
     reasons.check()
+    relation = Join((relation, *grouping.values)) if grouping.values else relation
     if not grouping.columns():
         raise SqlError("GROUP BY names no column, and the query has no aggregate", where=place(select))
     named, renamed = _named(grouping, outputs)

@@ -38,6 +38,8 @@ _MADE_BY_PARSER: Final = (
 )
 
 
+UNPIVOT: Final = "unpivot"
+"""The mark of the unions that UNPIVOT means."""
 Kinds: TypeAlias = Callable[[exp.Query], Sequence[DataType]]
 """A function that returns the types of the columns of a query."""
 
@@ -58,6 +60,8 @@ def pivoted(source: exp.Expr, pivot: exp.Pivot, columns: Sequence[str], kinds: K
 
 
 def _pivoted(source: exp.Expr, pivot: exp.Pivot, over: exp.In, columns: Sequence[str], kinds: Kinds) -> exp.Select:
+    if not over.expressions:
+        raise SqlError("PIVOT … IN () has no value", where=place(pivot), hint="List the values: IN ('a', 'b').")
     keys = over.this.expressions if isinstance(over.this, exp.Tuple) else [over.this]
     if any(not isinstance(each, exp.Column) for each in keys):
         raise SqlError("PIVOT … FOR takes columns", where=place(pivot))
@@ -154,7 +158,10 @@ def _unpivoted(source: exp.Expr, pivot: exp.Pivot, over: exp.In, columns: Sequen
         if not pivot.args.get("include_nulls"):
             part = part.where(exp.Not(this=exp.Is(this=column.copy(), expression=exp.null())))
         parts.append(part)
-    return reduce(lambda left, right: exp.Union(this=left, expression=right, distinct=False), parts)
+    union = reduce(lambda left, right: exp.Union(this=left, expression=right, distinct=False), parts)
+    for each in union.find_all(exp.Union):
+        each.meta[UNPIVOT] = True
+    return union
 
 
 def _chosen(node: exp.Expr) -> tuple[exp.Column, str]:

@@ -22,7 +22,7 @@ from weft.sql.lower.now_conditions import now_condition
 from weft.sql.lower.refusal import only, place, refuse
 from weft.sql.lower.scalar import COMPARISONS, lower_boolean, lower_scalar, only_known_parts
 from weft.sql.lower.scope import Scope
-from weft.sql.lower.value import lower_quantified
+from weft.sql.lower.value import grouped_existence, lower_quantified
 
 
 def lower_predicate(node: exp.Expr, positive: bool, scope: Scope) -> relational.Predicate:
@@ -58,6 +58,8 @@ def lower_predicate(node: exp.Expr, positive: bool, scope: Scope) -> relational.
 
 
 def _exists(query: exp.Expr, positive: bool, scope: Scope) -> relational.Predicate:
+    if (known := grouped_existence(query, scope)) is not None:
+        return relational.Plain(known if positive else call("not", known))
     body = scope.context.body(query, scope)
     return relational.Exists(body) if positive else relational.NotExists(body)
 

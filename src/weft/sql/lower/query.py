@@ -37,6 +37,7 @@ from weft.sql.lower.nested import as_column, field_name
 from weft.sql.lower.ordering import at_the_end, lower_order
 from weft.sql.lower.outer import joined, narrowed
 from weft.sql.lower.parse import parse
+from weft.sql.lower.pivots import UNPIVOT
 from weft.sql.lower.predicate import lower_predicate
 from weft.sql.lower.recursive import names_itself
 from weft.sql.lower.refusal import only, place, refuse
@@ -354,6 +355,10 @@ def _alike(
             types.append(common([a.type, b.type]))
         except TypeError:
             kinds = f"{a.type.declared} on one side and {b.type.declared} on the other"
+            if node.meta.get(UNPIVOT):
+                message = f"the columns of UNPIVOT have the types {a.type.declared} and {b.type.declared}"
+                hint = "Convert them in a derived table: FROM (SELECT CAST(x AS STRING) AS x, … FROM t) UNPIVOT …"
+                raise SqlError(message, where=place(node), hint=hint) from None
             raise SqlError(
                 f"{node.key.upper()}: column {a.column!r} is {kinds}",
                 where=place(node),

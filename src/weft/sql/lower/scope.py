@@ -194,6 +194,10 @@ class Grouping:
     marks: dict[tuple[Scalar, ...], dict[DataType, ColumnRef]] = field(default_factory=dict)
     """The columns that number the missing ones among some grouping expressions, by type: the first is the highest bit.
     """
+    values: list[Source] = field(default_factory=list)
+    """The subqueries that stand for values in GROUP BY and in aggregates, as sources beside FROM."""
+    known: dict[str, Scalar] = field(default_factory=dict)
+    """The columns of the subqueries in GROUP BY, by their text.  The select list may repeat the text."""
     incomplete: bool = False
     """Whether GROUP BY contains a refused item.  An apparently ungrouped column may then be the refused item."""
 
@@ -312,6 +316,8 @@ class Scope:
     """The window functions if this part of the text allows them, otherwise None."""
     values: list[Source] | None = None
     """The subqueries that stand for values, as sources beside FROM, or None where none may stand."""
+    known: dict[str, Scalar] | None = None
+    """The subqueries in GROUP BY (``Grouping.known``), or None where an equal text is another subquery."""
     side: str = ""
     """The suffix of the range variables on one side of EXCEPT or INTERSECT."""
     joined: dict[Any, Any] = field(default_factory=dict)
@@ -358,7 +364,8 @@ class Scope:
         try:
             yield
         except SqlError:
-            self.refused.add(node.alias_or_name.lower())
+            named = (node.args.get("pivots") or [node])[-1]
+            self.refused.add((named.alias_or_name or node.alias_or_name).lower())
             raise
 
     def scan(self, table: exp.Table) -> Scan:

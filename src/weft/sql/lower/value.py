@@ -12,6 +12,7 @@ The subquery becomes a source beside FROM, with one row for each outer row.  Agg
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from sqlglot import exp
@@ -50,6 +51,33 @@ def lower_value(node: exp.Expr, scope: Scope) -> Scalar:
 
     Raise SqlError if the subquery has several columns, or may have several rows at some instant.
     """
+    return _once(node, scope, _value)
+
+
+def lower_existence(query: exp.Expr, scope: Scope) -> Scalar:
+    """Return the BOOLEAN column of EXISTS that stands for a value, and add its row to the sources of ``scope``."""
+    return _once(query, scope, _existence)
+
+
+def grouped_existence(query: exp.Expr, scope: Scope) -> Scalar | None:
+    """Return the column of EXISTS if GROUP BY has the same EXISTS, otherwise None."""
+    return None if scope.known is None or scope.grouping is None else scope.known.get(f"EXISTS {query.sql('spark')}")
+
+
+def _once(node: exp.Expr, scope: Scope, lower: Callable[[exp.Expr, Scope], Scalar]) -> Scalar:
+    """A subquery in the select list or in HAVING has the column of an equal subquery in GROUP BY."""
+    if scope.known is None:
+        return lower(node, scope)
+    text = f"{'EXISTS ' if lower is _existence else ''}{node.sql('spark')}"
+    if (known := scope.known.get(text)) is not None:
+        return known
+    value = lower(node, scope)
+    if scope.grouping is None:
+        scope.known[text] = value
+    return value
+
+
+def _value(node: exp.Expr, scope: Scope) -> Scalar:
     query = node.unnest() if isinstance(node, exp.Subquery) else node
     if scope.values is None or scope.context.view:
         reason = "views do not support it" if scope.context.view else "a subquery cannot stand here"
@@ -70,8 +98,7 @@ def lower_value(node: exp.Expr, scope: Scope) -> Scalar:
     return as_interval(relational.attributes(source)[0])
 
 
-def lower_existence(query: exp.Expr, scope: Scope) -> Scalar:
-    """Return the BOOLEAN column of EXISTS that stands for a value, and add its row to the sources of ``scope``."""
+def _existence(query: exp.Expr, scope: Scope) -> Scalar:
     if scope.values is None or scope.context.view:
         reason = "views do not support it" if scope.context.view else "it must be a condition of WHERE, ON or HAVING"
         hint = "Put it into a derived table: FROM (SELECT …, EXISTS (…) AS found FROM t) AS d."

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from weft.algebra import temporal
-from weft.algebra.relation import Grouped, Project, Scan, Select, Values
+from weft.algebra.relation import Grouped, Project, Scan, Select, Union, Values
 from weft.algebra.scalar import (
     TIME_START,
     TRUE,
@@ -200,15 +200,13 @@ class Chain:
                 return self.leaf(relation)
             case Values():
                 return self.constant(relation)
-            case Select(input=inner, predicate=predicate):
-                return self.joined((inner,), predicate)
-            case temporal.TemporalJoin(inputs=inputs, predicate=predicate):
-                return self.joined(inputs, predicate)
+            case Select(predicate=predicate):
+                return self.joined(temporal.inputs(relation), predicate)
             case Project():
                 return self.projected(relation)
-            case temporal.TemporalUnion(left=left, right=right):
-                both = " UNION ALL ".join(self.all_of(self.step(each), width) for each in (left, right))
-                return self.sweep.coalesced(both, width)
+            case Union(inputs=parts):
+                every = " UNION ALL ".join(self.all_of(self.step(part), width) for part in parts)
+                return self.sweep.coalesced(every, width)
             case temporal.Difference(left=left, right=right):
                 return self.sweep.subtracted(self.step(left), self.step(right), width)
             case temporal.Semijoin():

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from shown_temporal import derivation_lines, tracked, words
-from weft.algebra.relation import Output, Project, Scan, Select
+from weft.algebra.relation import Join, Output, Project, Scan, Select
 from weft.algebra.scalar import Call, ColumnRef, Literal, Now, PeriodOf, Scalar, call
 from weft.algebra.schema import INT, STRING, TIMESTAMP, Column, TableSchema
-from weft.algebra.temporal import Temporal, TemporalJoin
+from weft.algebra.temporal import Temporal, inputs
 from weft.derivation.temporal.maintenance_plan import maintenance
 from weft.derivation.temporal.refresh_terms import COMING, LEAVING
 from weft.planning.temporal_words import Words
@@ -25,7 +25,7 @@ JOINED = call("=", ColumnRef("e", "id", INT), ColumnRef("S", "id", INT))
 SINCE = call(">=", Call("period_start", (PeriodOf("e"),), TIMESTAMP), YEAR_AGO)
 UNTIL = call("<", Call("period_end", (PeriodOf("e"),), TIMESTAMP), Now())
 P = call("and", JOINED, SINCE, UNTIL)
-V = TemporalJoin((DEVELOPERS, S), P)
+V = Select(Join((DEVELOPERS, S)), P)
 NAMES: Mapping[Temporal | Scalar, str] = {P: "p", Q: "q"}
 
 
@@ -44,7 +44,7 @@ def test_change_propagation_of_what_is_deleted() -> None:
 def test_refresh_takes_out_and_never_puts_in() -> None:
     derived = maintenance(V).refresh
     assert derived.literal.inserted is None
-    assert isinstance(derived.literal.deleted, TemporalJoin)
+    assert isinstance(derived.literal.deleted, Select)
     turned = derived.literal.deleted.predicate
     assert words(derived.literal.deleted, {Q: "q", turned: "[¬p]_{t_now} ∧ [p]_t"}) == (
         "⋈_{[¬p]_{t_now} ∧ [p]_t}(π_{id}(σ_{q}(R)), S)"
@@ -71,10 +71,10 @@ def test_what_is_dropped_and_why() -> None:
 def test_refresh_reads_only_those_who_can_have_turned() -> None:
     derived = maintenance(V).refresh
     window = "(PERIOD_START(R) >= ADD_MONTHS(:refreshed, (-12))) AND (PERIOD_START(R) <= ADD_MONTHS(NOW(), (-12)))"
-    assert isinstance(derived.deleted, TemporalJoin)
+    assert isinstance(derived.deleted, Select)
     turned = f"π_{{id}}(σ_{{q}}(σ_{{{window}}}(R)))"
     keyed = f"π_{{id}}(σ_{{q}}(R ⋉_{{R.id = e.id}} {turned}))"
-    assert words(derived.deleted.inputs[0], NAMES) == f"{keyed} ⋉ {turned}"
+    assert words(inputs(derived.deleted)[0], NAMES) == f"{keyed} ⋉ {turned}"
     assert derived.reads_whole == ()
 
 
@@ -86,6 +86,6 @@ def test_a_derivation_has_one_line_for_each_step() -> None:
         "by (c.10) Δ = σ_{q}(ΔR)",
         "by (c.8) Δ = π_{id}(σ_{q}(ΔR)) − π_{id}(σ_{q}(R))",
     ]
-    apart = TemporalJoin((R, S), JOINED)
+    apart = Select(Join((R, S)), JOINED)
     derived = maintenance(apart).change([R.table], ["deletions"])
     assert derivation_lines(derived, "V")[-1] == "reads all of assignments (as S)"

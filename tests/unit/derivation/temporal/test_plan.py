@@ -10,7 +10,7 @@ import pytest
 from shown_temporal import tracked, words
 from temporal_drawn import TABLES, Drawn
 from temporal_evaluator import Database, Rows, later, less, union
-from weft.algebra.relation import Grouped, Measure, Output, Project, Scan, Select
+from weft.algebra.relation import Grouped, Join, Measure, Output, Project, Scan, Select
 from weft.algebra.scalar import MICROSECOND, Call, ColumnRef, Literal, Now, PeriodOf, Scalar, call, minus
 from weft.algebra.schema import BIGINT, INT, INTERVAL, TIMESTAMP, Column, TableSchema
 from weft.algebra.temporal import (
@@ -21,7 +21,6 @@ from weft.algebra.temporal import (
     Inserted,
     Semijoin,
     Temporal,
-    TemporalJoin,
     attributes,
     each,
     inputs,
@@ -42,7 +41,7 @@ def ref(scan: str, column: str) -> ColumnRef:
 
 
 DEVELOPERS = Project(Select(E, call("=", ref("e", "dept"), Literal(1, INT))), "d", (Output("id", ref("e", "id")),))
-JOINED = TemporalJoin((DEVELOPERS, S), call("=", ref("d", "id"), ref("s", "id")))
+JOINED = Select(Join((DEVELOPERS, S)), call("=", ref("d", "id"), ref("s", "id")))
 PROJECTS = Project(JOINED, "v", (Output("project", ref("s", "project")),))
 ROWS = Measure("count", None, ColumnRef("a", "n", BIGINT))
 HOURS = Measure("sum", ref("s", "hours"), ColumnRef("a", "hours", BIGINT))
@@ -65,7 +64,7 @@ def test_a_change_looks_up_what_it_meets() -> None:
 
 
 def test_without_an_equality_a_join_reads_whole_tables() -> None:
-    apart = TemporalJoin((E, S), call("<", ref("e", "id"), ref("s", "id")))
+    apart = Select(Join((E, S)), call("<", ref("e", "id"), ref("s", "id")))
     assert maintenance(apart).change([EMPLOYEES]).reads_whole == (S,)
 
 
@@ -83,7 +82,7 @@ def test_a_refresh_by_what_no_rule_bounds_reads_whole_tables() -> None:
 
 def test_a_refresh_by_a_columns_threshold_looks_up_the_rest_of_a_join() -> None:
     due = call("<", Call("+", (ColumnRef("s", "hours", INT), WEEK), TIMESTAMP), Now())
-    plan = maintenance(TemporalJoin((E, S), call("and", call("=", ref("e", "id"), ref("s", "id")), due)))
+    plan = maintenance(Select(Join((E, S)), call("and", call("=", ref("e", "id"), ref("s", "id")), due)))
     assert plan.refresh.deleted is None
     assert plan.refresh.reads_whole == (S,)
 
@@ -173,7 +172,7 @@ def test_random_views_over_auxiliary_views_are_the_same() -> None:
 def test_auxiliary_views_are_kept_by_the_changes_of_their_table_alone() -> None:
     chosen = Select(S, call(">", ref("s", "project"), Literal(0, INT)))
     view = Project(
-        TemporalJoin((E, chosen), call("=", ref("e", "id"), ref("s", "id"))), "v", (Output("p", ref("s", "project")),)
+        Select(Join((E, chosen)), call("=", ref("e", "id"), ref("s", "id"))), "v", (Output("p", ref("s", "project")),)
     )
     (kept,) = (each for each in auxiliary_views(view, {12: ("id",)}) if each.table == ASSIGNMENTS)
     assert kept.columns == ("id", "project") and kept.conditions
@@ -232,8 +231,8 @@ def test_a_window_of_first_or_last_instants_is_told_where_each_tuple_has_one() -
 
 def test_keys_are_of_what_holds_since_the_change() -> None:
     """Else a look-up by what many have had, one after the other, would find all of them."""
-    three = TemporalJoin(
-        (Scan(EMPLOYEES, "d"), E, S),
+    three = Select(
+        Join((Scan(EMPLOYEES, "d"), E, S)),
         call("and", call("=", ref("d", "dept"), ref("e", "dept")), call("=", ref("e", "id"), ref("s", "id"))),
     )
     change = maintenance(three).change([EMPLOYEES], ["deletions"])

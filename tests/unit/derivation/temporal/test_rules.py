@@ -11,7 +11,7 @@ import pytest
 from shown_temporal import PAIRED, R, S
 from temporal_drawn import Drawn, span
 from temporal_evaluator import Database, Rows, later, less, shared, union
-from weft.algebra.relation import Grouped, Measure, Output, Project, Select
+from weft.algebra.relation import Grouped, Join, Measure, Output, Project, Select, Union
 from weft.algebra.scalar import REFRESHED, Call, ColumnRef, Literal, Now, PeriodOf, call
 from weft.algebra.schema import BIGINT, INT, INTERVAL, TIMESTAMP
 from weft.algebra.temporal import (
@@ -21,8 +21,6 @@ from weft.algebra.temporal import (
     Fragment,
     Inserted,
     Temporal,
-    TemporalJoin,
-    TemporalUnion,
 )
 from weft.derivation.temporal.aggregation import c17, c18, c19, c20, r9
 from weft.derivation.temporal.delta import Delta, applied, followed_by, pure
@@ -33,7 +31,6 @@ from weft.derivation.temporal.judging import not_true, state_at_refresh
 from weft.derivation.temporal.measures import maintainable_form
 from weft.derivation.temporal.projection import c7, c8
 from weft.derivation.temporal.rules import DerivationTrace, refresh, with_operand
-from weft.derivation.temporal.selection import c9, c10
 from weft.derivation.temporal.union import c5, c6
 
 TRIES: Final = 120
@@ -42,7 +39,7 @@ STEADY = call("<>", K, Literal(1, INT))
 TIMELY = call(">=", Call("period_end", (PeriodOf("r"),), TIMESTAMP), Call("-", (Now(), span(3)), TIMESTAMP))
 LONG = call(">", Call("period_length", (PeriodOf("r"),), INTERVAL), span(3))
 MET = call("and", PAIRED, call("period_overlaps", PeriodOf("r"), PeriodOf("s")), TIMELY)
-DIFFERENCE, UNION = Difference(R, S), TemporalUnion(R, S)
+DIFFERENCE, UNION = Difference(R, S), Union("", (R, S))
 PROJECTION = Project(R, "d", (Output("k", K),))
 LONGER = Extension(R, span(2))
 
@@ -77,8 +74,8 @@ DELETED: Final[dict[str, tuple[Temporal, int, Given]]] = {
     "c.5": (UNION, 0, lambda part: c5(UNION, 0, part)),
     "c.5 right": (UNION, 1, lambda part: c5(UNION, 1, part)),
     "c.7": (PROJECTION, 0, lambda part: c7(PROJECTION, part)),
-    "c.9": (Select(R, STEADY), 0, lambda part: c9(Select(R, STEADY), part)),
-    "c.11": (TemporalJoin((R, S), PAIRED), 1, lambda part: c11(TemporalJoin((R, S), PAIRED), 1, part)),
+    "c.9": (Select(R, STEADY), 0, lambda part: c11(Select(R, STEADY), 0, part)),
+    "c.11": (Select(Join((R, S)), PAIRED), 1, lambda part: c11(Select(Join((R, S)), PAIRED), 1, part)),
     "EX": (LONGER, 0, lambda part: extension_deleted(LONGER, part)),
     **{f"c.17 {n}": (node, 0, lambda part, node=node: c17(node, part, node)) for n, node in AGGREGATES.items()},
     **{f"c.19 {n}": (node, 0, lambda part, node=node: c19(node, part, node)) for n, node in WINDOWS.items()},
@@ -89,13 +86,13 @@ INSERTED: Final[dict[str, tuple[Temporal, int, Given]]] = {
     "c.6": (UNION, 0, lambda part: c6(UNION, 0, part)),
     "c.6 right": (UNION, 1, lambda part: c6(UNION, 1, part)),
     "c.8": (PROJECTION, 0, lambda part: c8(PROJECTION, part)),
-    "c.10": (Select(R, STEADY), 0, lambda part: c10(Select(R, STEADY), part)),
-    "c.12": (TemporalJoin((R, S), PAIRED), 1, lambda part: c12(TemporalJoin((R, S), PAIRED), 1, part)),
+    "c.10": (Select(R, STEADY), 0, lambda part: c12(Select(R, STEADY), 0, part)),
+    "c.12": (Select(Join((R, S)), PAIRED), 1, lambda part: c12(Select(Join((R, S)), PAIRED), 1, part)),
     "EX": (LONGER, 0, lambda part: extension_inserted(LONGER, part)),
     **{f"c.18 {n}": (node, 0, lambda part, node=node: c18(node, part, node)) for n, node in AGGREGATES.items()},
     **{f"c.20 {n}": (node, 0, lambda part, node=node: c20(node, part, node)) for n, node in WINDOWS.items()},
 }
-TIMELY_OPERATORS: Final = {"σ": Select(R, call("and", TIMELY, LONG)), "⋈": TemporalJoin((R, S), MET)}
+TIMELY_OPERATORS: Final = {"σ": Select(R, call("and", TIMELY, LONG)), "⋈": Select(Join((R, S)), MET)}
 
 
 def drawn_database(seed: int, now: int = 6) -> Database:
@@ -129,7 +126,7 @@ def test_what_is_inserted(number: str) -> None:
     changes = 0
     for seed in range(TRIES):
         data = drawn_database(seed)
-        new = with_operand(operator, position, TemporalUnion(base, Inserted(base)))
+        new = with_operand(operator, position, Union("", (base, Inserted(base))))
         assert data.value(new) == net(data, operator, rule(Inserted(base)))
         changes += data.value(new) != data.value(operator)
     assert changes >= 5
@@ -159,7 +156,7 @@ def test_pure_deltas_through_what_speaks_of_time(name: str) -> None:
     for seed in range(TRIES):
         data = drawn_database(seed)
         before, between = data.value(operator), data.value(with_operand(operator, 0, rest))
-        after = data.value(with_operand(operator, 0, TemporalUnion(rest, two.inserted)))
+        after = data.value(with_operand(operator, 0, Union("", (rest, two.inserted))))
         assert between == less(before, data.value(with_operand(operator, 0, two.deleted)))
         assert after == union(between, data.value(with_operand(operator, 0, two.inserted)))
         changes += after != before
@@ -193,7 +190,7 @@ STEADY_OPERATORS: Final = {
     "r.2": UNION,
     "r.3": PROJECTION,
     "r.4": Select(R, STEADY),
-    "r.5": TemporalJoin((R, S), PAIRED),
+    "r.5": Select(Join((R, S)), PAIRED),
     "r.8": AGGREGATES["sums"],
 }
 PASSING: Final = {

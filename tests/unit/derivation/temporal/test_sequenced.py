@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from temporal_values import tracked
-from weft.algebra.relation import Grouped, Project, Scan, Select
+from weft.algebra.relation import Grouped, Join, Project, Scan, Select, Union
 from weft.algebra.scalar import PeriodOf
 from weft.algebra.stored import restored, stored
-from weft.algebra.temporal import Difference, Extension, Temporal, TemporalJoin, TemporalUnion, attributes, each, inputs
+from weft.algebra.temporal import Difference, Extension, Temporal, attributes, each, inputs
 from weft.algebra.traverse import walk
 from weft.derivation.temporal.sequenced import sequenced
 from weft.sql.lower.query import bind_view
@@ -25,8 +25,9 @@ def view(text: str) -> Temporal:
 
 def shape(relation: Temporal) -> str:
     """The operators, as words and brackets."""
-    names = {Scan: "R", Select: "σ", Project: "π", TemporalJoin: "⋈", TemporalUnion: "∪", Difference: "−"}
-    name = {**names, Extension: "EX", Grouped: "Π"}[type(relation)]
+    names = {Scan: "R", Select: "σ", Project: "π", Union: "∪", Difference: "−"}
+    joins = isinstance(relation, Select) and isinstance(relation.input, Join)
+    name = "⋈" if joins else {**names, Extension: "EX", Grouped: "Π"}[type(relation)]
     parts = ", ".join(map(shape, inputs(relation)))
     return f"{name}({parts})" if parts else name
 
@@ -74,7 +75,7 @@ def test_rows_that_are_counted_or_judged_keep_their_columns(text: str) -> None:
     """Under GROUP BY and where a row's own periods are asked for, rows that agree in some columns stay apart."""
     for part in each(view(text)):
         below = inputs(part)
-        if isinstance(part, (Grouped, Select, TemporalJoin)):
+        if isinstance(part, (Grouped, Select)):
             assert not any(isinstance(one, Project) for one in below), shape(view(text))
 
 
@@ -97,10 +98,10 @@ def test_periods_are_those_of_the_item_of_from() -> None:
         "AND (EXISTS (SELECT 1 FROM s AS t WHERE PERIOD_CONTAINS(e, t)) OR PERIOD_START(e) = NOW())"
     )
     for part in each(view(text)):
-        if isinstance(part, (Select, TemporalJoin)):
+        if isinstance(part, Select):
             asked = {one.scan for one in walk(part.predicate) if isinstance(one, PeriodOf)}
             own = {ref.scan: one for one in inputs(part) for ref in attributes(one)}
-            assert all(isinstance(own[scan], (Scan, Select)) for scan in asked)
+            assert all(isinstance(getattr(own[scan], "input", own[scan]), Scan) for scan in asked)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from temporal_values import Histories, Value, leaf_name, tracked
 from weft.algebra.relation import Scan
 from weft.algebra.scalar import CHANGED_FROM, REFRESHED, Literal
 from weft.algebra.schema import TIMESTAMP, TableSchema
-from weft.algebra.temporal import Difference, Temporal, TemporalUnion, attributes
+from weft.algebra.temporal import Difference, Temporal, attributes, union
 from weft.derivation.temporal.maintenance_plan import Derived, Maintenance, maintenance
 from weft.derivation.temporal.sequenced import sequenced
 from weft.sql.lower.query import bind_view
@@ -68,7 +68,7 @@ class Kept:
         kept, gone, came = (Scan(table, table.name) for table in self.tables)
         for name, part in (("gone", derived.deleted), ("came", derived.inserted)):
             self.write(name, {} if part is None else self.value(part, **parameters))
-        self.write("kept", self.value(TemporalUnion(Difference(kept, gone), came)))
+        self.write("kept", self.value(union(Difference(kept, gone), came)))
         assert self.value(kept) == self.value(self.plan.view), self.now
 
     def pass_time(self) -> None:
@@ -104,7 +104,7 @@ class Kept:
             self.create(table)
             self.write(table.name, part)
         less, more = (Scan(table, table.name) for table in places)
-        self.write(base.table.name, self.value(TemporalUnion(Difference(base, less), more)))
+        self.write(base.table.name, self.value(union(Difference(base, less), more)))
 
     def row(self, table: str) -> tuple[Any, ...]:
         number = self.chance.choice((1, 2, None))

@@ -122,16 +122,18 @@ def read_stored(data: Store, query: QueryRecord, ordinal: int) -> tuple[int, int
 
 def answer_files(data: Store, query: QueryRecord) -> list[DataFile]:
     """Return the files of the ledger that may contain committed answers of the query, ordered by tick."""
-    spans = {query.query_id: (1, query.rows)}
-    files = _by_tick(Table(data / layout.LEDGER).files()) if query.rows else []
-    return [file for file in files if _held(file, spans)]
+    return [file for file, _ in _relevant(Table(data / layout.LEDGER).files(), _all_of(query))] if query.rows else []
 
 
-def answers_in(files: Sequence[DataFile], query: QueryRecord) -> Iterator[ResultRow]:
+def answers_in(files: Iterable[DataFile], query: QueryRecord) -> Iterator[ResultRow]:
     """Yield the committed answers of the query in the files, in any order."""
     types = [type_ for _, type_ in query.columns]
-    for _, ordinal, first_at, tick, row in _scan(files, {query.query_id: (1, query.rows)}):
+    for _, ordinal, first_at, tick, row in _scan(files, _all_of(query)):
         yield ResultRow(ordinal, *_decoded((first_at, tick, row), types))
+
+
+def _all_of(query: QueryRecord) -> Spans:
+    return {query.query_id: (1, query.rows)}
 
 
 def _in_order(rows: Iterable[Stored], query: QueryRecord, first: int, last: int) -> Iterator[ResultRow]:
@@ -208,29 +210,29 @@ def added_by_query(data: Store, version: int) -> dict[int, Added]:
     return {query_id: Added(rows[query_id], last[query_id]) for query_id in rows}
 
 
+def _relevant(files: Iterable[DataFile], spans: Spans) -> Iterator[tuple[DataFile, Spans]]:
+    """Yield the files that may contain wanted answers, by tick, each with those spans of which it may contain some."""
+    for file in sorted(
+        files, key=lambda each: (each.least.get("tick", 0), each.least.get("ordinal", 0), each.location)
+    ):
+        held = {
+            key: (first, last)
+            for key, (first, last) in spans.items()
+            if file.may_hold("query_id", key, key) and file.may_hold("ordinal", first, last)
+        }
+        if held:
+            yield file, held
+
+
 def _scan(files: Iterable[DataFile], spans: Spans) -> Iterator[tuple[int, int, int, int, list[str | None]]]:
-    """Yield the ID of the query and the stored parts of each wanted answer.  The files are read by tick."""
+    """Yield the ID of the query and the stored parts of each wanted answer, file by file."""
     schema = ledger_schema("query_id", *_COLUMNS)
-    for file in _by_tick(files):
-        held = _held(file, spans)
-        for batch in file_batches(file, schema, _within(held), _BATCH_ROWS) if held else ():
+    for file, held in _relevant(files, spans):
+        for batch in file_batches(file, schema, _within(held), _BATCH_ROWS):
             query_id, ordinal, first_at, tick, row = (batch.column(name) for name in ("query_id", *_COLUMNS))
             instants = first_at.cast("int64").to_pylist()
             numbers = (query_id.to_pylist(), ordinal.to_pylist(), instants, tick.to_pylist())
             yield from zip(*numbers, row.to_pylist(), strict=True)
-
-
-def _by_tick(files: Iterable[DataFile]) -> list[DataFile]:
-    return sorted(files, key=lambda file: (file.least.get("tick", 0), file.least.get("ordinal", 0), file.location))
-
-
-def _held(file: DataFile, spans: Spans) -> Spans:
-    """Return the spans of which the file may contain answers."""
-    return {
-        key: (first, last)
-        for key, (first, last) in spans.items()
-        if file.may_hold("query_id", key, key) and file.may_hold("ordinal", first, last)
-    }
 
 
 def _within(spans: Spans) -> pc.Expression:

@@ -38,13 +38,13 @@ def measured(text: str, length: int) -> dict[str, float]:
     formula, batch = reading(text, signature(synopses.SIGNATURE)).formula, log.batch(0, length)
     meaning = Meaning(formula, as_oracle(batch), SEMANTICS["set"])
     before = time.process_time()
-    told = Counter((tp, *row) for tp in range(length) for row in meaning.rows(tp))
+    expected = Counter((tp, *row) for tp in range(length) for row in meaning.rows(tp))
     oracle = time.process_time() - before
     made = synopsis(formula, "set")
     before = time.process_time()
     _, answers = evaluate(made, EMPTY, batch)
     taken = time.process_time() - before
-    assert told == Counter(zip(*(column.to_pylist() for column in answers.columns), strict=True))
+    assert expected == Counter(zip(*(column.to_pylist() for column in answers.columns), strict=True))
     return {"oracle_rate": round(length / oracle), "synopsis_rate": round(length / taken)}
 
 

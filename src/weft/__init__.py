@@ -17,10 +17,11 @@ from weft.errors import WeftError
 
 if TYPE_CHECKING:
     from weft.api import Weft
+    from weft.api.data_source import register
     from weft.api.standing import NewQuery
     from weft.schedule.runner import Stop
 
-__all__ = ["NewQuery", "Stop", "Weft", "WeftError"]
+__all__ = ["NewQuery", "Stop", "Weft", "WeftError", "register"]
 
 
 def __getattr__(name: str) -> Any:
@@ -37,4 +38,8 @@ def __getattr__(name: str) -> Any:
         from weft.schedule.runner import Stop
 
         return Stop
+    if name == "register":
+        from weft.api.data_source import register
+
+        return register
     raise AttributeError(f"module 'weft' has no attribute {name!r}")

@@ -34,8 +34,8 @@ def test_what_explain_says(bless: bool) -> None:
             found = explain_synopsis(formula_synopsis(text, "2fol", TABLES, duplicates=duplicates))
             kind = "duplicates" if duplicates else "sets"
             shown.append("\n".join([f"==== {title}, {kind}", "", text, "", *as_text(found), ""]))
-    told = "\n".join(shown)
+    text = "\n".join(shown)
     expected = HERE / "expected" / "two_sorted.txt"
     if bless:
-        expected.write_text(told)
-    assert told == expected.read_text(), "run `make bless`, and read the difference"
+        expected.write_text(text)
+    assert text == expected.read_text(), "run `make bless`, and read the difference"

@@ -33,7 +33,7 @@ SOME = 35
 COURSES = 8
 """How many courses a view is kept along at once; one with an aggregate of all rows, and each ninth: along one."""
 ALONE = 9
-ANEW = 7
+FROM_SCRATCH = 7
 """Each seventh view is recomputed in its later refreshes."""
 REFRESHES = (1, 1, 2)
 LONGEST = 220
@@ -88,11 +88,11 @@ class Tried:
         """Refreshes at these instants, and compares each course."""
         values: list[list[Value]] = [[] for _ in keeping.courses]
         for t in instants:
-            anew = keeping.tau is not None and len(self.seen) % ANEW == 0
-            if keeping.tau is not None and not anew:
+            from_scratch = keeping.tau is not None and len(self.seen) % FROM_SCRATCH == 0
+            if keeping.tau is not None and not from_scratch:
                 self.counts.update(keeping.ran(keeping.tau, t))
-            self.counts["recomputed"] += anew
-            keeping.refresh(t, anew=anew)
+            self.counts["recomputed"] += from_scratch
+            keeping.refresh(t, from_scratch=from_scratch)
             for number, each in enumerate(keeping.courses):
                 found, expected = keeping.value(number), keeping.expected(number, t)
                 assert found == expected, (
@@ -145,7 +145,7 @@ def judged(tried: Tried, record_property: Any, many: int) -> None:
     assert counts["cases"] >= 5.7 * many
     assert counts["with rows"] >= 0.5 * counts["cases"] and counts["that change"] >= 0.4 * counts["cases"]
     assert counts["corrections"] > many
-    assert counts["recomputed"] >= 0.9 * (many // ANEW)
+    assert counts["recomputed"] >= 0.9 * (many // FROM_SCRATCH)
     assert counts["of three SELECTs and more"] > 0.08 * many
 
 

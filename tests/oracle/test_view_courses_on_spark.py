@@ -50,10 +50,16 @@ def along(
         keeping.engine = (
             (lambda: duckdb_engine(1)) if by == "driver" else lambda w=large: spark_engine(spark, few=not w)
         )
-        anew = before is not None and turn % COMPUTED_ANEW == 0
-        keeping.refresh(t, anew=anew)
-        counts.update({f"{'first' if before is None else 'anew' if anew else 'later'} refreshes by {by}": len(courses)})
-        if before is not None and not anew:
+        from_scratch = before is not None and turn % COMPUTED_ANEW == 0
+        keeping.refresh(t, from_scratch=from_scratch)
+        counts.update(
+            {
+                f"{'first' if before is None else 'from_scratch' if from_scratch else 'later'} refreshes by {by}": len(
+                    courses
+                )
+            }
+        )
+        if before is not None and not from_scratch:
             counts.update(f"rule {rule} by {by}" for rule in keeping.ran(before, t))
         for place_of_course in range(len(courses)):
             found, expected = keeping.value(place_of_course), keeping.expected(place_of_course, t)
@@ -86,5 +92,5 @@ def test_views_are_kept_on_both_engines(views: int, spark: SparkSession, tmp_pat
     print({name: count for name, count in counts.items() if not name.startswith("rule")})
     print(len(seen), "views that differ in more than constants; rules:", {by: len(rules[by]) for by in ENGINES})
     assert counts["views"] >= 0.75 * views and 2 * counts["with rows"] >= counts["cases"]
-    assert min(counts[f"{when} refreshes by {by}"] for when in ("first", "later", "anew") for by in ENGINES) > 0
+    assert min(counts[f"{when} refreshes by {by}"] for when in ("first", "later", "from_scratch") for by in ENGINES) > 0
     assert min(map(len, rules.values())) >= 5

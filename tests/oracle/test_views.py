@@ -98,6 +98,10 @@ class Course:
             assert found == expected, f"at {now}: {query.text()}\n{full}\nfound {found}\nexpected {expected}"
         self.note(query, relation, list(values.values()))
 
+    @property
+    def missing(self) -> list[str]:
+        return [each for each in (*OPERATORS, *WORDS) if not self.counts[each]]
+
     def telling(self, query: Query, chance: random.Random, asked: int) -> tuple[Recorded, dict[int, Value]]:
         """A history, and values at some instants, that say something, if such are soon found."""
         best: tuple[int, Recorded, dict[int, Value]] | None = None
@@ -126,7 +130,7 @@ class Course:
 @pytest.mark.parametrize("shard", shards(SHARDS, 1))
 def test_values_of_distinct_views(shard: int, record_property: Any) -> None:
     course, seen, number = Course(), set(), 0
-    while len(seen) < TEXTS:
+    while len(seen) < TEXTS or (course.missing and len(seen) < 2 * TEXTS):  # a rare word may be missing
         query = view(random.Random(number))
         number += 1
         if (shape := folded(query)) in seen:
@@ -137,7 +141,7 @@ def test_values_of_distinct_views(shard: int, record_property: Any) -> None:
     counts = course.counts
     record_property("views", dict(counts))
     print(dict(counts))
-    assert not [each for each in (*OPERATORS, *WORDS) if not counts[each]], "something was never tried"
+    assert not course.missing, "something was never tried"
     assert counts["views"] >= 0.95 * TEXTS / SHARDS
     assert counts["with rows"] >= 0.6 * counts["views"], "the cases have become dull: too few views have a row"
     assert counts["that change"] >= 0.4 * counts["views"], "the cases have become dull: too few views change"

@@ -282,8 +282,8 @@ class Keeping:
                 found.setdefault(tuple(row), []).append((start, end))
         return found
 
-    def refresh(self, t: int, *, anew: bool = False) -> None:
-        """Maintains the view at t, or computes it anew."""
+    def refresh(self, t: int, *, from_scratch: bool = False) -> None:
+        """Maintains the view at t, or computes it from scratch."""
         for name, table in self.tables.items():
             self._add(table, self._told(name, -1 if self.tau is None else self.tau, t))
         records = (*self.tables.values(), self.own)
@@ -294,7 +294,14 @@ class Keeping:
             form = partial(FileForm, store_of(self.folder), stored_schema(tables[KEPT].stored), ())
             look_ups = LookUps(self.folder) if engine.dialect == DUCKDB else None
             change = view_change(
-                engine, self.view_plan, tables[KEPT], reading, look_ups, anew=anew, dated=False, form=form
+                engine,
+                self.view_plan,
+                tables[KEPT],
+                reading,
+                look_ups,
+                from_scratch=from_scratch,
+                dated=False,
+                form=form,
             )
         told = [] if change is None else [tuple(row.values()) for row in _whole(_read(change.rows)).to_pylist()]
         self._add(self.own, told)

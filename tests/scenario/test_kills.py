@@ -111,12 +111,12 @@ def test_every_failpoint_is_killed_at() -> None:
     # test_state_kills.py,
     # unit/execution/test_compacting.py, test_temporal_views.py, test_discarding.py, test_undoing.py,
     # test_replacement_preview.py, unit/extraction/test_sources.py, test_attached.py and test_many_rejected.py,
-    # unit/delivery/test_mail_failures.py, test_delta.py, test_digest.py, test_webhook.py and test_program.py, and
-    # unit/cli/test_copying.py and test_destroying.py.
+    # unit/delivery/test_mail_failures.py, test_delta.py, test_digest.py, test_webhook.py, test_program.py, test_feed.py
+    # and test_mailbox.py, and unit/cli/test_copying.py and test_destroying.py.
     others = (
         "arrangement.", "attached.", "cleaning.", "commit.", "compaction.", "copy.", "delta.", "destroy.", "digest.",
-        "discard.", "exec.", "mail.", "purge.", "replace.", "source.", "state.cleaned", "state.forgotten", "store.",
-        "synopsis.", "table.", "undo.", "view.", "webhook.",
+        "discard.", "exec.", "feed.", "imap.", "mail.", "purge.", "replace.", "source.", "state.cleaned",
+        "state.forgotten", "store.", "synopsis.", "table.", "undo.", "view.", "webhook.",
     )  # fmt: skip
     names = {name for name in names if not name.startswith(others)}
     assert names == set().union(*(kill.names for kill in KILLS))

@@ -115,13 +115,13 @@ def test_random_views(spark: SparkSession, views: int) -> None:
     assert min(tried.values()) > 1 and len(tried) == 5, tried
 
 
-@pytest.mark.parametrize("anew", [False, True])
-def test_types_of_aggregates(spark: SparkSession, anew: bool) -> None:
+@pytest.mark.parametrize("from_scratch", [False, True])
+def test_types_of_aggregates(spark: SparkSession, from_scratch: bool) -> None:
     """The binder and Spark agree on the types of aggregates, for running sums and for separate sums per fragment."""
     numbers = tracked(1, "numbers", a="TINYINT", b="BIGINT", c="DECIMAL(4,2)", f="FLOAT", g="DOUBLE", x="STRING")
     view_of_rows(spark, "numbers", numbers, [])
     text = "SELECT SUM(a) AS c1, SUM(b) AS c2, SUM(c) AS c3, AVG(a) AS c4, AVG(c) AS c5, COUNT(x) AS c6, COUNT(*) AS c7"
-    text += ", SUM(f) AS c8, AVG(g) AS c9, MIN(f) AS c10, MAX(x) AS c11, MIN(c) AS c12" if anew else ""
+    text += ", SUM(f) AS c8, AVG(g) AS c9, MIN(f) AS c10, MAX(x) AS c11, MIN(c) AS c12" if from_scratch else ""
     relation = sequenced(bind_view(f"{text} FROM numbers", {"numbers": numbers}))
     sql = value_sql(relation, leaf_name, Evaluation(9, 0), SPARK)
     types = [spelled_type for _, spelled_type in spark.sql(sql).dtypes][:-2]

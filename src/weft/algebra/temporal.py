@@ -28,14 +28,15 @@ column.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from operator import is_
-from typing import Final, TypeAlias, TypeVar, cast
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
+from weft.algebra import traverse
 from weft.algebra.relation import Grouped, Join, Project, Scan, Select, Union, Values
 from weft.algebra.relation import attributes as columns_bound
-from weft.algebra.scalar import ColumnRef, Now, Param, PeriodOf, Scalar, children
+from weft.algebra.scalar import ColumnRef, Now, Param, PeriodOf, Scalar
 from weft.algebra.schema import hashed_once
 
 VALID_FROM: Final = "valid_from"
@@ -112,6 +113,16 @@ Selection: TypeAlias = "Select[Temporal | Join[Temporal], Scalar]"
 """σ_p, or ⋈_p if the input is a ``Join``."""
 T = TypeVar("T", bound="Temporal")
 
+_OWN: Final[dict[type, tuple[str, ...]]] = {
+    Deleted: (),
+    Inserted: (),
+    Difference: ("left", "right"),
+    Semijoin: ("left", "right", "on"),
+    Extension: ("input", "window", "at"),
+    Fragment: ("input", "since"),
+}
+traverse.PARTS.update(_OWN)
+
 
 def union(*parts: Temporal) -> Temporal:
     """Return the union ∪ of one or more temporal relations."""
@@ -141,36 +152,27 @@ def attributes(relation: Temporal | Join[Temporal]) -> tuple[ColumnRef, ...]:
 
 def inputs(relation: Temporal) -> tuple[Temporal, ...]:
     """Return the direct inputs of an operator."""
-    match relation:
-        case Scan() | Deleted() | Inserted() | Values():
-            return ()
-        case Select(input=inner):
-            return inner.inputs if isinstance(inner, Join) else (inner,)
-        case Project(input=inner) | Extension(input=inner) | Grouped(input=inner) | Fragment(input=inner):
-            return (inner,)
-        case Union(inputs=parts):
-            return parts
-        case Difference() | Semijoin():
-            return (relation.left, relation.right)
+    if isinstance(relation, Select) and isinstance(relation.input, Join):
+        return relation.input.inputs
+    return tuple(part for part in _parts(relation) if not traverse.is_scalar(part))
 
 
 def over(relation: T, parts: tuple[Temporal, ...]) -> T:
     """Return a copy of the operator with the items of ``parts`` as direct inputs, in the order of ``inputs``."""
     if all(map(is_, parts, inputs(relation))):
         return relation
-    result: Temporal = relation
-    match result:
-        case Scan() | Deleted() | Inserted() | Values():
-            pass
-        case Select(input=inner):
-            result = replace(result, input=Join(parts) if isinstance(inner, Join) else parts[0])
-        case Project() | Extension() | Grouped() | Fragment():
-            result = replace(result, input=parts[0])
-        case Union():
-            result = replace(result, inputs=parts)
-        case Difference() | Semijoin():
-            result = replace(result, left=parts[0], right=parts[1])
-    return cast("T", result)
+    below = (Join(parts),) if isinstance(relation, Select) and isinstance(relation.input, Join) else parts
+    whole: Any = (*below, *scalars(relation))
+    return cast("T", traverse.rebuild(cast("Any", relation), whole))
+
+
+def scalars(relation: Temporal) -> tuple[Scalar, ...]:
+    """Return the predicates, outputs, measured values and instants of an operator, without those of its inputs."""
+    return tuple(filter(traverse.is_scalar, _parts(relation)))
+
+
+def _parts(relation: Temporal) -> tuple[Any, ...]:
+    return traverse.children(cast("Any", relation))
 
 
 def each(relation: Temporal) -> Iterator[Temporal]:
@@ -182,11 +184,9 @@ def each(relation: Temporal) -> Iterator[Temporal]:
 
 def mentions_time(predicate: Scalar) -> bool:
     """Return whether a predicate refers to NOW or to a period set (section 3.2.2)."""
-    return isinstance(predicate, (Now, PeriodOf)) or any(mentions_time(child) for child in children(predicate))
+    return any(isinstance(part, (Now, PeriodOf)) for part in traverse.walk(predicate))
 
 
 def periods_asked(scalar: Scalar) -> frozenset[str]:
     """Return the range variables whose period sets occur in ``scalar``."""
-    if isinstance(scalar, PeriodOf):
-        return frozenset((scalar.scan,))
-    return frozenset().union(*map(periods_asked, children(scalar)))
+    return frozenset(part.scan for part in traverse.walk(scalar) if isinstance(part, PeriodOf))

@@ -1,7 +1,8 @@
 """Traverse and rewrite the tree of a query.
 
 A node is a relation, a predicate, a scalar or a ``Query``.  The function ``walk`` searches a tree, and ``transform``
-rewrites it.  To add a kind of node, extend only ``children`` and ``rebuild``.
+rewrites it.  To add a kind of node, name its parts in ``PARTS``.  ``algebra.temporal`` adds the operators that only
+temporal relations have.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from weft.algebra.relation import (
     Grouped,
     Join,
     Materialized,
+    Measure,
     NotExists,
     NowBefore,
     NowFrom,
@@ -32,10 +34,12 @@ from weft.algebra.relation import (
     Relation,
     Scan,
     Select,
+    SortKey,
     Union,
     Unnest,
     Values,
     Windowed,
+    WindowFunction,
     conjunction,
     disjunction,
 )
@@ -62,46 +66,52 @@ _BINDING: Final = (Scan, Values, Project, Union, Grouped, Windowed, Unnest, Mate
 """The relations that bind a range variable."""
 
 
+PARTS: Final[dict[type, tuple[str, ...]]] = {
+    **dict.fromkeys((Scan, Recurrence), ()),
+    **dict.fromkeys((Distinct, Materialized), ("input",)),
+    **dict.fromkeys((Exists, NotExists), ("body",)),
+    **dict.fromkeys((Join, Union), ("inputs",)),
+    **dict.fromkeys((And, Or), ("items",)),
+    **dict.fromkeys((NowFrom, NowBefore), ("threshold",)),
+    **dict.fromkeys((Project, Query), ("input", "outputs")),
+    Plain: ("condition",),
+    Values: ("rows",),
+    Select: ("input", "predicate"),
+    Grouped: ("input", "groups", "measures"),
+    Windowed: ("input", "outputs", "partition", "functions", "most"),
+    Unnest: ("value",),
+    Recursive: ("seed", "step"),
+}
+"""The fields that contain the direct parts of a node, in the order of the query text."""
+_ITEMS: Final[dict[type, tuple[str, ...]]] = {
+    Output: ("value",),
+    Measure: ("argument", "by"),
+    WindowFunction: ("args", "order"),
+    SortKey: ("value",),
+}
+"""The items of fields that are not nodes.  Their parts are direct parts of the node around them."""
+
+
 def children(node: Node) -> tuple[Node, ...]:
     """Return the direct parts of a node, in the order of the query text.  The input of a projection comes first."""
-    match node:  # the most frequent first
-        case ColumnRef() | Literal() | Scan() | Recurrence():
-            return ()
-        case Plain(condition=scalar) | NowFrom(threshold=scalar) | NowBefore(threshold=scalar):
-            return (scalar,)
-        case Call(args=args):
-            return args
-        case Values(rows=rows):
-            return tuple(value for row in rows for value in row)
-        case Join(inputs=parts) | Union(inputs=parts):
-            return parts
-        case And(items=items) | Or(items=items):
-            return items
-        case Select(input=inner, predicate=predicate):
-            return (inner, predicate)
-        case Project(input=inner, outputs=outputs) | Query(input=inner, outputs=outputs):
-            return (inner, *(output.value for output in outputs))
-        case Distinct(input=inner) | Materialized(input=inner) | Exists(body=inner) | NotExists(body=inner):
-            return (inner,)
-        case Grouped() | Windowed() | Unnest() | Recursive():
-            return _parts(node)
-        case _:
-            return scalar_children(node)
+    names = PARTS.get(type(node))
+    if names is None:
+        return scalar_children(cast("Scalar", node))
+    parts: list[Node] = []
+    for name in names:
+        _add_parts(getattr(node, name), parts)
+    return tuple(parts)
 
 
-def _parts(node: Grouped | Windowed | Unnest | Recursive) -> tuple[Node, ...]:
-    match node:
-        case Grouped(input=inner, groups=groups, measures=measures):
-            arguments = (part for measure in measures for part in (measure.argument, measure.by))
-            return (inner, *(output.value for output in groups), *(arg for arg in arguments if arg is not None))
-        case Windowed(input=inner, outputs=outputs, partition=partition, functions=functions):
-            ordered = (part for each in functions for part in (*each.args, *(key.value for key in each.order)))
-            limit = () if node.most is None else (node.most,)
-            return (inner, *(output.value for output in outputs), *partition, *ordered, *limit)
-        case Unnest(value=value):
-            return (value,)
-        case Recursive(seed=seed, step=step):
-            return (seed, step)
+def _add_parts(value: Any, parts: list[Node]) -> None:
+    if isinstance(value, tuple):
+        for each in value:
+            _add_parts(each, parts)
+    elif (names := _ITEMS.get(type(value))) is not None:
+        for name in names:
+            _add_parts(getattr(value, name), parts)
+    elif value is not None:
+        parts.append(value)
 
 
 def rebuild(node: N, parts: tuple[Node, ...]) -> N:
@@ -109,70 +119,27 @@ def rebuild(node: N, parts: tuple[Node, ...]) -> N:
 
     ``parts`` must have the same length and the same kinds of nodes as the result of ``children``.
     """
-    new_parts: Any = parts
-    result: Node
-    match node:
-        case Scan() | Recurrence():
-            result = node
-        case Values(rows=rows):
-            scalars = iter(new_parts)
-            result = replace(node, rows=tuple(tuple(next(scalars) for _ in row) for row in rows))
-        case Join() | Union():
-            result = replace(node, inputs=new_parts)
-        case And():
-            result = conjunction(*new_parts)
-        case Or():
-            result = disjunction(*new_parts)
-        case Select():
-            result = Select(new_parts[0], new_parts[1])
-        case Project(outputs=outputs) | Query(outputs=outputs):
-            named = tuple(Output(output.name, value) for output, value in zip(outputs, new_parts[1:], strict=True))
-            result = replace(node, input=new_parts[0], outputs=named)
-        case Distinct() | Exists() | NotExists() | Plain() | NowFrom() | NowBefore():
-            result = type(node)(new_parts[0])
-        case Materialized() | Grouped() | Windowed() | Unnest() | Recursive():
-            result = _rebuilt(node, new_parts)
-        case _:
-            result = with_children(cast("Scalar", node), new_parts)
+    result: Any = node
+    if type(node) not in PARTS:
+        result = with_children(result, cast("tuple[Scalar, ...]", parts))
+    elif isinstance(node, (And, Or)):
+        result = (conjunction if isinstance(node, And) else disjunction)(*cast("tuple[Predicate, ...]", parts))
+    else:
+        result = _with_parts(result, PARTS[type(node)], iter(parts))
     return cast("N", result)
 
 
-def _rebuilt(node: Materialized | Grouped | Windowed | Unnest | Recursive, parts: tuple[Any, ...]) -> Relation:
-    match node:
-        case Materialized():
-            return replace(node, input=parts[0])
-        case Grouped():
-            return _regrouped(node, parts)
-        case Windowed():
-            return _rewindowed(node, parts)
-        case Unnest():
-            return replace(node, value=parts[0])
-        case Recursive():
-            return replace(node, seed=parts[0], step=parts[1])
+def _with_parts(owner: Any, names: tuple[str, ...], parts: Iterator[Node]) -> Any:
+    return replace(owner, **{name: _filled(getattr(owner, name), parts) for name in names})
 
 
-def _regrouped(node: Grouped, parts: tuple[Any, ...]) -> Grouped:
-    rest = iter(parts[1:])
-
-    def following(part: Scalar | None) -> Scalar | None:
-        return None if part is None else next(rest)
-
-    groups = tuple(Output(output.name, next(rest)) for output in node.groups)
-    measures = tuple(replace(each, argument=following(each.argument), by=following(each.by)) for each in node.measures)
-    return replace(node, input=parts[0], groups=groups, measures=measures)
-
-
-def _rewindowed(node: Windowed, parts: tuple[Any, ...]) -> Windowed:
-    rest = iter(parts[1:])
-    outputs = tuple(Output(output.name, next(rest)) for output in node.outputs)
-    partition = tuple(next(rest) for _ in node.partition)
-    functions = []
-    for each in node.functions:
-        args = tuple(next(rest) for _ in each.args)
-        order = tuple(replace(key, value=next(rest)) for key in each.order)
-        functions.append(replace(each, args=args, order=order))
-    most = None if node.most is None else next(rest)
-    return replace(node, input=parts[0], outputs=outputs, partition=partition, functions=tuple(functions), most=most)
+def _filled(value: Any, parts: Iterator[Node]) -> Any:
+    if isinstance(value, tuple):
+        return tuple([_filled(each, parts) for each in value])
+    names = _ITEMS.get(type(value))
+    if names is not None:
+        return _with_parts(value, names, parts)
+    return None if value is None else next(parts)
 
 
 def walk(node: Node) -> Iterator[Node]:
@@ -184,19 +151,24 @@ def walk(node: Node) -> Iterator[Node]:
         waiting.extend(reversed(children(part)))
 
 
+def operands(node: Node) -> tuple[Relation | Predicate, ...]:
+    """Return the direct parts of a node that are not scalars.  A scalar never contains a relation or a threshold."""
+    match node:
+        case Scan() | Values() | Unnest() | Recurrence() | Plain() | NowFrom() | NowBefore():
+            return ()
+        case Project(input=inner) | Query(input=inner) | Grouped(input=inner) | Windowed(input=inner):
+            return (inner,)
+        case _:
+            return cast("tuple[Relation | Predicate, ...]", children(node))
+
+
 def _above_scalars(node: Node) -> Iterator[Node]:
-    """Yield the nodes of ``walk`` that are not scalars.  A scalar never contains a relation or a threshold."""
+    """Yield the nodes of ``walk`` that are not scalars."""
     waiting = [node]
     while waiting:
         part = waiting.pop()
         yield part
-        match part:
-            case Scan() | Values() | Unnest() | Recurrence() | Plain() | NowFrom() | NowBefore():
-                pass
-            case Project(input=inner) | Query(input=inner) | Grouped(input=inner) | Windowed(input=inner):
-                waiting.append(inner)
-            case _:
-                waiting.extend(reversed(children(part)))
+        waiting.extend(reversed(operands(part)))
 
 
 def transform(node: N, change: Callable[[Any], Any]) -> N:

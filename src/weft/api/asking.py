@@ -7,27 +7,26 @@ from typing import TYPE_CHECKING
 
 from weft.api.acting import own_limits
 from weft.api.arguments import AnyInstant, micros
-from weft.api.explaining import Known, explain_query, extents
+from weft.api.dialects import in_dialect
 from weft.api.requirements import requires
 from weft.api.viewing import Viewing
 from weft.catalog.naming import folded
 from weft.catalog.records import FromMode
 from weft.errors import Refused
 from weft.instants import format_instant
-from weft.planning.explain import Explanation
-from weft.planning.how_many import why_no_answer
-from weft.planning.plan import Plan, columns_of, plan, standing_plan
-from weft.planning.synopsis_words import SynopsisExplanation
 from weft.rights.principal import Right
-from weft.sql.lower.ordering import order_of
 
 if TYPE_CHECKING:
+    from weft.api.explaining import Known
     from weft.execution.ad_hoc import Answer
     from weft.execution.backtest import Backtest
     from weft.execution.relations import Relation
     from weft.execution.ticks.forecast import Forecast
     from weft.execution.why import Why
+    from weft.planning.explain import Explanation
+    from weft.planning.plan import Plan
     from weft.planning.plan_tree import PlanNode
+    from weft.planning.synopsis_words import SynopsisExplanation
     from weft.planning.view_plan_words import ViewExplanation
 
 
@@ -35,18 +34,27 @@ class Asking(Viewing):
     """The methods of ``Weft`` that ask and explain queries."""
 
     @requires(Right.INSTALL, logged=False)
-    def try_query(self, sql: str, *, now: AnyInstant | None = None, limit: int | None = 20) -> Answer:
-        """Run the query ``sql`` at the instant ``now``, and return at most ``limit`` rows.
+    def try_query(
+        self, sql: str, *, now: AnyInstant | None = None, limit: int | None = 20, dialect: str | None = None
+    ) -> Answer:
+        """Run the query ``sql`` at the instant ``now``, and return at most ``limit`` rows.  ``dialect`` is as for
+        ``install``.
 
         The default of ``now`` is the time of the home's clock.  Weft first refreshes the views that the query reads.
         Raises SqlError if Weft does not support the query.  Also raises ExecutionError and StorageError.
         """
-        compiled = plan(sql, self.opened.schemas(sql))
         given = None if now is None else micros(now)
+        with in_dialect(sql, dialect, self.opened.schemas) as text:
+            return self._tried(text, given, limit)
+
+    def _tried(self, sql: str, given: int | None, limit: int | None) -> Answer:
         from weft.execution.ad_hoc import ask
+        from weft.planning.plan import columns_of, plan
         from weft.runtime.cancelling import cancellable
+        from weft.sql.lower.ordering import order_of
 
         home = self.opened
+        compiled = plan(sql, self.opened.schemas(sql))
         with cancellable(home.session):
             at = self.current_views(sql, given)
             known = self._read_by(compiled)
@@ -55,25 +63,34 @@ class Asking(Viewing):
 
     @requires(Right.INSTALL, logged=False)
     def backtest(
-        self, sql: str, *, since: AnyInstant | None = None, until: AnyInstant | None = None, limit: int | None = 20
+        self,
+        sql: str,
+        *,
+        since: AnyInstant | None = None,
+        until: AnyInstant | None = None,
+        limit: int | None = 20,
+        dialect: str | None = None,
     ) -> Backtest:
         """Return the answers that a standing query would have delivered in [``since``, ``until``), with their times.
 
         The result contains at most ``limit`` answers, but counts all answers.  The method stores nothing.  Without
         ``since``, the query begins with the earliest rows.  With ``since``, the query omits rows that were already in
         its result at ``since``.  The default of ``until`` is the time of the home's clock.  Weft first refreshes the
-        views that the query reads.
+        views that the query reads.  ``dialect`` is as for ``install``.
 
         Raises SqlError if Weft does not support the query.  Raises Refused if the window is empty.  Also raises
         LimitExceeded, ExecutionError and StorageError.
         """
+        from weft.planning.plan import standing_plan
+
         begins = None if since is None else micros(since)
-        compiled = standing_plan(sql, self.opened.schemas(sql), from_now=begins is not None)
         given = None if until is None else micros(until)
         from weft.runtime.cancelling import cancellable
 
-        with cancellable(self.opened.session):
-            return self._backtested(compiled, begins, self.current_views(sql, given), limit)
+        with in_dialect(sql, dialect, self.opened.schemas) as text:
+            compiled = standing_plan(text, self.opened.schemas(text), from_now=begins is not None)
+            with cancellable(self.opened.session):
+                return self._backtested(compiled, begins, self.current_views(text, given), limit)
 
     def _backtested(self, compiled: Plan, begins: int | None, ends: int, limit: int | None) -> Backtest:
         if begins is not None and begins >= ends:
@@ -82,7 +99,9 @@ class Asking(Viewing):
                 f"the window {span} is empty",
                 hint="Choose --from before --to. The window contains the instant --from, but not the instant --to.",
             )
+        from weft.api.explaining import extents
         from weft.execution.backtest import BacktestWindow, backtest
+        from weft.planning.how_many import why_no_answer
 
         known = self._read_by(compiled)
         window = BacktestWindow(begins, ends, self.opened.catalog.home().t0)
@@ -101,17 +120,22 @@ class Asking(Viewing):
         return relations(self.opened.catalog, compiled.reads)
 
     @requires(Right.INSTALL, logged=False)
-    def explain(self, sql: str, *, start: FromMode = "start") -> Explanation:
+    def explain(self, sql: str, *, start: FromMode = "start", dialect: str | None = None) -> Explanation:
         """Explain how Weft would evaluate a query after its installation.  The method does not start Spark.
 
-        ``start`` has the same meaning as in ``install``.  The field ``brief`` of the explanation has about ten lines.
-        Raises SqlError.
+        ``start`` and ``dialect`` have the same meaning as in ``install``.  The field ``brief`` of the explanation has
+        about ten lines.  Raises SqlError.
         """
-        return explain_query(sql, self.known(sql), from_now=start == "now")
+        from weft.api.explaining import explain_query
+
+        with in_dialect(sql, dialect, self.opened.schemas) as text:
+            return explain_query(text, self.known(text), from_now=start == "now")
 
     @requires(Right.INSTALL, logged=False)
     def known(self, sql: str) -> Known:
         """Return the tables and results that the query ``sql`` may read, with their sizes."""
+        from weft.api.explaining import Known, extents
+
         schemas = self.opened.schemas(sql)
         return Known(schemas, None, extents(self.opened.catalog, schemas))
 

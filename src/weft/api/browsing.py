@@ -54,7 +54,7 @@ class Browsing(WeftMethods):
         key = None if before is None or before.last_first_at is None else (before.last_first_at, before.query_id)
         seen = self.opened.seen()
         found = seen.catalog.query_list.latest(QueryFilter(seen_by=seen.seen_by), key, limit)
-        return tuple(map(seen.told, found))
+        return tuple(map(seen.as_shown, found))
 
     @requires(Right.READ)
     def news_since(self, tick_id: int, query_ids: Collection[int]) -> Mapping[int, int]:
@@ -144,7 +144,7 @@ class Browsing(WeftMethods):
         Raise NotFound.  A query without a synopsis has no relations.
         """
         from weft.execution.synopsis.standing import path_of
-        from weft.planning.synopsis_plan import is_synopsis, relations_of
+        from weft.planning.stored_synopsis import is_synopsis, relations_of
 
         catalog = self.opened.catalog
         body = catalog.queries.plan(catalog.queries.named(name).plan_id).body
@@ -168,6 +168,6 @@ class Browsing(WeftMethods):
 
 def _told(seen: Seen, listed: ListedQuery) -> ListedQuery:
     """Others than the owner do not see why a channel fails: the error names receivers."""
-    query = seen.told(listed.query)
+    query = seen.as_shown(listed.query)
     hidden = listed.trouble is not None and query.state != "failed" and not seen.may(Right.OWN, query_thing(query))
     return replace(listed, query=query, trouble="a channel fails" if hidden else listed.trouble)

@@ -216,6 +216,27 @@ class Delivering(WeftMethods):
             return counts
         return {each.query_id: counts[each.query_id] for each in seen.queries() if each.query_id in counts}
 
+    @requires(Right.READ)
+    def feed(self, name: str) -> bytes:
+        """Return the Atom feed (RFC 4287) of the channel ``feed:NAME``, for those who may read its query.
+
+        Raises NotFound or DeliveryError.
+        """
+        from weft.delivery.atom import FeedHead
+        from weft.delivery.feed import FeedChannel
+        from weft.delivery.registry import open_channel
+        from weft.storage.ledger import Answers
+
+        home = self.opened
+        channel = open_channel(f"feed:{name}", home.folder, home.catalog.home().home_id)
+        found = [query for _, query in home.catalog.subscriptions.to_channel(f"feed:{name}")]
+        shown = [query for query in found if home.seen().shows_query(query.name)]
+        if not shown or not isinstance(channel, FeedChannel):
+            raise NotFound(f"there is no feed {name!r}", hint=f"Make it: weft subscribe QUERY --to feed:{name}")
+        query = home.seen().query(shown[0].name)
+        answers = Answers(home.catalog.home().home_id, query.query_id, query.name, query.columns)
+        return channel.content(FeedHead(answers, query.sql, query.user, query.installed_at, None))
+
     @requires(Right.CHANNEL, channel="to")
     def test_channel(self, to: str, user: str = "weft") -> tuple[str, str]:
         """Send a test message to a channel.  Return the canonical name of the channel, and a sentence about the

@@ -15,12 +15,13 @@ from weft.planning.explain import AskedOnce, Explanation, asked_once, explain
 from weft.planning.how_many import TableExtent, how_many
 from weft.planning.note import Note
 from weft.planning.plan import plan, standing_plan
-from weft.planning.synopsis_plan import Language, SynopsisPlan, sql_synopsis
-from weft.planning.synopsis_words import SynopsisExplanation, explain_synopsis
+from weft.planning.stored_synopsis import Language
+from weft.planning.synopsis_plan import SynopsisPlan, sql_synopsis
 from weft.sql.lower.ordering import order_of
 
 if TYPE_CHECKING:
     from weft.catalog import CatalogParts
+    from weft.planning.synopsis_words import SynopsisExplanation
 
 _MAIL = ("msgid", "sender", "subject", "date", "newsgroup", "inreplyto", "body", "ts")
 """The columns of ``extraction.mail``, repeated to avoid an import of that module.
@@ -96,6 +97,8 @@ def synopsis_explanation(
     sql: str, known: Known, language: Language = "sql", *, duplicates: bool = False, keep: bool = False
 ) -> SynopsisExplanation:
     """Explain a query that Weft maintains as a synopsis.  Raise SqlError, FormulaError, SynopsisError or Refused."""
+    from weft.planning.synopsis_words import explain_synopsis
+
     compiled = synopsis_plan(sql, known.schemas, language, duplicates=duplicates, keep=keep)
     return replace(explain_synopsis(compiled), next_due=NOT_INSTALLED)
 
@@ -119,6 +122,8 @@ def synopsis_plan(
 
     compiled = formula_synopsis(text, language, tables, duplicates=duplicates)
     if keep and compiled.history:
+        from weft.planning.synopsis_words import explain_synopsis
+
         explanation = explain_synopsis(compiled)
         raise SynopsisError(
             f"{explanation.history}; the verdict on the formula is: {explanation.verdict}", hint="Omit --keep synopsis."

@@ -158,7 +158,7 @@ class Maintaining(WeftMethods):
         catalog, at = self.opened.catalog, self.opened.clock()
         return catalog.figures(at, catalog.home().now_at(at))
 
-    @requires(Right.ADMIN, told=("to",))
+    @requires(Right.ADMIN, logging=("to",))
     def copy(self, to: str | os.PathLike[str], *, store: str | None = None, catalog: str | None = None) -> Copied:
         """Copy this home to the folder ``to``, which must be new or empty, and verify the copy.
 

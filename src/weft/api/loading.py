@@ -326,7 +326,7 @@ class Tabling(WeftMethods):
 
         return drop_table(self.opened, name)
 
-    @requires(Right.ADMIN, told=("old", "new"))
+    @requires(Right.ADMIN, logging=("old", "new"))
     def rename_table(self, old: str, new: str) -> TableRecord:
         """Rename a table.  Raise the same errors as ``drop_table``.  Raise Refused for an invalid name."""
         from weft.execution.undoing import rename_table

@@ -14,11 +14,9 @@ from weft.catalog.naming import folded
 from weft.catalog.records import QueryDefinition, QueryRecord
 from weft.errors import Conflict, Refused, SynopsisError
 from weft.execution.home import OpenHome
-from weft.execution.tabular import columns_text
 from weft.failpoint import failpoint
 from weft.instants import parse_interval
-from weft.planning.plan import standing_plan
-from weft.planning.synopsis_plan import is_synopsis
+from weft.planning.stored_synopsis import is_synopsis
 from weft.rights.principal import Right
 
 if TYPE_CHECKING:
@@ -48,6 +46,7 @@ def replacement(home: OpenHome, query: NewQuery, current: Callable[[], int]) -> 
     """
     from weft.execution.relations import relations
     from weft.execution.replacement_preview import Replacement, preview_replacement
+    from weft.planning.plan import standing_plan
     from weft.runtime.cancelling import cancellable
 
     _refuse_unfit(query)
@@ -127,6 +126,8 @@ def _refuse_columns(old: QueryRecord, new: QueryDefinition) -> None:
     alike = all(folded(one) == folded(other) and _continues(was, kind) for (one, was), (other, kind) in pairs)
     if alike and len(old.columns) == len(new.columns):
         return
+    from weft.execution.tabular import columns_text
+
     columns = [columns_text(each.columns) for each in (new, old)]
     raise Conflict(
         f"the new text returns ({columns[0]}), but {old.name} has answers ({columns[1]})",

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 ArgumentKind = Literal["query", "table", "view", "relation", "channel", "saved"]
 """What an argument names.  A ``relation`` is a table, a view, or ``results.`` and the name of a query."""
 _UNLOGGED: Final = frozenset({Right.ANY, Right.READ, Right.SELF})
-_TOLD: Final = ("name", "names", "table", "user", "role", "right", "about", "load_id", "ids", "token_id", "link_id")
+_LOGGED: Final = ("name", "names", "table", "user", "role", "right", "about", "load_id", "ids", "token_id", "link_id")
 """The arguments that the log shows, if a method has them.  It never shows rows, texts of queries or secrets."""
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -40,7 +40,7 @@ class Requirement:
     right: Right
     arguments: Mapping[str, ArgumentKind]
     logged: bool
-    told: tuple[str, ...]
+    logging: tuple[str, ...]
     method: Callable[..., Any]
 
     @cached_property
@@ -63,7 +63,7 @@ class Requirement:
     def about(self, arguments: Mapping[str, Any]) -> str | None:
         """Return the objects of a call for the log.  Of a channel it shows the kind only: a URL can be a secret."""
         channels = [key for key, kind in self.arguments.items() if kind == "channel"]
-        keys = dict.fromkeys((*self.arguments, *self.told, *_TOLD))
+        keys = dict.fromkeys((*self.arguments, *self.logging, *_LOGGED))
         words = [_shown(arguments.get(key)) for key in keys if key not in channels]
         words += [f"{each.partition(':')[0]}:" for key in channels for each in texts(arguments.get(key) or ())]
         return " ".join(filter(None, words)) or None
@@ -85,18 +85,18 @@ def requires(
     channel: str | None = None,
     saved: str | None = None,
     logged: bool | None = None,
-    told: tuple[str, ...] = (),
+    logging: tuple[str, ...] = (),
 ) -> Callable[[Method], Method]:
     """Declare the right that a method needs, and the arguments that name its objects.
 
-    A call is logged by default if the right is not one to read.  ``told`` are further arguments that the log shows.
+    A call is logged by default if the right is not one to read.  ``logging`` are further arguments that the log shows.
     """
     given = {query: "query", table: "table", view: "view", relation: "relation", channel: "channel", saved: "saved"}
     arguments = {name: cast("ArgumentKind", kind) for name, kind in given.items() if name is not None}
 
     def declared(method: Method) -> Method:
         is_logged = right not in _UNLOGGED if logged is None else logged
-        requirement = Requirement(right, arguments, is_logged, told, method)
+        requirement = Requirement(right, arguments, is_logged, logging, method)
 
         @wraps(method)
         def checked(self: Any, *positional: Any, **options: Any) -> Any:

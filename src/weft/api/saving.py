@@ -105,7 +105,7 @@ class Saving(WeftMethods):
         """
         return _filled(self.opened.seen().saved(name), values or {})
 
-    @requires(Right.READ, saved="name", logged=True, told=("new_name",))
+    @requires(Right.READ, saved="name", logged=True, logging=("new_name",))
     def install_saved(
         self,
         name: str,

@@ -15,12 +15,11 @@ from weft.errors import StorageError
 from weft.execution.home import OpenHome
 from weft.printable import Brief, counted
 from weft.rights.principal import Right
-from weft.storage.ledger import ledger_schema
-from weft.storage.table import Table
 
 if TYPE_CHECKING:
     from weft.arrangement.word_index import Hit, Indexed, WordIndex
     from weft.storage.delta_log import DataFile, DeltaSnapshot
+    from weft.storage.table import Table
 
 T = TypeVar("T")
 _SECONDS: Final = 1.0
@@ -108,6 +107,8 @@ def _catch_up(home: OpenHome, index: WordIndex, *, quickly: bool) -> bool:
 
     With ``quickly``, stop after a second, and read no large ledger for the first time.
     """
+    from weft.storage.table import Table
+
     ledger = Table(home.catalog.data / layout.LEDGER)
     if not ledger.exists():
         return True
@@ -146,6 +147,7 @@ def _build(ledger: Table, snapshot: DeltaSnapshot, index: WordIndex) -> bool:
 
 def _answers(ledger: Table, files: Iterable[DataFile]) -> Iterator[Indexed]:
     from weft.arrangement.word_index import Indexed
+    from weft.storage.ledger import ledger_schema
 
     for batch in ledger.scan(ledger_schema("query_id", "ordinal", "first_at", "row"), files=tuple(files)):
         columns = (batch.column(name) for name in ("query_id", "ordinal", "first_at", "row"))

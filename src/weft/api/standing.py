@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar
 from weft.algebra.schema import TableSchema
 from weft.api.acting import acting_user, preferred_digest, require_owner_rights, require_room
 from weft.api.arguments import digest_times, own_user, texts
-from weft.api.explaining import synopsis_plan
 from weft.api.requirements import require_channel
 from weft.catalog.records import FromMode, PlanRecord, QueryDefinition, QueryRecord, TickQuery
 from weft.catalog.replaced_texts import ReplacedText
@@ -22,13 +21,14 @@ from weft.errors import Conflict, QueryFault, Refused, SynopsisError, WeftError
 from weft.execution.home import OpenHome
 from weft.faults import query_faults
 from weft.instants import parse_interval
-from weft.planning.synopsis_plan import Language, SynopsisPlan, asks_history, is_synopsis
-from weft.planning.synopsis_words import RelationSummary, require_bounded
+from weft.planning.stored_synopsis import Language, asks_history, is_synopsis
 from weft.printable import Brief
 from weft.rights.principal import Right
 
 if TYPE_CHECKING:
     from weft.planning.alike_texts import AlikeTexts
+    from weft.planning.synopsis_plan import SynopsisPlan
+    from weft.planning.synopsis_words import RelationSummary
 
 T = TypeVar("T")
 
@@ -262,7 +262,9 @@ def _refuse_options_of_synopses(query: NewQuery) -> None:
 
 
 def _synopsis(home: OpenHome, query: NewQuery, schemas: Mapping[str, TableSchema]) -> SynopsisPlan:
+    from weft.api.explaining import synopsis_plan
     from weft.catalog.discarded import require_discardable, require_whole_history
+    from weft.planning.synopsis_words import require_bounded
 
     if query.start == "now":
         raise SynopsisError(

@@ -19,6 +19,7 @@ from weft.api.arguments import AnyInstant, micros, texts
 from weft.api.asking import Asking
 from weft.api.browsing import Browsing
 from weft.api.delivering import Delivering
+from weft.api.dialects import in_dialect
 from weft.api.health import Maintaining
 from weft.api.loading import Loading, Tabling
 from weft.api.requirements import requires
@@ -34,7 +35,7 @@ from weft.configuration import configuration
 from weft.errors import ClockError, Conflict, LeaseBusy, NotFound, WeftError
 from weft.execution.home import LEASE_WAIT_US, OpenHome
 from weft.instants import format_instant
-from weft.planning.synopsis_plan import Language
+from weft.planning.stored_synopsis import Language
 from weft.printable import counted, one_line
 from weft.rights.principal import Principal, Right
 from weft.schedule.clock import now_us
@@ -207,6 +208,7 @@ class Weft(Asking, Browsing, Delivering, Maintaining, Loading, Saving, Searching
         duplicates: bool = False,
         digest: str | None = None,
         zone: str | None = None,
+        dialect: str | None = None,
         replace: bool = False,
     ) -> QueryRecord:
         """Install a standing query, and return its record.
@@ -216,6 +218,10 @@ class Weft(Asking, Browsing, Delivering, Maintaining, Loading, Saving, Searching
         the channels, as in ``subscribe``.  With ``start="start"``, the query first delivers the answers of the whole
         history.  With ``start="now"``, the query delivers only rows that enter its result from now on.  The settings
         of the home contain the defaults of ``user``, ``every``, ``start`` and ``to``.
+
+        ``dialect`` is the dialect of ``sql``, if it is not Spark's: postgres, duckdb, snowflake, bigquery or tsql.
+        Weft stores the translation, with the original as a comment.  Raises SqlError if a part of the query means
+        something else in Spark's dialect.
 
         With ``keep="synopsis"``, Weft stores only a synopsis: the part of the past that the query needs.  Ticks
         maintain the synopsis without Spark.  Raises SynopsisError if the query has no synopsis.  Without
@@ -232,22 +238,10 @@ class Weft(Asking, Browsing, Delivering, Maintaining, Loading, Saving, Searching
         Raises SqlError or FormulaError if Weft does not support the query.  Raises Conflict if the name is in use.
         Raises Refused for an invalid channel or interval.
         """
-        query = NewQuery(
-            name,
-            sql,
-            user,
-            every,
-            start,
-            texts(to),
-            keep,
-            language,
-            allow_unbounded,
-            discard_history,
-            duplicates,
-            digest,
-            zone,
-        )
-        return replace_query.replace(self.opened, query) if replace else standing.install(self.opened, query)
+        options = (keep, language, allow_unbounded, discard_history, duplicates, digest, zone)
+        install = replace_query.replace if replace else standing.install
+        with in_dialect(sql, dialect, self.opened.schemas, stored=True, language=language) as text:
+            return install(self.opened, NewQuery(name, text, user, every, start, texts(to), *options))
 
     @requires(Right.OWN, query="name", logged=False)
     def replacement(
@@ -266,6 +260,7 @@ class Weft(Asking, Browsing, Delivering, Maintaining, Loading, Saving, Searching
         duplicates: bool = False,
         digest: str | None = None,
         zone: str | None = None,
+        dialect: str | None = None,
     ) -> Replacement:
         """Predict the effects of ``install`` with ``replace`` and an immediate tick.  Change nothing.
 
@@ -273,23 +268,11 @@ class Weft(Asking, Browsing, Delivering, Maintaining, Loading, Saving, Searching
         first refreshes the views that the query reads.  Raises the same errors as ``install``.  Also raises
         LimitExceeded, ExecutionError and StorageError.
         """
-        query = NewQuery(
-            name,
-            sql,
-            user,
-            every,
-            start,
-            texts(to),
-            keep,
-            language,
-            allow_unbounded,
-            discard_history,
-            duplicates,
-            digest,
-            zone,
-        )
         self.opened.seen().require(Right.INSTALL)
-        return replace_query.replacement(self.opened, query, lambda: self.current_views(sql, None))
+        options = (keep, language, allow_unbounded, discard_history, duplicates, digest, zone)
+        with in_dialect(sql, dialect, self.opened.schemas, stored=True, language=language) as text:
+            query = NewQuery(name, text, user, every, start, texts(to), *options)
+            return replace_query.replacement(self.opened, query, lambda: self.current_views(text, None))
 
     @requires(Right.INSTALL)
     def install_all(self, queries: Iterable[NewQuery]) -> tuple[QueryRecord, ...]:

@@ -41,7 +41,7 @@ from weft.runtime.session import running_jvm, session_started, spark_session, st
 _EVERYTHING: Final = EngineBounds(*[2**62] * 5)
 ENGINES: Final = {"driver": _EVERYTHING, "Spark": NOTHING}
 """The bounds that force each engine."""
-ANEW: Final = {"again": -1, "share": 2**62}
+FROM_SCRATCH: Final = {"again": -1, "share": 2**62}
 MAINTAINED: Final = {"again": 2**62}
 EMPLOYEES: Final = 100_000
 _LOADED: Final = 1_000_000
@@ -125,7 +125,7 @@ def _views(weft: Weft, engine: str) -> Iterator[EngineTime]:
     for name, text in VIEWS.items():
         weft.add_view(name, text, batched=True)
         yield _timed(f"{name}, first", engine, partial(_refreshed, weft, name, day))
-    for how, bounds in (("anew", ANEW), ("maintained", MAINTAINED)):
+    for how, bounds in (("from scratch", FROM_SCRATCH), ("maintained", MAINTAINED)):
         record_days(weft, EMPLOYEES, day + 1, day + 1 + _BIG_BATCH_DAYS)
         day += _BIG_BATCH_DAYS
         with patch.object(choosing, "BOUNDS", replace(choosing.BOUNDS, **bounds)):

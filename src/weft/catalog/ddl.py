@@ -23,7 +23,7 @@ from sqlalchemy import Text as AnyText
 
 FIRST_FORMAT: Final = 100
 """The format number of the first release.  Weft refuses the lower formats, which no release wrote."""
-FORMAT: Final = 101
+FORMAT: Final = 102
 """The format number of these tables.  Weft migrates homes of older formats and refuses those of newer formats."""
 
 metadata: Final = MetaData()
@@ -231,6 +231,11 @@ plans: Final = Table(
     Column("plan_id", Integer, primary_key=True),
     Column("signature", Text, nullable=False, unique=True),
     Column("body", Text, nullable=False),
+    # ``sharing`` queries of the plan share its ``tau``.  ``version`` counts the changes of this set.
+    Column("tau", BigInteger),
+    Column("sharing", BigInteger, nullable=False, server_default="0"),
+    Column("version", BigInteger, nullable=False, server_default="0"),
+    _partial("plans_shared", "tau", where="tau IS NOT NULL"),
     sqlite_autoincrement=True,
 )
 
@@ -269,6 +274,8 @@ queries: Final = Table(
     Column("definitions", Text, nullable=False, server_default="[]"),
     Column("needs", Text, nullable=False, server_default="[]"),
     Column("saved_id", Integer),
+    # The tick after which the query shares the ``tau`` of its plan.  The column ``tau`` of such a query is NULL.
+    Column("shared_since", Integer),
     # A new query can use the name of a removed query.
     _partial("queries_live_name", "folded", where="state <> 'removed'", unique=True),
     Index("queries_by_plan", "plan_id", "state"),
@@ -277,7 +284,10 @@ queries: Final = Table(
     _partial("queries_reading", "query_id", where=READING),
     _partial("queries_defined", "query_id", where=DEFINED),
     # The index covers all columns that a runner polls.  A poll therefore does not read the table itself.
-    Index("queries_poll", "state", "plan_id", "next_run", "tau", "from_instant", "next_due"),
+    _partial(
+        "queries_poll", "state", "plan_id", "next_run", "tau", "from_instant", "next_due", where="shared_since IS NULL"
+    ),
+    _partial("queries_shared", "plan_id", "query_id", where="shared_since IS NOT NULL"),
     sqlite_autoincrement=True,
 )
 
@@ -319,6 +329,29 @@ tick_queries: Final = Table(
     Column("until", BigInteger),
     Index("tick_queries_by_query", "query_id", "tick_id"),
 )
+
+tick_plans: Final = Table(
+    "tick_plans",
+    metadata,
+    Column("tick_id", ForeignKey("ticks.tick_id"), primary_key=True),
+    Column("plan_id", ForeignKey("plans.plan_id"), primary_key=True),
+    Column("tau", BigInteger, nullable=False),
+    Column("reason", Text),
+    Index("tick_plans_by_plan", "plan_id", "tick_id"),
+)
+"""The ticks of the queries that share the ``tau`` of their plan.  A query with answers also has a row in
+``tick_queries``.
+"""
+
+shared_ticks: Final = Table(
+    "shared_ticks",
+    metadata,
+    Column("query_id", ForeignKey("queries.query_id"), primary_key=True),
+    Column("after", Integer, primary_key=True, autoincrement=False),
+    Column("upto", Integer, nullable=False),
+    Column("plan_id", ForeignKey("plans.plan_id"), nullable=False),
+)
+"""The earlier times in which a query shared the ``tau`` of a plan: the ticks after ``after`` up to ``upto``."""
 
 tick_outputs: Final = Table(
     "tick_outputs",

@@ -7,11 +7,15 @@ rows than were ever stored.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from weft.algebra.schema import TableSchema
 from weft.catalog.catalog import CatalogParts
 from weft.errors import Conflict, Refused
-from weft.planning.synopsis_plan import SynopsisPlan, asks_history, discards, is_synopsis, tables_of
+from weft.planning.stored_synopsis import MARK, asks_history, discards, is_synopsis, tables_of
+
+if TYPE_CHECKING:
+    from weft.planning.synopsis_plan import SynopsisPlan
 
 
 def discarded_tables(catalog: CatalogParts) -> dict[int, str]:
@@ -20,7 +24,7 @@ def discarded_tables(catalog: CatalogParts) -> dict[int, str]:
     The name is empty if rows were discarded, but no live query discards rows of the table.
     """
     names = dict.fromkeys(_partial(catalog), "")
-    for query, plan in catalog.queries.with_plans_like(SynopsisPlan.MARK):
+    for query, plan in catalog.queries.with_plans_like(MARK):
         if discards(plan.body):
             names |= dict.fromkeys(tables_of(plan.body), query.name)
     return names

@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, and_, case, delete, func, inse
 from weft.catalog import ddl
 from weft.catalog.database import Database
 from weft.catalog.dialects import upserted
-from weft.catalog.queries import parts
+from weft.catalog.query_conditions import parts
 
 
 class Marks:

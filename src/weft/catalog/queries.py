@@ -6,9 +6,9 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import lru_cache
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from sqlalchemy import (
     ColumnElement,
@@ -29,9 +29,10 @@ from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
 from weft.catalog.grants import forget_grants
 from weft.catalog.naming import folded, not_found, query_name
-from weft.catalog.query_conditions import is_chosen, is_readable, is_seen_by
+from weft.catalog.query_conditions import TAU, is_chosen, is_readable, is_seen_by, parts
 from weft.catalog.records import Choice, DuePlan, Parameter, PlanRecord, QueryDefinition, QueryRecord, QueryState
 from weft.catalog.reservations import advance_watermark
+from weft.catalog.sharing import OWN, SHARED, leave
 from weft.catalog.tables import record_version
 from weft.errors import ClockError, Conflict, NotFound, StorageError
 from weft.instants import MIN_INSTANT, format_instant
@@ -45,8 +46,13 @@ _PURGED: Final = "its answers were purged"
 """The ``reason`` of a removed query whose answers are no longer in the ledger. Removed files may still contain them."""
 _DELETED: Final = "its answers were purged and their files deleted"
 
-QUERY: Final = tuple(ddl.queries.c[field.name] for field in fields(QueryRecord))
+QUERY: Final = tuple(TAU if field.name == "tau" else ddl.queries.c[field.name] for field in fields(QueryRecord))
+"""The columns of a ``QueryRecord``."""
+_OF_SHARING: Final = frozenset(("state", "tau", "plan_id", "every_us"))
+"""The columns that the queries which share a ``tau`` have in common."""
 
+OF_ONE_QUERY: Final = ("file:", "feed:")
+"""The kinds of channels of which each belongs to one query."""
 _NAMES: Final = 5_000
 
 
@@ -125,9 +131,11 @@ class Queries:
         queries = ddl.queries.c
         at_each_tick = case((queries.next_run.is_(None), func.coalesce(queries.tau, MIN_INSTANT)))
         with self._database.reading() as connection:
-            run, ticked = connection.execute(
-                select(func.min(queries.next_run), func.min(at_each_tick)).where(queries.state == "active")
+            run, own = connection.execute(
+                select(func.min(queries.next_run), func.min(at_each_tick)).where(queries.state == "active", OWN)
             ).one()
+            shared = connection.execute(select(func.min(ddl.plans.c.tau)).where(SHARED)).scalar_one()
+        ticked = min((each for each in (own, shared) if each is not None), default=None)
         if ticked is not None:
             ticked = ticked if ticked == MIN_INSTANT else ticked + pace_us
         return min((each for each in (run, ticked) if each is not None), default=None)
@@ -149,8 +157,10 @@ class Queries:
         ready = func.coalesce(queries.next_run, queries.tau, queries.replaced_at, queries.installed_at)
         due = case((queries.next_due <= at, queries.next_due))
         with self._database.reading() as connection:
-            row = connection.execute(select(func.min(ready), func.min(due)).where(queries.state == "active")).one()
-            return row[0], row[1]
+            active = (queries.state == "active", OWN)
+            own, first_due = connection.execute(select(func.min(ready), func.min(due)).where(*active)).one()
+            shared = connection.execute(select(func.min(ddl.plans.c.tau)).where(SHARED)).scalar_one()
+        return min((each for each in (own, shared) if each is not None), default=None), first_due
 
     def due_plans(self, at: int) -> tuple[DuePlan, ...]:
         """Return the queries that must run at ``at`` and have no tick at or after ``at``, grouped by plan."""
@@ -165,12 +175,19 @@ class Queries:
                 func.sum(case((undated, 1), else_=0)).label("undated"),
                 func.min(queries.next_due).label("next_due"),
             )
-            .where(is_chosen(Choice(due_at=at)), or_(begin.is_(None), begin < at))
+            .where(is_chosen(Choice(due_at=at)), OWN, or_(begin.is_(None), begin < at))
             .group_by(queries.plan_id)
             .order_by(queries.plan_id)
         )
+        plans = ddl.plans.c
+        shared = select(plans.plan_id, plans.tau).where(SHARED, plans.tau < at)
         with self._database.reading() as connection:
-            return tuple(DuePlan(**row._mapping) for row in connection.execute(wanted))
+            due = {row.plan_id: DuePlan(**row._mapping) for row in connection.execute(wanted)}
+            for plan_id, tau in connection.execute(shared):
+                own = due.get(plan_id, DuePlan(plan_id, 0, tau, 0, None))
+                since = tau if own.since is None else min(own.since, tau)
+                due[plan_id] = replace(own, since=since, undated=own.undated + 1)
+        return tuple(due[plan_id] for plan_id in sorted(due))
 
     def named(self, name: str) -> QueryRecord:
         """Return the live query with this case-insensitive name.  Raise NotFound for an unknown name."""
@@ -347,6 +364,8 @@ def read_query(connection: Connection, query_id: int) -> QueryRecord:
 
 def change_query(connection: Connection, query_id: int, **values: Any) -> QueryRecord:
     """Update columns of a query and return the changed record."""
+    if not _OF_SHARING.isdisjoint(values):
+        leave(connection, ddl.queries.c.query_id == query_id)
     connection.execute(update(ddl.queries).where(ddl.queries.c.query_id == query_id).values(**values))
     return read_query(connection, query_id)
 
@@ -413,7 +432,8 @@ def query_record(row: Sequence[Any]) -> QueryRecord:
 
 
 @lru_cache(maxsize=200_000)
-def _parameters(stored: str) -> tuple[Parameter, ...]:
+def parameters(stored: str) -> tuple[Parameter, ...]:
+    """Return the constants of a query from their stored text."""
     return tuple((type_, value) for type_, value in _parsed(stored)[0])
 
 
@@ -429,7 +449,7 @@ def _listed(stored: str) -> tuple[Any, ...]:
 
 
 _PARSERS: Final[Mapping[str, Callable[[str], Any]]] = {
-    "parameters": _parameters,
+    "parameters": parameters,
     "columns": _columns,
     "names": _listed,
     "reads": _listed,
@@ -440,12 +460,6 @@ _PLACES: Final = [field.name for field in fields(QueryRecord)]
 _parsed: Final = json.JSONDecoder().raw_decode
 
 _PARSED: Final = {_PLACES.index(name): parsed for name, parsed in _PARSERS.items()}
-
-
-AT_ONCE: Final = 500
-"""The maximum number of names or IDs in one SQL statement, because databases limit the number of parameters."""
-
-Item = TypeVar("Item")
 
 
 def insert_queries(connection: Connection, queries: Sequence[QueryDefinition], at: int) -> tuple[int, ...]:
@@ -488,11 +502,6 @@ def plan_of(connection: Connection, signature: str, body: str) -> int:
     if plan_id is not None:
         return int(plan_id)
     return inserted_id(connection, insert(ddl.plans).values(signature=signature, body=body))
-
-
-def parts(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
-    """Split the items into batches of at most ``AT_ONCE``."""
-    return (items[at : at + AT_ONCE] for at in range(0, len(items), AT_ONCE))
 
 
 def _row(query: QueryDefinition, plan_id: int, stratum: int, at: int) -> dict[str, Any]:
@@ -538,15 +547,16 @@ def _refuse_taken(connection: Connection, queries: Sequence[QueryDefinition]) ->
             hint = "Choose another name, replace the text of the query (weft install --replace), or remove the query."
             raise Conflict(f"there is already a query {names[taken]!r}", hint=hint)
     _refuse_twice((folded(query.name) for query in queries), "two of the queries are named {!r}", "another name")
-    files = [c for query in queries for c in dict.fromkeys(query.channels) if c.startswith("file:")]
+    files = [c for query in queries for c in dict.fromkeys(query.channels) if c.startswith(OF_ONE_QUERY)]
     refuse_taken_files(connection, files)
     _refuse_twice(files, "two of the queries write to {}", "a file of its own")
 
 
 def refuse_taken_files(connection: Connection, files: Sequence[str]) -> None:
-    """Raise Conflict if a live query writes to one of ``files``.
+    """Raise Conflict if a live query writes to one of ``files`` (channels ``OF_ONE_QUERY``).
 
     After a crash, Weft truncates a file to remove an incomplete message.  Only one query can therefore write to a file.
+    A feed has the rights of its query.
     """
     queries, subscribed = ddl.queries.c, ddl.subscriptions.c
     for some in parts(files):

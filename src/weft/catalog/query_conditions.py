@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, Final, TypeVar
 
-from sqlalchemy import BindParameter, ColumnElement, and_, bindparam, not_, or_
+from sqlalchemy import BindParameter, ColumnElement, and_, bindparam, case, not_, or_, select
 
 from weft.catalog import ddl
 from weft.catalog.records import Choice
+
+Item = TypeVar("Item")
+
+_AT_ONCE: Final = 500
+"""The maximum number of names or IDs in one SQL statement, because databases limit the number of parameters."""
+_plans = ddl.plans.alias("their_plans")
+TAU: Final[ColumnElement[int | None]] = case(
+    (ddl.queries.c.shared_since.is_(None), ddl.queries.c.tau),
+    else_=select(_plans.c.tau)
+    .where(_plans.c.plan_id == ddl.queries.c.plan_id)
+    .correlate(ddl.queries)
+    .scalar_subquery(),
+).label("tau")
+"""The ``tau`` of a query: its own, or that of its plan if it shares it (``sharing``)."""
+
+
+def parts(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
+    """Split the items into batches of at most ``_AT_ONCE``."""
+    return (items[at : at + _AT_ONCE] for at in range(0, len(items), _AT_ONCE))
 
 
 def is_seen_by(owner: str | None, others: Collection[int]) -> ColumnElement[bool]:

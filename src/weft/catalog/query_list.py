@@ -14,7 +14,7 @@ from weft.catalog.naming import folded
 from weft.catalog.queries import QUERY, query_record
 from weft.catalog.query_conditions import is_seen_by
 from weft.catalog.records import QueryRecord, QueryState
-from weft.planning.synopsis_plan import SynopsisPlan
+from weft.planning.stored_synopsis import MARK
 from weft.printable import Brief
 
 
@@ -117,7 +117,7 @@ def _conditions(wanted: QueryFilter) -> list[ColumnElement[bool]]:
         failing = select(subscribed.query_id).where(subscribed.last_error.is_not(None), subscribed.state != "ended")
         conditions.append(or_(queries.state == "failed", queries.query_id.in_(failing)))
     if wanted.synopsis:
-        plans = select(ddl.plans.c.plan_id).where(ddl.plans.c.body.startswith(SynopsisPlan.MARK, autoescape=True))
+        plans = select(ddl.plans.c.plan_id).where(ddl.plans.c.body.startswith(MARK, autoescape=True))
         conditions.append(queries.plan_id.in_(plans))
     return conditions
 

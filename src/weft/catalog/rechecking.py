@@ -28,7 +28,8 @@ from sqlalchemy import (
 from weft.catalog import ddl
 from weft.catalog.database import Database
 from weft.catalog.home_record import set_home
-from weft.catalog.queries import parts
+from weft.catalog.query_conditions import parts
+from weft.catalog.sharing import leave
 from weft.rights.policy import ADMIN_CHANNELS, Grant, Rights, Thing
 from weft.rights.principal import Principal, Right
 
@@ -95,6 +96,7 @@ def _pause(connection: Connection) -> int:
     queries, paused = ddl.queries.c, 0
     for these, reason in _to_pause(connection):
         runs = or_(queries.state.in_(("active", "failed")), and_(queries.state == "paused", queries.reason.is_(None)))
+        leave(connection, and_(these, runs))
         changed = update(ddl.queries).where(these, runs).values(state="paused", reason=reason)
         paused += connection.execute(changed).rowcount
     return paused

@@ -394,6 +394,19 @@ class TickRecord(Brief):
 
 
 @dataclass(frozen=True)
+class SharedPlan:
+    """A plan in a tick, with the ``tau`` that some queries share.
+
+    ``queries`` is the number of these queries, and ``version`` counts the changes of their set.
+    """
+
+    plan_id: int
+    tau: int
+    queries: int
+    version: int
+
+
+@dataclass(frozen=True)
 class TickOutput:
     """A Delta table to which a tick adds rows.
 

@@ -56,11 +56,11 @@ class Seen:
             known = (each.name for each in self.queries(limit=_HINTED))
             raise not_found("query", name, known)
         if not self.may(right, query_thing(found[0])):
-            shown = self.told(found[0])
+            shown = self.as_shown(found[0])
             raise not_allowed(self.rights, right, shown.name, shown.reason if is_barred(shown) else None)
-        return self.told(found[0])
+        return self.as_shown(found[0])
 
-    def told(self, query: QueryRecord) -> QueryRecord:
+    def as_shown(self, query: QueryRecord) -> QueryRecord:
         """Return the query as the principal sees it: others than its owner do not see why the owner lost a right.
 
         The reason names what the owner may not read.
@@ -137,7 +137,7 @@ class Seen:
         found = next(iter(self.catalog.queries.by_ids([query_id])), None)
         if found is None or found.state == "removed" or not (self.rights.reaches_all(Right.READ) or self._shows(found)):
             raise NotFound(f"there is no query #{query_id}")
-        return self.told(found)
+        return self.as_shown(found)
 
     @property
     def seen_by(self) -> tuple[str | None, frozenset[int]] | None:
@@ -147,7 +147,7 @@ class Seen:
     def queries(self, *, after: int = 0, limit: int | None = None) -> tuple[QueryRecord, ...]:
         """Return at most ``limit`` live queries that the principal may see, with IDs above ``after``, by ID."""
         found = self.catalog.queries.all(after=after, limit=limit, seen_by=self.seen_by)
-        return found if self.seen_by is None else tuple(map(self.told, found))
+        return found if self.seen_by is None else tuple(map(self.as_shown, found))
 
     @property
     def _own_name(self) -> str | None:
@@ -161,7 +161,7 @@ class Seen:
         """Return those queries to which the principal has the right."""
         if self.rights.reaches_all(right):
             return tuple(queries)
-        return tuple(self.told(each) for each in queries if self.may(right, query_thing(each)))
+        return tuple(self.as_shown(each) for each in queries if self.may(right, query_thing(each)))
 
     def schemas(self, *texts: str) -> Mapping[str, TableSchema]:
         """Return the schemas of the tables and results that the principal may read: see ``definitions.schemas``."""

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, case, false, func, 
 
 from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
-from weft.catalog.queries import QUERY, query_record, refuse_taken_files
+from weft.catalog.queries import OF_ONE_QUERY, QUERY, query_record, refuse_taken_files
 from weft.catalog.records import QueryRecord
 from weft.errors import Conflict, NotFound
 from weft.printable import Brief
@@ -166,6 +166,10 @@ class Subscriptions:
             failed_count, parked, muted = connection.execute(wanted).one()
             return int(failed_count), int(parked), int(muted)
 
+    def to_channel(self, channel: str) -> tuple[tuple[Subscription, QueryRecord], ...]:
+        """Return (subscription, query) for each installed query with this channel (its canonical name)."""
+        return self._with_queries(ddl.subscriptions.c.channel == channel)
+
     def waiting(self, at: int, now: int | None) -> tuple[tuple[Subscription, QueryRecord], ...]:
         """Return (subscription, query) for each subscription that can send answers now, ordered by subscription ID.
 
@@ -314,7 +318,7 @@ def _added(
         raise Conflict(
             f"{channel} is already a channel of the query", hint="See which answers were delivered: `weft deliveries`."
         )
-    if channel.startswith("file:"):
+    if channel.startswith(OF_ONE_QUERY):
         refuse_taken_files(connection, [channel])
     if same is not None:
         change_subscription(connection, same.sub_id, **times)

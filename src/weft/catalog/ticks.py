@@ -7,19 +7,36 @@ the same rows, because no new row has a ``ts`` before the instant of the tick.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from typing import Final
+from operator import itemgetter
+from types import MappingProxyType
+from typing import Any, Final
 
-from sqlalchemy import Connection, and_, bindparam, case, delete, func, insert, literal, select, update
+from sqlalchemy import (
+    Connection,
+    Integer,
+    Select,
+    and_,
+    bindparam,
+    delete,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    union_all,
+    update,
+)
 
 from weft.catalog import ddl
+from weft.catalog.counting import count, settle_shared
 from weft.catalog.database import Database, inserted_id
 from weft.catalog.home_record import read_home, set_home
-from weft.catalog.queries import QUERY, query_record, read_below
-from weft.catalog.query_conditions import is_chosen
-from weft.catalog.records import Choice, Count, QueryRecord, TickOutput, TickQuery, TickRecord
+from weft.catalog.queries import QUERY, parameters, query_record, read_below
+from weft.catalog.query_conditions import is_chosen, parts
+from weft.catalog.records import Choice, Count, Parameter, QueryRecord, SharedPlan, TickOutput, TickQuery, TickRecord
 from weft.catalog.reservations import earliest_reserved
+from weft.catalog.sharing import OWN, SHARED, leave, share
 from weft.catalog.tables import record_version
 from weft.errors import CatalogError, ClockError, Conflict
 from weft.instants import format_instant
@@ -49,8 +66,13 @@ class Ticks:
                 connection,
                 insert(ddl.ticks).values(t=t, state="planned", token=self._database.token, planned_at=at),
             )
-            query = ddl.queries.c
-            chosen = select(literal(key), query.query_id, query.tau).where(is_chosen(choice))
+            query, plans = ddl.queries.c, ddl.plans.c
+            if choice.query_ids is None:
+                shared = select(literal(key), plans.plan_id, plans.tau).where(SHARED)
+                connection.execute(insert(ddl.tick_plans).from_select(["tick_id", "plan_id", "tau"], shared))
+            else:
+                leave(connection, is_chosen(choice))
+            chosen = select(literal(key), query.query_id, query.tau).where(is_chosen(choice), OWN)
             connection.execute(insert(ddl.tick_queries).from_select(["tick_id", "query_id", "tau"], chosen))
             _add_what_is_read(connection, key)
             home = read_home(connection)
@@ -58,17 +80,41 @@ class Ticks:
                 set_home(connection, t0=t)
             return _read_tick(connection, key)
 
-    def members(self, tick_id: int) -> tuple[tuple[QueryRecord, int | None], ...]:
-        """Return (query, tau before the tick) for each query of a tick, ordered by ID.  Omit removed queries."""
-        member, query = ddl.tick_queries.c, ddl.queries.c
-        wanted = (
+    def members(self, tick_id: int, without: Collection[int] = ()) -> tuple[tuple[QueryRecord, int | None], ...]:
+        """Return (query, tau before the tick) for each query of a tick, ordered by ID.  Omit removed queries.
+
+        Also omit the queries that share the ``tau`` of a plan in ``without``.
+        """
+        member, plan, query = ddl.tick_queries.c, ddl.tick_plans.c, ddl.queries.c
+        own = (
             select(*QUERY, member.tau.label("before"))
             .join_from(ddl.tick_queries, ddl.queries)
             .where(member.tick_id == tick_id, query.state != "removed")
-            .order_by(member.query_id)
+        )
+        shared = (
+            select(*QUERY, plan.tau.label("before"))
+            .join_from(ddl.tick_plans, ddl.queries, plan.plan_id == query.plan_id)
+            .where(plan.tick_id == tick_id, ~OWN, plan.plan_id.not_in(sorted(without)))
         )
         with self._database.reading() as connection:
-            return tuple((query_record(row), row[-1]) for row in connection.execute(wanted))
+            rows = [*connection.execute(own), *connection.execute(shared)]
+        return tuple((query_record(row), row[-1]) for row in sorted(rows, key=itemgetter(0)))
+
+    def shared(self, tick_id: int) -> tuple[SharedPlan, ...]:
+        """Return the plans of a tick whose ``tau`` queries share."""
+        member, plan = ddl.tick_plans.c, ddl.plans.c
+        wanted = select(plan.plan_id, member.tau, plan.sharing, plan.version).join_from(ddl.tick_plans, ddl.plans)
+        with self._database.reading() as connection:
+            rows = connection.execute(wanted.where(member.tick_id == tick_id, SHARED).order_by(plan.plan_id))
+            return tuple(SharedPlan(*row) for row in rows)
+
+    def constants(self, plan_id: int) -> tuple[tuple[int, ...], tuple[tuple[Parameter, ...], ...]]:
+        """Return the IDs and the constants of the queries that share the ``tau`` of a plan, ordered by ID."""
+        query = ddl.queries.c
+        wanted = select(query.query_id, query.parameters).where(query.plan_id == plan_id, ~OWN)
+        with self._database.reading() as connection:
+            rows = connection.execute(wanted.order_by(query.query_id)).all()
+        return tuple(row[0] for row in rows), tuple(parameters(row[1]) for row in rows)
 
     def planned(self) -> TickRecord | None:
         """Return the planned tick, or None."""
@@ -81,22 +127,31 @@ class Ticks:
         counts: Mapping[int, Count],
         versions: Iterable[tuple[str, int, int]],
         at: int,
+        *,
+        together: Mapping[int, str | None] = MappingProxyType({}),
+        alike: Collection[int] = (),
     ) -> None:
         """Commit a planned tick in one transaction.  All outputs of the tick must be written.
 
         ``counts`` maps query IDs to outcomes.  A query without an outcome keeps its tau.  ``versions`` contains (path,
         Delta version, number of rows) for each table that the tick read or wrote.
+
+        ``together`` maps plans to a reason: each query that shares the tau of the plan and has no outcome in ``counts``
+        ran up to the tick's t and has no new answer for this reason.  ``alike`` are the plans whose queries may share a
+        tau from now on, because the instant of their next answer never depends on their constants.
         """
         with self._database.changing_under_lease() as connection:
             tick = _require_planned(connection, tick_id)
             members = ddl.tick_queries.c
+            own = settle_shared(connection, tick, counts, together)
             planned = set(connection.execute(select(members.query_id).where(members.tick_id == tick_id)).scalars())
-            if strangers := set(counts) - planned:
+            if strangers := set(own) - planned:
                 raise CatalogError(f"the tick {tick_id} was not planned for the queries {sorted(strangers)}")
             connection.execute(
                 update(ddl.ticks).where(ddl.ticks.c.tick_id == tick_id).values(state="committed", committed_at=at)
             )
-            _count(connection, tick, counts, planned)
+            count(connection, tick, own, planned)
+            share(connection, tick_id, tick.t, alike)
             for path, version, rows in versions:
                 connection.execute(
                     insert(ddl.tick_versions).values(tick_id=tick_id, path=path, version=version, rows=rows)
@@ -146,6 +201,8 @@ class Ticks:
         with self._database.changing_under_lease() as connection:
             parameters = [{"which": query_id, "why": reason} for query_id, reason in failed.items()]
             if parameters:
+                for some in parts(list(failed)):
+                    leave(connection, queries.c.query_id.in_(some))
                 connection.execute(
                     delete(members).where(members.c.tick_id == tick_id, members.c.query_id == bindparam("which")),
                     parameters,
@@ -172,23 +229,21 @@ class Ticks:
     def of_query(self, query_id: int, limit: int = 20) -> tuple[TickQuery, ...]:
         """Return the outcomes of the latest ticks for one query, the newest first."""
         member, tick = ddl.tick_queries.c, ddl.ticks.c
+        t = func.coalesce(member.until, tick.t).label("t")
+        own = (
+            select(member.tick_id, member.query_id, t, member.tau, tick.state, member.rows, member.reason)
+            .join_from(ddl.tick_queries, ddl.ticks)
+            .where(member.query_id == query_id)
+            .order_by(member.tick_id.desc())
+            .limit(limit)
+        )
         with self._database.reading() as connection:
-            rows = connection.execute(
-                select(
-                    member.tick_id,
-                    member.query_id,
-                    func.coalesce(member.until, tick.t).label("t"),
-                    member.tau,
-                    tick.state,
-                    member.rows,
-                    member.reason,
-                )
-                .join_from(ddl.tick_queries, ddl.ticks)
-                .where(member.query_id == query_id)
-                .order_by(member.tick_id.desc())
-                .limit(limit)
-            )
-            return tuple(TickQuery(**row._mapping) for row in rows)
+            found = {row.tick_id: TickQuery(**row._mapping) for row in connection.execute(own)}
+            for row in connection.execute(_shared_ticks(query_id).limit(limit)):
+                rows = 0 if row.state == "committed" else None
+                other = TickQuery(query_id=query_id, rows=rows, **row._mapping)
+                found.setdefault(other.tick_id, other)
+        return tuple(found[key] for key in sorted(found, reverse=True)[:limit])
 
     def news_since(self, tick_id: int, query_ids: Collection[int]) -> dict[int, int]:
         """Return the number of answers that ticks after ``tick_id`` found, by the ID of the query."""
@@ -255,79 +310,30 @@ def _add_what_is_read(connection: Connection, tick_id: int) -> None:
     there = select(member.query_id).where(member.tick_id == tick_id)
     below = [each.query_id for each in read_below(connection, query.query_id.in_(there)) if each.state == "active"]
     if below:
+        shared = select(ddl.tick_plans.c.plan_id).where(ddl.tick_plans.c.tick_id == tick_id)
+        leave(connection, and_(query.query_id.in_(below), query.plan_id.not_in(shared)))
         more = select(literal(tick_id), query.query_id, query.tau).where(
-            query.query_id.in_(below), query.query_id.not_in(there)
+            query.query_id.in_(below), query.query_id.not_in(there), OWN
         )
         connection.execute(insert(ddl.tick_queries).from_select(["tick_id", "query_id", "tau"], more))
 
 
-def _count(connection: Connection, tick: TickRecord, counts: Mapping[int, Count], planned: set[int]) -> None:
-    """The most common outcome needs only one SQL statement."""
-    together = {query_id: count for query_id, count in counts.items() if count.until == tick.t}
-    if together:
-        _count_together(connection, tick, together, everything=together.keys() == planned)
-    apart = {query_id: count for query_id, count in counts.items() if count.until != tick.t}
-    if apart:
-        _count_one_by_one(connection, tick, apart)
-    queries = ddl.queries
-    last = [{"which": key, "last": c.last_first_at} for key, c in counts.items() if c.last_first_at is not None]
-    if last:
-        # After a replacement of its text, a query may add answers that start before its existing answers.
-        this = bindparam("last", type_=queries.c.last_first_at.type)
-        greatest = case((queries.c.last_first_at > this, queries.c.last_first_at), else_=this)
-        connection.execute(
-            update(queries).where(queries.c.query_id == bindparam("which")).values(last_first_at=greatest), last
-        )
-
-
-def _count_together(connection: Connection, tick: TickRecord, counts: Mapping[int, Count], *, everything: bool) -> None:
-    """Record the outcomes of queries whose windows end at the instant of the tick."""
-    members, queries = ddl.tick_queries, ddl.queries
-    common = Counter((c.rows, c.reason, c.next_due) for c in counts.values()).most_common(1)[0][0]
-    rows, reason, due = common
-    counted = members.c.tick_id == tick.tick_id
-    if not everything:
-        counted = and_(counted, members.c.query_id.in_(list(counts)))
-    moved = {"tau": tick.t, "next_run": tick.t + queries.c.every_us, "next_due": due}
-    connection.execute(update(members).where(counted).values(rows=rows, reason=reason))
-    connection.execute(
-        update(queries)
-        .where(queries.c.query_id.in_(select(members.c.query_id).where(counted)))
-        .values(**moved, next_ordinal=queries.c.next_ordinal + rows)
+def _shared_ticks(query_id: int) -> Select[Any]:
+    """Select the ticks of the plans whose ``tau`` a query shared, the newest first."""
+    query, past, member, tick = ddl.queries.c, ddl.shared_ticks.c, ddl.tick_plans.c, ddl.ticks.c
+    spans = union_all(
+        select(query.plan_id, query.shared_since.label("after"), literal(None, Integer).label("upto")).where(
+            query.query_id == query_id, ~OWN
+        ),
+        select(past.plan_id, past.after, past.upto).where(past.query_id == query_id),
+    ).subquery()
+    return (
+        select(member.tick_id, tick.t, tick.state, member.tau, member.reason)
+        .join_from(ddl.tick_plans, ddl.ticks)
+        .join(spans, and_(member.plan_id == spans.c.plan_id, member.tick_id > spans.c.after))
+        .where(or_(spans.c.upto.is_(None), member.tick_id <= spans.c.upto))
+        .order_by(member.tick_id.desc())
     )
-    others = [
-        {"which": key, "gained": c.rows, "more": c.rows - rows, "why": c.reason, "due": c.next_due}
-        for key, c in counts.items()
-        if (c.rows, c.reason, c.next_due) != common
-    ]
-    if others:
-        connection.execute(
-            update(members)
-            .where(members.c.tick_id == tick.tick_id, members.c.query_id == bindparam("which"))
-            .values(rows=bindparam("gained"), reason=bindparam("why")),
-            others,
-        )
-        connection.execute(
-            update(queries)
-            .where(queries.c.query_id == bindparam("which"))
-            .values(next_ordinal=queries.c.next_ordinal + bindparam("more"), next_due=bindparam("due")),
-            others,
-        )
-
-
-def _count_one_by_one(connection: Connection, tick: TickRecord, counts: Mapping[int, Count]) -> None:
-    """Record the outcomes of queries whose windows end before the instant of the tick."""
-    members, queries = ddl.tick_queries, ddl.queries
-    for query_id, count in counts.items():
-        connection.execute(
-            update(members)
-            .where(members.c.tick_id == tick.tick_id, members.c.query_id == query_id)
-            .values(rows=count.rows, reason=count.reason, until=count.until)
-        )
-        values: dict[str, object] = {"next_ordinal": queries.c.next_ordinal + count.rows, "next_due": count.next_due}
-        if count.until is not None:
-            values |= {"tau": count.until, "next_run": count.until + queries.c.every_us}
-        connection.execute(update(queries).where(queries.c.query_id == query_id).values(**values))
 
 
 _TICKS: Final = select(*(ddl.ticks.c[name] for name in ("tick_id", "t", "state", "planned_at", "committed_at")))

@@ -10,7 +10,7 @@ import typer
 from weft.api.json.answers import backtest_json, tried_json
 from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, example, opened, query_text
 from weft.cli.printing import echo, instant, print_json, shown, table, working_on_spark
-from weft.cli.queries import LanguageName, LanguageOption
+from weft.cli.queries import DialectOption, LanguageName, LanguageOption
 from weft.errors import Refused
 from weft.printable import counted
 
@@ -45,13 +45,14 @@ def try_query(
     ] = None,
     limit: Annotated[int, typer.Option(min=0, help="The most rows to show (0: all).")] = 20,
     language: LanguageOption = LanguageName.sql,
+    dialect: DialectOption = None,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
     """Run a query once, on the present data: show its distinct rows, their count, and the time it took."""
     _require_sql(language, "try")
-    text = query_text(sql, file)
-    answer, seconds = _timed(home, lambda weft: weft.try_query(text, now=now, limit=limit or None))
+    text, named = query_text(sql, file), None if dialect is None else dialect.value
+    answer, seconds = _timed(home, lambda weft: weft.try_query(text, now=now, limit=limit or None, dialect=named))
     _print_answer(answer, seconds, json)
 
 
@@ -105,13 +106,16 @@ def backtest(
     ] = None,
     limit: Annotated[int, typer.Option(min=0, help="The most answers to show (0: all).")] = 20,
     language: LanguageOption = LanguageName.sql,
+    dialect: DialectOption = None,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
     """Show what a query would have delivered, and when, if it had been installed; nothing is stored."""
     _require_sql(language, "backtest")
-    text = query_text(sql, file)
-    report, seconds = _timed(home, lambda weft: weft.backtest(text, since=since, until=until, limit=limit or None))
+    text, named = query_text(sql, file), None if dialect is None else dialect.value
+    report, seconds = _timed(
+        home, lambda weft: weft.backtest(text, since=since, until=until, limit=limit or None, dialect=named)
+    )
     _print_backtest(report, seconds, json)
 
 

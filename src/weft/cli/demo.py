@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from weft.cli import printing
 from weft.cli.frame import example
 from weft.configuration import configuration
+
+if TYPE_CHECKING:
+    from weft.api.weft import Weft
 
 _HOME: Final = Path("demo-home")
 _Sizes = Annotated[
@@ -40,6 +43,7 @@ def add_to(app: typer.Typer) -> None:
     )
     bench.command("tpch", epilog=example("weft bench tpch --scale 1"))(tpch)
     bench.command("nexmark", epilog=example("weft bench nexmark --events 10000000"))(nexmark)
+    bench.command("web", epilog=example("weft bench web --queries 100000 --answers 1000000 --clients 50"))(web)
     app.add_typer(bench, name="bench", epilog=example("weft bench tapestry"))
 
 
@@ -116,6 +120,28 @@ def many(
     from weft.bench.many import compare
 
     compare(queries or [1, 100, 10_000, 100_000], messages, ticks, warm, folder, out, printing.echo)
+
+
+def web(
+    queries: Annotated[int, typer.Option(min=100, max=200_000, help="Number of installed queries.")] = 100_000,
+    answers: Annotated[int, typer.Option(min=40_000, help="Number of answers.")] = 1_000_000,
+    clients: Annotated[int, typer.Option(min=1, max=1_000, help="Number of clients at once.")] = 50,
+    rounds: Annotated[int, typer.Option(min=1, help="How often a client asks for each kind of page.")] = 5,
+    folder: _Tables = None,
+    out: _Out = None,
+) -> None:
+    """Measure how fast the page answers many clients while ticks run."""
+    from weft.bench.web_load import compare
+
+    compare(queries, answers, clients, rounds, folder, out, printing.echo, _served)
+
+
+@contextmanager
+def _served(weft: Weft) -> Iterator[str]:
+    from weft.web.serving import Address, page_served
+
+    with page_served(weft, Address(port=0)) as address:
+        yield address.url
 
 
 def commands(

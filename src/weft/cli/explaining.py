@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import re
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from weft.api.dialects import in_dialect
 from weft.api.json.explanations import asked_once_json, explanation_json, forecast_json
 from weft.cli import terminal
 from weft.cli.frame import FileOption, HomeOption, JsonOption, example, home_folder, opened, query_text
 from weft.cli.printing import echo, instant, print_json, table
 from weft.cli.printing import lines as safe_lines
-from weft.cli.queries import DuplicatesOption, KeepName, KeepOption, LanguageName, LanguageOption, StartName
+from weft.cli.queries import (
+    DialectName,
+    DialectOption,
+    DuplicatesOption,
+    KeepName,
+    KeepOption,
+    LanguageName,
+    LanguageOption,
+    StartName,
+)
 from weft.cli.synopses import print_synopsis
 from weft.cli.view_commands import print_view
 from weft.errors import Refused
@@ -65,6 +75,7 @@ def explain(
     ] = None,
     keep: KeepOption = KeepName.history,
     language: LanguageOption = LanguageName.sql,
+    dialect: DialectOption = None,
     duplicates: DuplicatesOption = False,
     once: Annotated[bool, typer.Option("--once", help="Explain what `weft try` runs, at an instant (:t).")] = False,
     home: HomeOption = None,
@@ -73,11 +84,9 @@ def explain(
     """Show what makes a query's answers appear, and estimate their number; starts no Spark."""
     from weft.api.explaining import explain_query, sql_asked_once, synopsis_explanation
 
-    required = keep is KeepName.synopsis
+    required, other = keep is KeepName.synopsis, once or start is StartName.now
     synopsis = required or language is not LanguageName.sql or duplicates
-    other = once or start is StartName.now
-    _require_one_way(tick is not None, sql is not None or file is not None, synopsis, other)
-    _require_not_full(full and (tick is not None or once))
+    _require_one_way(tick is not None, sql is not None or file is not None, synopsis, other, full=full, once=once)
     if tick is not None:
         _explain_tick(tick, home, json)
         return
@@ -85,15 +94,22 @@ def explain(
     if language is LanguageName.sql and (name := _NAME.fullmatch(text.strip())):
         _explain_installed(name[0], home, other=synopsis or other, full=full, json=json)
         return
-    with _known(home, text, json) as known:
+    with _known(home, text, json) as known, _translated(text, dialect, language, known) as sql:
         if once:
-            _print_asked_once(sql_asked_once(text, known), json)
+            _print_asked_once(sql_asked_once(sql, known), json)
         elif synopsis:
-            explanation = synopsis_explanation(text, known, language.value, duplicates=duplicates, keep=required)
+            explanation = synopsis_explanation(sql, known, language.value, duplicates=duplicates, keep=required)
             print_synopsis(explanation, known.assumed, full=full, json=json)
         else:
-            plain = explain_query(text, known, from_now=start is StartName.now)
-            print_explanation(plain, known.assumed, full=full, json=json)
+            explained = explain_query(sql, known, from_now=start is StartName.now)
+            print_explanation(explained, known.assumed, full=full, json=json)
+
+
+def _translated(
+    text: str, dialect: DialectName | None, language: LanguageName, known: Known
+) -> AbstractContextManager[str]:
+    named = None if dialect is None else dialect.value
+    return in_dialect(text, named, lambda _: known.schemas, language=language.value)
 
 
 @contextmanager
@@ -116,7 +132,7 @@ def _known(home: Path | None, text: str, json: bool) -> Iterator[Known]:
         raise
 
 
-def _require_one_way(tick: bool, query: bool, synopsis: bool, other: bool) -> None:
+def _require_one_way(tick: bool, query: bool, synopsis: bool, other: bool, *, full: bool, once: bool) -> None:
     if tick and query:
         raise Refused("--tick names an installed query, but the command also has a query", hint="Omit one of them.")
     if synopsis and (tick or other):
@@ -124,10 +140,7 @@ def _require_one_way(tick: bool, query: bool, synopsis: bool, other: bool) -> No
             "--tick, --once and --from now do not apply to synopses, which start with the whole history",
             hint="Omit these options.",
         )
-
-
-def _require_not_full(full: bool) -> None:
-    if full:
+    if full and (tick or once):
         raise Refused("--full does not apply to --tick and --once, which show everything", hint="Omit --full.")
 
 

@@ -77,8 +77,8 @@ def apply(
     """Change the home so that it has the definitions in a folder: everything is checked first, and the plan printed."""
     with opened(home) as weft:
         values = {} if secrets is None else _secrets(terminal.path(secrets))
-        told = (lambda _: None) if json else _print_plan
-        changes = weft.apply(terminal.path(folder), dry_run=dry_run, prune=prune, secrets=values, planned=told)
+        planned = (lambda _: None) if json else _print_plan
+        changes = weft.apply(terminal.path(folder), dry_run=dry_run, prune=prune, secrets=values, planned=planned)
     if json:
         print_json([_as_json(each) for each in changes])
     elif changes:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from weft.catalog.records import QueryRecord
     from weft.catalog.subscriptions import Subscription
 
-CHANNELS = "file:PATH (.jsonl, .csv), delta:PATH, email:ADDRESS, webhook:URL, exec:COMMAND"
+CHANNELS = "file:PATH (.jsonl, .csv), delta:PATH, feed:NAME, email:ADDRESS, imaps://…, webhook:URL, exec:COMMAND"
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The query.")]
 
 
@@ -38,6 +38,16 @@ class KeepName(str, Enum):
 
     history = "history"
     synopsis = "synopsis"
+
+
+class DialectName(str, Enum):
+    """A dialect of SQL that Weft translates."""
+
+    postgres = "postgres"
+    duckdb = "duckdb"
+    snowflake = "snowflake"
+    bigquery = "bigquery"
+    tsql = "tsql"
 
 
 class LanguageName(str, Enum):
@@ -57,6 +67,12 @@ KeepOption = Annotated[
 LanguageOption = Annotated[
     LanguageName,
     typer.Option("--language", help="The query's language: sql, or a formula (monpoly, mutl, mutl-minmax, 2fol)."),
+]
+DialectOption = Annotated[
+    DialectName | None,
+    typer.Option(
+        "--dialect", help="The dialect of the query's text; refused where it means something else (default: Spark's)."
+    ),
 ]
 
 StartOption = Annotated[
@@ -140,6 +156,7 @@ def install(
     form: FormOption = None,
     keep: KeepOption = KeepName.history,
     language: LanguageOption = LanguageName.sql,
+    dialect: DialectOption = None,
     allow_unbounded: UnboundedOption = False,
     discard_history: DiscardOption = False,
     duplicates: DuplicatesOption = False,
@@ -160,13 +177,18 @@ def install(
             "allow_unbounded": allow_unbounded,
             "discard_history": discard_history,
             "duplicates": duplicates,
+            "dialect": None if dialect is None else dialect.value,
         }
         if dry_run:
             preview_replacement(weft, name, text, arguments, replace=replace, json=json)
-            return
-        began = weft.clock()
-        query = weft.install(name, text, replace=replace, **arguments)
-        _print_installed(weft, query, json, replaced=None if not replace else (query.replaced_at or 0) >= began)
+        else:
+            _install(weft, name, text, arguments, replace=replace, json=json)
+
+
+def _install(weft: Weft, name: str, text: str, arguments: Mapping[str, Any], *, replace: bool, json: bool) -> None:
+    began = weft.clock()
+    query = weft.install(name, text, replace=replace, **arguments)
+    _print_installed(weft, query, json, replaced=None if not replace else (query.replaced_at or 0) >= began)
 
 
 def with_form(channels: Sequence[str], form: FormName | None) -> list[str]:
@@ -181,7 +203,7 @@ def with_form(channels: Sequence[str], form: FormName | None) -> list[str]:
 def _print_installed(weft: Weft, query: QueryRecord, json: bool, *, replaced: bool | None) -> None:
     """If the query is new, ``replaced`` is None."""
     from weft.api.results import answers_order
-    from weft.planning.synopsis_plan import is_synopsis
+    from weft.planning.stored_synopsis import is_synopsis
 
     installed = weft.show(query.name)
     synopsis = is_synopsis(installed.plan.body)

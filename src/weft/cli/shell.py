@@ -18,7 +18,6 @@ import typer
 from weft.cli.frame import HOME_VARIABLE, HomeOption, example, home_folder, opened
 from weft.cli.printing import echo
 from weft.cli.troubles import REFUSED, run
-from weft.sql.lower.parse import first_statement
 
 _HISTORY = 1_000
 _LEAVE = ("exit", "quit", "\\q")
@@ -154,6 +153,8 @@ def _without_comments(text: str) -> str:
 
 
 def _query(sql: re.Match[str], text: str, ended: bool) -> tuple[list[str], str] | None:
+    from weft.sql.lower.parse import first_statement
+
     query, rest = first_statement(text[sql.end() :])
     if rest is None and not ended:
         return None

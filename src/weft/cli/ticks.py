@@ -59,7 +59,7 @@ def tick(
                 print_tick(weft, report)
             _print_deliveries(ticked.delivered)
             echo(f"in {time.monotonic() - began:.1f} s")
-    if any(_failed(each) for report in ticked.reports for each in report.outcomes):
+    if any(_failed(each) for report in ticked.reports for each in report.own):
         raise typer.Exit(1)
 
 
@@ -70,32 +70,38 @@ def print_tick(weft: Weft, report: TickReport) -> None:
     queries with the most new rows.
     """
     title = f"tick {report.tick_id}, up to {instant(report.t)}"
-    if not report.outcomes:
+    if not report.queries:
         echo(f"{title}: no active queries.")
         return
-    timely = weft.time_driven(each.query for each in report.outcomes)
-    shown: Sequence[QueryOutcome] = report.outcomes
+    alike = {each.of(each.crowd.sample): len(each) for each in report.alike if len(each)}
+    timely = weft.time_driven(each.query for each in (*report.own, *alike))
+    shown: Sequence[QueryOutcome] = report.own
     counted: Sequence[QueryOutcome] = ()
-    if len(report.outcomes) > _LINES:
-        ordered = sorted(report.outcomes, key=lambda each: (not _failed(each), -each.rows))
+    if report.queries > _LINES:
+        ordered = sorted(report.own, key=lambda each: (not _failed(each), -each.rows))
         listed = min(_LINES, sum(1 for each in ordered if _failed(each) or each.rows))
         shown, counted = ordered[:listed], ordered[listed:]
     rows = [
         (each.query.name, instant(each.tau, "the start"), f"{each.rows:,}", _remark(each, timely)) for each in shown
     ]
-    if rows or not counted:
+    if rows or not (counted or alike):
         table(("query", "window from", "new", ""), rows, title=title, right=(2,))
     else:
         echo(title, style="bold")
-    _print_counts(counted, timely)
+    _print_counts(counted, alike, timely)
 
 
-def _print_counts(outcomes: Sequence[QueryOutcome], timely: Mapping[int, bool | None]) -> None:
+def _print_counts(
+    outcomes: Sequence[QueryOutcome], alike: Mapping[QueryOutcome, int], timely: Mapping[int, bool | None]
+) -> None:
+    """``alike`` maps an outcome without new rows to the number of queries that have it."""
     news = [each for each in outcomes if each.rows]
     if news:
         rows = sum(each.rows for each in news)
         echo(f"{_queries(len(news), more=True)} with {rows:,} new answer{'s' * (rows != 1)}")
     reasons = Counter(_remark(each, timely) for each in outcomes if not each.rows)
+    for each, count in alike.items():
+        reasons[_remark(each, timely)] += count
     for reason, count in reasons.most_common(_REASONS):
         echo(f"{_queries(count)}: {reason}" if reason else f"{_queries(count)} without new answers")
     if rest := reasons.total() - sum(count for _, count in reasons.most_common(_REASONS)):
@@ -160,13 +166,13 @@ def keep_ticking(weft: Weft, stop: Stop, pace_us: int, json: bool) -> None:
             print_json(ticked_json(weft, tick), lines=True)
             return
         for report in tick.reports:
-            news = [each for each in report.outcomes if each.rows]
+            news = [each for each in report.own if each.rows]
             if len(news) > _LINES:
                 news.sort(key=lambda each: -each.rows)
             new = ", ".join(f"{each.query.name} +{each.rows:,}" for each in news[:_LINES])
             if rest := news[_LINES:]:
                 new += f", {_queries(len(rest), more=True)} +{sum(each.rows for each in rest):,}"
-            failed = [each for each in report.outcomes if _failed(each)]
+            failed = [each for each in report.own if _failed(each)]
             echo(f"{instant(report.t)}  tick {report.tick_id}: {new or 'nothing new'}")
             for each in failed:
                 echo(f"  {each.query.name} {plain(each.reason or '')}", style="yellow")

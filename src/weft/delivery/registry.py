@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -53,12 +54,28 @@ def _exec(address: str, home: Path, _: str | None) -> Channel:
     return ProgramChannel(address, home, configuration(home))
 
 
+def _feed(address: str, home: Path, home_id: str | None) -> Channel:
+    from weft.delivery.feed import FeedChannel
+
+    return FeedChannel(address, home, shared_root("file", home, home_id))
+
+
+def _mailbox(scheme: str, address: str, home: Path, _: str | None) -> Channel:
+    from weft.delivery.mail.mailbox import MailboxChannel
+    from weft.mail_servers.address import mail_place
+
+    return MailboxChannel(mail_place(f"{scheme}:{address}", "imap"), configuration(home))
+
+
 _CHANNELS: Final[Mapping[str, Callable[[str, Path, str | None], Channel]]] = {
     "file": _file,
     "delta": _delta,
     "email": _email,
     "webhook": _webhook,
     "exec": _exec,
+    "feed": _feed,
+    "imap": partial(_mailbox, "imap"),
+    "imaps": partial(_mailbox, "imaps"),
 }
 
 

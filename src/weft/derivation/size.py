@@ -36,6 +36,7 @@ from weft.algebra.relation import (
     Values,
     Windowed,
 )
+from weft.algebra.traverse import operands
 from weft.derivation.merge import block_count
 
 
@@ -79,24 +80,15 @@ def _turns(node: Relation | Predicate, *, starting: bool) -> BranchSize:
             return NOTHING if starting else BranchSize(1, 0)
         case Plain() | Unnest() | Grouped() | Windowed() | Materialized() | Recurrence() | Recursive():
             return NOTHING  # a query over states has only the first two
-        case Join(inputs=parts):
-            return _met(parts, lambda part: _turns(part, starting=starting))
-        case And(items=items):
-            return _met(items, lambda item: _turns(item, starting=starting))
-        case Select(input=inner, predicate=predicate):
-            return _met((inner, predicate), lambda part: _turns(part, starting=starting))
-        case Or(items=parts) | Union(inputs=parts):
-            return sum((_turns(part, starting=starting) for part in parts), NOTHING)
-        case Project(input=inner) | Distinct(input=inner) | Exists(body=inner):
-            return _turns(inner, starting=starting)
+        case Join() | And() | Select():
+            return _met(operands(node), lambda part: _turns(part, starting=starting))
+        case Or() | Union() | Project() | Distinct() | Exists():
+            return sum((_turns(part, starting=starting) for part in operands(node)), NOTHING)
         case NotExists(body=body):
             return _turns(body, starting=not starting).beside(_sources(body))
 
 
-def _met(
-    parts: Sequence[Relation] | Sequence[Predicate] | Sequence[Relation | Predicate],
-    turns: Callable[[Relation | Predicate], BranchSize],
-) -> BranchSize:
+def _met(parts: Sequence[Relation | Predicate], turns: Callable[[Relation | Predicate], BranchSize]) -> BranchSize:
     sources, blocks = [_sources(part) for part in parts], [block_count(part) for part in parts]
     total = NOTHING
     for position, part in enumerate(parts):
@@ -106,14 +98,7 @@ def _met(
 
 
 def _sources(node: Relation | Predicate) -> int:
-    match node:
-        case Scan() | Values() | Unnest() | Grouped() | Windowed() | Materialized() | Recurrence() | Recursive():
-            return 1
-        case Plain() | NowFrom() | NowBefore():
-            return 0
-        case Join(inputs=parts) | Union(inputs=parts) | And(items=parts) | Or(items=parts):
-            return sum(map(_sources, parts))
-        case Select(input=inner, predicate=predicate):
-            return _sources(inner) + _sources(predicate)
-        case Project(input=inner) | Distinct(input=inner) | Exists(body=inner) | NotExists(body=inner):
-            return _sources(inner) * (block_count(inner) if isinstance(node, (Exists, NotExists)) else 1)
+    if isinstance(node, (Scan, Values, Unnest, Grouped, Windowed, Materialized, Recurrence, Recursive)):
+        return 1
+    copies = block_count(node.body) if isinstance(node, (Exists, NotExists)) else 1
+    return copies * sum(map(_sources, operands(node)))

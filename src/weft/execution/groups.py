@@ -6,9 +6,10 @@ with a long window therefore never widens the window of another query (design se
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias, overload
 
 from weft.algebra.event import Event
 from weft.algebra.scalar import Literal, Scalar, shifted
@@ -20,7 +21,11 @@ from weft.errors import PlanMismatch
 from weft.instants import MIN_INSTANT
 from weft.planning.form import StoredForm, restored_parameter, restored_plan, stored_form
 from weft.planning.plan import BEGINNING, Branch, Plan, for_many, for_one, is_time_driven, parameter_table
-from weft.planning.synopsis_plan import SynopsisPlan, is_synopsis, restored_synopsis
+from weft.planning.stored_synopsis import is_synopsis
+from weft.planning.synopsis_plan import SynopsisPlan, restored_synopsis
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Shape: TypeAlias = "Plan | SynopsisPlan"
 """The plan of a query, either for Spark or for a synopsis."""
@@ -97,6 +102,69 @@ class Member:
         return tuple(restored_parameter(kind, raw) for kind, raw in self.query.parameters)
 
 
+@dataclass(frozen=True, eq=False)
+class Crowd(Sequence[Member]):
+    """Many queries of one plan with the same window [tau, t), as columns.
+
+    ``constants`` has the columns query_id, p1, p2 … of the parameter table, ordered by query ID. ``read`` returns the
+    records of queries. A tick reads only the records of queries that have new answers.
+    """
+
+    plan_id: int
+    tau: int
+    t: int
+    constants: pa.Table
+    read: Callable[[Iterable[int]], Sequence[QueryRecord]]
+    _known: dict[int, Member] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return int(self.constants.num_rows)
+
+    @overload
+    def __getitem__(self, place: int) -> Member: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Member, ...]: ...
+    def __getitem__(self, place: int | slice) -> Member | tuple[Member, ...]:
+        ids = self.constants.column("query_id")
+        if isinstance(place, int):
+            return self._members([ids[place].as_py()])[0]
+        return self._members(ids.to_pylist()[place])
+
+    def __iter__(self) -> Iterator[Member]:
+        return iter(self[:])
+
+    @cached_property
+    def sample(self) -> Member:
+        """The first of the queries."""
+        return self[0]
+
+    @cached_property
+    def bounds(self) -> tuple[int, int]:
+        """The least and the greatest ID of the queries."""
+        ids = self.constants.column("query_id")
+        return ids[0].as_py(), ids[-1].as_py()
+
+    def those(self, query_ids: Iterable[int]) -> tuple[Member, ...]:
+        """Return the queries of the crowd among ``query_ids``."""
+        return self._members(self.among(query_ids))
+
+    def among(self, query_ids: Iterable[int]) -> list[int]:
+        """Return the IDs of the queries of the crowd among ``query_ids``."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        wanted = pa.array(sorted(set(query_ids)), pa.int64())
+        found = pc.index_in(wanted, value_set=self.constants.column("query_id").combine_chunks())
+        present: list[int] = wanted.filter(pc.is_valid(found)).to_pylist()
+        return present
+
+    def _members(self, query_ids: Sequence[int]) -> tuple[Member, ...]:
+        missing = [each for each in query_ids if each not in self._known]
+        if missing:
+            self._known.update((each.query_id, Member(each, self.tau, self.t)) for each in self.read(missing))
+        return tuple(self._known[each] for each in query_ids)
+
+
 @dataclass(frozen=True)
 class Group:
     """Queries of one plan that run together.
@@ -107,7 +175,7 @@ class Group:
 
     plan_id: int
     shape: Plan
-    members: tuple[Member, ...]
+    members: Sequence[Member]
     t: int
     t0: int | None = None
     time_driven_only: bool = False
@@ -115,7 +183,27 @@ class Group:
     @property
     def first(self) -> bool:
         """Whether the group runs the first delivery (Q^M), because its windows begin at the start of time."""
-        return self.members[0].tau is None
+        return self.of_each_window[0].tau is None
+
+    @cached_property
+    def of_each_window(self) -> tuple[Member, ...]:
+        """One member for each start of a window."""
+        if isinstance(self.members, Crowd):
+            return (self.members.sample,)
+        return tuple({member.tau: member for member in self.members}.values())
+
+    @property
+    def table(self) -> TableSchema:
+        """The schema of the parameter table. A crowd and other queries of its plan may run at once."""
+        shared = isinstance(self.members, Crowd)
+        return parameter_table(f"{self.plan_id}_shared" if shared else self.plan_id, self.shape)
+
+    @property
+    def with_answers(self) -> list[int]:
+        """The IDs of queries that have answers. For a crowd, the bounds of the IDs."""
+        if isinstance(self.members, Crowd):
+            return [*self.members.bounds]
+        return [member.query.query_id for member in self.members if member.query.rows]
 
     def branches(self) -> tuple[Branch, ...]:
         """Return the branches to run. Only the SQL for several queries reads a parameter table."""
@@ -134,10 +222,9 @@ class Group:
                 window["tau"] = instant(member.tau)
             names = member.query.names or None
             return tuple(for_one(event, member.values, window, self.first, names) for event in events)
-        taus = [member.tau for member in self.members if member.tau is not None]
+        taus = [member.tau for member in self.of_each_window if member.tau is not None]
         window["since"] = instant(min(taus)) if taus else window["tau"]
-        table = parameter_table(self.plan_id, self.shape)
-        return tuple(for_many(event, table, window, self.first) for event in events)
+        return tuple(for_many(event, self.table, window, self.first) for event in events)
 
     def _may_fire(self, event: Event, window: Mapping[str, Scalar]) -> bool:
         """Return False if the branch cannot yield a row.
@@ -155,7 +242,7 @@ class Group:
         begins = window.get("tau")
         since = begins.value if isinstance(begins, Literal) and isinstance(begins.value, int) else None
         own = bool(params(at))
-        for member in self.members:
+        for member in self.members if own else self.of_each_window:
             known = {f"p{number}": value for number, value in enumerate(member.values, 1)} if own else {}
             parts = shifted(bind_params(at, known))
             if parts.intervals or not isinstance(parts.base, Literal):
@@ -173,24 +260,34 @@ def instant(micros: int) -> Literal:
     return Literal(micros, TIMESTAMP, fixed=True)
 
 
-def grouped(members: Iterable[Member], plans: Mapping[int, Plan], t0: int | None) -> tuple[tuple[Group, ...], ...]:
+def grouped(
+    members: Iterable[Member], plans: Mapping[int, Plan], t0: int | None, crowds: Iterable[Crowd] = ()
+) -> tuple[tuple[Group, ...], ...]:
     """Group the members of a tick by plan and window. Return one tuple of groups for each kind of window.
+
+    Each crowd is a group.
 
     Windows of one kind have the same end and similar lengths. Windows from the start of time come last.
     """
     sorted_in: dict[tuple[bool, int, int], dict[int, list[Member]]] = {}
     for member in members:
-        length = 0 if member.tau is None else max(0, member.t - member.tau).bit_length()
-        window = (member.tau is None, length, member.t)
-        sorted_in.setdefault(window, {}).setdefault(member.query.plan_id, []).append(member)
-    return tuple(
-        tuple(
+        sorted_in.setdefault(_kind(member), {}).setdefault(member.query.plan_id, []).append(member)
+    by_window = {
+        window: [
             Group(key, plans[key], some, window[2], t0)
-            for key, in_group in sorted_in[window].items()
+            for key, in_group in plans_in.items()
             for some in computed_together(in_group, plans[key])
-        )
-        for window in sorted(sorted_in)
-    )
+        ]
+        for window, plans_in in sorted_in.items()
+    }
+    for crowd in crowds:
+        by_window.setdefault(_kind(crowd), []).append(Group(crowd.plan_id, plans[crowd.plan_id], crowd, crowd.t, t0))
+    return tuple(tuple(by_window[window]) for window in sorted(by_window))
+
+
+def _kind(windowed: Member | Crowd) -> tuple[bool, int, int]:
+    length = 0 if windowed.tau is None else max(0, windowed.t - windowed.tau).bit_length()
+    return windowed.tau is None, length, windowed.t
 
 
 def computed_together(members: Sequence[Member], plan: Plan) -> tuple[tuple[Member, ...], ...]:

@@ -77,7 +77,7 @@ def new_answers(
     if groups and not any(each.branches for each in parts):
         empty = ledger_schema("query_id", "first_at", "row_hash", "row").empty_table()
         return NewAnswers(reader.spark, empty, {}, {})
-    known_to = [member.query.query_id for group in groups for member in group.members if member.query.rows]
+    known_to = [query_id for group in groups for query_id in group.with_answers]
     if all(each.small for each in parts):
         collected = _collected(reader.spark, [each.rows for each in parts], apart=apart)
         if collected is not None:

@@ -14,11 +14,12 @@ import pyarrow.compute as pc
 
 from weft.algebra.scalar import ColumnRef
 from weft.algebra.schema import INTEGRAL, DataType, TableSchema
+from weft.catalog.records import Parameter
 from weft.derivation.access_paths import keys_of
 from weft.execution.driver_reader import LocalRows, local_frame
-from weft.execution.groups import Group
+from weft.execution.groups import Crowd, Group
 from weft.planning.form import restored_values
-from weft.planning.plan import PARAMETERS, Branch, parameter_table
+from weft.planning.plan import PARAMETERS, Branch
 from weft.storage.columns import arrow_type
 
 Tie = tuple[ColumnRef, ColumnRef]
@@ -40,7 +41,7 @@ def register_parameters(
     """Register the view with the parameters of a group. ``local`` maps view names to rows in the driver's memory."""
     if len(group.members) == 1:
         return
-    table = parameter_table(group.plan_id, group.shape)
+    table = group.table
     rows = relevant_parameters(parameters(group, table), branches, local)
     typed = [_typed(column.name, column.type.name) for column in table.columns]
     local_frame(spark, rows).selectExpr(*typed).createOrReplaceTempView(table.name)
@@ -52,18 +53,22 @@ def parameters(group: Group, table: TableSchema) -> pa.Table:
     Instants and intervals are sent as numbers, because a conversion between Arrow and Spark could shift or round a
     value.
     """
-    columns: list[Sequence[object]] = [
-        [member.query.query_id for member in group.members],
-        [member.tau for member in group.members],
-    ]
-    for number in range(len(table.columns) - len(columns)):
-        columns.append(restored_values(member.query.parameters[number] for member in group.members))
-    return pa.table(
-        {
-            column.name: pa.array(values, _sent(column.type))
-            for column, values in zip(table.columns, columns, strict=True)
-        }
-    )
+    if isinstance(group.members, Crowd):
+        tau = pa.repeat(pa.scalar(group.members.tau, pa.int64()), len(group.members))
+        return group.members.constants.add_column(1, "tau", tau)
+    queries = [member.query for member in group.members]
+    constants = constant_columns([each.query_id for each in queries], [each.parameters for each in queries], table)
+    return constants.add_column(1, "tau", pa.array([member.tau for member in group.members], pa.int64()))
+
+
+def constant_columns(
+    query_ids: Sequence[int], constants: Sequence[Sequence[Parameter]], table: TableSchema
+) -> pa.Table:
+    """Return the columns query_id, p1, p2 … of a parameter table."""
+    columns = {"query_id": pa.array(query_ids, pa.int64())}
+    for number, column in enumerate(table.columns[2:]):
+        columns[column.name] = pa.array(restored_values(each[number] for each in constants), _sent(column.type))
+    return pa.table(columns)
 
 
 def relevant_parameters(rows: pa.Table, branches: Sequence[Branch], local: Mapping[str, LocalRows]) -> pa.Table:

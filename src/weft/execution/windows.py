@@ -49,9 +49,7 @@ def _slices(ranges: Mapping[tuple[str, str], set[tuple[int | None, int]]]) -> di
 
 
 def _ranges(path: DeltaScan, group: Group) -> set[tuple[int | None, int]]:
-    members: Iterable[Member] = group.members
-    if not path.shift.intervals:
-        members = {member.tau: member for member in members}.values()
+    members = group.members if path.shift.intervals else group.of_each_window
     return {_range(path, member.tau, group.t, partial(_value, member)) for member in members}
 
 

@@ -75,7 +75,7 @@ class Sweep:
         return f"SELECT {listed(keys, heads, period)} FROM ({totals}) AS totals WHERE {there}"
 
     def fragments(self, query: str, keys: Sequence[str], measures: Sequence[str], span: Span = None) -> str:
-        """Return SQL that computes ``measures`` anew for each fragment between two bounds of the same keys.
+        """Return SQL that computes ``measures`` again for each fragment between two bounds of the same keys.
 
         ``measures`` are SQL aggregates over ``query``, which has the alias ``r``.  With ``span``, there must be no
         keys.

@@ -24,8 +24,9 @@ from weft.formula.twofol.over_history import over_history
 from weft.formula.twofol.resolve import TwoSorted, two_sorted
 from weft.formula.twofol.written import two_sorted_text
 from weft.formula.written import bare_text
+from weft.planning.stored_synopsis import Language
 from weft.planning.synopsis_events import terms_of
-from weft.planning.synopsis_plan import AT, TIME_POINTS, TP, FormulaOver, Language, SynopsisPlan, complete
+from weft.planning.synopsis_plan import AT, TIME_POINTS, TP, FormulaOver, SynopsisPlan, complete
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SEMANTICS: Final[Mapping[Language, Semantics]] = {"mutl": "bag", "mutl-minmax": "minmax"}

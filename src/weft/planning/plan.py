@@ -273,12 +273,15 @@ def for_one(
     return ready(bound(event if names is None else renumbered(event, names), known), whole)
 
 
-def parameter_table(plan_id: int, shape: Plan) -> TableSchema:
-    """Return the schema of a plan's parameter table, with the columns query_id, tau, p1, p2 …."""
+def parameter_table(name: int | str, shape: Plan) -> TableSchema:
+    """Return the schema of a plan's parameter table, with the columns query_id, tau, p1, p2 ….
+
+    ``name`` ends the name of the table.
+    """
     fields = [("query_id", BIGINT), ("tau", TIMESTAMP), *((p.name, p.type) for p in shape.parameters)]
     return TableSchema(
         0,
-        f"{PARAMETER_TABLE}{plan_id}",
+        f"{PARAMETER_TABLE}{name}",
         tuple(Column(n, label, type) for n, (label, type) in enumerate(fields, 1)),
         "tau",
     )

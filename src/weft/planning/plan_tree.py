@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from weft.algebra.relation import (
@@ -13,8 +13,11 @@ from weft.algebra.relation import (
     Join,
     Materialized,
     NotExists,
+    NowBefore,
+    NowFrom,
     Or,
     Output,
+    Plain,
     Predicate,
     Project,
     Query,
@@ -28,6 +31,7 @@ from weft.algebra.relation import (
     Values,
     Windowed,
 )
+from weft.algebra.traverse import operands
 from weft.printable import counted
 from weft.sql.rendering import render
 
@@ -46,70 +50,63 @@ class PlanNode:
 
 def plan_tree(query: Query) -> PlanNode:
     """Return the operators of a query, the last one first."""
-    return PlanNode("answers", _items(query.outputs), (_relation(query.input),))
+    return PlanNode("answers", _items(query.outputs), _nodes(query.input))
 
 
-def _relation(relation: Relation) -> PlanNode:
-    match relation:
+def _nodes(node: Relation | Predicate) -> tuple[PlanNode, ...]:
+    """Return the node of an operator or a condition, or the nodes of its parts if it only passes them on."""
+    below = list(map(_nodes, operands(node)))
+    match node:
+        case Or():
+            parts = tuple(each[0] if len(each) == 1 else PlanNode("all of", parts=each) for each in below)
+        case Select():  # the conditions first
+            parts = (*below[1], *below[0])
+        case _:
+            parts = tuple(part for each in below for part in each)
+    passed = isinstance(node, (And, Materialized)) or (isinstance(node, Join) and len(node.inputs) == 1)
+    return parts if passed else (PlanNode(*_described(node), parts),)
+
+
+def _described(node: Relation | Predicate) -> tuple[str, str]:
+    """Return the words and the SQL of a node."""
+    match node:
         case Scan(table=table, alias=alias):
             named = alias if alias == table.name else f"{table.name} AS {alias}"
-            return PlanNode("rows of the results" if table.source == "results" else "rows of the table", named)
+            return "rows of the results" if table.source == "results" else "rows of the table", named
         case Values(alias=alias, rows=rows):
-            return PlanNode(counted(len(rows), "constant row"), f"AS {alias}")
-        case Join(inputs=inputs) if len(inputs) == 1:
-            return _relation(inputs[0])
-        case Join(inputs=inputs):
-            return PlanNode("all combinations of", parts=tuple(map(_relation, inputs)))
-        case Select(input=inner, predicate=predicate):
-            return PlanNode("of which are kept", parts=(*_conditions(predicate), _relation(inner)))
-        case Project(input=inner, alias=alias, outputs=outputs):
-            return PlanNode(f"computed as {alias}", _items(outputs), (_relation(inner),))
-        case Distinct(input=inner):
-            return PlanNode("without repetitions", parts=(_relation(inner),))
-        case Union(alias=alias, inputs=inputs):
-            return PlanNode(f"together as {alias}", parts=tuple(map(_relation, inputs)))
-        case Materialized(input=inner):
-            return _relation(inner)
+            return counted(len(rows), "constant row"), f"AS {alias}"
         case Recurrence(name=name, alias=alias):
-            return PlanNode(f"rows of the last round of {name}", f"AS {alias}")
-        case Recursive(name=name, seed=seed, step=step):
-            return PlanNode(f"round after round as {name}", parts=(_relation(seed), _relation(step)))
-        case _:
-            return _computed(relation)
-
-
-def _computed(relation: Grouped | Windowed | Unnest) -> PlanNode:
-    match relation:
-        case Grouped(input=inner, groups=groups, measures=measures):
+            return f"rows of the last round of {name}", f"AS {alias}"
+        case Project(alias=alias, outputs=outputs):
+            return f"computed as {alias}", _items(outputs)
+        case Union(alias=alias):
+            return f"together as {alias}", ""
+        case Recursive(name=name):
+            return f"round after round as {name}", ""
+        case Grouped(groups=groups, measures=measures):
             by = f"for each {_items(groups)}" if groups else "for all rows"
-            return PlanNode(f"aggregated {by}", ", ".join(map(render.measure_text, measures)), (_relation(inner),))
-        case Windowed(input=inner, partition=partition, functions=functions):
+            return f"aggregated {by}", ", ".join(map(render.measure_text, measures))
+        case Windowed(partition=partition, functions=functions):
             by = f" for each {', '.join(map(render.scalar, partition))}" if partition else ""
-            names = ", ".join(f"{each.function} AS {each.output.column}" for each in functions)
-            return PlanNode(f"with the rows around{by}", names, (_relation(inner),))
+            names = (f"{each.function} AS {each.output.column}" for each in functions)
+            return f"with the rows around{by}", ", ".join(names)
         case Unnest(value=value, alias=alias):
-            return PlanNode(f"elements as {alias}", render.scalar(value))
+            return f"elements as {alias}", render.scalar(value)
+        case Plain() | NowFrom() | NowBefore():
+            return "", render.predicate(node, {})
+        case _:
+            return _WORDS[type(node)], ""
+
+
+_WORDS = {
+    Join: "all combinations of",
+    Select: "of which are kept",
+    Distinct: "without repetitions",
+    Or: "at least one of",
+    Exists: "there is a row of",
+    NotExists: "there is no row of",
+}
 
 
 def _items(outputs: Iterable[Output]) -> str:
     return ", ".join(render.item(each) for each in outputs)
-
-
-def _conditions(predicate: Predicate) -> Iterator[PlanNode]:
-    match predicate:
-        case And(items=items):
-            for each in items:
-                yield from _conditions(each)
-        case Or(items=items):
-            yield PlanNode("at least one of", parts=tuple(map(_together, items)))
-        case Exists(body=body):
-            yield PlanNode("there is a row of", parts=(_relation(body),))
-        case NotExists(body=body):
-            yield PlanNode("there is no row of", parts=(_relation(body),))
-        case _:
-            yield PlanNode("", render.predicate(predicate, {}))
-
-
-def _together(predicate: Predicate) -> PlanNode:
-    nodes = tuple(_conditions(predicate))
-    return nodes[0] if len(nodes) == 1 else PlanNode("all of", parts=nodes)

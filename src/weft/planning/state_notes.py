@@ -38,11 +38,11 @@ def state_notes(plan: Plan, texts: Iterable[StateText]) -> Iterator[Note]:
 
 
 def _whole(texts: Iterable[StateText]) -> Iterator[Note]:
-    told: dict[tuple[str, ...], None] = {}
+    noted: dict[tuple[str, ...], None] = {}
     for each in texts:
-        if not each.reads_whole or each.reads_whole in told:
+        if not each.reads_whole or each.reads_whole in noted:
             continue
-        told[each.reads_whole] = None
+        noted[each.reads_whole] = None
         tables = " and ".join(each.reads_whole)
         text = (
             f"each tick in which rows can change the {each.rows.removeprefix('the ')} reads all of {tables}, because "

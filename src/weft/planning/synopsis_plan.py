@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final
 
 from weft.algebra import stored_formula
 from weft.algebra.formula import POINTS, Formula, Variable, undated
@@ -26,16 +25,10 @@ from weft.derivation.synopsis.fixpoints import stepped
 from weft.derivation.synopsis.prepared import Semantics, prepared
 from weft.errors import DerivationError, PlanMismatch
 from weft.planning.plan import bind_standing, columns_of, planned
+from weft.planning.stored_synopsis import Language
 from weft.planning.synopsis_events import FormulaEvents, of_atoms, of_query
 
-Language = Literal["sql", "monpoly", "mutl", "mutl-minmax", "2fol"]
-"""The languages of a synopsis.
-
-``mutl-minmax`` is a variant of µTL.  In this variant, AND has the smaller count of its sides, and OR and EXISTS have
-the largest count (Toman 2007, section 5).
-"""
 FORMAT: Final = 1
-_TABLE: Final = re.compile(r'\["table",(\d+)\]')
 TIME_POINTS: Final = "time_points"
 """The name of the table with all states of a log.
 
@@ -151,8 +144,6 @@ class SynopsisPlan:
         key = json.dumps([self.states, stored.semantics, stored_formula.encoded(stored.formula), *form])
         return hashlib.sha256(key.encode()).hexdigest()[:20]
 
-    MARK: ClassVar = '{"synopsis":'
-    """The first characters of every stored synopsis."""
     has_constants: ClassVar = False
     time_driven: ClassVar = False
 
@@ -198,31 +189,6 @@ def complete(plan: SynopsisPlan) -> SynopsisPlan:
     """Derive all parts of the plan, so that an error occurs now and not in a tick."""
     assert plan.signature
     return plan
-
-
-def is_synopsis(body: str) -> bool:
-    """Return whether the stored plan ``body`` is a synopsis."""
-    return body.startswith(SynopsisPlan.MARK)
-
-
-def relations_of(body: str) -> tuple[str, ...]:
-    """Return the names of the relations that the stored plan ``body`` keeps between ticks."""
-    return tuple(json.loads(body)["relations"])
-
-
-def discards(body: str) -> bool:
-    """Return whether the stored plan ``body`` deletes rows that a tick has processed."""
-    return bool(json.loads(body).get("discard"))
-
-
-def asks_history(body: str) -> bool:
-    """Return whether the stored plan ``body`` reads the stored history."""
-    return bool(json.loads(body).get("history"))
-
-
-def tables_of(body: str) -> tuple[int, ...]:
-    """Return the IDs of the tables that the stored plan ``body`` reads."""
-    return tuple(sorted({int(table_id) for table_id in _TABLE.findall(body)}))
 
 
 def restored_synopsis(body: str, expected: str, tables: Iterable[TableSchema]) -> SynopsisPlan:

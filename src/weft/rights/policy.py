@@ -9,8 +9,10 @@ from typing import Final, Literal
 from weft.rights.principal import Principal, Right, Role
 
 ThingKind = Literal["table", "query", "channel", "saved"]
-ADMIN_CHANNELS: Final = frozenset({"exec", "file", "delta"})
-"""The kinds of channels that run programs or write files of the server.  Only administrators add them."""
+ADMIN_CHANNELS: Final = frozenset({"exec", "file", "delta", "imap", "imaps"})
+"""The kinds of channels that run programs, write files of the server, or send the value of an environment variable.
+Only administrators add them.
+"""
 GRANTABLE: Final[dict[Right, tuple[ThingKind, ...]]] = {
     Right.READ: ("table", "query", "saved"),
     Right.LOAD: ("table",),

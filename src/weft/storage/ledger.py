@@ -85,6 +85,18 @@ def read_stored(data: Store, query: QueryRecord, ordinal: int) -> tuple[int, int
     raise StorageError(f"the answer {ordinal} of {query.name} is not in the ledger", hint=RESTORE_HINT)
 
 
+def answer_files(data: Store, query: QueryRecord) -> list[DataFile]:
+    """Return the files of the ledger that may contain committed answers of the query, ordered by tick."""
+    return _relevant(Table(data / layout.LEDGER).files(), query, 1, query.rows) if query.rows else []
+
+
+def answers_in(files: Sequence[DataFile], query: QueryRecord) -> Iterator[ResultRow]:
+    """Yield the committed answers of the query in the files, in any order."""
+    types = [type_ for _, type_ in query.columns]
+    for ordinal, first_at, tick, row in _scan(files, query, 1, query.rows):
+        yield ResultRow(ordinal, *_decoded((first_at, tick, row), types))
+
+
 def _in_order(ledger: Table, query: QueryRecord, first: int, last: int) -> Iterator[ResultRow]:
     types = [type_ for _, type_ in query.columns]
     expected = first

@@ -37,7 +37,7 @@ def answers_schema(columns: Columns) -> pa.Schema:
     >>> answers_schema([("a", BIGINT), ("A", TIMESTAMP)]).names
     ['_ordinal', '_first_at', '_tick', 'a', 'A_2']
     """
-    return _schema((*OWN, *((name, BIGINT if kind.shape == INTERVAL else kind) for name, kind in columns)))
+    return typed_schema((*OWN, *((name, BIGINT if kind.shape == INTERVAL else kind) for name, kind in columns)))
 
 
 def answers_table(columns: Columns, rows: Iterable[ResultRow]) -> pa.Table:
@@ -48,7 +48,7 @@ def answers_table(columns: Columns, rows: Iterable[ResultRow]) -> pa.Table:
 
 def typed_table(columns: Columns, rows: Iterable[tuple[Value, ...]]) -> pa.Table:
     """Convert the rows to an Arrow table with the given columns. A number is added to duplicate names."""
-    schema, rest, pieces = _schema(columns), iter(rows), []
+    schema, rest, pieces = typed_schema(columns), iter(rows), []
     while batch := list(islice(rest, _PIECE)):
         arrays = [_array(values, kind) for values, (_, kind) in zip(zip(*batch, strict=True), columns, strict=True)]
         pieces.append(pa.record_batch(arrays, schema=schema))
@@ -62,6 +62,7 @@ def _array(values: Sequence[Any], kind: DataType) -> pa.Array:
     return pa.array(values, arrow_type(kind.shape or kind)) if kind.json is None else nested_array(values, kind.json)
 
 
-def _schema(columns: Columns) -> pa.Schema:
+def typed_schema(columns: Columns) -> pa.Schema:
+    """Return the Arrow schema of the columns.  A number is added to duplicate names."""
     names = distinct([name for name, _ in columns])
     return pa.schema([(name, arrow_type(kind.shape or kind)) for name, (_, kind) in zip(names, columns, strict=True)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
+from hashlib import sha256
 from typing import Final
 from urllib.parse import quote
 
@@ -13,12 +14,13 @@ from starlette.routing import Route
 
 from weft.api.results import Results
 from weft.catalog.query_list import QueryFilter
-from weft.errors import CatalogError, Refused
+from weft.errors import CatalogError, NotFound, Refused
 from weft.faults import isolated_error
 from weft.web import formats
 from weft.web.api_v1.endpoints import Unfit, caller_of, routes
 from weft.web.api_v1.operation import Caller, Operation
 from weft.web.api_v1.operations import accounts, homes, jobs, queries, sources, tables, views
+from weft.web.callers import address_of
 from weft.web.problems import problem_of, problem_response
 from weft.web.site import Site
 
@@ -44,29 +46,40 @@ _PAGES: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
     ("/jobs/{job}", jobs.show_job),
 )
 Shown = Callable[[Caller, Request], Response]
+Found = Callable[[Site, Request], Caller]
 
 
 def feeds(site: Site) -> list[Route]:
     """Return the routes of all formats."""
 
-    def route(path: str, shown: Shown) -> Route:
-        return Route(path, _endpoint(site, shown))
+    def route(path: str, shown: Shown, find: Found = caller_of) -> Route:
+        return Route(path, _endpoint(site, shown, find))
 
     return [
         *routes(site, [Operation("GET", f"{path}.json", call, "pages") for path, call in _PAGES]),
         route("/queries/{query:key}/answers.csv", _csv),
         route("/queries/{query:key}/answers.jsonl", _jsonl),
         route("/queries/{query:key}/answers.atom", _atom),
+        route("/feeds/{name}.atom", _feed),
+        route("/shared/{token}/feeds/{name}.atom", _feed, _with_link),
         route("/queries.ics", _calendar),
         route("/metrics", _metrics),
         Route("/healthz", _health(site)),
     ]
 
 
-def _endpoint(site: Site, shown: Shown) -> Callable[[Request], Awaitable[Response]]:
+def _with_link(site: Site, request: Request) -> Caller:
+    """Return whoever has the link to a query.  Raise NotFound."""
+    principal = site.weft.accounts.of_share(request.path_params["token"], address=address_of(site, request))
+    if principal is None:
+        raise NotFound("this link is not valid any more", hint="Ask whoever gave it to you for a new one.")
+    return Caller(site.weft.acting_as(principal), "", site.jobs)
+
+
+def _endpoint(site: Site, shown: Shown, find: Found) -> Callable[[Request], Awaitable[Response]]:
     def answer(request: Request) -> Response:
         try:
-            return shown(caller_of(site, request), request)
+            return shown(find(site, request), request)
         except Unfit as error:
             # Feed readers know no other challenge.
             challenge = {"WWW-Authenticate": 'Basic realm="Weft"'} if error.headers else None
@@ -119,6 +132,14 @@ def _atom(caller: Caller, request: Request) -> Response:
     answers = caller.weft.results(query.name, after=max(query.rows - _IN_FEED, 0), limit=_IN_FEED)
     feed = formats.atom(answers, caller.weft.home_id, _site(request).base(request))
     return Response(feed, 200, headers, "application/atom+xml")
+
+
+def _feed(caller: Caller, request: Request) -> Response:
+    content = caller.weft.feed(request.path_params["name"])
+    headers = {"etag": f'"{sha256(content).hexdigest()}"', "cache-control": "private, no-cache"}
+    if request.headers.get("if-none-match") == headers["etag"]:
+        return Response(None, 304, headers)
+    return Response(content, 200, headers, "application/atom+xml")
 
 
 def _site(request: Request) -> Site:

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
-from xml.etree import ElementTree
 
-from weft.delivery.rendering import csv_header, csv_line, field_names, json_line, json_values
+from weft.delivery.atom import FeedHead, entry_of, feed
+from weft.delivery.rendering import csv_header, csv_line, field_names, json_line
 from weft.execution.windows import NEVER
-from weft.instants import format_rfc3339, to_datetime
+from weft.instants import to_datetime
 from weft.printable import one_line, visible
+from weft.storage.ledger import Answers
 
 if TYPE_CHECKING:
     from weft.api.results import Results
     from weft.catalog.figures import Figures
     from weft.catalog.records import QueryRecord
 
-_ATOM: Final = "http://www.w3.org/2005/Atom"
-_TITLE: Final = 120
 _OCTETS: Final = 75
 """The maximum length of a line of iCalendar, in bytes."""
 
@@ -38,43 +37,13 @@ def json_lines(answers: Results) -> Iterator[str]:
 
 
 def atom(answers: Results, home_id: str, base: str) -> bytes:
-    """Return a feed of the answers, the newest first.  ``base`` is the address of the server, without a slash.
-
-    The id of an entry never changes: it consists of the home, the query and the ordinal.
-    """
-    ElementTree.register_namespace("", _ATOM)
+    """Return a feed of the answers, the newest first.  ``base`` is the address of the server, without a slash."""
     query = answers.query
-    about = f"urn:weft:{home_id}:{query.query_id}"
-    page = f"{base}/queries/{query.query_id}"
-    feed = ElementTree.Element(f"{{{_ATOM}}}feed")
     last = query.installed_at if query.last_first_at is None else query.last_first_at
-    _add(feed, "id", about)
-    _add(feed, "title", query.name)
-    _add(feed, "subtitle", one_line(query.sql, 1_000))
-    _add(feed, "updated", format_rfc3339(last))
-    _add(feed, "link", rel="self", href=f"{page}/answers.atom", type="application/atom+xml")
-    _add(feed, "link", rel="alternate", href=page, type="text/html")
-    _add(_add(feed, "author"), "name", query.user)
-    names = field_names([name for name, _ in answers.columns])[3:]
-    for row in reversed(list(answers)):
-        entry = _add(feed, "entry")
-        values = json_values(row, answers.columns)[3:]
-        shown = [f"{name}: {'NULL' if value is None else value}" for name, value in zip(names, values, strict=True)]
-        _add(entry, "id", f"{about}:{row.ordinal}")
-        _add(entry, "title", one_line(", ".join(shown), _TITLE) or f"answer {row.ordinal}")
-        _add(entry, "updated", format_rfc3339(row.first_at))
-        _add(entry, "published", format_rfc3339(row.first_at))
-        _add(entry, "link", rel="alternate", href=f"{page}/answers/{row.ordinal}", type="text/html")
-        _add(entry, "content", "\n".join(shown), type="text")
-    text: bytes = ElementTree.tostring(feed, encoding="utf-8", xml_declaration=True)
-    return text
-
-
-def _add(parent: ElementTree.Element, name: str, text: str = "", **attributes: str) -> ElementTree.Element:
-    """Add an element.  Characters that XML does not have are escaped."""
-    made = ElementTree.SubElement(parent, f"{{{_ATOM}}}{name}", attributes)
-    made.text = visible(text, allowed="\n\t") or None
-    return made
+    of_query = Answers(home_id, query.query_id, query.name, answers.columns)
+    address = f"{base}/queries/{query.query_id}/answers.atom"
+    head = FeedHead(of_query, query.sql, query.user, last, base, address)
+    return feed(head, (entry_of(head, row) for row in reversed(list(answers))))
 
 
 def calendar(queries: Iterable[QueryRecord], home_id: str, at: int, base: str) -> str:

@@ -43,6 +43,7 @@ TABLE: dict[str, tuple[Right, tuple[Any, ...]]] = {
     "attach_table": (ADMIN, ("a", "/nowhere")),
     "backtest": (INSTALL, ("SELECT id FROM {table}",)),
     "channel_counts": (READ, ()),
+    "feed": (READ, ()),
     "copy": (ADMIN, ("/nowhere",)),
     "correct_source": (ADMIN, ("s", {"id": 1}, "1993-04-01", "1993-04-02", None)),
     "current_views": (INSTALL, ("SELECT id FROM {table}", None)),
@@ -388,7 +389,7 @@ def test_an_author_installs_over_what_she_may_read(home: Weft) -> None:
         anna.install("other", "SELECT id FROM secret", user="bo")
     with pytest.raises(NotAllowed, match="may not add email: channels"):
         anna.subscribe("mine", "email:x@example.com")
-    for channel in ("exec:true", "file:x.csv", "delta:x"):
+    for channel in ("exec:true", "file:x.csv", "delta:x", "imaps://a@h/x?password_env=HOME"):
         with pytest.raises(NotAllowed):
             anna.install("third", "SELECT id FROM secret", to=channel)
     with pytest.raises(NotAllowed):
@@ -398,7 +399,7 @@ def test_an_author_installs_over_what_she_may_read(home: Weft) -> None:
     anna.remove("mine")
 
 
-@pytest.mark.parametrize("kind", ["exec", "file", "delta"])
+@pytest.mark.parametrize("kind", ["exec", "file", "delta", "imap", "imaps"])
 def test_channels_that_touch_the_server_are_never_granted(home: Weft, kind: str) -> None:
     with pytest.raises(Refused, match="cannot be granted"):
         home.accounts.grant("anna", "channel", kind)

@@ -30,8 +30,8 @@ def count_leases(connection: Connection) -> None:
 
 
 STEPS = (
-    Migration(to=102, statements=("CREATE TABLE made_up (leases BIGINT NOT NULL)",), then=count_leases),
-    Migration(to=103, statements=("ALTER TABLE made_up ADD COLUMN more TEXT", "UPDATE made_up SET more = 'more'")),
+    Migration(to=103, statements=("CREATE TABLE made_up (leases BIGINT NOT NULL)",), then=count_leases),
+    Migration(to=104, statements=("ALTER TABLE made_up ADD COLUMN more TEXT", "UPDATE made_up SET more = 'more'")),
 )
 
 
@@ -131,11 +131,11 @@ def test_a_home_of_an_older_format_is_migrated_once(
 ) -> None:
     later(monkeypatch, *STEPS[:1])
     with opened(home, at=0) as catalog:
-        assert catalog.home().format == 102
+        assert catalog.home().format == 103
     later(monkeypatch, *STEPS)
     for _ in range(2):
         with opened(home, at=0) as catalog:
-            assert (catalog.home().format, stored(catalog)) == (103, [(2, "more")])
+            assert (catalog.home().format, stored(catalog)) == (104, [(2, "more")])
 
 
 def test_processes_that_open_a_home_at_once_migrate_it_once(
@@ -154,7 +154,7 @@ def test_processes_that_open_a_home_at_once_migrate_it_once(
 
 def test_a_migration_that_fails_changes_nothing(home: Path, opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as broken:
-        later(broken, *STEPS, Migration(to=104, statements=("SELECT 1 FROM nowhere",)))
+        later(broken, *STEPS, Migration(to=105, statements=("SELECT 1 FROM nowhere",)))
         with pytest.raises(CatalogError, match="nowhere"):
             opened(home, at=0)
     with opened(home, at=0) as catalog:
@@ -192,5 +192,5 @@ def test_a_format_that_is_no_number_is_refused_in_words(tmp_path: Path, value: o
 
 def test_a_format_of_a_later_weft_is_refused_in_words(home: Path, opened: Opened) -> None:
     set_format(opened(home, at=0), 1_000_000)
-    with pytest.raises(CatalogError, match="has format 1000000, but this version of Weft reads formats up to 101"):
+    with pytest.raises(CatalogError, match="has format 1000000, but this version of Weft reads formats up to 102"):
         opened(home, at=0)

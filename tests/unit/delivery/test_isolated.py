@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from weft.delivery import delta, file, outbox, program
+from weft.delivery import delta, feed, file, outbox, program
 from weft.delivery.mail import channel as mail
+from weft.delivery.mail import mailbox
 from weft.delivery.webhook import channel as webhook
 from weft.errors import LeaseLost, StorageError
 from weft.storage import ledger
@@ -27,8 +28,10 @@ RENDERED = {
     "file:bad.jsonl": (file, "json_line"),
     "file:bad.csv": (file, "csv_line"),
     "delta:bad": (delta, "append_answers"),
+    "feed:bad": (feed, "entry_of"),
     "exec:true": (program, "json_line"),
     "email:a@example.com": (mail, "letter"),
+    "imap://localhost:9/bad?tls=off": (mailbox, "letter"),
     "webhook:https://localhost:9/x": (webhook, "answers_json"),
     "webhook:https://localhost:9/x#as=slack": (webhook, "text_json"),
 }
@@ -76,7 +79,7 @@ def test_what_rendering_raises_stops_no_other_query(channel: str, site: Any, mon
     (waiting,) = (each for each in site.catalog.subscriptions.all() if each.last_error)
     assert "injected" in (waiting.last_error or "") and waiting.next_attempt_at is not None
     assert not [each for each in site.catalog.outbox.unsent() if each.state == "pending"]
-    if channel.startswith(("file:", "delta:", "exec:")):
+    if channel.startswith(("file:", "delta:", "feed:", "exec:")):
         (again,) = site.deliver(waiting.next_attempt_at)
         assert (again.rows, again.error) == (3, None)
     if channel == "file:bad.jsonl":

@@ -1,7 +1,8 @@
 """One query, whose answers go to every kind of channel at once, killed at random steps: law 6 for all of them.
 
-Where the steps are is read from the code.  A file, a Delta table and the cursor then have each answer once; programs,
-mail and webhooks have each at least once, in messages that say the same whenever they have the same id.
+Where the steps are is read from the code.  A file, a Delta table, a feed, a folder of mail and the cursor then have
+each answer once; programs, letters and webhooks have each at least once, in messages that say the same whenever they
+have the same id.
 """
 
 from __future__ import annotations
@@ -19,8 +20,11 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
+from imap_server import PASSWORD, ImapServer, imap_server
 from mail_server import Post, serving
+from unit.delivery.test_feed import ordinals as in_feed
 from unit.delivery.test_mail import ANN
+from unit.delivery.test_mailbox import texts
 from unit.delivery.test_webhook import SECRET
 from web_server import Web, web
 from weft.catalog import layout
@@ -48,6 +52,7 @@ class Places:
     query: int
     post: Post
     server: Web
+    dovecot: ImapServer
 
     @property
     def rows(self) -> int:
@@ -60,22 +65,23 @@ class Places:
 
 
 @pytest.fixture
-def places(site: Any) -> Iterator[Places]:
+def places(site: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Places]:
     post, server = Post(), Web()
-    with serving(post) as smtp, web(server) as port:
+    monkeypatch.setenv("ANA_PASSWORD", PASSWORD)
+    with serving(post) as smtp, web(server) as port, imap_server() as dovecot:
         (site.home / "weft.toml").write_text(
             f"[smtp]\nhost = '127.0.0.1'\nport = {smtp}\ntls = 'none'\nfrom = 'weft@example.com'\ntimeout = 5\n"
             f"[webhook]\nsecret = '{SECRET}'\nprivate = true\ntimeout = 5\n"
             f"[exec]\ncommands = ['tee -a {site.home}/told']\n"
         )
         served = (f"email:{ANN}", f"webhook:http://127.0.0.1:{port}/in", f"exec:tee -a {site.home}/told")
-        channels = ("file:a.jsonl", "file:b.csv", "delta:t", *served)
-        yield Places(site, site.install("q", *channels), post, server)
+        channels = ("file:a.jsonl", "file:b.csv", "delta:t", "feed:f", dovecot.uri(), *served)
+        yield Places(site, site.install("q", *channels), post, server, dovecot)
 
 
 def test_the_steps_of_every_channel_are_among_them() -> None:
     kinds = Counter(name.partition(".")[0] for name in points())
-    assert set(kinds) == {"commit", "delivery", "delta", "exec", "mail", "webhook"}
+    assert set(kinds) == {"commit", "delivery", "delta", "exec", "feed", "imap", "mail", "webhook"}
     assert kinds["delivery"] >= 4
 
 
@@ -106,6 +112,8 @@ def _require_once(places: Places) -> None:
     with places.site.file("b.csv").open(newline="") as lines:
         assert [int(row["_ordinal"]) for row in csv.DictReader(lines)] == wanted
     assert sorted(DeltaTable(str(home / "delta/t")).to_pyarrow_table()["_ordinal"].to_pylist()) == wanted
+    assert in_feed(places.site.file("f.atom")) == wanted[:-101:-1]
+    assert texts(places.dovecot, "INBOX") == [f"text {n}" for n in wanted]
 
 
 def _require_the_same_id(places: Places) -> None:

@@ -1,4 +1,4 @@
-"""Who gets answers: several on one query, muted ones, those that begin anew; and how the home does."""
+"""Who gets answers: several on one query, muted ones, those that start from the present; and how the home does."""
 
 from __future__ import annotations
 

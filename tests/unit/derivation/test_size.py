@@ -37,12 +37,12 @@ SIZED = [
 
 @pytest.mark.parametrize("text", SIZED)
 def test_the_size_is_known_before_anything_is_derived(text: str) -> None:
-    """Simplification may drop branches and parts of them; nothing comes to more than was told."""
+    """Simplification may drop branches and parts of them; no figure exceeds its bound."""
     found = plan(text, TABLES)
     made = BranchSize(len(found.branches), sum(1 for event in found.branches for _ in scans(event.relation)))
-    told = size(found.lifted)
-    assert made.branches <= told.branches and made.sources <= told.sources
-    assert told.sources <= 3 * made.sources + 3, "the bound is far off"
+    bound = size(found.lifted)
+    assert made.branches <= bound.branches and made.sources <= bound.sources
+    assert bound.sources <= 3 * made.sources + 3, "the bound is far off"
 
 
 @pytest.mark.parametrize(("depth", "begin"), [(12, ABSENT), (6, NOT_IN), (40, ABSENT), (20, NOT_IN)])

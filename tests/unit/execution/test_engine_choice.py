@@ -53,12 +53,12 @@ def test_the_rows_are_counted_if_the_upper_limits_exceed_the_bound_together(
     files = {key: (log(tmp_path / name, 2, 1),) for key, name in names.items()}
     view: Any = View(TAU, *names)
     choice = refresh_choice(view, names, files)
-    assert (choice.by, choice.anew) == ("driver", False)
+    assert (choice.by, choice.from_scratch) == ("driver", False)
     assert choice.why == "staff, rooms and visits have 3 new log rows, at most 10"
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "by", "anew"),
+    ("old", "new", "by", "from_scratch"),
     [
         (0, 4, "driver", False),  # few rows are always maintained
         (30, 5, "driver", True),
@@ -70,12 +70,12 @@ def test_the_rows_are_counted_if_the_upper_limits_exceed_the_bound_together(
     ],
 )
 def test_a_refresh_computes_anew_what_costs_less_anew(
-    old: int, new: int, by: str, anew: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    old: int, new: int, by: str, from_scratch: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(choosing, "BOUNDS", BOUNDS)
     choice = chosen(tmp_path, old, new)
-    assert (choice.by, choice.anew) == (by, anew)
-    assert ("is recomputed" in choice.why) == anew
+    assert (choice.by, choice.from_scratch) == (by, from_scratch)
+    assert ("is recomputed" in choice.why) == from_scratch
 
 
 def test_the_first_refresh_is_bounded_by_the_whole_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

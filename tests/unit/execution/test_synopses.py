@@ -404,7 +404,7 @@ def test_a_change_is_read_as_of_any_instant_that_is_needed() -> None:
         if change is not None:
             log = log.changed(change)
         # What a process keeps of its own changes is what another one reads.
-        anew = stored_relations.RelationLog.of(relation, log.rows)
+        from_scratch = stored_relations.RelationLog.of(relation, log.rows)
         for back in range(max(1, t - 3), t + 1):
-            for each in (log, anew):
+            for each in (log, from_scratch):
                 assert each.as_of(back).sort_by("v1").to_pylist() == told[back]

@@ -64,7 +64,16 @@ COLUMNS: Final = {
     "flag": DataType("BOOLEAN"),
 }
 EXACT: Final = ("count", "count whole", "sum whole", "avg whole", "sum exact", "count real")
-ANEW: Final = ("count", "min whole", "max real", "median whole", "sum real", "avg real", "sum whole", "min exact")
+FROM_SCRATCH: Final = (
+    "count",
+    "min whole",
+    "max real",
+    "median whole",
+    "sum real",
+    "avg real",
+    "sum whole",
+    "min exact",
+)
 OTHERS: Final = (
     *("count distinct whole", "count distinct text", "sum distinct whole", "avg distinct whole", "sum distinct real"),
     *("min_by text whole", "max_by text whole", "min_by flag text", "max_by whole real", "min flag", "max flag"),
@@ -73,7 +82,7 @@ OTHERS: Final = (
 )
 RULES: Final = (
     *("coalesced", "extended", "subtracted", "subtracted counts", "added up", "greatest"),
-    *("running totals of groups", "running totals of everything", "groups anew", "everything anew"),
+    *("running totals of groups", "running totals of everything", "groups from scratch", "everything from scratch"),
     *("other measures of groups", "other measures of everything"),
     *("groups of single instants", "everything at single instants"),
 )
@@ -216,14 +225,18 @@ class Trial:
         span = None if width else (self.instant(0), self.axis.forever or str(LAST))
         which = "groups" if width else "everything"
         others = f"other measures of {which}"
-        for name, wanted in ((f"running totals of {which}", EXACT), (f"{which} anew", ANEW), (others, OTHERS)):
+        for name, wanted in (
+            (f"running totals of {which}", EXACT),
+            (f"{which} from scratch", FROM_SCRATCH),
+            (others, OTHERS),
+        ):
             yield self.grouped(name, "raw", rows, wanted, span)
         if self.open_end:
             return
         single = [replace(row, end=row.start + 1) for row in rows]
         self.register("single", stored(single, self.axis, width))
         name = "groups of single instants" if width else "everything at single instants"
-        yield self.grouped(name, "single", single, (*ANEW, *OTHERS), span, points=True)
+        yield self.grouped(name, "single", single, (*FROM_SCRATCH, *OTHERS), span, points=True)
 
     def grouped(
         self,
@@ -342,8 +355,8 @@ def test_a_value_for_no_rows_at_all() -> None:
         sql.given("raw", stored([], POINTS, 0))
         given_measures = [replace(each, of_nothing="7") for each in measures(["sum whole", "avg whole", "count"])]
         exact = Grouping(Sweep(POINTS, DUCKDB), "SELECT whole, from_tp, to_tp FROM raw", 0, given_measures, ("2", "5"))
-        anew = replace(
+        from_scratch = replace(
             exact, measures=[replace(each, of_nothing="7") for each in measures(["min whole", "median whole"])]
         )
         assert sql.rows(exact.measured()).to_pylist() == [{"v1": 7, "v2": 7.0, "v3": 0, "from_tp": 2, "to_tp": 5}]
-        assert sql.rows(anew.measured()).to_pylist() == [{"v1": 7, "v2": 7.0, "from_tp": 2, "to_tp": 5}]
+        assert sql.rows(from_scratch.measured()).to_pylist() == [{"v1": 7, "v2": 7.0, "from_tp": 2, "to_tp": 5}]

@@ -153,13 +153,13 @@ def test_what_is_taken_means_what_it_says(condition: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "construct", "instead"), REFUSED)
-def test_what_is_refused_is_told_with_what_to_write(text: str, construct: str, instead: str) -> None:
+def test_a_refusal_says_what_to_write(text: str, construct: str, instead: str) -> None:
     with pytest.raises(SqlError) as caught:
         plan(text, TABLES)
-    told, hint = str(caught.value), caught.value.hint or ""
-    assert construct in told
+    message, hint = str(caught.value), caught.value.hint or ""
+    assert construct in message
     assert instead in hint
-    assert not PARSERS_WORDS.search(told), told
+    assert not PARSERS_WORDS.search(message), message
 
 
 def test_sixty_and_more_were_tried() -> None:

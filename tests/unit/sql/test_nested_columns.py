@@ -126,7 +126,7 @@ MORE = DataType.parse_nested("STRUCT<name: STRING, at: STRUCT<zip: INT>, o: STRU
 
 def test_conditions_are_told_as_they_were_written() -> None:
     query = bind("SELECT id FROM orders o WHERE who.at.zip > 1 AND EXISTS(items, i -> i.n > 1)", TABLES)
-    told = condition_words(query.input.predicate)  # type: ignore[union-attr]
-    assert told == "o.who.at.zip > 1 and EXISTS(o.items, x1 -> x1.n > 1)"
+    words = condition_words(query.input.predicate)  # type: ignore[union-attr]
+    assert words == "o.who.at.zip > 1 and EXISTS(o.items, x1 -> x1.n > 1)"
     query = bind("SELECT id FROM orders o WHERE FROM_JSON(doc, 'a INT').a = 1", TABLES)
     assert condition_words(query.input.predicate) == "FROM_JSON(o.doc, 'STRUCT<a: INT>').a = 1"  # type: ignore[union-attr]

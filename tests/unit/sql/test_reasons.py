@@ -97,10 +97,10 @@ def test_all_reasons_are_listed(name: str) -> None:
 def test_the_text_of_the_error_has_all_of_them_with_their_hints() -> None:
     with pytest.raises(SqlError) as caught:
         plan("SELECT nosuch FROM msgs FOR UPDATE", TABLES)
-    told = str(caught.value)
-    assert told.startswith("2 reasons:\n1. there is no column 'nosuch' (line 1, column 8)\n  The columns are")
-    assert "\n2. FOR UPDATE is not allowed" in told
-    assert "Remove it." in told
+    message = str(caught.value)
+    assert message.startswith("2 reasons:\n1. there is no column 'nosuch' (line 1, column 8)\n  The columns are")
+    assert "\n2. FOR UPDATE is not allowed" in message
+    assert "Remove it." in message
 
 
 def test_one_reason_is_the_error_itself() -> None:

@@ -210,8 +210,8 @@ def test_types_of_aggregates() -> None:
     }
     described = made.connection.execute(f"DESCRIBE {value_sql(relation, leaf_name, Evaluation(9, 0))}").fetchall()
     assert [row[1].replace(" ", "") for row in described[:9]] == names
-    anew = "SELECT SUM(f) AS f, AVG(g) AS g, MIN(b) AS b, MAX(c) AS c, SUM(a) AS a FROM t"
-    assert made.view(anew, 9) == {
+    text = "SELECT SUM(f) AS f, AVG(g) AS g, MIN(b) AS b, MAX(c) AS c, SUM(a) AS a FROM t"
+    assert made.view(text, 9) == {
         (1.5, 1.75, 1, Decimal("99.99"), 200): [(0, 5)],
         (1.0, 2.0, 1, Decimal("0.01"), 100): [(5, None)],
     }

@@ -47,7 +47,7 @@ def test_nothing_is_done_without_a_token(send: Sent, who: str | None) -> None:
         response = send(who, operation.method, f"/api/v1{path}")
         assert response.status_code == 401, path
         assert response.headers["www-authenticate"] == "Bearer"
-    for path in ("/metrics", "/queries/1/answers.csv", "/queries/1/answers.atom", "/queries.ics"):
+    for path in ("/metrics", "/queries/1/answers.csv", "/queries/1/answers.atom", "/feeds/news.atom", "/queries.ics"):
         response = send(who, "GET", path)
         assert response.status_code == 401, path
         assert response.headers["www-authenticate"].startswith("Basic")
@@ -113,6 +113,27 @@ def test_a_feed_reader_sends_its_token_as_a_password(reader: TestClient, tokens:
     given = base64.b64encode(f"bo:{tokens['bo']}".encode()).decode()
     assert reader.get("/queries/2/answers.atom", headers={"authorization": f"Basic {given}"}).status_code == 200
     assert reader.get("/queries/2/answers.atom", headers={"authorization": "Basic !"}).status_code == 401
+
+
+def test_a_feed_has_the_rights_of_its_query(reader: TestClient, full: Weft, send: Sent, tokens: dict[str, str]) -> None:
+    full.subscribe("dear", "feed:news", from_start=True)
+    assert b"<entry>" not in send("bo", "GET", "/feeds/news.atom").content
+    full.deliver()
+    shown = send("bo", "GET", "/feeds/news.atom")
+    assert (shown.status_code, shown.headers["content-type"]) == (200, "application/atom+xml")
+    assert shown.content.count(b"<entry>") == full.query(2).rows
+    assert shown.content == (full.home / "files/news.atom").read_bytes() == full.feed("news")
+    given = {"authorization": f"Bearer {tokens['bo']}", "if-none-match": shown.headers["etag"]}
+    assert reader.get("/feeds/news.atom", headers=given).status_code == 304
+    for who, path in (("anna", "/feeds/news.atom"), ("root", "/feeds/other.atom"), ("root", "/feeds/..%2Fx.atom")):
+        assert send(who, "GET", path).status_code in (404, 422), path
+    link = full.accounts.share_link("dear")
+    by_link = f"/shared/{link.secret}/feeds/news.atom"
+    assert reader.get(by_link).content == shown.content
+    other = full.accounts.share_link("all-orders")
+    assert reader.get(f"/shared/{other.secret}/feeds/news.atom").status_code == 404
+    full.accounts.withdraw_link("dear", link.record.secret_id)
+    assert reader.get(by_link).status_code == 404
 
 
 def test_jobs_belong_to_who_started_them(send: Sent) -> None:

@@ -30,6 +30,7 @@ from weft.api.replace_query import replace as replace_text
 from weft.api.replace_query import require_replaceable
 from weft.api.standing import NewQuery, accepted, defined, pause, remove, resume
 from weft.catalog.naming import folded
+from weft.catalog.queries import OF_ONE_QUERY
 from weft.catalog.records import QueryRecord
 from weft.errors import Conflict, Refused
 from weft.execution.home import OpenHome
@@ -322,7 +323,7 @@ class _Planning:
         for each in (*stay, *self._wanted.queries):
             for channel in each.channels:
                 owner = owners.setdefault(channel.to, each.name)
-                if owner != each.name and channel.to.startswith("file:"):
+                if owner != each.name and channel.to.startswith(OF_ONE_QUERY):
                     message = f"{owner} and {each.name} write to {channel.to}"
                     self._note(each, Conflict(message, hint="Give each query its own file."))
 
@@ -387,12 +388,12 @@ def _new_source(source: DescribedSource) -> NewSource:
 
 def _differences(wanted: D, present: D, names: Sequence[str] = ()) -> str:
     """Describe the fields that differ."""
-    told = []
+    differing = []
     for name in names or [each.name for each in fields(present)]:
         old, new = getattr(present, name), getattr(wanted, name)
         if old != new:
-            told.append(f"{name.removesuffix('_us')} {_shown(name, old)} → {_shown(name, new)}")
-    return ", ".join(told)
+            differing.append(f"{name.removesuffix('_us')} {_shown(name, old)} → {_shown(name, new)}")
+    return ", ".join(differing)
 
 
 def _shown(name: str, value: object) -> str:

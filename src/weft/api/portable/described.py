@@ -21,7 +21,7 @@ from weft.catalog.views import ViewRecord
 from weft.errors import Refused, SynopsisError
 from weft.execution.home import OpenHome
 from weft.extraction.sources.mail import MAIL_KINDS
-from weft.planning.synopsis_plan import Language, is_synopsis
+from weft.planning.stored_synopsis import Language, is_synopsis
 
 Record = TypeVar("Record", QueryRecord, ViewRecord, SourceRecord)
 

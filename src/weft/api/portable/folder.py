@@ -30,7 +30,7 @@ from weft.configuration.toml_file import parse_toml
 from weft.errors import Refused
 from weft.extraction.sources.mail import MAIL_KINDS
 from weft.instants import format_interval, parse_interval
-from weft.planning.synopsis_plan import Language
+from weft.planning.stored_synopsis import Language
 from weft.printable import Brief, counted
 from weft.rights.policy import GRANTABLE
 from weft.rights.principal import ROLES

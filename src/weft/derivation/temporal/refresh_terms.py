@@ -25,7 +25,7 @@ tuple.  The candidate rows therefore come from base tuples whose first (last) in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -39,7 +39,6 @@ from weft.algebra.scalar import (
     PeriodOf,
     Scalar,
     call,
-    children,
     columns,
     conjuncts,
     mentions_now,
@@ -108,9 +107,9 @@ def _negated(predicate: Scalar) -> Scalar | None:
 
 def _crossing(part: Scalar, case: Scalar) -> Crossing | None:
     """Return None if no rule covers ``part``, the conjunct that differs between t and t_now."""
-    scans = {period.scan for period in _periods(part)}
+    scans = temporal.periods_asked(part)
     if len(scans) == 1 and not mentions_now(part):
-        return Crossing(case, scans.pop(), is_open)
+        return Crossing(case, next(iter(scans)), is_open)
     if not isinstance(part, Call) or part.name not in ("<", "<=", ">", ">=", "=", "<>"):
         return None
     one, other = part.args
@@ -119,11 +118,11 @@ def _crossing(part: Scalar, case: Scalar) -> Crossing | None:
 
 def _compared(side: Scalar, threshold: Scalar, case: Scalar) -> Crossing | None:
     """Return None unless the threshold depends on NOW alone."""
-    if columns(threshold) or any(_periods(threshold)) or not rises(threshold):
+    if columns(threshold) or temporal.periods_asked(threshold) or not rises(threshold):
         return None
     was = as_of_refresh(threshold)
     if isinstance(side, Call) and side.name in (START, END):
-        scan = next(_periods(side)).scan
+        (scan,) = temporal.periods_asked(side)
         within = _between(side.name, was, threshold)
         if side.name == START:
             return Crossing(case, scan, within)
@@ -142,7 +141,7 @@ def is_window(predicate: Scalar) -> bool:
         case Call(name="and" | "or", args=args):
             return all(map(is_window, args))
         case Call(name="<" | "<=" | ">" | ">=" | "=", args=(Call(name="period_start" | "period_end"), other)):
-            return not columns(other) and not any(_periods(other))
+            return not columns(other) and not temporal.periods_asked(other)
         case _:
             return False
 
@@ -243,14 +242,7 @@ def candidates(
 def single_variable(relation: temporal.Temporal) -> str | None:
     """Return the only range variable of a relation, or None if it has several."""
     scans = {ref.scan for ref in temporal.attributes(relation)}
-    return scans.pop() if len(scans) == 1 else None
-
-
-def _periods(scalar: Scalar) -> Iterator[PeriodOf]:
-    if isinstance(scalar, PeriodOf):
-        yield scalar
-    for child in children(scalar):
-        yield from _periods(child)
+    return next(iter(scans)) if len(scans) == 1 else None
 
 
 def refresh_predicates(

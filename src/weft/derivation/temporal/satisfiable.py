@@ -16,12 +16,12 @@ unknown value.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import combinations, product
 from typing import Final, TypeAlias
 
-from weft.algebra.scalar import REFRESHED, Call, Cast, Literal, Now, PeriodOf, Scalar, children, mentions_now
+from weft.algebra.scalar import REFRESHED, Call, Cast, Literal, Now, PeriodOf, Scalar, mentions_now
 from weft.algebra.schema import DATE, INTEGRAL, INTERVAL, TIMESTAMP
+from weft.algebra.temporal import periods_asked
 from weft.derivation.order import Order
 from weft.derivation.temporal.judging import START, as_of_refresh
 from weft.derivation.temporal.normal_form import Atom, Conjunction, TooMany, alternatives
@@ -54,7 +54,7 @@ def contradiction(predicate: Scalar) -> tuple[Reason, ...] | None:
     except TooMany:
         return None
     reasons: dict[Reason, None] = {}
-    tuples = sorted({period.scan for period in _periods(predicate)})
+    tuples = sorted(periods_asked(predicate))
     if len(tuples) > _MOST_TUPLES:
         return None
     for atoms in each:
@@ -102,7 +102,7 @@ def _clash(atom: Atom, atoms: Conjunction, open_: dict[str, bool]) -> tuple[Reas
 
 def _settled(scalar: Scalar, open_: dict[str, bool]) -> Scalar:
     """A scalar has the same value at t and t_now if it does not mention NOW and all its periods are closed."""
-    if mentions_now(scalar) or any(open_[period.scan] for period in _periods(scalar)):
+    if mentions_now(scalar) or any(open_[scan] for scan in periods_asked(scalar)):
         return scalar
     return as_of_refresh(scalar)
 
@@ -171,7 +171,7 @@ def _add_what_rises(order: Order[Reason], term: Scalar, open_: dict[str, bool]) 
         return
     if rises(term):
         order.at_most(was, term, 0, "what rises with NOW() does not fall")
-    if not mentions_now(term) and not any(open_[period.scan] for period in _periods(term)):
+    if not mentions_now(term) and not any(open_[scan] for scan in periods_asked(term)):
         order.at_most(term, was, 0, "closed periods do not change")
         order.at_most(was, term, 0, "closed periods do not change")
 
@@ -209,10 +209,3 @@ def _never_null(term: Scalar | str) -> bool:
             return {arg.type, type} <= {TIMESTAMP, DATE} and _never_null(arg)
         case _:
             return term == REFRESHED
-
-
-def _periods(scalar: Scalar) -> Iterator[PeriodOf]:
-    if isinstance(scalar, PeriodOf):
-        yield scalar
-    for child in children(scalar):
-        yield from _periods(child)

@@ -52,12 +52,12 @@ NOTHING: Final = EngineBounds(-1, -1, -1, -1, -1, -1)
 class Choice:
     """The engine for one computation. ``why`` is a clause with the reason.
 
-    If ``anew`` is true, a view is computed from the whole logs of its inputs.
+    If ``from_scratch`` is true, a view is computed from the whole logs of its inputs.
     """
 
     by: Literal["driver", "Spark"]
     why: str
-    anew: bool = False
+    from_scratch: bool = False
 
     def sentence(self, subject: str, runs: str = "runs") -> str:
         """Return a sentence about the choice.

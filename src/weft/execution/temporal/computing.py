@@ -71,20 +71,20 @@ def view_change(
     reading: RefreshInput,
     look_ups: LookUps | None,
     *,
-    anew: bool,
+    from_scratch: bool,
     dated: bool,
     form: Callable[[], FileForm],
 ) -> ViewChange | None:
     """Return the rows that a refresh appends to the view's log, or None if the view does not change.
 
-    ``form`` is as in ``Engine.result``. With ``anew``, compute the view from the whole logs of its inputs, as the first
-    refresh always does. With ``dated``, add the first instant of a change. If ``look_ups`` is None,
+    ``form`` is as in ``Engine.result``. With ``from_scratch``, compute the view from the whole logs of its inputs,
+    as the first refresh always does. With ``dated``, add the first instant of a change. If ``look_ups`` is None,
     each log is read from its files. The caller must hold the lease. Raise StorageError for unreadable data, and
     ExecutionError for a failed computation.
     """
     width = len(view_plan.columns)
     work = _Refresh(engine, view_plan, reading, Logs(engine, reading.files, look_ups, reading.open_at_t))
-    old_and_new = work.whole(view) if anew or reading.tau is None else work.refreshed(view, reading.tau)
+    old_and_new = work.whole(view) if from_scratch or reading.tau is None else work.refreshed(view, reading.tau)
     if old_and_new is None or not engine.table("changed", change_of(*old_and_new, width)):
         return None
     rows = engine.result(_as_log("changed", view, reading.t), view.stored, form)

@@ -36,7 +36,7 @@ def refresh_choice(view: ViewRecord, names: Mapping[int, str], files: Mapping[in
     bounds, keys = choosing.BOUNDS, sorted(view.reads)
     every = [(names[key], rows_of(files[key])) for key in keys]
     if view.tau is None:
-        return replace(bounded(every, bounds.history, "log row"), anew=True)
+        return replace(bounded(every, bounds.history, "log row"), from_scratch=True)
     most = min(bounds.changes, bounds.again)
     news = _news(view, names, files, inf)
     if sum(rows for _, rows in news) > most:
@@ -46,7 +46,7 @@ def refresh_choice(view: ViewRecord, names: Mapping[int, str], files: Mapping[in
     if bounds.again < new and large:
         choice = bounded(every, bounds.history, "log row")
         why = f"the view is recomputed, because {count_text(new, 'log row')} are new; {choice.why}"
-        return replace(choice, why=why, anew=True)
+        return replace(choice, why=why, from_scratch=True)
     return bounded(news, bounds.changes, "new log row")
 
 
@@ -79,16 +79,23 @@ class Computation:
         if choice.by == "driver":
             try:
                 # Many small statements run faster on one thread.
-                with duckdb_engine(2 if choice.anew else 1, choosing.BOUNDS.steps) as engine:
-                    return self._change(engine, self.look_ups, choice.anew), choice
+                with duckdb_engine(2 if choice.from_scratch else 1, choosing.BOUNDS.steps) as engine:
+                    return self._change(engine, self.look_ups, choice.from_scratch), choice
             except BeyondBounds as beyond:
                 choice = replace(choice, by="Spark", why=beyond.why)
         rows = sum(map(rows_of, self.reading.files.values()))
         # A later refresh has many terms. Most of them need no computation, because one of their inputs is empty.
-        compute = partial(self._change, look_ups=None, anew=choice.anew)
-        return on_spark(session, compute, rows=rows, probing=not choice.anew), choice
+        compute = partial(self._change, look_ups=None, from_scratch=choice.from_scratch)
+        return on_spark(session, compute, rows=rows, probing=not choice.from_scratch), choice
 
-    def _change(self, engine: Engine, look_ups: LookUps | None, anew: bool) -> ViewChange | None:
+    def _change(self, engine: Engine, look_ups: LookUps | None, from_scratch: bool) -> ViewChange | None:
         return view_change(
-            engine, self.view_plan, self.own, self.reading, look_ups, anew=anew, dated=self.dated, form=self.form
+            engine,
+            self.view_plan,
+            self.own,
+            self.reading,
+            look_ups,
+            from_scratch=from_scratch,
+            dated=self.dated,
+            form=self.form,
         )

@@ -94,7 +94,7 @@ class StateForecast:
         return stored if stored is not None and may_continue(state, stored.at) else None
 
     def _recursion(self, state: StateSchema) -> Reading:
-        """The look-ups of later rounds depend on the rows of earlier ones, so only the first round is told."""
+        """The look-ups of later rounds depend on the rows of earlier ones, so the forecast has the first round only."""
         _, t = window_of(state)
         stored = self._stored(state) if continued_recursion(state) is not None else None
         if stored is None:

@@ -17,7 +17,7 @@ from weft.errors import ExecutionError, JvmEnded, LimitExceeded, QueryFault
 from weft.execution import driver_reader
 from weft.execution.answers import union
 from weft.execution.executor_files import write_files
-from weft.execution.groups import Member, grouped
+from weft.execution.groups import Crowd, Member, grouped
 from weft.execution.guarded import too_large
 from weft.execution.isolate import failing_queries, isolated
 from weft.execution.new_answers import NewAnswers, new_answers
@@ -38,11 +38,14 @@ if TYPE_CHECKING:
 _ROWS_OF_A_FILE: Final = 1_000_000
 
 
-def extend(run: TickRun, runner: SparkRunner, members: Sequence[Member], name: str) -> Mapping[int, Added]:
+def extend(
+    run: TickRun, runner: SparkRunner, members: Sequence[Member], crowds: Sequence[Crowd], name: str
+) -> Mapping[int, Added]:
     """Compute the new answers of the queries, and commit these answers as one output.
 
     Return the number and the last instant of each query's new answers. Failing queries are set aside. Errors of the
-    home pass through unchanged. Raise ExecutionError if the computation fails but every query succeeds alone.
+    home pass through unchanged. Raise ExecutionError if the computation fails but every query succeeds alone. With
+    crowds, raise one of FAULTS if the computation fails: the caller then repeats it with the queries of the crowds.
     """
     judged = isolated(
         by_query(members), lambda some: due.quiet_queries(some, run.plans, run.tables, run.t0), run.set_aside
@@ -50,12 +53,22 @@ def extend(run: TickRun, runner: SparkRunner, members: Sequence[Member], name: s
     quiet = {key for part in judged for key in part}
     run.nexts |= {m.query.query_id: m.query.next_due for m in members if m.query.query_id in quiet}
     moving = [each for each in members if each.query.query_id not in {*quiet, *run.failed}]
-    if not moving:
+    going = [each for each in crowds if not due.is_quiet(each.sample, run.plans[each.plan_id], run.tables, run.t0)]
+    if not moving and not going:
         return {}
     runner.begin(run.tables, small=not any(each.tau is None for each in moving))
-    added = _write(run, runner, _answers(run, runner, moving), moving, name)
+    if going:
+        new = _together(run, runner, moving, going, runner.limits.seconds, apart=False)
+    else:
+        new = _answers(run, runner, moving)
+    added = _write(run, runner, new, _with_news(moving, going, new), name)
     _foresee(run, runner, [each for each in moving if each.query.query_id not in {*added, *run.failed}])
     return added
+
+
+def _with_news(members: Sequence[Member], crowds: Sequence[Crowd], new: NewAnswers) -> list[Member]:
+    """Return the members, and the queries of the crowds that have new answers."""
+    return [*members, *(each for crowd in crowds for each in crowd.those(new.added))]
 
 
 def by_query(members: Sequence[Member]) -> dict[int, Member]:
@@ -66,7 +79,7 @@ def by_query(members: Sequence[Member]) -> dict[int, Member]:
 def _answers(run: TickRun, runner: SparkRunner, members: Sequence[Member]) -> NewAnswers:
     seconds, most = runner.limits.seconds, runner.limits.rows
     try:
-        return _together(run, runner, members, seconds, apart=False)
+        return _together(run, runner, members, (), seconds, apart=False)
     except FAULTS as error:
         runner.release()
         groups = [group for each in grouped(members, run.plans, run.t0) for group in each]
@@ -80,7 +93,7 @@ def _answers(run: TickRun, runner: SparkRunner, members: Sequence[Member]) -> Ne
             raise _failed(error) from error
     rest = [each for each in members if each.query.query_id not in faulty]
     try:
-        return _together(run, runner, rest, seconds * max(1, len(rest)), apart=True)
+        return _together(run, runner, rest, (), seconds * max(1, len(rest)), apart=True)
     except FAULTS as error:
         raise _failed(error) from error
 
@@ -93,12 +106,18 @@ def _failed(error: ExecutionError) -> ExecutionError:
 
 
 def _together(
-    run: TickRun, runner: SparkRunner, members: Sequence[Member], seconds: float, *, apart: bool
+    run: TickRun,
+    runner: SparkRunner,
+    members: Sequence[Member],
+    crowds: Sequence[Crowd],
+    seconds: float,
+    *,
+    apart: bool,
 ) -> NewAnswers:
     """Set aside the queries that would add too many rows."""
-    windows, most = grouped(members, run.plans, run.t0), runner.limits.rows
+    windows, most = grouped(members, run.plans, run.t0, crowds), runner.limits.rows
     new = runner.run(lambda reader: new_answers(reader, *windows, most=most, apart=apart), seconds)
-    own = {each.query.query_id: run.most_rows.get(each.query.user, most) for each in members}
+    own = {each.query.query_id: run.most_rows.get(each.query.user, most) for each in _with_news(members, crowds, new)}
     many = {
         key: too_many(each.rows, min(own[key], most), of_owner=own[key] < most)
         for key, each in new.added.items()

@@ -17,7 +17,8 @@ from weft.catalog import CatalogParts, Writer, layout
 from weft.catalog.records import Choice, PlanRecord, QueryRecord, TickRecord
 from weft.errors import ClockError, ExecutionError, WeftError
 from weft.execution.collector import fewer_collections
-from weft.execution.groups import Member, compiled, synopsis_of
+from weft.execution.crowds import crowds_of
+from weft.execution.groups import Crowd, Member, compiled, synopsis_of
 from weft.execution.isolate import isolated
 from weft.execution.look_ups import LookUps
 from weft.execution.phases import PLANNING, phase
@@ -31,8 +32,9 @@ from weft.execution.ticks.stratum import extend
 from weft.execution.ticks.tick_report import TickReport, TickRun, commit_tick
 from weft.execution.windows import NEVER
 from weft.failpoint import failpoint
+from weft.faults import FAULTS
 from weft.instants import MIN_INSTANT
-from weft.planning.synopsis_plan import is_synopsis
+from weft.planning.stored_synopsis import is_synopsis
 from weft.storage.ledger import Added, added_by_query
 from weft.storage.verify import require_undamaged
 from weft.writing.outputs import Outputs, answers_name
@@ -143,7 +145,9 @@ def _run(
     ending: bool = False,
 ) -> TickReport:
     with phase(PLANNING):
-        members = writer.ticks.members(tick.tick_id)
+        found = crowds_of(writer, tick)
+        crowds = [crowd for crowd, _ in found]
+        members = writer.ticks.members(tick.tick_id, {crowd.plan_id for crowd in crowds})
     queries, taus = [query for query, _ in members], {query.query_id: tau for query, tau in members}
     read = {key for query in queries for key in query.reads}
     lower = {query.query_id: query for query in writer.queries.by_ids(read)}
@@ -153,13 +157,16 @@ def _run(
     state_store = StateStore(layout.states_folder(writer.path))
     runner = None if ending else SparkRunner(session, writer.data, limits(writer), look_ups, state_store)
     run = TickRun(writer, runner, at, tick, outputs, relations(writer, read), lower, reached)
+    run.plans |= {crowd.plan_id: plan for crowd, plan in found}
     since = WindowStarts(writer, run.plans, run.lower, taus).since
     try:
-        for number, in_stratum in strata(_compile(run, queries)):
+        in_strata = dict(strata(_compile(run, queries)))
+        for number, in_stratum in sorted({**({0: ()} if crowds else {}), **in_strata}.items()):
             by_id = {query.query_id: query for query in in_stratum}
             going = _each(run, by_id, lambda q: member(q, since(q), tick.t, run.lower, run.reached))
             _run_synopses(run, session, [each for each in going if each.query.plan_id in run.synopses])
-            _run_stratum(run, number, [each for each in going if each.query.plan_id not in run.synopses])
+            own = [each for each in going if each.query.plan_id not in run.synopses]
+            _run_stratum(run, number, own, () if number else crowds)
     finally:
         if runner is not None:
             runner.release()
@@ -223,18 +230,30 @@ def _written(run: TickRun, stratum: int) -> int | None:
     return run.outputs.find(answers_name(stratum), layout.LEDGER)
 
 
-def _run_stratum(run: TickRun, number: int, members: Sequence[Member]) -> None:
+def _run_stratum(run: TickRun, number: int, members: Sequence[Member], crowds: Sequence[Crowd]) -> None:
+    """A crowd reads no results of queries, so it is in stratum 0."""
     version = _written(run, number)
     if version is not None:
         added: Mapping[int, Added] = added_by_query(run.writer.data, version)
     elif run.runner is not None:
-        added = extend(run, run.runner, members, answers_name(number))
+        try:
+            added = extend(run, run.runner, members, crowds, answers_name(number))
+        except FAULTS:
+            if not crowds:
+                raise
+            run.runner.release()
+            members, crowds = [*members, *(each for crowd in crowds for each in crowd)], ()
+            members = [each for each in members if each.query.query_id not in run.failed]
+            added = extend(run, run.runner, members, crowds, answers_name(number))
         if not added:
             run.outputs.give_up(answers_name(number), layout.LEDGER)
         members = [each for each in members if each.query.query_id not in run.failed]
     else:
         return
-    _note(run, members, added)
+    read = added.keys() | run.lower.keys()
+    apart = [each for crowd in crowds for each in crowd.those(read - run.failed.keys())]
+    _note(run, [*members, *apart], added)
+    run.crowds += crowds
 
 
 def _run_synopses(run: TickRun, session: Callable[[], SparkSession], members: Sequence[Member]) -> None:

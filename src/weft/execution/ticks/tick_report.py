@@ -10,7 +10,7 @@ from functools import cached_property
 from weft.catalog import Writer, layout
 from weft.catalog.records import Count, QueryRecord, TickRecord
 from weft.errors import ExecutionError, QueryFault, WeftError
-from weft.execution.groups import Member
+from weft.execution.groups import Crowd, Member
 from weft.execution.isolate import isolated, reason
 from weft.execution.phases import COUNTING, phase
 from weft.execution.relations import Relation, ResultsTable
@@ -48,17 +48,58 @@ class QueryOutcome(Brief):
         )
 
 
+@dataclass(frozen=True)
+class AlikeOutcomes:
+    """The common outcome of many queries of one plan without new rows. ``but`` are the IDs of its other queries."""
+
+    crowd: Crowd
+    but: frozenset[int]
+    reason: str | None
+
+    def __len__(self) -> int:
+        return len(self.crowd) - len(self.but)
+
+    def of(self, member: Member) -> QueryOutcome:
+        """Return the outcome of one of the queries."""
+        return QueryOutcome(member.query, member.tau, member.t, 0, self.reason, None)
+
+
 @dataclass(frozen=True, repr=False)
 class TickReport(Brief):
-    """The report of one tick: the tick's ID and instant, and the outcome of each query, sorted by query ID."""
+    """The report of one tick: the tick's ID and instant, and the outcomes of its queries, sorted by query ID.
+
+    ``own`` has each outcome that is kept by itself, among them those with new rows and those of failed queries.
+    ``alike`` has the others, for each plan.
+    """
 
     tick_id: int
     t: int
-    outcomes: tuple[QueryOutcome, ...]
+    own: tuple[QueryOutcome, ...]
+    alike: tuple[AlikeOutcomes, ...] = ()
+
+    @cached_property
+    def outcomes(self) -> tuple[QueryOutcome, ...]:
+        """The outcome of each query. This reads the records of all queries, if ``alike`` is not empty."""
+        if not self.alike:
+            return self.own
+        others = [
+            each.of(member) for each in self.alike for member in each.crowd if member.query.query_id not in each.but
+        ]
+        return tuple(sorted([*self.own, *others], key=lambda outcome: outcome.query.query_id))
+
+    @property
+    def queries(self) -> int:
+        """The number of queries."""
+        return len(self.own) + sum(map(len, self.alike))
+
+    @property
+    def rows(self) -> int:
+        """The number of new rows."""
+        return sum(each.rows for each in self.own)
 
     def _brief(self) -> str:
-        new = ", ".join(f"{each.query.name} {each.rows:,} new" for each in self.outcomes if each.rows)
-        quiet = f"nothing new for {counted(len(self.outcomes), 'query', 'queries')}"
+        new = ", ".join(f"{each.query.name} {each.rows:,} new" for each in self.own if each.rows)
+        quiet = f"nothing new for {counted(self.queries, 'query', 'queries')}"
         return f"tick {self.tick_id} at {format_instant(self.t)}: {new or quiet}"
 
 
@@ -83,6 +124,7 @@ class TickRun:
     synopses: dict[int, SynopsisPlan] = field(default_factory=dict)
     failed: dict[int, str] = field(default_factory=dict)
     done: list[Member] = field(default_factory=list)
+    crowds: list[Crowd] = field(default_factory=list)
     added: dict[int, Added] = field(default_factory=dict)
     nexts: dict[int, int | None] = field(default_factory=dict)
     began: float = field(default_factory=time.monotonic)
@@ -139,17 +181,23 @@ def commit_tick(run: TickRun) -> TickReport:
     with phase(COUNTING):
         outcomes, failed = _outcomes(run)
         counts = {key: _count(run, each) for key, each in outcomes.items()}
+        together = {each.plan_id: _reason_of(run, each.sample) for each in run.crowds}
     failpoint("tick.counting")
     with phase(COUNTING):
         ended = run.at + int((time.monotonic() - run.began) * SECOND_US)
-        run.writer.ticks.commit(run.tick.tick_id, counts, _versions(run), ended)
+        alike = [plan_id for plan_id, plan in run.plans.items() if not plan.time_driven]
+        run.writer.ticks.commit(
+            run.tick.tick_id, counts, _versions(run), ended, together=together, alike=frozenset(alike)
+        )
     failpoint("tick.committed")
     run.fail_counted(failed)
     for query in run.writer.queries.by_ids(run.failed):
         why = f"failed, and set aside: {run.failed[query.query_id]}"
         rows = outcomes[query.query_id].rows if query.query_id in failed else 0
         outcomes[query.query_id] = QueryOutcome(query, query.tau, run.tick.t, rows, why, None)
-    return TickReport(run.tick.tick_id, run.tick.t, tuple(outcomes[key] for key in sorted(outcomes)))
+    others = tuple(AlikeOutcomes(each, frozenset(each.among(outcomes)), together[each.plan_id]) for each in run.crowds)
+    own = tuple(outcomes[key] for key in sorted(outcomes))
+    return TickReport(run.tick.tick_id, run.tick.t, own, others)
 
 
 def _outcomes(run: TickRun) -> tuple[dict[int, QueryOutcome], dict[int, ExecutionError]]:
@@ -172,9 +220,13 @@ def _reason(run: TickRun, member: Member, reasons: dict[tuple[int, int | None, i
     """``reasons`` caches the results of this function by plan and window."""
     like = (member.query.plan_id, member.tau, member.t)
     if like not in reasons:
-        shape = run.plans.get(member.query.plan_id) or run.synopses.get(member.query.plan_id)
-        reasons[like] = due.reason(member, shape, run.tables)
+        reasons[like] = _reason_of(run, member)
     return reasons[like]
+
+
+def _reason_of(run: TickRun, member: Member) -> str | None:
+    shape = run.plans.get(member.query.plan_id) or run.synopses.get(member.query.plan_id)
+    return due.reason(member, shape, run.tables)
 
 
 def _outcome(run: TickRun, member: Member, reasons: dict[tuple[int, int | None, int], str | None]) -> QueryOutcome:

@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from weft.algebra.relation import Grouped, Project, Select, Values
+from weft.algebra.relation import Grouped
 from weft.algebra.scalar import MICROSECONDS, OF_MICROSECONDS, Call, Cast, Literal, Scalar, children, with_children
 from weft.algebra.schema import BIGINT, DATE, DOUBLE, INTEGRAL, STRING, TIMESTAMP, DataType
-from weft.algebra.temporal import Extension, Fragment, Temporal, each
+from weft.algebra.temporal import Temporal, each, scalars
 from weft.period_sql.groups import arguments
 from weft.sql.dialects.duckdb_case_mapping import LOWER, UPPER
 from weft.sql.functions import as_decimal
@@ -102,29 +102,14 @@ def not_local(relation: Temporal) -> Scalar | None:
 
     All subexpressions of the returned expression have the same value in both engines.
     """
-    every = (scalar for part in each(relation) for scalar in _scalars(part))
+    every = (scalar for part in each(relation) for scalar in (*scalars(part), *_arrays(part)))
     return next((difference for scalar in every if (difference := unlike(scalar)) is not None), None)
 
 
-def _scalars(relation: Temporal) -> Iterator[Scalar]:
-    match relation:
-        case Select(predicate=predicate):
-            yield predicate
-        case Project(outputs=outputs):
-            yield from (output.value for output in outputs)
-        case Values(rows=rows):
-            yield from (value for row in rows for value in row)
-        case Extension(window=window):
-            yield window
-        case Fragment(since=since):
-            yield since
-        case Grouped(groups=groups, measures=measures):
-            yield from (output.value for output in groups)
-            yield from (part for each in measures for part in arguments(each))
-            arrays = (each for each in measures if each.function in _ARRAYS and each.argument is not None)
-            yield from (Call(each.function, arguments(each), each.output.type) for each in arrays)
-        case _:
-            return
+def _arrays(relation: Temporal) -> Iterator[Scalar]:
+    for measure in relation.measures if isinstance(relation, Grouped) else ():
+        if measure.function in _ARRAYS and measure.argument is not None:
+            yield Call(measure.function, arguments(measure), measure.output.type)
 
 
 def unlike(scalar: Scalar) -> Scalar | None:

@@ -100,4 +100,6 @@ def _added(value: exp.Expr, node: exp.Expr, names: Sequence[str]) -> str:
         return "Name the expression in the select list with AS, and sort by that name."
     query = node.copy()
     assert isinstance(query, exp.Select)
-    return f"Add the expression to the select list: {installed(query.select(value.copy()).sql('spark'))}."
+    return (
+        f"Add the expression to the select list: {installed(query.select(value.copy()).sql('spark', comments=False))}."
+    )

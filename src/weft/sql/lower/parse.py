@@ -82,7 +82,7 @@ def parse(text: str) -> exp.Select | exp.SetOperation | exp.Values:
     try:
         statements = [statement for statement in QueryText().parse(text) if statement is not None]
     except SqlglotError as error:
-        raise _not_sql(error, text) from None
+        raise not_sql(error, text) from None
     except RecursionError:
         raise SqlError("the query is nested too deeply", hint="Split the query into several queries.") from None
     if len(statements) != 1:
@@ -139,7 +139,8 @@ def _kind(statement: exp.Expr) -> str:
     return f"{'an' if words[0] in 'AEIO' or words == 'UPDATE' else 'a'} {words} statement"
 
 
-def _not_sql(error: SqlglotError, text: str) -> SqlError:
+def not_sql(error: SqlglotError, text: str, usual: str = "Weft reads one SELECT in Spark's dialect.") -> SqlError:
+    """Return the error for a text that cannot be parsed.  ``usual`` is the hint if there is no better one."""
     details = getattr(error, "errors", None) or [{}]
     first = details[0]
     line, column = first.get("line"), first.get("col")
@@ -149,7 +150,7 @@ def _not_sql(error: SqlglotError, text: str) -> SqlError:
     foreign = unreadable(text)
     if foreign is not None:
         return SqlError(f"{shown}; {foreign[0]} is not part of the language", where=where, hint=foreign[1])
-    hint = "Weft reads one SELECT in Spark's dialect."
+    hint = usual
     if re.search(r"\bWINDOW\s+INTERVAL\s*$", first.get("start_context") or "", re.IGNORECASE):
         hint = "In a view, write the moving window in GROUP BY: MOVING_WINDOW(INTERVAL 7 DAYS)."
     elif near.upper() == "FOR":

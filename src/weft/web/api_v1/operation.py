@@ -61,6 +61,10 @@ class Caller:
 
 
 Limit = Annotated[int, Field(ge=1, le=1_000, description="The maximum number of items.")]
+Dialect = Annotated[
+    Literal["postgres", "duckdb", "snowflake", "bigquery", "tsql"] | None,
+    Field(description="The dialect of the text, if it is not Spark's."),
+]
 QueryName = Annotated[
     str, Field(min_length=1, max_length=100, pattern=r"^[\w:][\w.\-:]*$", description="The name, or `id:` and the id.")
 ]

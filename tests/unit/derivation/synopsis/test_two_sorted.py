@@ -11,7 +11,7 @@ from weft.formula.written import written
 KNOWN = signature("P(int) Q(int) R(int, int)")
 
 
-def told(text: str, *, counts: bool = True) -> str:
+def answer_text(text: str, *, counts: bool = True) -> str:
     return written(nest(two_sorted(text, KNOWN).formula, counts=counts))
 
 
@@ -40,9 +40,9 @@ def told(text: str, *, counts: bool = True) -> str:
 def test_nests(text: str, nested: str | None) -> None:
     if nested is None:
         with pytest.raises(SynopsisError, match="never true"):
-            told(text)
+            answer_text(text)
     else:
-        assert told(text) == nested
+        assert answer_text(text) == nested
 
 
 @pytest.mark.parametrize(
@@ -62,8 +62,8 @@ def test_nests(text: str, nested: str | None) -> None:
 )
 def test_what_is_no_union_of_conjunctive_queries(text: str, why: str) -> None:
     with pytest.raises(SynopsisError, match=why):
-        told(text)
+        answer_text(text)
 
 
 def test_with_sets_a_negated_comparison_is_the_opposite_one() -> None:
-    assert told("EXISTS TIME t. P(x) AT t AND NOT NOW <= t", counts=False) == "TRUE AND (PREVIOUS (ONCE1 P(x)))"
+    assert answer_text("EXISTS TIME t. P(x) AT t AND NOT NOW <= t", counts=False) == "TRUE AND (PREVIOUS (ONCE1 P(x)))"

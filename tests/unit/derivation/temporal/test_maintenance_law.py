@@ -1,7 +1,7 @@
 """Law 3 of the design, for the derivation alone: a view that is kept by ∇ and Δ is what its definition gives.
 
 Random views (nested to three), random changes of several tables at one instant, the past corrected now and then, and
-time passing between: after each step the kept rows are those of the definition evaluated anew.  At every step of every
+time passing between: after each step the kept rows are those of the definition evaluated again.  At every step of every
 derivation the conditions of Theorems 4.3, 5.1 and 5.2 are held, and what reads only what is touched gives the same.
 """
 

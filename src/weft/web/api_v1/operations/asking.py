@@ -13,14 +13,14 @@ from weft.api.json.views import view_explanation_json
 from weft.api.weft import Weft
 from weft.planning.explain import Explanation
 from weft.planning.synopsis_words import SynopsisExplanation
-from weft.web.api_v1.operation import Fields, Instant, Limit, Name, Operation, Sql
+from weft.web.api_v1.operation import Dialect, Fields, Instant, Limit, Name, Operation, Sql
 from weft.web.api_v1.operations.queries import Start
 
 
-def try_query(weft: Weft, sql: Sql, now: Instant | None = None, limit: Limit = 20) -> Fields:
+def try_query(weft: Weft, sql: Sql, now: Instant | None = None, limit: Limit = 20, dialect: Dialect = None) -> Fields:
     """Run a query once, on the present data."""
     began = time.monotonic()
-    answer = weft.try_query(sql, now=now, limit=limit)
+    answer = weft.try_query(sql, now=now, limit=limit, dialect=dialect)
     return tried_json(answer, time.monotonic() - began)
 
 
@@ -32,16 +32,17 @@ def backtest_query(
     ] = None,
     until: Annotated[Instant | None, Field(description="The end of the window, exclusive.")] = None,
     limit: Limit = 20,
+    dialect: Dialect = None,
 ) -> Fields:
     """Show what a query would have delivered, and when, if it had been installed."""
     began = time.monotonic()
-    report = weft.backtest(sql, since=since, until=until, limit=limit)
+    report = weft.backtest(sql, since=since, until=until, limit=limit, dialect=dialect)
     return backtest_json(report, time.monotonic() - began)
 
 
-def explain_query(weft: Weft, sql: Sql, start: Start = "start") -> Fields:
+def explain_query(weft: Weft, sql: Sql, start: Start = "start", dialect: Dialect = None) -> Fields:
     """Explain what makes the answers of a query appear, before it is installed."""
-    return explanation_json(weft.explain(sql, start=start))
+    return explanation_json(weft.explain(sql, start=start, dialect=dialect))
 
 
 def explain_installed(weft: Weft, name: Name) -> Fields:

@@ -16,6 +16,7 @@ from weft.catalog.query_list import QueryFilter
 from weft.errors import NotFound
 from weft.web.api_v1.operation import (
     AfterName,
+    Dialect,
     Fields,
     Id,
     Interval,
@@ -84,6 +85,7 @@ def install_query(
     allow_unbounded: bool = False,
     discard_history: bool = False,
     duplicates: bool = False,
+    dialect: Dialect = None,
 ) -> Fields:
     """Install a standing query.
 
@@ -103,6 +105,7 @@ def install_query(
         allow_unbounded=allow_unbounded,
         discard_history=discard_history,
         duplicates=duplicates,
+        dialect=dialect,
     )
     return query_json(query)
 

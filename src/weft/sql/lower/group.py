@@ -72,9 +72,8 @@ def lower_grouped(
     parts = (*select.expressions, *(each for each in (having, qualify) if each is not None), *hidden)
     if having is not None and select.args.get("group") is None and not any(map(has_aggregate, parts)):
         raise _without_groups(select, having, nested=scope.parent is not None)
-    grouping = Grouping(scope.fresh("grouped"))
+    grouping, reasons = Grouping(scope.fresh("grouped")), Reasons()
     grouped_scope = replace(scope, grouping=grouping, known=grouping.known)
-    reasons = Reasons()
     window: Scalar | None = None
     with reasons.part():
         below = replace(scope, windows=None, values=grouping.values, known=grouping.known)
@@ -104,8 +103,7 @@ def lower_grouped(
     if scope.values:
         scope.values = [substitute(_over_groups(each, grouped_scope, select), renamed) for each in scope.values]
         over = with_values(over, scope)
-    if demanded is not None:
-        over = Select(over, substitute(demanded, renamed))
+    over = over if demanded is None else Select(over, substitute(demanded, renamed))
     return over, tuple(Output(each.name, substitute(each.value, renamed)) for each in (*outputs, *sorted_by))
 
 

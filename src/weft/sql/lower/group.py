@@ -77,8 +77,7 @@ def lower_grouped(
     reasons = Reasons()
     window: Scalar | None = None
     with reasons.part():
-        below = replace(scope, windows=None, values=grouping.values, known=grouping.known)
-        window = lower_group_by(select, below, grouping)
+        window = lower_group_by(select, scope, grouping)
     grouping.incomplete = bool(reasons)
     outputs: list[Output] = []
     for number, node in enumerate(select.expressions):
@@ -94,19 +93,23 @@ def lower_grouped(
         if scope.windows is not None and qualify is not None:
             scope.windows.demanded = _having(qualify, select, grouped_scope)
     reasons.check()
-    relation = Join((relation, *grouping.values)) if grouping.values else relation
     if not grouping.columns():
         raise SqlError("GROUP BY names no column, and the query has no aggregate", where=place(select))
     named, renamed = _named(grouping, outputs)
     if scope.windows is not None:
         scope.windows.change(lambda each: substitute(_over_groups(each, grouped_scope, select), renamed))
-    over = _all_groups(*without_now(relation, named, scope, select), window, scope)
+    over = _all_groups(*without_now(_beside(relation, grouping), named, scope, select), window, scope)
     if scope.values:
         scope.values = [substitute(_over_groups(each, grouped_scope, select), renamed) for each in scope.values]
         over = with_values(over, scope)
     if demanded is not None:
         over = Select(over, substitute(demanded, renamed))
     return over, tuple(Output(each.name, substitute(each.value, renamed)) for each in (*outputs, *sorted_by))
+
+
+def _beside(relation: Relation, grouping: Grouping) -> Relation:
+    """Return ``relation`` beside the subqueries that stand for values below the groups."""
+    return Join((relation, *grouping.values)) if grouping.values else relation
 
 
 def _all_groups(relation: Relation, grouping: Grouping, window: Scalar | None, scope: Scope) -> Relation:

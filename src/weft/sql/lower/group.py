@@ -69,36 +69,36 @@ def lower_grouped(
     ``relation`` is the relation of FROM and WHERE.  The function also translates QUALIFY.
     """
     having, qualify = select.args.get("having"), select.args.get("qualify")
-    parts = (*select.expressions, *(each for each in (having, qualify) if each is not None), *hidden)
-    if having is not None and select.args.get("group") is None and not any(map(has_aggregate, parts)):
-        raise _without_groups(select, having, nested=scope.parent is not None)
+    _require_groups(select, hidden, scope)
     grouping = Grouping(scope.fresh("grouped"))
     grouped_scope = replace(scope, grouping=grouping, known=grouping.known)
+    below = replace(scope, windows=None, values=grouping.values, known=grouping.known)
     reasons = Reasons()
     window: Scalar | None = None
     with reasons.part():
-        window = lower_group_by(select, scope, grouping)
+        window = lower_group_by(select, below, grouping)
     grouping.incomplete = bool(reasons)
     outputs: list[Output] = []
     for number, node in enumerate(select.expressions):
         with reasons.part():
             outputs.append(_grouped_item(node, grouped_scope, item, number))
     demanded: Predicate | None = None
+    sorted_by: list[Output] = []
     with reasons.part():
         demanded = None if having is None else _having(having, select, replace(grouped_scope, windows=None))
-    sorted_by: list[Output] = []
     with reasons.part():
         sorted_by = of_each(lambda node: _grouped_item(node, grouped_scope, item, 0), hidden)
     with reasons.part():
         if scope.windows is not None and qualify is not None:
             scope.windows.demanded = _having(qualify, select, grouped_scope)
     reasons.check()
+    relation = Join((relation, *grouping.values)) if grouping.values else relation
     if not grouping.columns():
         raise SqlError("GROUP BY names no column, and the query has no aggregate", where=place(select))
     named, renamed = _named(grouping, outputs)
     if scope.windows is not None:
         scope.windows.change(lambda each: substitute(_over_groups(each, grouped_scope, select), renamed))
-    over = _all_groups(*without_now(_beside(relation, grouping), named, scope, select), window, scope)
+    over = _all_groups(*without_now(relation, named, scope, select), window, scope)
     if scope.values:
         scope.values = [substitute(_over_groups(each, grouped_scope, select), renamed) for each in scope.values]
         over = with_values(over, scope)
@@ -107,17 +107,20 @@ def lower_grouped(
     return over, tuple(Output(each.name, substitute(each.value, renamed)) for each in (*outputs, *sorted_by))
 
 
-def _beside(relation: Relation, grouping: Grouping) -> Relation:
-    """Return ``relation`` beside the subqueries that stand for values below the groups."""
-    return Join((relation, *grouping.values)) if grouping.values else relation
-
-
 def _all_groups(relation: Relation, grouping: Grouping, window: Scalar | None, scope: Scope) -> Relation:
     if grouping.sets is not None:
         return _all_sets(relation, grouping, scope)
     if grouping.measures or scope.context.view:
         return _one_set(relation, grouping, window)
     return Distinct(Project(relation, grouping.alias, _one_set(relation, grouping, None).groups))
+
+
+def _require_groups(select: exp.Select, hidden: Sequence[exp.Expr], scope: Scope) -> None:
+    """Raise SqlError for a HAVING without GROUP BY and without an aggregate."""
+    having, qualify = select.args.get("having"), select.args.get("qualify")
+    parts = (*select.expressions, *(each for each in (having, qualify) if each is not None), *hidden)
+    if having is not None and select.args.get("group") is None and not any(map(has_aggregate, parts)):
+        raise _without_groups(select, having, nested=scope.parent is not None)
 
 
 def _without_groups(select: exp.Select, having: exp.Having, *, nested: bool) -> SqlError:

@@ -8,7 +8,6 @@ otherwise.  GROUP BY ALL groups by every item of the select list without an aggr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import chain, combinations, product
 from math import prod
 from typing import Final, TypeAlias
@@ -38,7 +37,6 @@ def lower_group_by(select: exp.Select, scope: Scope, grouping: Grouping) -> Scal
     group = select.args.get("group")
     if group is None:
         return None
-    scope = replace(scope, windows=None, values=grouping.values, known=grouping.known)
     only(group, "expressions", "all", "rollup", "cube", "grouping_sets")
     nodes = list(group.expressions)
     if group.args.get("all") is not None:

@@ -206,3 +206,24 @@ def test_aggregates_of_no_rows_begin_with_time(hours: tuple[int, ...], tmp_path:
     for name, rows in WANTED.items():
         found = sorted(((first - START) // HOUR, values) for _, first, values in answers(home, name))
         assert found == rows, name
+
+
+def test_alternatives_of_an_or_look_up_by_their_own_equalities(tmp_path: Path, spark: SparkSession) -> None:
+    """On the first day a row has partners with an equal x, and later those with an equal y."""
+    text = (
+        "SELECT e.g, MAX(d.v) AS v FROM e JOIN d ON (d.x = e.x AND NOW() < e.date + INTERVAL 1 DAY) "
+        "OR (d.y = e.y AND NOW() >= e.date + INTERVAL 1 DAY) GROUP BY e.g"
+    )
+    home = replay_home(tmp_path / "home")
+    load(home, spark, "e", [("a", "x1", "y1", START)], [(name, STRING) for name in "gxy"] + [("date", TIMESTAMP)])
+    partners = [*((name, STRING) for name in "vxy"), ("date", TIMESTAMP)]
+    load(home, spark, "d", [("1", "x1", "no", START)], partners)
+    home.install("partners", text)
+    home.tick(now=START + HOUR)
+    load(home, spark, "d", [("2", "no", "y1", START + 2 * HOUR)], partners)
+    home.tick(now=START + 3 * HOUR)
+    home.tick(now=START + 2 * DAY)
+    assert [(first, values) for _, first, values in answers(home, "partners")] == [
+        (START, ("a", "1")),
+        (START + DAY, ("a", "2")),
+    ]

@@ -11,7 +11,7 @@ Proof: proofs/Rewrites.v: access_paths_rule.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from weft.algebra import relation as relational
@@ -153,14 +153,33 @@ def whole_tables(event: Event) -> dict[str, Access]:
     return paths
 
 
-def lives_paths(rows: Iterable[Lives]) -> dict[str, Access]:
-    """Return the access path of each range variable of lives.  Without keys, each table is read in full."""
-    paths: dict[str, Access] = {}
-    for life in rows:
-        paths |= keyed_paths(life, {KEYS}, paths)
-        for _, bodies in life.subqueries:
-            paths = lives_paths(bodies) | paths
-    return paths
+def lives_paths(rows: Sequence[Lives]) -> dict[str, Access]:
+    """Return the access path of each range variable of lives.  Without keys, each table is read in full.
+
+    The alternatives of an OR share range variables but not equalities.  A table that they look up in different ways is
+    read in full.
+    """
+    whole: dict[str, Access] = {}
+    while True:
+        paths: dict[str, Access] = {}
+        differing = {
+            alias: FullScan(path.table)
+            for life in rows
+            for alias, path in _each_path(life, whole)
+            if paths.setdefault(alias, path) != path
+        }
+        if not differing:
+            return paths
+        whole |= differing
+
+
+def _each_path(life: Lives, known: Mapping[str, Access]) -> Iterator[tuple[str, Access]]:
+    """Yield the access paths of a life and of its subqueries, in which the outer range variables keep their paths."""
+    paths = keyed_paths(life, {KEYS}, known)
+    yield from paths.items()
+    for _, bodies in life.subqueries:
+        for body in bodies:
+            yield from _each_path(body, paths)
 
 
 def keyed_paths(life: Lives, keys: Collection[str], known: Mapping[str, Access] = {}) -> dict[str, Access]:

@@ -11,7 +11,7 @@ Proof: proofs/Rewrites.v: access_paths_rule.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from weft.algebra import relation as relational
@@ -154,25 +154,42 @@ def whole_tables(event: Event) -> dict[str, Access]:
 
 
 def lives_paths(rows: Iterable[Lives]) -> dict[str, Access]:
-    """Return the access path of each range variable of lives.  Without keys, each table is read in full."""
-    paths: dict[str, Access] = {}
+    """Return the access path of each range variable of lives.  Without keys, each table is read in full.
+
+    Lives share range variables.  A table is also read in full if two lives need different rows of it.
+    """
+    every, whole = tuple(_with_bodies(rows)), dict[str, Access]()
+    while True:
+        paths: dict[str, Access] = {}
+        unlike: dict[str, Access] = {}
+        for life in every:
+            for alias, path in keyed_paths(life, {KEYS}, whole).items():
+                if paths.setdefault(alias, path) != path:
+                    unlike[alias] = FullScan(path.table)
+        if not unlike:
+            return paths
+        whole |= unlike
+
+
+def _with_bodies(rows: Iterable[Lives]) -> Iterator[Lives]:
     for life in rows:
-        paths |= keyed_paths(life, {KEYS}, paths)
+        yield life
         for _, bodies in life.subqueries:
-            paths = lives_paths(bodies) | paths
-    return paths
+            yield from _with_bodies(bodies)
 
 
-def keyed_paths(life: Lives, keys: Collection[str], known: Mapping[str, Access] = {}) -> dict[str, Access]:
+def keyed_paths(life: Lives, keys: Collection[str], whole: Mapping[str, Access] = {}) -> dict[str, Access]:
     """Return the access path of each range variable of a life.
 
-    ``keys`` are the range variables of relations in memory, by which the others are looked up.  ``known`` has the paths
-    of range variables that other lives share.
+    ``keys`` are the range variables of relations in memory, by which the others are looked up.  ``whole`` has those
+    that are read in full.
     """
-    paths = dict(known)
+    paths: dict[str, Access] = {}
     for scan in life.sources:
         if isinstance(scan, relational.Scan) and scan.alias in keys:
             paths[scan.alias] = KeyScan(scan.table.name)
+        elif isinstance(scan, relational.Scan) and scan.alias in whole:
+            paths[scan.alias] = whole[scan.alias]
     conditions = map(relational.Plain, life.conditions)
     _reach(relational.block(life.sources, relational.conjunction(*conditions)), paths, {}, null_safe=False)
     return paths

@@ -17,7 +17,6 @@ from weft.errors import NotFound
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from weft.api import Weft
     from weft.execution.why import Combination, Witness
 
 QUERIES: Final = {
@@ -125,36 +124,6 @@ def test_why_names_driver_rows_and_what_was_absent(spark: SparkSession, tmp_path
         assert [each.values[0] for each in group.members] == ["a", "b"]
         with pytest.raises(NotFound, match="counts has no answer 99"):
             weft.why("counts", 99)
-
-
-def test_why_lists_the_rows_of_derived_tables_and_of_recursions(spark: SparkSession, tmp_path: Path) -> None:
-    rows = [("a", "sci.space", None, START), ("b", "sci.space", "a", START + HOUR), ("c", "rec.x", None, START + HOUR)]
-    with replay_home(tmp_path) as weft:
-        load(weft, spark, "msgs", rows, own_time=3)
-        weft.install(
-            "sizes",
-            "SELECT g.n, COUNT(*) AS groups FROM (SELECT newsgroup, COUNT(*) AS n FROM msgs GROUP BY newsgroup) AS g "
-            "GROUP BY g.n",
-        )
-        weft.install(
-            "threads",
-            "WITH RECURSIVE t(msgid, root) AS (SELECT msgid, msgid FROM msgs WHERE inreplyto IS NULL UNION ALL "
-            "SELECT m.msgid, t.root FROM msgs m JOIN t ON m.inreplyto = t.msgid) "
-            "SELECT root, COUNT(*) AS n FROM t GROUP BY root",
-        )
-        weft.tick(now=START + DAY)
-        assert members(weft, "sizes", (2, 1)) == [("sci.space", 2)]
-        assert members(weft, "sizes", (1, 1)) == [("sci.space", 1)]
-        assert members(weft, "threads", ("a", 2)) == [("a", "a"), ("b", "a")]
-
-
-def members(weft: Weft, name: str, values: tuple[object, ...]) -> list[tuple[object, ...]]:
-    """The values of the rows that an answer's group counts."""
-    number = next(n for n, _, found in answers(weft, name) if found == values)
-    return sorted(
-        {each.values for cause in weft.why(name, number).combinations for w in cause.witnesses for each in w.members},
-        key=repr,
-    )
 
 
 def test_why_follows_the_text_that_gave_the_answer(spark: SparkSession, tmp_path: Path) -> None:

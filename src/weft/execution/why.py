@@ -181,8 +181,12 @@ class _Combined:
         return Combination(cause.why, tuple(sorted(witnesses, key=lambda each: order[each.role])), absent)
 
     def _witness(self, source: WitnessSource, texts: Sequence[str | None]) -> Witness:
-        witness = _alone(source, texts)
-        return witness if source.state is None else self._with_members(witness, source, texts)
+        kinds = [ref.type for ref in source.refs]
+        scan, state = source.source, source.state
+        table = scan.table.name if isinstance(scan, Scan) and state is None else None
+        columns = tuple(zip(source.names, kinds, strict=True))
+        witness = Witness(source.role, table, source.alias, columns, decode(texts, kinds))
+        return witness if state is None else self._with_members(witness, source, texts)
 
     def _with_members(self, witness: Witness, source: WitnessSource, texts: Sequence[str | None]) -> Witness:
         state = source.state
@@ -207,16 +211,8 @@ class _Combined:
         found = []
         for source in read:
             own, texts = texts[: len(source.refs)], texts[len(source.refs) :]
-            found.append(_alone(source, own))
+            found.append(self._witness(source, own))
         return tuple(found)
-
-
-def _alone(source: WitnessSource, texts: Sequence[str | None]) -> Witness:
-    """Return a witness without the rows that it counts."""
-    kinds = [ref.type for ref in source.refs]
-    table = source.source.table.name if isinstance(source.source, Scan) and source.state is None else None
-    columns = tuple(zip(source.names, kinds, strict=True))
-    return Witness(source.role, table, source.alias, columns, decode(texts, kinds))
 
 
 def _literal(text: str | None, kind: DataType) -> Literal | None:

@@ -228,13 +228,12 @@ class Members:
 
 
 def members(state: StateSchema, values: Mapping[str, Literal], s: Scalar) -> Members | None:
-    """Return the rows that form a group at the instant ``s``, or None if the state has no groups.
+    """Return the rows that form a group at the instant ``s``, or None if they are not rows of tables.
 
-    The rows are those of tables, and those of aggregates, window functions and recursions that the group reads.
     ``values`` has the values of the group's columns by name.
     """
     operator = state.operator
-    if not isinstance(operator, Grouped):
+    if not isinstance(operator, Grouped) or any(isinstance(scan.table, StateSchema) for scan in scans(operator)):
         return None
     same = [Plain(call("<=>", group.value, values[group.name])) for group in operator.groups if group.name in values]
     read = tuple(_source(each, "joined", {}) for each in sources(operator.input) if isinstance(each, Scan))

@@ -24,6 +24,8 @@ TEXTS: Final = (
     f"SELECT CASE WHEN {FOUND} THEN 'found' ELSE 'open' END AS e, MAX(a.n) AS c FROM m AS a GROUP BY ALL",
     f"SELECT a.k, SUM(CASE WHEN {FOUND} THEN 1 ELSE 0 END) AS c FROM m AS a LEFT JOIN u ON u.k = a.k GROUP BY a.k",
     "SELECT a.k, MAX((SELECT COUNT(*) FROM r AS b WHERE b.k = a.n)) AS c FROM m AS a GROUP BY a.k",
+    "SELECT d.v, COUNT(*) AS c FROM (SELECT (SELECT COUNT(*) FROM r AS b WHERE b.k = a.n) AS v FROM m AS a) AS d "
+    "GROUP BY d.v",
     "SELECT a.k, a.n FROM m AS a WHERE (a.k, a.n) IN (SELECT b.k, MAX(b.n) FROM r AS b GROUP BY b.k)",
     "SELECT a.k FROM m AS a WHERE (a.k, a.x) IN (SELECT b.k, b.x FROM r AS b WHERE b.f IS NULL OR b.n < 2)",
     f"SELECT a.k, {FOUND} AS e, COUNT(*) AS c FROM m AS a GROUP BY a.k, e HAVING NOT e OR COUNT(*) > 1",

@@ -11,7 +11,7 @@ Proof: proofs/Rewrites.v: access_paths_rule.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from weft.algebra import relation as relational
@@ -153,45 +153,43 @@ def whole_tables(event: Event) -> dict[str, Access]:
     return paths
 
 
-def lives_paths(rows: Sequence[Lives]) -> dict[str, Access]:
+def lives_paths(rows: Iterable[Lives]) -> dict[str, Access]:
     """Return the access path of each range variable of lives.  Without keys, each table is read in full.
 
-    The alternatives of an OR share range variables but not equalities.  A table that they look up in different ways is
-    read in full.
+    Lives share range variables.  A table is also read in full if two lives need different rows of it.
     """
-    whole: dict[str, Access] = {}
+    every, whole = tuple(_with_bodies(rows)), dict[str, Access]()
     while True:
         paths: dict[str, Access] = {}
-        differing = {
-            alias: FullScan(path.table)
-            for life in rows
-            for alias, path in _each_path(life, whole)
-            if paths.setdefault(alias, path) != path
-        }
-        if not differing:
+        unlike: dict[str, Access] = {}
+        for life in every:
+            for alias, path in keyed_paths(life, {KEYS}, whole).items():
+                if paths.setdefault(alias, path) != path:
+                    unlike[alias] = FullScan(path.table)
+        if not unlike:
             return paths
-        whole |= differing
+        whole |= unlike
 
 
-def _each_path(life: Lives, known: Mapping[str, Access]) -> Iterator[tuple[str, Access]]:
-    """Yield the access paths of a life and of its subqueries, in which the outer range variables keep their paths."""
-    paths = keyed_paths(life, {KEYS}, known)
-    yield from paths.items()
-    for _, bodies in life.subqueries:
-        for body in bodies:
-            yield from _each_path(body, paths)
+def _with_bodies(rows: Iterable[Lives]) -> Iterator[Lives]:
+    for life in rows:
+        yield life
+        for _, bodies in life.subqueries:
+            yield from _with_bodies(bodies)
 
 
-def keyed_paths(life: Lives, keys: Collection[str], known: Mapping[str, Access] = {}) -> dict[str, Access]:
+def keyed_paths(life: Lives, keys: Collection[str], whole: Mapping[str, Access] = {}) -> dict[str, Access]:
     """Return the access path of each range variable of a life.
 
-    ``keys`` are the range variables of relations in memory, by which the others are looked up.  ``known`` has the paths
-    of range variables that other lives share.
+    ``keys`` are the range variables of relations in memory, by which the others are looked up.  ``whole`` has those
+    that are read in full.
     """
-    paths = dict(known)
+    paths: dict[str, Access] = {}
     for scan in life.sources:
         if isinstance(scan, relational.Scan) and scan.alias in keys:
             paths[scan.alias] = KeyScan(scan.table.name)
+        elif isinstance(scan, relational.Scan) and scan.alias in whole:
+            paths[scan.alias] = whole[scan.alias]
     conditions = map(relational.Plain, life.conditions)
     _reach(relational.block(life.sources, relational.conjunction(*conditions)), paths, {}, null_safe=False)
     return paths

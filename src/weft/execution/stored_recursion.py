@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,9 +32,6 @@ from weft.period_sql.notation import VALID_TIME, listed
 from weft.planning.recursion_plan import Derived, RecursionPlan, tables_read
 from weft.storage.columns import conformed, stored_schema
 from weft.storage.temporal_sql import temporal_sql
-
-if TYPE_CHECKING:
-    pass
 
 Inputs = Callable[[Sequence[Access], Mapping[str, Rows]], TempViews]
 """Reads the relations of access paths. The mapping has the relations that are in memory."""

@@ -30,7 +30,7 @@ _OF_WINDOWS: Final = (*RANKS, "lag", "lead", "count", "min", "max")
 def same_in_duckdb(state: StateSchema) -> bool:
     """Return whether DuckDB computes the rows of the state, and the keys of its groups, as Spark does.
 
-    The SQL of a recursion for DuckDB has DuckDB's own operators (``state_plan.RecursionPlan``).
+    The SQL of a recursion for DuckDB has DuckDB's own operators (``recursion_plan.RecursionPlan``).
     """
     return _same(state.operator)
 

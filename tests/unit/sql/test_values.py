@@ -32,6 +32,7 @@ INSERT INTO s VALUES ('a', 1, 1), ('a', 3, 2), ('a', NULL, 3), ('b', 3, 4), ('b'
 INSERT INTO o VALUES ('a', 3, 1), ('a', 2, 2), ('b', NULL, 3), ('b', 1, 4), ('d', NULL, 5);
 """
 SIGNS = ("<", "<=", ">", ">=", "=", "<>")
+COUNTED = "(SELECT COUNT(*) FROM o WHERE o.k = s.k)"
 TEXTS = (
     *(f"SELECT k, x FROM s WHERE x {sign} (SELECT MAX(x) FROM {of})" for sign in SIGNS for of in ("o", "e")),
     *(f"SELECT k, x FROM s WHERE NOT (x {sign} (SELECT MIN(x) FROM o WHERE o.k = s.k))" for sign in SIGNS),
@@ -60,6 +61,7 @@ TEXTS = (
     "SELECT k, RANK() OVER (ORDER BY (SELECT COUNT(*) FROM o WHERE o.k = s.k)) AS r FROM s",
     "SELECT SUM((SELECT MAX(x) FROM o)) AS t FROM s",
     "SELECT (SELECT MAX(x) FROM o WHERE o.k = s.k) AS m, COUNT(*) AS n FROM s GROUP BY 1",
+    f"SELECT {COUNTED} AS m, {COUNTED} + 1 AS more, COUNT(*) AS n FROM s GROUP BY {COUNTED} HAVING {COUNTED} < 7",
 )
 
 

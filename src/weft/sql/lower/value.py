@@ -68,7 +68,7 @@ def _once(node: exp.Expr, scope: Scope, lower: Callable[[exp.Expr, Scope], Scala
     """A subquery in the select list or in HAVING has the column of an equal subquery in GROUP BY."""
     if scope.known is None:
         return lower(node, scope)
-    text = f"{'EXISTS ' if lower is _existence else ''}{node.sql('spark')}"
+    text = f"{'EXISTS ' if lower is _existence else ''}{node.unnest().sql('spark')}"  # without AS
     if (known := scope.known.get(text)) is not None:
         return known
     value = lower(node, scope)

@@ -35,7 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of the Spark stage: those in ``spark`` and ``scenario``, and those that use the fixture ``spark``.
+    """Mark the tests of the Spark stage: those in ``spark``, ``scenario`` and ``soak``, and those that use the session.
 
     Tests with the mark ``last`` measure time limits. They run at the end, when the parallel stages have probably
     finished. The longest tests of the oracle run first, so that no worker waits for another at the end.
@@ -44,7 +44,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if not item.path.is_relative_to(REPOSITORY / "tests"):
             continue  # an example in a docstring
         folder = item.path.relative_to(REPOSITORY / "tests").parts[0]
-        if folder in ("spark", "scenario") or "spark" in getattr(item, "fixturenames", ()):
+        if folder in ("spark", "scenario", "soak") or "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
     items.sort(key=_turn)
 

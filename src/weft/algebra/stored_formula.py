@@ -1,6 +1,8 @@
 """Serialize a formula to JSON, and read the formula back.  The JSON is the definition of an installed synopsis.
 
 Each node is a JSON list: the name of the class, then the values of the fields in order.  A type is serialized as text.
+A field that earlier versions did not have is left out if it has the value that they meant, so that the signature of an
+installed synopsis stays the same.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ _CLASSES: Final[dict[str, Any]] = {
         *("Exists", "Distinct", "Previous", "Since", "Once", "Aggregate", "Definition", "Fixpoint", "Defined"),
     )
 }
+_LATER: Final = (("strict", False),)
+"""The last fields of classes that earlier versions did not have, with the values that they meant."""
 
 
 def encoded(part: Any) -> Any:
@@ -27,6 +31,8 @@ def encoded(part: Any) -> Any:
 
     >>> encoded(formulas.Once(formulas.ALWAYS, formulas.Truth(True)))
     ['Once', ['Interval', 0, None], ['Truth', True], 'any']
+    >>> encoded(formulas.Since(formulas.ALWAYS, formulas.Truth(True), formulas.Truth(False)))
+    ['Since', ['Interval', 0, None], ['Truth', True], ['Truth', False], 'any']
     """
     match part:
         case DataType():
@@ -38,7 +44,8 @@ def encoded(part: Any) -> Any:
         case None | bool() | int() | str():
             return part
         case _:
-            return [type(part).__name__, *(encoded(getattr(part, field.name)) for field in fields(part))]
+            values = ((field.name, getattr(part, field.name)) for field in fields(part))
+            return [type(part).__name__, *(encoded(value) for name, value in values if (name, value) not in _LATER)]
 
 
 def decoded(form: Any) -> Formula:

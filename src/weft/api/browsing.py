@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, get_args
 
@@ -55,6 +56,22 @@ class Browsing(WeftMethods):
         seen = self.opened.seen()
         found = seen.catalog.query_list.latest(QueryFilter(seen_by=seen.seen_by), key, limit)
         return tuple(map(seen.as_shown, found))
+
+    @requires(Right.READ)
+    def latest_answers(self, query_ids: Collection[int], limit: int = 3) -> Mapping[int, tuple[ResultRow, ...]]:
+        """Return the last ``limit`` answers, in order, of those queries that the principal may read, by ID.
+
+        Queries without answers are left out.  Raise NotFound for a query whose answers are purged, or StorageError.
+        """
+        from weft.storage.ledger import read_latest
+
+        catalog = self.opened.catalog
+        readable = [each for each in catalog.queries.by_ids(query_ids) if each.state != "removed"]
+        readable = list(self.opened.seen().among(readable))
+        with ExitStack() as reported:
+            for each in readable:
+                reported.enter_context(catalog.queries.purge_reported(each.query_id))
+            return read_latest(catalog.data, readable, limit)
 
     @requires(Right.READ)
     def news_since(self, tick_id: int, query_ids: Collection[int]) -> Mapping[int, int]:

@@ -7,9 +7,11 @@ BINARY, row ARRAY<STRING>``. The ordinals of a query are 1, 2, 3 … without a g
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from weft.algebra.schema import DataType
 from weft.catalog import layout
@@ -23,7 +25,12 @@ from weft.store import Store
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.compute as pc
 
+Stored: TypeAlias = "tuple[int, int, int, list[str | None]]"
+"""The ordinal, the first instant (µs UTC), the tick and the stored texts of an answer."""
+Spans: TypeAlias = "Mapping[int, tuple[int, int]]"
+"""The first and the last wanted ordinal by the ID of the query."""
 _BATCH_ROWS: Final = 4_096
 _COLUMNS: Final = ("ordinal", "first_at", "tick", "row")
 _STATISTICS: Final = ("query_id", "ordinal", "first_at", "tick")
@@ -59,19 +66,47 @@ def read_rows(data: Store, query: QueryRecord, after: int = 0, limit: int | None
     last = query.rows if limit is None else min(query.rows, first + limit - 1)
     if first > last:
         return
-    ledger = Table(data / layout.LEDGER)
-    if not ledger.exists():
-        raise StorageError(
-            f"the ledger in {ledger} is missing, but it should have {query.rows} answers of {query.name}",
-            hint=RESTORE_HINT,
-        )
+    ledger = _existing(data, [query])
     while first <= last:
         try:
-            for row in _in_order(ledger, query, first, last):
+            rows = _scan(ledger.files(), {query.query_id: (first, last)})
+            for row in _in_order((each[1:] for each in rows), query, first, last):
                 yield row
                 first = row.ordinal + 1
         except FilesRemoved:  # a purge or a compaction has moved the remaining answers
             continue
+
+
+def read_latest(data: Store, queries: Collection[QueryRecord], count: int) -> dict[int, tuple[ResultRow, ...]]:
+    """Return the last ``count`` committed answers of each query by its ID, in order, from one pass over the ledger.
+
+    Queries without answers are left out. Raise StorageError if an answer is missing or occurs twice.
+    """
+    answered = [query for query in queries if query.rows]
+    spans = {query.query_id: (max(query.rows - count, 0) + 1, query.rows) for query in answered}
+    ledger = _existing(data, answered) if answered else None
+    while ledger is not None:
+        stored: dict[int, list[Stored]] = {query_id: [] for query_id in spans}
+        try:
+            for query_id, *row in _scan(ledger.files(), spans):
+                stored[query_id].append(tuple(row))  # type: ignore[arg-type]
+        except FilesRemoved:
+            continue
+        return {
+            query.query_id: tuple(_in_order(stored[query.query_id], query, *spans[query.query_id]))
+            for query in answered
+        }
+    return {}
+
+
+def _existing(data: Store, queries: Sequence[QueryRecord]) -> Table:
+    ledger = Table(data / layout.LEDGER)
+    if not ledger.exists():
+        raise StorageError(
+            f"the ledger in {ledger} is missing, but it should have {queries[0].rows} answers of {queries[0].name}",
+            hint=RESTORE_HINT,
+        )
+    return ledger
 
 
 def read_stored(data: Store, query: QueryRecord, ordinal: int) -> tuple[int, int, list[str | None]]:
@@ -80,28 +115,32 @@ def read_stored(data: Store, query: QueryRecord, ordinal: int) -> tuple[int, int
     Raise StorageError if the answer is missing.
     """
     ledger = Table(data / layout.LEDGER)
-    for _, first_at, tick, row in _scan(_relevant(ledger.files(), query, ordinal, ordinal), query, ordinal, ordinal):
+    for _, _, first_at, tick, row in _scan(ledger.files(), {query.query_id: (ordinal, ordinal)}):
         return first_at, tick, row
     raise StorageError(f"the answer {ordinal} of {query.name} is not in the ledger", hint=RESTORE_HINT)
 
 
 def answer_files(data: Store, query: QueryRecord) -> list[DataFile]:
     """Return the files of the ledger that may contain committed answers of the query, ordered by tick."""
-    return _relevant(Table(data / layout.LEDGER).files(), query, 1, query.rows) if query.rows else []
+    return [file for file, _ in _relevant(Table(data / layout.LEDGER).files(), _all_of(query))] if query.rows else []
 
 
-def answers_in(files: Sequence[DataFile], query: QueryRecord) -> Iterator[ResultRow]:
+def answers_in(files: Iterable[DataFile], query: QueryRecord) -> Iterator[ResultRow]:
     """Yield the committed answers of the query in the files, in any order."""
     types = [type_ for _, type_ in query.columns]
-    for ordinal, first_at, tick, row in _scan(files, query, 1, query.rows):
+    for _, ordinal, first_at, tick, row in _scan(files, _all_of(query)):
         yield ResultRow(ordinal, *_decoded((first_at, tick, row), types))
 
 
-def _in_order(ledger: Table, query: QueryRecord, first: int, last: int) -> Iterator[ResultRow]:
+def _all_of(query: QueryRecord) -> Spans:
+    return {query.query_id: (1, query.rows)}
+
+
+def _in_order(rows: Iterable[Stored], query: QueryRecord, first: int, last: int) -> Iterator[ResultRow]:
     types = [type_ for _, type_ in query.columns]
     expected = first
     waiting: dict[int, tuple[int, int, list[str | None]]] = {}
-    for ordinal, first_at, tick, row in _scan(_relevant(ledger.files(), query, first, last), query, first, last):
+    for ordinal, first_at, tick, row in rows:
         if ordinal < expected or ordinal in waiting:
             raise StorageError(f"the answer {ordinal} of {query.name} is in the ledger twice", hint=RESTORE_HINT)
         waiting[ordinal] = (first_at, tick, row)
@@ -171,23 +210,35 @@ def added_by_query(data: Store, version: int) -> dict[int, Added]:
     return {query_id: Added(rows[query_id], last[query_id]) for query_id in rows}
 
 
-def _relevant(files: Sequence[DataFile], query: QueryRecord, first: int, last: int) -> list[DataFile]:
-    """Return the files that may contain the wanted rows, ordered by tick."""
-    key = query.query_id
-    wanted = [file for file in files if file.may_hold("query_id", key, key) and file.may_hold("ordinal", first, last)]
-    return sorted(wanted, key=lambda file: (file.least.get("tick", 0), file.least.get("ordinal", 0), file.location))
+def _relevant(files: Iterable[DataFile], spans: Spans) -> Iterator[tuple[DataFile, Spans]]:
+    """Yield the files that may contain wanted answers, by tick, each with those spans of which it may contain some."""
+    for file in sorted(
+        files, key=lambda each: (each.least.get("tick", 0), each.least.get("ordinal", 0), each.location)
+    ):
+        held = {
+            key: (first, last)
+            for key, (first, last) in spans.items()
+            if file.may_hold("query_id", key, key) and file.may_hold("ordinal", first, last)
+        }
+        if held:
+            yield file, held
 
 
-def _scan(
-    files: Sequence[DataFile], query: QueryRecord, first: int, last: int
-) -> Iterator[tuple[int, int, int, list[str | None]]]:
+def _scan(files: Iterable[DataFile], spans: Spans) -> Iterator[tuple[int, int, int, int, list[str | None]]]:
+    """Yield the ID of the query and the stored parts of each wanted answer, file by file."""
+    schema = ledger_schema("query_id", *_COLUMNS)
+    for file, held in _relevant(files, spans):
+        for batch in file_batches(file, schema, _within(held), _BATCH_ROWS):
+            query_id, ordinal, first_at, tick, row = (batch.column(name) for name in ("query_id", *_COLUMNS))
+            instants = first_at.cast("int64").to_pylist()
+            numbers = (query_id.to_pylist(), ordinal.to_pylist(), instants, tick.to_pylist())
+            yield from zip(*numbers, row.to_pylist(), strict=True)
+
+
+def _within(spans: Spans) -> pc.Expression:
+    """Return the condition for the answers of queries (IDs) with ordinals from the first to the last."""
     import pyarrow.compute as pc
 
-    condition = (
-        (pc.field("query_id") == query.query_id) & (pc.field("ordinal") >= first) & (pc.field("ordinal") <= last)
-    )
-    schema = ledger_schema("query_id", *_COLUMNS)
-    for batch in (each for file in files for each in file_batches(file, schema, condition, _BATCH_ROWS)):
-        ordinal, first_at, tick, row = (batch.column(name) for name in _COLUMNS)
-        instants = first_at.cast("int64").to_pylist()
-        yield from zip(ordinal.to_pylist(), instants, tick.to_pylist(), row.to_pylist(), strict=True)
+    query_id, ordinal = pc.field("query_id"), pc.field("ordinal")
+    each = [(query_id == key) & (ordinal >= first) & (ordinal <= last) for key, (first, last) in spans.items()]
+    return reduce(or_, each)

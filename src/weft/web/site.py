@@ -11,6 +11,7 @@ from weft.api.weft import Weft
 from weft.configuration import configuration
 from weft.rights.secrets import new_secret
 from weft.web.attempts import Attempts
+from weft.web.checks import Checks
 from weft.web.jobs import Jobs
 from weft.web.uploads import Uploads
 
@@ -43,11 +44,13 @@ class Site:
     jobs: Jobs = field(init=False)
     uploads: Uploads = field(init=False)
     attempts: Attempts = field(init=False)
+    checks: Checks[tuple[object, ...]] = field(init=False)
 
     def __post_init__(self) -> None:
         self.jobs = Jobs(self.weft.clock, self.weft.home / "logs")
         self.uploads = Uploads(self.weft.clock)
         self.attempts = Attempts(self.weft.clock)
+        self.checks = Checks()
 
     def is_key(self, given: str) -> bool:
         """Return whether a text is the key of the page."""
@@ -72,3 +75,4 @@ class Site:
         """End the jobs, and delete the files that wait."""
         self.jobs.close()
         self.uploads.close()
+        self.checks.close()

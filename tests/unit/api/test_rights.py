@@ -71,6 +71,7 @@ TABLE: dict[str, tuple[Right, tuple[Any, ...]]] = {
     "install_all": (INSTALL, ([],)),
     "install_saved": (READ, ("{saved}", "new")),
     "keep_views": (ADMIN, ()),
+    "latest_answers": (READ, ([],)),
     "latest_ticks": (READ, ()),
     "leases": (ADMIN, ()),
     "load_past": (ADMIN, ("s", "x.csv", "at")),

@@ -14,6 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from weft.catalog import Catalog, ddl, migrations, open_catalog
 from weft.catalog.database import Database
 from weft.catalog.migrations import Migration
+from weft.catalog.records import Choice, Count
 from weft.errors import CatalogError
 
 Opened = Callable[..., Catalog]
@@ -106,26 +107,53 @@ def test_a_home_of_an_older_format_becomes_like_a_new_one(home: Path, opened: Op
         assert structure(migrated) == new
 
 
-def test_queries_of_format_100_need_the_tables_of_their_plans(home: Path, opened: Opened) -> None:
-    catalog = opened(home, at=0)
-    back_to(catalog)
+def insert_queries(catalog: Catalog, *rows: tuple[str, int, str, int | None]) -> None:
+    """Insert (name, plan, views in the plan, tau) as format 100 has them."""
+    columns = 'name, folded, "user", sql, plan_id, parameters, columns, from_mode, next_ordinal, state'
     with catalog._database.changing() as connection:
-        bodies = {1: '{"query":["table",3],"more":["table",12],"results":["results",7]}', 2: '{"constant":1}'}
-        for key, body in bodies.items():
-            values = {"key": key, "body": body, "name": f"s{key}"}
-            connection.execute(text("INSERT INTO plans (plan_id, signature, body) VALUES (:key, :name, :body)"), values)
-        columns = 'name, folded, "user", sql, plan_id, parameters, columns, from_mode, next_ordinal, state'
-        for name, plan, definitions in (("a", 1, "[]"), ("b", 1, "[5]"), ("c", 2, "[]")):
-            values = {"name": name, "plan": plan, "definitions": definitions}
+        for name, plan, definitions, tau in rows:
+            values = {"name": name, "plan": plan, "definitions": definitions, "tau": tau}
             connection.execute(
                 text(
-                    f"INSERT INTO queries ({columns}, installed_at, definitions) VALUES (:name, :name, "
-                    "'anna', '', :plan, '[]', '[]', 'start', 1, 'active', 0, :definitions)"
+                    f"INSERT INTO queries ({columns}, installed_at, definitions, tau) VALUES (:name, :name, "
+                    "'anna', '', :plan, '[]', '[]', 'start', 1, 'active', 0, :definitions, :tau)"
                 ),
                 values,
             )
+
+
+def insert_plans(catalog: Catalog, bodies: dict[int, str]) -> None:
+    with catalog._database.changing() as connection:
+        for key, body in bodies.items():
+            values = {"key": key, "body": body, "name": f"s{key}"}
+            connection.execute(text("INSERT INTO plans (plan_id, signature, body) VALUES (:key, :name, :body)"), values)
+
+
+def test_queries_of_format_100_need_the_tables_of_their_plans(home: Path, opened: Opened) -> None:
+    catalog = opened(home, at=0)
+    back_to(catalog)
+    insert_plans(catalog, {1: '{"query":["table",3],"more":["table",12],"results":["results",7]}', 2: '{"constant":1}'})
+    insert_queries(catalog, ("a", 1, "[]", None), ("b", 1, "[5]", None), ("c", 2, "[]", None))
     with opened(home, at=0) as migrated:
         assert {query.name: query.needs for query in migrated.queries.all()} == {"a": (3, 12), "b": (3, 5, 12), "c": ()}
+
+
+def test_queries_of_format_100_share_the_tau_of_their_plan_after_a_tick(home: Path, opened: Opened) -> None:
+    catalog = opened(home, at=0)
+    back_to(catalog)
+    insert_plans(catalog, {1: '{"constant":1}'})
+    insert_queries(catalog, *((name, 1, "[]", tau) for name, tau in (("a", 5), ("b", 7), ("c", None))))
+    with opened(home, at=0) as migrated:
+        assert [query.tau for query in migrated.queries.all()] == [5, 7, None]
+        writer = migrated.writer("tests", "tests", 0)
+        first = writer.ticks.plan(10, Choice(), 0)
+        assert [tau for _, tau in writer.ticks.members(first.tick_id)] == [5, 7, None]
+        counts = {query.query_id: Count(0, "none", None, 10) for query in migrated.queries.all()}
+        writer.ticks.commit(first.tick_id, counts, [], 0, alike=[1])
+        second = writer.ticks.plan(20, Choice(), 0)
+        assert [(each.tau, each.queries) for each in writer.ticks.shared(second.tick_id)] == [(10, 3)]
+        writer.ticks.commit(second.tick_id, {}, [], 0, together={1: "none"})
+        assert {query.tau for query in migrated.queries.all()} == {20}
 
 
 def test_a_home_of_an_older_format_is_migrated_once(

@@ -21,6 +21,18 @@ def test_what_is_kept_of_a_synopsis_reads_back_as_it(text: str) -> None:
     assert found.signature == plan.signature
 
 
+def test_one_that_was_installed_before_since_could_be_strict_is_read() -> None:
+    event = '["Atom","p",["Tuple",["Variable","x",["Type","BIGINT"]]]]'
+    body = (
+        f'{{"synopsis":1,"language":"monpoly","formula":["Since",["Interval",0,120000000],["Not",{event}],{event},"any"],'
+        '"columns":["Tuple",["Variable","x",["Type","BIGINT"]]],"semantics":"set",'
+        '"predicates":{"p":[["table",1],[[1,"BIGINT"],[2,"TIMESTAMP"]]]},"points":null,'
+        '"relations":["0672cee11cd8deb98d11"]}'
+    )
+    now = formula_synopsis("(NOT p(x)) SINCE[0,2m] p(x)", "monpoly", {"p": P})
+    assert restored_synopsis(body, hashlib.sha256(body.encode()).hexdigest()[:16], [P]).stored == now.stored
+
+
 def test_one_whose_relations_had_other_columns_is_not_read() -> None:
     # As it was installed when each instant of a window was stored, before runs of them were.
     body = (

@@ -59,7 +59,7 @@ REFUSED = (
     ("SELECT customer, GROUP_CONCAT(status) FROM orders", "GROUP_CONCAT()", "ARRAY_AGG(x)"),
     ("SELECT DISTINCT ON (customer) id FROM orders", "DISTINCT ON", "QUALIFY"),
     ("SELECT id FROM orders JOIN payments USING (id)", "USING", "ON a.x = b.y"),
-    ("SELECT id FROM orders WHERE (id, total) IN (SELECT order_id, amount FROM payments)", "IN with", "EXISTS"),
+    ("SELECT id FROM orders WHERE (id, total) NOT IN (SELECT order_id, amount FROM payments)", "IN with", "NOT EXISTS"),
     ("SELECT id FROM orders OUTER APPLY f(id)", "LATERAL", "LATERAL (SELECT"),
     ("SELECT id FROM orders WHERE placed < GETDATE() - 1", "TIMESTAMP - INT", "INTERVAL 1 DAY"),
     ("SELECT id FROM orders WHERE placed > NOW() - '1 day'::interval", "INTERVAL as a type", "INTERVAL '1 day'"),
@@ -202,6 +202,7 @@ def test_what_is_advised_is_taken() -> None:
     others = {
         "row_number",
         "count",
+        "median",
         "explode",
         "if",
         "split",

@@ -162,10 +162,22 @@ OUTSIDE = {
         "line 1, column 43",
     ),
     "ANY as a value": ("SELECT sender = ANY (SELECT name FROM users) AS c FROM msgs", "ANY", "a condition", None),
-    "IN with several columns": (
-        "SELECT msgid FROM msgs WHERE (sender, ts) IN (SELECT name, ts FROM users)",
-        "IN with several columns",
-        "EXISTS",
+    "NOT IN with several columns": (
+        "SELECT msgid FROM msgs WHERE (sender, ts) NOT IN (SELECT name, ts FROM users)",
+        "NOT IN with several columns",
+        "NOT EXISTS",
+        None,
+    ),
+    "IN with another number of columns": (
+        "SELECT msgid FROM msgs WHERE (sender, ts) IN (SELECT name FROM users)",
+        "the subquery of IN has 1",
+        "not 2",
+        None,
+    ),
+    "WITHIN GROUP": (
+        "SELECT sender, PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY LENGTH(body)) AS p FROM msgs GROUP BY sender",
+        "WITHIN GROUP",
+        "MEDIAN(x)",
         None,
     ),
     "NOW in the select list": (

@@ -11,7 +11,7 @@ from weft.algebra.schema import BIGINT, STRING
 from weft.catalog import layout
 from weft.catalog.records import QueryRecord
 from weft.errors import StorageError
-from weft.storage.ledger import Added, ResultRow, added_by_query, read_rows
+from weft.storage.ledger import Added, ResultRow, added_by_query, read_latest, read_rows
 from weft.store import store_of
 
 QUERY = QueryRecord(
@@ -44,6 +44,19 @@ def test_rows_come_by_their_ordinal(home: Path) -> None:
     assert [row.ordinal for row in read_rows(store_of(home), query, after=3, limit=3)] == [4, 5, 6]
     assert list(read_rows(store_of(home), query, after=9)) == []
     assert list(read_rows(store_of(home), query, limit=0)) == []
+
+
+def test_the_latest_of_several_queries_are_those_of_each(home: Path) -> None:
+    data, counts = store_of(home), {1: 9, 2: 5, 3: 1, 4: 0}
+    queries = [replace(QUERY, query_id=key, next_ordinal=count + 1) for key, count in counts.items()]
+    for count in (1, 3, 20):
+        expected = {
+            each.query_id: tuple(read_rows(data, each, max(each.rows - count, 0))) for each in queries if each.rows
+        }
+        assert read_latest(data, queries, count) == expected
+    assert read_latest(data, queries[3:], 3) == {}
+    with pytest.raises(StorageError, match="the answer 2 of q is not in the ledger"):
+        read_latest(data, [replace(queries[2], next_ordinal=3)], 3)
 
 
 def test_only_what_the_catalog_counted_is_read(home: Path) -> None:

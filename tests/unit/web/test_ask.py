@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 
 import pytest
 from starlette.testclient import TestClient
@@ -11,6 +12,7 @@ from shown_pages import MARKUP, assert_safe, field, sent
 from weft.api.weft import Weft
 from weft.errors import NotFound, WeftError
 from weft.rights.principal import Principal
+from weft.web.checks import Checks
 
 SQL = "SELECT o.id, o.total FROM orders o WHERE o.total > 50"
 FORM = "SELECT o.id FROM orders o WHERE o.total > {{least}} AND o.customer <> {{but}}"
@@ -169,3 +171,21 @@ def test_a_reader_has_forms_but_does_not_write_queries(browser: TestClient, fill
     assert 'value="pause"' in shown
     sent(browser, "/saved/1", form, do="grant", subject="everyone")
     assert [each.subject for each in filled.accounts.grants(about="saved.form")] == ["rea"]
+
+
+def test_a_check_takes_no_longer_than_a_request_waits() -> None:
+    checks, over = Checks[int](patience=0.05), threading.Event()
+
+    def slow() -> int:
+        over.wait(20)
+        return 1
+
+    assert checks.run("ann", slow) is None
+    assert checks.run("ann", lambda: 2) is None  # the first one still runs
+    assert checks.run("bo", lambda: 3) == 3
+    with pytest.raises(ZeroDivisionError):
+        checks.run("bo", lambda: 1 // 0)
+    over.set()
+    while checks.run("ann", lambda: 4) is None:
+        pass
+    checks.close()

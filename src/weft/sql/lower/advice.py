@@ -38,11 +38,6 @@ _NEWEST: Final = (
     "For the newest row of each group write SELECT … QUALIFY ROW_NUMBER() OVER (PARTITION BY customer ORDER BY ts "
     "DESC) = 1."
 )
-_PARTNERLESS: Final = (
-    "For the rows with a match, write JOIN … ON. For the rows without a match, write LEFT ANTI JOIN … ON, or "
-    "NOT EXISTS (SELECT 1 FROM b WHERE b.k = a.k). For both, combine the two queries with UNION, and write "
-    "CAST(NULL AS STRING) in the second query for each column of b."
-)
 _LEAVE_OUT: Final = "Remove it."
 
 ADVICE: Final[dict[str, str]] = {
@@ -120,10 +115,9 @@ ADVICE: Final[dict[str, str]] = {
     ),
     "DISTINCT ON": _NEWEST,
     "FILTER (WHERE …)": "Write one query per condition, with the condition in WHERE.",
-    **dict.fromkeys(("LEFT JOIN", "LEFT OUTER JOIN", "RIGHT JOIN", "RIGHT OUTER JOIN", "FULL JOIN", "FULL OUTER JOIN",
-                     "NATURAL LEFT JOIN", "NATURAL RIGHT JOIN", "NATURAL FULL JOIN"), _PARTNERLESS),
     "OUTER JOIN": "Write LEFT, RIGHT or FULL JOIN.",
-    "IN with several columns": "Write EXISTS (SELECT 1 FROM b WHERE b.x = a.x AND b.y = a.y).",
+    "NOT IN with several columns": "Write NOT EXISTS (SELECT 1 FROM b WHERE b.x = a.x AND b.y = a.y).",
+    "WITHIN GROUP": "For the middle write MEDIAN(x).",
     "LATERAL": "Write FROM a, LATERAL (SELECT … WHERE b.k = a.k) AS d.",
     "IN without parentheses": _ELEMENTS,
     "EXCEPT in a list": "List the columns.",

@@ -312,7 +312,12 @@ def _period_of(name: str, node: exp.Expr, scope: Scope) -> PeriodOf:
         message = f"{name.upper()} takes an alias of FROM, not {node.sql('spark')}"
         error = SqlError(message, where=place(node), hint=suggestion(node.name, variables, "aliases"))
         raise scope.consequence(error, node.name.lower())
-    return PeriodOf(attributes(variable.relation)[0].scan)
+    period = PeriodOf(attributes(variable.relation)[0].scan)
+    if scope.in_outer_join(period.scan):
+        reason = "a row of an outer join may have no row of this table"
+        hint = "Write the condition in ON, or in a derived table: FROM (SELECT … WHERE …) AS d."
+        raise refuse(f"{name.upper()}({node.name})", node, reason, hint)
+    return period
 
 
 def mentions_period(scalar: Scalar) -> bool:

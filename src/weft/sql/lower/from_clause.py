@@ -11,6 +11,7 @@ from sqlglot import exp
 from weft.algebra import relation as relational
 from weft.algebra.scalar import Call, Cast, ColumnRef, Scalar, call, mentions_now
 from weft.algebra.schema import NULL, Column, DataType
+from weft.algebra.traverse import range_variables
 from weft.errors import Reasons, SqlError, of_each
 from weft.printable import counted
 from weft.sql.functions import common
@@ -80,15 +81,14 @@ def _all(conditions: Sequence[relational.Predicate]) -> relational.Predicate:
 def _refuse_other(join: exp.Join, side: str, kind: str, scope: Scope) -> None:
     method = str(join.args.get("method") or "").upper()
     inner, half = kind in _INNER and not side, kind in _HALF and side in ("", "LEFT")
-    outer = kind in ("", "OUTER") and side in _OUTER and not scope.context.view
+    outer = kind in ("", "OUTER") and side in _OUTER
     if join.this.args.get("pivots"):
         hint = "Write the clause after a query: FROM a JOIN (SELECT * FROM b PIVOT (…)) AS p."
         raise refuse("PIVOT or UNPIVOT after JOIN", join, "in Spark it applies to the whole join", hint)
     if (inner or outer or half) and (not method or (method == "NATURAL" and not half)):
         return
     words = " ".join(w for w in (method, side, kind, "JOIN") if w)
-    reason = "views do not support outer joins" if scope.context.view and side in _OUTER else "Spark does not have it"
-    raise refuse(words, join, reason, advice(words) or "Write JOIN … ON or USING.")
+    raise refuse(words, join, "Spark does not have it", advice(words) or "Write JOIN … ON or USING.")
 
 
 def _joined(
@@ -143,6 +143,10 @@ def _all_elements(join: exp.Join, side: str, scope: Scope, rows: Rows) -> relati
 def _outer_join(join: exp.Join, side: str, left: relational.Relation, scope: Scope, rows: Rows) -> relational.Union:
     if isinstance(join.this, exp.Lateral) and side != "LEFT":
         raise refuse(f"{side} JOIN LATERAL", join, "its rows depend on the left side", "Write LEFT JOIN LATERAL.")
+    unions = scope.context.names.unions & set(range_variables(left))
+    if scope.context.view and len(unions) > 2:  # two nested outer joins have three unions
+        reason, hint = "a view has at most two in one FROM", "Make a view of the first two, and join that view."
+        raise refuse("a third outer join", join, reason, hint)
     own = dict(scope.variables)
     known = [ref for variable in own.values() for ref in variable.columns]
     known += [each.ref for each in scope.merged.values() if each.ref not in known]

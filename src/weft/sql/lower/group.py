@@ -69,15 +69,13 @@ def lower_grouped(
     ``relation`` is the relation of FROM and WHERE.  The function also translates QUALIFY.
     """
     having, qualify = select.args.get("having"), select.args.get("qualify")
-    parts = (*select.expressions, *(each for each in (having, qualify) if each is not None), *hidden)
-    if having is not None and select.args.get("group") is None and not any(map(has_aggregate, parts)):
-        raise _without_groups(select, having, nested=scope.parent is not None)
+    _require_groups(select, hidden, scope)
     grouping = Grouping(scope.fresh("grouped"))
     grouped_scope = replace(scope, grouping=grouping, known=grouping.known)
+    below = replace(scope, windows=None, values=grouping.values, known=grouping.known)
     reasons = Reasons()
     window: Scalar | None = None
     with reasons.part():
-        below = replace(scope, windows=None, values=grouping.values, known=grouping.known)
         window = lower_group_by(select, below, grouping)
     grouping.incomplete = bool(reasons)
     outputs: list[Output] = []
@@ -85,9 +83,9 @@ def lower_grouped(
         with reasons.part():
             outputs.append(_grouped_item(node, grouped_scope, item, number))
     demanded: Predicate | None = None
+    sorted_by: list[Output] = []
     with reasons.part():
         demanded = None if having is None else _having(having, select, replace(grouped_scope, windows=None))
-    sorted_by: list[Output] = []
     with reasons.part():
         sorted_by = of_each(lambda node: _grouped_item(node, grouped_scope, item, 0), hidden)
     with reasons.part():
@@ -115,6 +113,14 @@ def _all_groups(relation: Relation, grouping: Grouping, window: Scalar | None, s
     if grouping.measures or scope.context.view:
         return _one_set(relation, grouping, window)
     return Distinct(Project(relation, grouping.alias, _one_set(relation, grouping, None).groups))
+
+
+def _require_groups(select: exp.Select, hidden: Sequence[exp.Expr], scope: Scope) -> None:
+    """Raise SqlError for a HAVING without GROUP BY and without an aggregate."""
+    having, qualify = select.args.get("having"), select.args.get("qualify")
+    parts = (*select.expressions, *(each for each in (having, qualify) if each is not None), *hidden)
+    if having is not None and select.args.get("group") is None and not any(map(has_aggregate, parts)):
+        raise _without_groups(select, having, nested=scope.parent is not None)
 
 
 def _without_groups(select: exp.Select, having: exp.Having, *, nested: bool) -> SqlError:

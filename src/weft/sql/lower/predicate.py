@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -67,7 +68,7 @@ def _exists(query: exp.Expr, positive: bool, scope: Scope) -> relational.Predica
 def _in_subquery(node: exp.In, positive: bool, scope: Scope) -> relational.Predicate:
     only(node, "this", "query")
     if isinstance(node.this, exp.Tuple):
-        raise refuse("IN with several columns", node, "IN compares one column")
+        return _rows_in(node, node.this.expressions, positive, scope)
     value = lower_scalar(node.this, scope)
     around = scope if positive else replace(scope, copied=True)
     body, columns = scope.context.subquery(node.args["query"], around)
@@ -81,6 +82,23 @@ def _in_subquery(node: exp.In, positive: bool, scope: Scope) -> relational.Predi
     if positive:
         return relational.Exists(relational.Select(body, relational.Plain(call("=", left, right))))
     return _not_in(left, right, body, scope)
+
+
+def _rows_in(node: exp.In, parts: Sequence[exp.Expr], positive: bool, scope: Scope) -> relational.Predicate:
+    """Translate (a, b) IN (SELECT x, y …) to EXISTS."""
+    if not positive:
+        raise refuse("NOT IN with several columns", node, "a NULL in one column leaves the comparison unknown")
+    values = of_each(lambda part: lower_scalar(part, scope), parts)
+    if any(map(mentions_now, values)):
+        hint = "Write EXISTS with = inside."
+        raise refuse("NOW() compared by IN (SELECT …)", node, "IN does not support NOW()", hint)
+    body, columns = scope.context.subquery(node.args["query"], scope)
+    if len(columns) != len(values):
+        message = f"the subquery of IN has {len(columns)} columns, not {len(values)}"
+        raise SqlError(message, where=place(node.args["query"]))
+    pairs = (comparable(value, column, node) for value, column in zip(values, columns, strict=True))
+    same = relational.conjunction(*(relational.Plain(call("=", *pair)) for pair in pairs))
+    return relational.Exists(relational.Select(body, same))
 
 
 def _not_in(left: Scalar, right: Scalar, body: relational.Relation, scope: Scope) -> relational.Predicate:

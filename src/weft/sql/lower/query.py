@@ -102,7 +102,10 @@ def lower_query(
         if order is not None and limit_of(node, scope) is None:
             lower_order(order, node, [output.name for output in outputs])
     reasons.check()
-    return narrowed(relational.Query(relation, outputs), scope.context.names.unions)
+    query = relational.Query(relation, outputs)
+    # A view counts distinct rows: without a column, the rows of an outer join could be equal.
+    counted = view and any(isinstance(part, relational.Grouped) for part in walk(query))
+    return query if counted else narrowed(query, scope.context.names.unions)
 
 
 def _refused_otherwise(text: str, tables: Mapping[str, TableSchema], *, view: bool) -> str | None:

@@ -410,6 +410,11 @@ class Scope:
             variables = {**scope.variables, **variables}
         return variables
 
+    def in_outer_join(self, alias: str) -> bool:
+        """Return whether a visible range variable is a side of an outer join."""
+        columns = (part for scope in self._visible() for part in scope.joined)
+        return any(isinstance(part, ColumnRef) and part.scan == alias for part in columns)
+
     def common(self, name: str) -> CommonTable | None:
         """Return the innermost common table expression with the given name, or None."""
         return next((scope.shared[name.lower()] for scope in self._chain() if name.lower() in scope.shared), None)

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from weft.algebra.form_parameter import PARAMETER_TYPES
 from weft.errors import NotAllowed, Refused, SqlError, WeftError
 from weft.web import charts
-from weft.web.drafts import Draft, bare_draft, draft_of, empty_draft, problems
+from weft.web.drafts import Draft, Problem, bare_draft, draft_of, empty_draft, problems
 from weft.web.jobs import Go, Job, Outcome, Shown
 from weft.web.visits import Visit, page
 
@@ -156,18 +156,23 @@ def names(visit: Visit) -> Response:
     return JSONResponse({"tables": tables, "results": results})
 
 
+def _problems(visit: Visit, text: str) -> tuple[Problem, ...]:
+    try:
+        draft = draft_of(visit)
+        if not (draft.untyped or draft.parameters):
+            visit.weft.explain(text)
+    except Refused as error:
+        return problems(error, text)
+    return ()
+
+
 def check(visit: Visit) -> Response:
     """Return the reasons why a text is refused, for the editor."""
     _require_author(visit)
     text = str(visit.form.get("sql", ""))
     found: tuple[Any, ...] = ()
     if text.strip() and len(text) <= _LONGEST_CHECKED:
-        try:
-            draft = draft_of(visit)
-            if not (draft.untyped or draft.parameters):
-                visit.weft.explain(text)
-        except Refused as error:
-            found = problems(error, text)
+        found = visit.site.checks.run(visit.person, lambda: _problems(visit, text)) or ()
     listed = [
         {"line": each.line, "column": each.column, "message": each.message, "hint": each.hint or ""} for each in found
     ]

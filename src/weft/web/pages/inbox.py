@@ -45,7 +45,9 @@ def show(visit: Visit) -> Response:
     known = None if before is None else visit.weft.query(before)
     unread_only = visit.asked("show") == "unread"
     queries, unread = _queries(visit, known, unread_only)
-    news = [_news(visit, query, unread.get(query.query_id, 0)) for query in queries[:_QUERIES]]
+    shown = queries[:_QUERIES]
+    latest = visit.weft.latest_answers([query.query_id for query in shown], _ANSWERS)
+    news = [_news(visit, query, latest.get(query.query_id, ()), unread.get(query.query_id, 0)) for query in shown]
     return visit.show(
         "inbox.html",
         news=news,
@@ -64,8 +66,7 @@ def _queries(
     return tuple(query for query in found if not unread_only or unread.get(query.query_id)), unread
 
 
-def _news(visit: Visit, query: QueryRecord, unread: int) -> News:
-    rows = tuple(visit.weft.results(query.name, after=max(query.rows - _ANSWERS, 0), limit=_ANSWERS))
+def _news(visit: Visit, query: QueryRecord, rows: tuple[ResultRow, ...], unread: int) -> News:
     return News(query, rows[::-1], min(unread, query.rows), Marks(visit).unread_of(query, rows))
 
 

@@ -125,3 +125,9 @@ def test_views_are_kept_as_their_definition_has_them(name: str) -> None:
         for _ in range(3 - seed):
             kept.change()
             kept.pass_time()
+
+
+def test_an_outer_join_is_kept() -> None:
+    kept = Kept("SELECT e.dept, s.project FROM e LEFT JOIN s ON s.id = e.id", 1)
+    kept.change()
+    kept.change()

@@ -210,7 +210,11 @@ def _texts(node: exp.Anonymous, kinds: Kinds) -> exp.Expr:
 
 def _trimmed(node: exp.Anonymous, kinds: Kinds) -> exp.Expr:
     """TRIM(text, ' ').  Without the second argument, DuckDB removes other blanks, too."""
-    if len(node.expressions) != 2 or not isinstance(node.expressions[1], exp.Literal) or node.expressions[1].this != " ":
+    if (
+        len(node.expressions) != 2
+        or not isinstance(node.expressions[1], exp.Literal)
+        or node.expressions[1].this != " "
+    ):
         reason, hint = "it also removes other blanks, such as no-break spaces", f"Write {node.this}(x, ' ')."
         raise differs(node, str(node.this).upper(), reason, hint)
     return call(str(node.this), node.expressions[0])

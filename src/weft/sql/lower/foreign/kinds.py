@@ -93,10 +93,26 @@ class Kinds:
                 return next(iter(found)) if len(found) == 1 else None
             case exp.Cast():
                 return TYPES.get(node.to.this, ("", "other"))[1]
-            case exp.DPipe():
-                return "text"
             case exp.CurrentTimestamp() | exp.CurrentDate():
                 return "timestamp" if isinstance(node, exp.CurrentTimestamp) else "date"
+            case exp.Binary():
+                return self._of_operator(node)
+            case exp.Extract():
+                return "decimal"  # in PostgreSQL
+            case exp.Subquery() | exp.Select():
+                return self.of(node.selects[0]) if len(node.selects) == 1 else None
+            case exp.Case() | exp.If():
+                choices = [*node.args.get("ifs", [node]), node.args.get("default", node.args.get("false"))]
+                return self._of_all(each.args["true"] if isinstance(each, exp.If) else each for each in choices)
+            case exp.Anonymous():
+                return self._of_call(node)
+            case _:
+                return None
+
+    def _of_operator(self, node: exp.Binary) -> Kind | None:
+        match node:
+            case exp.DPipe():
+                return "text"
             case exp.Add() | exp.Sub() if isinstance(node.right, exp.Interval):
                 return "timestamp"  # of a date, too, in most dialects
             case exp.Add() | exp.Sub() | exp.Mul():
@@ -104,17 +120,6 @@ class Kinds:
                 return joint if joint in _NUMBERS else None
             case exp.Div():
                 return "double" if self.of(node.left) == "whole" == self.of(node.right) else None
-            case exp.Extract():
-                return "decimal"  # in PostgreSQL
-            case exp.Subquery():
-                return self.of(node.this)
-            case exp.Select():
-                return self.of(node.selects[0]) if len(node.selects) == 1 else None
-            case exp.Case() | exp.If():
-                choices = [*node.args.get("ifs", [node]), node.args.get("default", node.args.get("false"))]
-                return self._of_all(each.args["true"] if isinstance(each, exp.If) else each for each in choices)
-            case exp.Anonymous():
-                return self._of_call(node)
             case _:
                 return None
 

@@ -41,7 +41,7 @@ SELECT price, count(*) AS n, count(id) FILTER (WHERE id > 1) AS k, sum(id) AS s,
 SELECT name, min(price) AS a, max(day) AS b, avg(rate) AS c FROM t GROUP BY name HAVING count(*) > 0
 SELECT coalesce(id, -1) AS a, nullif(id, 2) AS b, abs(id) AS c, CASE WHEN id > 1 THEN 'a' ELSE 'b' END AS d FROM t
 SELECT substring(name, 2, 2) AS a, left(name, 2) AS b, length(name) AS c, upper(name) AS d, instr(name, 'n') AS e FROM t
-SELECT replace(name, 'n', 'm') AS a, trim(name) AS b, rtrim(name) AS c, strpos(name, '%') AS d FROM t
+SELECT replace(name, 'n', 'm') AS a, trim(name, ' ') AS b, rtrim(name, ' ') AS c, strpos(name, '%') AS d FROM t
 SELECT a.id, b.id AS other FROM t a LEFT JOIN t b ON a.price = b.price AND a.id < b.id
 SELECT id FROM t WHERE id IN (SELECT id FROM t WHERE price > 2) AND NOT EXISTS (SELECT 1 FROM t u WHERE u.id > t.id)
 SELECT id, extract(year FROM day) AS y, extract(quarter FROM ts) AS q, extract(hour FROM ts) AS h FROM t
@@ -50,6 +50,9 @@ SELECT id, TRY_CAST('2026-03-01' AS DATE) AS n, CAST(id AS DOUBLE) / 3 AS f FROM
 SELECT "id" AS "My Id" FROM "t" WHERE id == 2 UNION SELECT id FROM t WHERE id > 7
 WITH dear AS (SELECT id, price * 2 AS p FROM t WHERE price > 1) SELECT d.id, d.p + 0.5 AS q FROM dear d
 SELECT id FROM t WHERE id > 1 OR name = 'a\\b'
+SELECT count_if(id > 100) AS a, count_if(id > 1) AS b FROM t WHERE id > 100
+SELECT a.id, b.id AS other FROM t a, t b WHERE a.price = b.price
+SELECT (CASE WHEN id > 1 THEN 1 ELSE NULL END) / 2 AS a, ifnull(id, 3) - id AS b, name || id || day AS c FROM t
 """
 
 

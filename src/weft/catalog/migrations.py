@@ -43,7 +43,6 @@ _USERS: Final = (
     "ALTER TABLE home ADD COLUMN link_key {text}",
     "ALTER TABLE queries ADD COLUMN needs {text} NOT NULL DEFAULT '[]'",
     """CREATE INDEX queries_by_user ON queries ("user", query_id)""",
-    "CREATE INDEX queries_news ON queries (last_first_at, query_id) WHERE last_first_at IS NOT NULL",
     """
     CREATE TABLE users (user_id {key}, name {text} NOT NULL, folded {text} NOT NULL, role {text} NOT NULL,
     state {text} NOT NULL, password {text}, most_queries BIGINT, most_rows BIGINT, most_seconds BIGINT,
@@ -97,6 +96,7 @@ _SAVED: Final = (
 )
 
 _SHARED: Final = (
+    "CREATE INDEX queries_news ON queries (last_first_at, query_id) WHERE last_first_at IS NOT NULL",
     "ALTER TABLE plans ADD COLUMN tau BIGINT",
     "ALTER TABLE plans ADD COLUMN sharing BIGINT NOT NULL DEFAULT '0'",
     "ALTER TABLE plans ADD COLUMN version BIGINT NOT NULL DEFAULT '0'",

@@ -50,14 +50,20 @@ def address_of(site: Site, request: Request) -> str | None:
 
 
 def _peer(request: Request) -> str | None:
-    return None if request.client is None else request.client.host
+    return None if request.client is None else _ip(request.client.host) or request.client.host
 
 
 def _ip(text: str) -> str | None:
+    """Return an address in its usual form.  A page at ``[::]`` also sees addresses of IPv4, in the form of IPv6.
+
+    >>> _ip(" ::FFFF:192.0.2.7"), _ip("[2001:db8::1]"), _ip("unknown")
+    ('192.0.2.7', '2001:db8::1', None)
+    """
     try:
-        return str(ipaddress.ip_address(text.strip().strip("[]")))
+        found = ipaddress.ip_address(text.strip().strip("[]"))
     except ValueError:
         return None
+    return str((found.ipv4_mapped or found) if isinstance(found, ipaddress.IPv6Address) else found)
 
 
 def principal_of(site: Site, request: Request, door: str = "page") -> Principal | None:

@@ -46,14 +46,14 @@ class Uploads:
         with self._lock:
             if self._folder is None:
                 self._folder = TemporaryDirectory(prefix="weft-upload-")
-            self._forget_old(by)
-            token = secrets.token_urlsafe(16)
-            own_name = name.replace("\\", "/").rpartition("/")[2] or "file"
-            upload = Upload(token, by, own_name, self._path(token), self._clock())
-            self._files[token] = upload
+        token = secrets.token_urlsafe(16)
+        own_name = name.replace("\\", "/").rpartition("/")[2] or "file"
+        upload = Upload(token, by, own_name, self._path(token), self._clock())
         with upload.path.open("wb") as copy:
             shutil.copyfileobj(stream, copy)
-        with self._lock:
+        with self._lock:  # other requests see whole files only
+            self._forget_old(by)
+            self._files[token] = upload
             self._make_room(by)
         return upload
 

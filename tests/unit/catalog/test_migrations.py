@@ -78,12 +78,13 @@ def structure(catalog: Catalog) -> dict[str, object]:
         }
 
 
-def back_to_100(catalog: Catalog) -> None:
-    """Make the catalog that of format 100, with the statements by which Weft created that format."""
+def back_to(catalog: Catalog, number: int = 100) -> None:
+    """Make the catalog that of format 100 or 101, with the statements by which Weft created that format."""
     with catalog._database.changing() as connection:
         record = dict(connection.execute(text("SELECT * FROM home")).one()._mapping)
         ddl.metadata.drop_all(connection)
-        script = (FORMATS / f"100_{connection.dialect.name}.sql").read_text()
+        made = range(100, number + 1)
+        script = "".join((FORMATS / f"{each}_{connection.dialect.name}.sql").read_text() for each in made)
         for statement in filter(str.strip, script.split(";\n")):
             connection.exec_driver_sql(statement)
         kept = {
@@ -91,15 +92,16 @@ def back_to_100(catalog: Catalog) -> None:
         }
         names = ", ".join(f'"{key}"' for key in kept)
         values = ", ".join(f":{key}" for key in kept)
-        connection.execute(text(f"INSERT INTO home ({names}) VALUES ({values})"), {**kept, "format": 100})
+        connection.execute(text(f"INSERT INTO home ({names}) VALUES ({values})"), {**kept, "format": number})
         connection.execute(text("INSERT INTO leases (name, token) VALUES ('write', 0), ('deliver', 0)"))
 
 
-def test_a_home_of_format_100_becomes_like_a_new_one(home: Path, opened: Opened) -> None:
+@pytest.mark.parametrize("number", [100, 101])
+def test_a_home_of_an_older_format_becomes_like_a_new_one(home: Path, opened: Opened, number: int) -> None:
     catalog = opened(home, at=0)
     new = structure(catalog)
-    back_to_100(catalog)
-    assert not set(ADDED) & structure(catalog).keys()
+    back_to(catalog, number)
+    assert bool(set(ADDED) & structure(catalog).keys()) == (number > 100)
     with opened(home, at=0) as migrated:
         assert migrated.home().format == ddl.FORMAT
         assert structure(migrated) == new
@@ -129,7 +131,7 @@ def insert_plans(catalog: Catalog, bodies: dict[int, str]) -> None:
 
 def test_queries_of_format_100_need_the_tables_of_their_plans(home: Path, opened: Opened) -> None:
     catalog = opened(home, at=0)
-    back_to_100(catalog)
+    back_to(catalog)
     insert_plans(catalog, {1: '{"query":["table",3],"more":["table",12],"results":["results",7]}', 2: '{"constant":1}'})
     insert_queries(catalog, ("a", 1, "[]", None), ("b", 1, "[5]", None), ("c", 2, "[]", None))
     with opened(home, at=0) as migrated:
@@ -138,7 +140,7 @@ def test_queries_of_format_100_need_the_tables_of_their_plans(home: Path, opened
 
 def test_queries_of_format_100_share_the_tau_of_their_plan_after_a_tick(home: Path, opened: Opened) -> None:
     catalog = opened(home, at=0)
-    back_to_100(catalog)
+    back_to(catalog)
     insert_plans(catalog, {1: '{"constant":1}'})
     insert_queries(catalog, *((name, 1, "[]", tau) for name, tau in (("a", 5), ("b", 7), ("c", None))))
     with opened(home, at=0) as migrated:

@@ -85,6 +85,7 @@ def _request(weft: Weft, peer: str, *forwarded: str) -> Request:
         ("127.0.0.1", ("x",), "127.0.0.1"),
         ("127.0.0.1", ("x, 10.0.0.2",), "10.0.0.2"),
         ("127.0.0.1", ("[2001:db8::7]",), "2001:db8::7"),
+        ("::ffff:127.0.0.1", ("::ffff:198.51.100.7",), "198.51.100.7"),
     ],
 )
 def test_only_a_proxy_of_the_settings_names_the_machine(

@@ -43,6 +43,23 @@ def test_one_person_keeps_few_large_files(monkeypatch: pytest.MonkeyPatch) -> No
     uploads.close()
 
 
+def test_a_file_that_is_received_is_not_replaced_meanwhile() -> None:
+    uploads = Uploads(lambda: 0)
+
+    class Slow(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            part = super().read(size)
+            if not part:
+                for _ in range(4):
+                    uploads.keep("a", "y.csv", io.BytesIO(b"1"))
+            return part
+
+    kept = uploads.keep("a", "x.csv", Slow(b"12345678"))
+    assert uploads.find(kept.token, "a").path.read_bytes() == b"12345678"
+    assert len(list(kept.path.parent.iterdir())) == 4
+    uploads.close()
+
+
 def test_types_are_shown_before_a_file_is_stored(browser: TestClient, weft: Weft) -> None:
     shown = _send(browser, MARKUP, b'{"id": 1, "who": "zo\xc3\xab"}\n{"id": 2, "who": "ben"}\n', table="people")
     assert "INT" in shown

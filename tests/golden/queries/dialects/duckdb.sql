@@ -24,3 +24,15 @@ SELECT date_diff('hour', ts, now()) AS h FROM t
 
 -- refused: a backslash in a pattern
 SELECT id FROM t WHERE name LIKE 'a\%'
+
+-- a comma in FROM, COUNT_IF of no row, blanks at the ends
+SELECT trim(a.name, ' ') AS n, count_if(b.id > 3) AS k FROM t a, t b WHERE a.id = b.id GROUP BY ALL
+
+-- refused: what has a fraction in one case, and an average of decimals
+SELECT (CASE WHEN id > 1 THEN 1 ELSE 1.5 END)::int AS a, coalesce(id, 1.5)::int AS b, avg(price) OVER () AS c FROM t
+
+-- refused: values that the dialects write differently, and other blanks at the ends
+SELECT rate || '' AS a, ts || '' AS b, (day + INTERVAL 1 DAY)::text AS c, trim(name) AS d FROM t
+
+-- refused: fewer digits of seconds
+SELECT ts::timestamp(0) AS a FROM t

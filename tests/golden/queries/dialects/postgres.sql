@@ -60,3 +60,15 @@ SELECT v.id::int AS a FROM (SELECT id FROM t UNION SELECT price FROM t) v
 
 -- refused: not SQL
 SELECT FROM WHERE
+
+-- a comma in FROM, and an instant in a text
+SELECT a.id FROM t a, t b WHERE a.id = b.id AND a.ts > '2026-01-01'
+
+-- refused: texts of unknown kinds, and by their place
+SELECT MIN(u.a) AS m FROM (SELECT name FROM t) AS u(a) WHERE u.a < u.a
+
+-- refused: the first names by their place
+SELECT id, name FROM t ORDER BY 2 LIMIT 3
+
+-- refused: a text as a number, and a decimal with an exponent
+SELECT name::int AS a, 1e1 * price AS b, '5'::int AS c FROM t

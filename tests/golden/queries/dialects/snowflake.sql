@@ -16,3 +16,9 @@ SELECT t.id FROM t, t AS u WHERE t.id = u.id(+)
 
 -- refused: a number of hours
 SELECT id FROM t WHERE DATEDIFF(hour, ts, CURRENT_TIMESTAMP()) > 3
+
+-- whole numbers have 64 bits or more, and REAL has 64
+SELECT CAST(id AS INT) AS a, CAST(id AS REAL) AS b FROM t
+
+-- refused: a recursion without a word for it
+WITH t AS (SELECT id FROM t UNION ALL SELECT id + 1 FROM t) SELECT id FROM t

@@ -23,3 +23,10 @@ SELECT TOP 5 PERCENT id FROM t WITH (NOLOCK)
 
 -- refused: a number of hours
 SELECT id FROM t WHERE DATEDIFF(hour, ts, GETDATE()) > 3
+
+-- DOUBLE PRECISION
+SELECT CAST(id AS DOUBLE PRECISION) / 3 AS a FROM t
+
+-- refused: types whose length depends on how they are written, and a recursion
+WITH u AS (SELECT id FROM t UNION ALL SELECT id + 1 FROM u)
+SELECT CAST(id AS FLOAT) AS a, CAST(CAST(id AS VARCHAR) AS VARCHAR) AS b FROM u

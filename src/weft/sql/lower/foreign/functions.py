@@ -183,11 +183,41 @@ def _one(node: exp.Anonymous, kinds: Kinds) -> exp.Expr:
     return node
 
 
-def _average(node: exp.Anonymous, kinds: Kinds) -> exp.Expr:
-    if len(node.expressions) != 1 or kinds.of(node.expressions[0]) != "double":
-        reason = "the type of an average of whole numbers or decimals differs"
-        raise differs(node, "AVG", reason, "Write AVG(CAST(x AS DOUBLE)), in the spelling of your dialect.")
+def _average(*alike: Kind) -> Rule:
+    def rule(node: exp.Anonymous, kinds: Kinds) -> exp.Expr:
+        if len(node.expressions) != 1 or kinds.of(node.expressions[0]) not in alike:
+            reason = f"it has another type for numbers that are not {' or '.join(alike)}"
+            raise differs(node, "AVG", reason, "Write AVG(CAST(x AS DOUBLE)), in the spelling of your dialect.")
+        return node
+
+    return rule
+
+
+def _count_if(node: exp.Anonymous, kinds: Kinds) -> exp.Expr:
+    """COUNT_IF(condition), which is NULL in DuckDB if there is no row."""
+    _count(node, 1)
+    one, zero = exp.Literal.number(1), exp.Literal.number(0)
+    return call("SUM", exp.Case(ifs=[exp.If(this=node.expressions[0], true=one)], default=zero))
+
+
+def _texts(node: exp.Anonymous, kinds: Kinds) -> exp.Expr:
+    """CONCAT(text, …)"""
+    if any(kinds.of(each) not in ("text", "whole", "date") for each in node.expressions):
+        reason = "the dialects write some values differently as text"
+        raise differs(node, "CONCAT", reason, "Join texts, whole numbers and dates only.")
     return node
+
+
+def _trimmed(node: exp.Anonymous, kinds: Kinds) -> exp.Expr:
+    """TRIM(text, ' ').  Without the second argument, DuckDB removes other blanks, too."""
+    if (
+        len(node.expressions) != 2
+        or not isinstance(node.expressions[1], exp.Literal)
+        or node.expressions[1].this != " "
+    ):
+        reason, hint = "it also removes other blanks, such as no-break spaces", f"Write {node.this}(x, ' ')."
+        raise differs(node, str(node.this).upper(), reason, hint)
+    return call(str(node.this), node.expressions[0])
 
 
 def _either(node: exp.Anonymous, kinds: Kinds) -> exp.Expr:
@@ -225,14 +255,14 @@ _OPEN: Final[Mapping[str, Rule]] = {
     **_COMMON,
     **_rules(("REPLACE", "LENGTH")),
     **_rules(("TRIM", "LTRIM", "RTRIM"), _one),
-    "AVG": _same,
+    "AVG": _average("whole", "double"),
 }
 FUNCTIONS: Final[Mapping[str, Mapping[str, Rule]]] = {
     "postgres": {
         **_OPEN,
         **_rules(("NOW", "CLOCK_TIMESTAMP", "TRANSACTION_TIMESTAMP"), _now),
-        **_rules(("MIN", "MAX"), _without_texts("text")),
-        "AVG": _average,
+        **_rules(("MIN", "MAX"), _without_texts("text", None)),
+        "AVG": _average("double"),
         "CONCAT": _concat,
         "DATE_TRUNC": _date_trunc(_MONDAY),
         "STRPOS": _named("INSTR"),
@@ -241,7 +271,8 @@ FUNCTIONS: Final[Mapping[str, Mapping[str, Rule]]] = {
         **_OPEN,
         "NOW": _now,
         "CONCAT": _concat,
-        "COUNT_IF": _same,
+        "COUNT_IF": _count_if,
+        **_rules(("TRIM", "LTRIM", "RTRIM"), _trimmed),
         "DATE_TRUNC": _date_trunc(_MONDAY),
         **_rules(("DATE_DIFF", "DATEDIFF"), _date_diff(0, 2, 1)),
         **_rules(("STRPOS", "INSTR"), _named("INSTR")),
@@ -249,8 +280,8 @@ FUNCTIONS: Final[Mapping[str, Mapping[str, Rule]]] = {
     },
     "snowflake": {
         **_OPEN,
-        "AVG": _average,
-        "CONCAT": _same,
+        "AVG": _average("double"),
+        "CONCAT": _texts,
         "COUNT_IF": _same,
         "IFF": _choice,
         **_rules(("NVL", "IFNULL"), _named("COALESCE")),
@@ -263,7 +294,7 @@ FUNCTIONS: Final[Mapping[str, Mapping[str, Rule]]] = {
     },
     "bigquery": {
         **{name: rule for name, rule in _OPEN.items() if not name.endswith("TRIM")},
-        "CONCAT": _same,
+        "CONCAT": _texts,
         "COUNTIF": _named("COUNT_IF"),
         "IF": _choice,
         "IFNULL": _named("COALESCE"),
@@ -278,7 +309,7 @@ FUNCTIONS: Final[Mapping[str, Mapping[str, Rule]]] = {
     "tsql": {
         **_COMMON,
         **_rules(("MIN", "MAX", "NULLIF"), _without_texts("text", None)),
-        "AVG": _average,
+        "AVG": _average("double"),
         "CONCAT": _concat,
         "IIF": _choice,
         "ISNULL": _either,

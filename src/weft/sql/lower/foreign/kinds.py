@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import reduce
 from typing import Any, Final, Literal, TypeAlias
 
 from sqlglot import exp
@@ -41,10 +42,13 @@ TYPES: Final[Mapping[Any, tuple[str, Kind]]] = {
     _T.BOOLEAN: ("BOOLEAN", "boolean"),
 }
 """The types of casts with their names in Spark.  Weft has one type of instants, in UTC."""
-_OF_ARGUMENT: Final = ("MIN", "MAX", "SUM", "ABS", "COALESCE", "NULLIF", "LAG", "LEAD", "FIRST_VALUE", "LAST_VALUE")
-_WHOLE: Final = ("COUNT", "COUNT_IF", "ROW_NUMBER", "RANK", "DENSE_RANK", "LENGTH", "YEAR", "MONTH", "DAY")
+_OF_ARGUMENT: Final = ("MIN", "MAX", "SUM", "ABS", "NULLIF", "FIRST_VALUE")
+_OF_ALL: Final = ("COALESCE", "IFNULL", "NVL", "ISNULL")
+_OF_CHOICE: Final = ("IF", "IFF", "IIF")
+_WHOLE: Final = ("COUNT", "COUNT_IF", "COUNTIF", "ROW_NUMBER", "RANK", "DENSE_RANK", "LENGTH", "YEAR", "MONTH", "DAY")
 _TEXT: Final = ("LOWER", "UPPER", "CONCAT", "REPLACE", "TRIM", "LTRIM", "RTRIM", "SUBSTRING", "LEFT", "RIGHT")
 
+_NUMBERS: Final[tuple[Kind | None, ...]] = ("whole", "decimal", "double")
 _TIMES: Final = (
     "NOW",
     "GETDATE",
@@ -83,29 +87,51 @@ class Kinds:
             case exp.Paren() | exp.Neg() | exp.Window() | exp.Filter() | exp.Alias() | exp.Collate() | exp.Distinct():
                 return self.of(node.this if node.this is not None else next(iter(node.expressions), None))
             case exp.Literal():
-                return "text" if node.is_string else "whole" if str(node.this).isdigit() else self._fractions
+                return "text" if node.is_string else self._of_number(str(node.this))
             case exp.Column():
                 found = self._names.get(node.name.lower(), {None})
                 return next(iter(found)) if len(found) == 1 else None
             case exp.Cast():
                 return TYPES.get(node.to.this, ("", "other"))[1]
-            case exp.DPipe():
-                return "text"
             case exp.CurrentTimestamp() | exp.CurrentDate():
                 return "timestamp" if isinstance(node, exp.CurrentTimestamp) else "date"
-            case exp.Add() | exp.Sub() if isinstance(node.right, exp.Interval):
-                return self.of(node.left)
-            case exp.Add() | exp.Sub() | exp.Mul():
-                return _joint(self.of(node.left), self.of(node.right))
-            case exp.Div():
-                return "double" if self.of(node.left) == "whole" == self.of(node.right) else None
-            case exp.Case():
-                results = [self.of(each.args["true"]) for each in node.args["ifs"]]
-                return results[0] if len(set(results)) == 1 else None
+            case exp.Binary():
+                return self._of_operator(node)
+            case exp.Extract():
+                return "decimal"  # in PostgreSQL
+            case exp.Subquery() | exp.Select():
+                return self.of(node.selects[0]) if len(node.selects) == 1 else None
+            case exp.Case() | exp.If():
+                choices = [*node.args.get("ifs", [node]), node.args.get("default", node.args.get("false"))]
+                return self._of_all(each.args["true"] if isinstance(each, exp.If) else each for each in choices)
             case exp.Anonymous():
                 return self._of_call(node)
             case _:
                 return None
+
+    def _of_operator(self, node: exp.Binary) -> Kind | None:
+        match node:
+            case exp.DPipe():
+                return "text"
+            case exp.Add() | exp.Sub() if isinstance(node.right, exp.Interval):
+                return "timestamp"  # of a date, too, in most dialects
+            case exp.Add() | exp.Sub() | exp.Mul():
+                joint = _joint(self.of(node.left), self.of(node.right))
+                return joint if joint in _NUMBERS else None
+            case exp.Div():
+                return "double" if self.of(node.left) == "whole" == self.of(node.right) else None
+            case _:
+                return None
+
+    def _of_number(self, digits: str) -> Kind:
+        if digits.isdigit():
+            return "whole"
+        return "double" if "e" in digits.lower() else self._fractions
+
+    def _of_all(self, nodes: Iterable[exp.Expr | None]) -> Kind | None:
+        """Return the kind that values have together.  NULL has each kind."""
+        kinds = {self.of(each) for each in nodes if each is not None and not isinstance(each, exp.Null)}
+        return reduce(_joint, kinds) if kinds else None
 
     def _of_call(self, node: exp.Anonymous) -> Kind | None:
         name = str(node.this).upper()
@@ -115,6 +141,14 @@ class Kinds:
             return "text"
         if name in _TIMES:
             return "timestamp"
+        if name == "AVG":
+            return "double"  # the other kinds are refused
+        if name in _OF_ALL:
+            return self._of_all(node.expressions)
+        if name in _OF_CHOICE:
+            return self._of_all(node.expressions[1:])
+        if name in ("LAG", "LEAD"):
+            return self._of_all(node.expressions[::2])
         return self.of(node.expressions[0]) if name in _OF_ARGUMENT and node.expressions else None
 
 
@@ -128,7 +162,6 @@ def _renamed(tree: exp.Expr) -> Iterator[str]:
 
 
 def _joint(left: Kind | None, right: Kind | None) -> Kind | None:
-    numbers: tuple[Kind, ...] = ("whole", "decimal", "double")
-    if left in numbers and right in numbers:
-        return max(left, right, key=numbers.index)
-    return None
+    if left in _NUMBERS and right in _NUMBERS:
+        return max(left, right, key=_NUMBERS.index)
+    return left if left == right else None

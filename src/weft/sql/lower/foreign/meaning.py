@@ -77,8 +77,12 @@ def _is_not_zero(node: exp.Expr) -> bool:
     return isinstance(node, exp.Literal) and node.is_number and float(node.this) != 0
 
 
+_INSTANTS: Final[Mapping[str, set[str | None]]] = {"snowflake": {"timestamp"}}
+"""The kind that a shifted date has.  Snowflake's is a date."""
+
+
 def _subtracted(node: exp.Sub, dialect: str, kinds: Kinds) -> None:
-    if kinds.of(node.left) == "date" == kinds.of(node.right):
+    if {kinds.of(node.left), kinds.of(node.right)} <= ({"date", None} | _INSTANTS.get(dialect, set())):
         raise differs(node, "-", "the difference of two dates is a number of days", "Write DATEDIFF(b, a) for Spark.")
 
 
@@ -89,9 +93,12 @@ def _added(node: exp.Add, dialect: str, kinds: Kinds) -> None:
 
 def _cast(node: exp.Cast, dialect: str, kinds: Kinds) -> None:
     found, given, sizes = TYPES.get(node.to.this), kinds.of(node.this), node.to.expressions
-    if found is None or (found[1] == "text" and sizes):
+    if found is None or (found[1] != "decimal" and sizes):
         raise differs(node, f"a cast to {node.to.sql()}", "Weft has no such type", "Cast to a type without a length.")
     name, to = found
+    if dialect == "tsql" and (name == "FLOAT" or (to == "text" and given == "text")):
+        reason, hint = _SHORT[to]
+        raise differs(node, f"a cast to {node.to.sql(dialect)}", reason, hint)
     if to == "decimal" and len(sizes) != 2:
         raise differs(node, f"a cast to {name}", "its default precision differs", "Write DECIMAL(18, 2).")
     if to == "whole" and given in ("decimal", "double", None) and (dialect != "tsql" or given is None):
@@ -114,18 +121,26 @@ _CASTS: Final[Mapping[str, tuple[str | None, ...]]] = {
     "boolean": ("boolean",),
 }
 """The kinds that each kind of type is cast from.  Floating-point numbers as text or decimals have other digits."""
+_SHORT: Final[Mapping[str, tuple[str, str]]] = {
+    "double": ("REAL has 32 bits and FLOAT 64, and they read alike", "Write CAST(x AS DOUBLE PRECISION)."),
+    "text": ("it keeps 30 characters", "Write LEFT(x, 30), or omit the cast."),
+}
+"""Casts of T-SQL to types whose length depends on how the type is written."""
+_DIGITS: Final = re.compile(r" *[+-]?\d{1,18}(\.\d{1,18})? *", re.ASCII)
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d)?)?")
 
 
 def _is_read_alike(text: exp.Expr, to: str, dialect: str) -> bool:
     """Return whether the dialects read a text alike.
 
-    DuckDB and Snowflake round '5.6' to a whole number, and T-SQL reads an empty text as 0.  PostgreSQL, Snowflake and
-    T-SQL read more forms of dates than ISO 8601.
+    DuckDB and Snowflake round '5.6' to a whole number, T-SQL reads an empty text as 0, and PostgreSQL and BigQuery read
+    '0x1A'.  PostgreSQL, Snowflake and T-SQL read more forms of dates than ISO 8601.
     """
-    if to in ("date", "timestamp"):
-        return _DAY.fullmatch(str(text.this)) is not None if isinstance(text, exp.Literal) else dialect in _OPEN_FORMS
-    return dialect in ("postgres", "bigquery") or to not in ("whole", "decimal", "double")
+    form = _DAY if to in ("date", "timestamp") else _DIGITS if to in ("whole", "decimal", "double") else None
+    if form is None or (form is _DAY and dialect in _OPEN_FORMS and not isinstance(text, exp.Literal)):
+        return True
+    whole = isinstance(text, exp.Literal) and form.fullmatch(str(text.this)) is not None
+    return whole and (to != "whole" or "." not in str(text.this))
 
 
 _OPEN_FORMS: Final = ("duckdb", "bigquery")
@@ -137,7 +152,7 @@ def _compared(node: exp.Expr, dialect: str, kinds: Kinds) -> None:
     if dialect == "tsql" and found <= {"text", None}:
         reason = "the collation ignores case and blanks at the end"
         raise differs(node, "a comparison of texts", reason, "Write LOWER(RTRIM(x)) = 'open' in Spark's dialect.")
-    if dialect == "postgres" and "text" in found and isinstance(node, _ORDERING):
+    if dialect == "postgres" and found <= {"text", None} and isinstance(node, _ORDERING):
         raise differs(node, "an order of texts", "the collation of the database decides", _SPARK)
 
 
@@ -161,8 +176,38 @@ def _ordered(node: exp.Ordered, dialect: str, kinds: Kinds) -> None:
     """The order of the rows of an answer is only shown, but that in a window or before LIMIT chooses rows."""
     query = node.find_ancestor(exp.Window, exp.Query)
     chooses = isinstance(query, exp.Window) or (query is not None and query.args.get("limit") is not None)
-    if chooses and dialect in ("tsql", "postgres") and kinds.of(node.this) == "text":
+    if chooses and dialect in ("tsql", "postgres") and kinds.of(_ordering(node, query)) in ("text", None):
         raise differs(node, "an order of texts", "the collation of the database decides", _SPARK)
+
+
+def _ordering(node: exp.Ordered, query: exp.Expr | None) -> exp.Expr:
+    """Return what orders the rows.  A number in a query is the place of a column."""
+    given: exp.Expr = node.this
+    if isinstance(query, exp.Select) and isinstance(given, exp.Literal) and str(given.this).isdecimal():
+        given = next(iter(query.selects[max(int(given.this) - 1, 0) :]), given)
+    return given
+
+
+def _joined(node: exp.DPipe, dialect: str, kinds: Kinds) -> None:
+    for each in (node.left, node.right):
+        kind = kinds.of(each)
+        if kind not in _CASTS["text"] and not isinstance(each, exp.Null):
+            what = f"|| of {'a value of an unknown type' if kind is None else f'a {kind} value'}"
+            raise differs(node, what, "the dialects write some of its values differently", _SPARK)
+
+
+def _number(node: exp.Literal, dialect: str, kinds: Kinds) -> None:
+    if not node.is_string and "e" in str(node.this).lower() and dialect in ("postgres", "snowflake"):
+        raise differs(node, "a number with an exponent", "it is a decimal there", "Write it without an exponent.")
+
+
+def _recursive(node: exp.With, dialect: str, kinds: Kinds) -> None:
+    """T-SQL has no word RECURSIVE, and Snowflake does not need it."""
+    for each in node.expressions:
+        named = {table.name.lower() for table in each.this.find_all(exp.Table)}
+        if dialect in ("tsql", "snowflake") and not node.args.get("recursive") and each.alias.lower() in named:
+            reason = "it is recursive there, and in Spark the name is that of a table"
+            raise differs(node, f"WITH {each.alias}, which reads {each.alias},", reason, _SPARK)
 
 
 def _distinct(node: exp.Distinct, dialect: str, kinds: Kinds) -> None:
@@ -203,4 +248,7 @@ _CHECKS: Final[tuple[tuple[Any, Check], ...]] = (
     (exp.Extract, _extracted),
     (exp.Interval, _interval),
     (exp.Limit, _limited),
+    (exp.DPipe, _joined),
+    (exp.Literal, _number),
+    (exp.With, _recursive),
 )

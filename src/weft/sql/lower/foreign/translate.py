@@ -101,7 +101,7 @@ def translated(text: str, dialect: str, schemas: Iterable[TableSchema]) -> Trans
         if kinds.of(number) == "double":
             number.replace(exp.Cast(this=number.copy(), to=exp.DataType.build("DOUBLE")))
     for node in list(tree.find_all(exp.DataType)):
-        node.replace(_spark_type(node))
+        node.replace(_spark_type(node, dialect))
     try:
         marked = _Generator(dialect="spark", comments=False, unsupported_level=ErrorLevel.RAISE).generate(tree)
     except UnsupportedError as error:
@@ -126,20 +126,31 @@ _UNLIKE: Final = ("typed", "safe")
 
 
 def _outline(tree: exp.Expr) -> list[tuple[str, tuple[str, ...]]]:
-    """Return the class and the arguments of each node.  A cast is a TRY_CAST in Spark without ANSI mode."""
+    """Return the class and the arguments of each node.
+
+    A cast is a TRY_CAST in Spark without ANSI mode.  Spark's parser reads a comma in FROM as a CROSS JOIN.
+    """
     return [
         (
             type(node).__name__.removeprefix("Try"),
             tuple(
-                sorted(key for key, value in node.args.items() if value not in (None, False, []) and key not in _UNLIKE)
+                sorted(
+                    key
+                    for key, value in node.args.items()
+                    if value not in (None, False, [], "CROSS") and key not in _UNLIKE
+                )
             ),
         )
         for node in tree.walk()
     ]
 
 
-def _spark_type(node: exp.DataType) -> exp.DataType:
-    name = TYPES[node.this][0]
+def _spark_type(node: exp.DataType, dialect: Foreign) -> exp.DataType:
+    name, kind = TYPES[node.this]
+    if kind == "whole" and dialect in ("snowflake", "bigquery"):
+        name = "BIGINT"  # all their types of whole numbers have at least 64 bits
+    if kind == "double" and dialect == "snowflake":
+        name = "DOUBLE"
     return exp.DataType.build(name, dialect="spark") if name != "DECIMAL" else node
 
 

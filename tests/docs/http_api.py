@@ -95,5 +95,9 @@ def _fields(body: dict[str, Any] | None) -> Iterator[str]:
 
 def _named(name: str, schema: dict[str, Any], required: bool, mark: str) -> str:
     default = schema.get("default")
-    value = f" = {str(default).lower() if isinstance(default, bool) else default}" if default not in (None, []) else ""
+    value = (
+        f" = {str(default).lower() if isinstance(default, bool) else default}"
+        if default not in (None, [], {}, "")
+        else ""
+    )
     return f"{mark}{name}{mark}{' (required)' if required else ''}{value}"

@@ -140,6 +140,7 @@ def _refusal(text: str) -> str:
     return "hidden" if any(each in text for each in missing) else "refused"
 
 
+SAVED: Final = {"sql": "SELECT o.id FROM open o WHERE o.id > {{least}}"}
 Try = Callable[[Visitor], str]
 ANSWERS: Final = "read the answers of a query"
 RIGHTS: Final[Mapping[str, Mapping[str, Try]]] = {
@@ -168,6 +169,21 @@ RIGHTS: Final[Mapping[str, Mapping[str, Try]]] = {
         "page": lambda v: v.page("/ask", do="install", name=f"page-{v.number}", sql="SELECT o.id FROM open o"),
         "API": lambda v: v.api("/queries", name=f"api-{v.number}", sql="SELECT o.id FROM open o"),
         "command": lambda v: v.command("install", f"command-{v.number}", "SELECT o.id FROM open o"),
+    },
+    "fill in a saved query": {
+        "page": lambda v: v.page("/saved/3"),
+        "API": lambda v: v.api("/saved/form-shared/text", values={"least": 1}),
+        "command": lambda v: v.command("saved", "show", "form-shared", "--set", "least=1"),
+    },
+    "install a query from a saved one": {
+        "page": lambda v: v.page("/saved/3", do="install", name=f"form-page-{v.number}", value_least="1"),
+        "API": lambda v: v.api("/saved/form-shared/install", name=f"form-api-{v.number}"),
+        "command": lambda v: v.command("saved", "install", "form-shared", f"form-command-{v.number}"),
+    },
+    "save a query": {
+        "page": lambda v: v.page("/ask", do="save", name=f"page-{v.number}", type_least="int", **SAVED),
+        "API": lambda v: v.api("/saved", name=f"api-{v.number}", sql=SAVED["sql"], parameters=["least:int"]),
+        "command": lambda v: v.command("saved", "add", f"command-{v.number}", SAVED["sql"], "-p", "least:int"),
     },
     "change a query (*granted*: it is hers)": {
         "page": lambda v: v.page(f"/queries/{_target(v)}", do="pause"),
@@ -214,6 +230,7 @@ def made(folder: Path, port: int) -> Weft:
         weft.save_query(f"form-{table}", f"SELECT o.id FROM {table} o WHERE o.id > {{{{least}}}}", ["least:int=0"])
         weft.accounts.grant("everyone", "read", f"saved.form-{table}")
         weft.accounts.grant("everyone", "read", table)
+    weft.save_query("form-shared", SAVED["sql"], ["least:int=0"])
     weft.accounts.grant("everyone", "channel", "webhook")
     for number, name in enumerate(_owners()):
         acting = weft.acting_as(Principal(name, weft.accounts.user(name).user_id))
@@ -227,6 +244,7 @@ def made(folder: Path, port: int) -> Weft:
                 ("read", "orders"),
                 ("load", "orders"),
                 ("read", "results.shown"),
+                ("read", "saved.form-shared"),
                 ("channel", "email"),
             ):
                 weft.accounts.grant(each.name, right, about)

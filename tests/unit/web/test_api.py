@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -179,7 +180,7 @@ def test_everything_of_a_home_can_be_read(reader: TestClient, full: Weft) -> Non
     assert [each["name"] for each in got(reader, "/synopses")["items"]] == ["all-orders", "dear"]
     assert got(reader, "/ticks")[0]["state"] == "committed"
     assert got(reader, "/synopses/dear") is not None
-    for area in ("views", "sources", "quarantine", "deliveries", "messages", "jobs"):
+    for area in ("views", "sources", "saved", "quarantine", "deliveries", "messages", "jobs"):
         assert got(reader, f"/{area}") == {"items": [], "next": None}
 
 
@@ -192,6 +193,57 @@ def test_channels_are_added_muted_and_removed(browser: TestClient, filled: Weft)
     again = browser.post(f"{API}/queries/dear/redeliver", json={"from_ordinal": 1})
     assert again.json()[0]["query"] == "dear"
     assert browser.delete(path, params={"to": "file:dear.jsonl"}).json()["state"] == "ended"
+
+
+def test_a_saved_query_is_changed_filled_in_installed_and_removed(browser: TestClient, filled: Weft) -> None:
+    text = {"sql": "SELECT o.id FROM orders o WHERE o.total > {{least}}", "parameters": ["least:decimal=10"]}
+    made = browser.post(f"{API}/saved", json={"name": "form", **text})
+    assert made.status_code == 201, made.text
+    assert browser.post(f"{API}/saved", json={"name": "form", **text}).status_code == 409
+    assert got(browser, "/saved") == {"items": [made.json()], "next": None}
+    assert got(browser, "/saved/FORM")["parameters"] == [{"name": "least", "type": "decimal", "default": "10"}]
+    declared = ["least:decimal=60.5", "but:string=none"]
+    changed = {"sql": f"{text['sql']} AND o.customer <> {{{{but}}}}", "parameters": declared, "description": "Large."}
+    assert browser.put(f"{API}/saved/other", json=changed).status_code == 404
+    assert browser.put(f"{API}/saved/form", json=changed).json()["description"] == "Large."
+    for values, constants in (
+        ({}, ("'60.5'", "'none'")),
+        ({"least": 12.25, "but": "it's"}, ("'12.25'", r"'it\'s'")),
+        ({"least": 7}, ("'7'", "'none'")),
+    ):
+        shown = browser.post(f"{API}/saved/form/text", json={"values": values})
+        assert shown.json() == {"sql": filled.fill_query("form", values)}, shown.text
+        assert all(each in shown.json()["sql"] for each in constants), shown.text
+    for wrong, status in (({"least": "1 OR 1=1"}, 422), ({"least": [1]}, 400), ({"but": "\0"}, 400), ({"x": 1}, 422)):
+        assert browser.post(f"{API}/saved/form/text", json={"values": wrong}).status_code == status, wrong
+    mine = browser.post(f"{API}/saved/form/install", json={"name": "mine", "values": {"least": 70}, "every": "1h"})
+    assert mine.status_code == 201, mine.text
+    assert (mine.json()["name"], mine.json()["every_us"]) == ("mine", 3_600_000_000)
+    assert filled.show("mine").query.sql == filled.fill_query("form", {"least": 70})
+    assert browser.delete(f"{API}/saved/form").json()["name"] == "form"
+    assert got(browser, "/saved/form", 404)["title"] == "not found"
+    assert got(browser, "/queries/mine")["state"] == "active"
+
+
+def test_sources_of_files_and_of_mail_are_added(browser: TestClient, filled: Weft, tmp_path: Path) -> None:
+    (tmp_path / "staff.csv").write_text("No,name,left\n1,Ann,x\n")
+    file = {"name": "staff", "kind": "csv", "at": str(tmp_path / "staff.csv")}
+    assert browser.post(f"{API}/sources", json=file).status_code == 422, "a file has a key"
+    given = {**file, "key": ["no"], "columns": "no BIGINT, name", "rename": "No=no", "ts": "file"}
+    assert browser.post(f"{API}/sources", json=given).status_code == 201
+    columns = got(browser, "/tables/staff")["columns"]
+    assert [(each["name"], each["type"]) for each in columns[:2]] == [("no", "BIGINT"), ("name", "STRING")]
+    for folder in ("cur", "new", "tmp"):
+        (tmp_path / "Lists" / folder).mkdir(parents=True)
+    letter = "Message-ID: <1@x>\nFrom: a@x.example\nDate: Sun, 01 Mar 2026 07:00:00 +0000\nSubject: Hello\n\nText\n"
+    (tmp_path / "Lists" / "new" / "1772300001.M1P1.host").write_text(letter)
+    mail = {"name": "lists", "kind": "maildir", "at": str(tmp_path / "Lists")}
+    assert browser.post(f"{API}/sources", json={**mail, "key": ["id"]}).status_code == 422, "mail has none"
+    made = browser.post(f"{API}/sources", json=mail)
+    assert (made.status_code, made.json()["kind"]) == (201, "maildir"), made.text
+    polled = browser.post(f"{API}/sources/lists/poll")
+    assert polled.status_code == 200, polled.text
+    assert filled.table("lists").rows == 1, polled.text
 
 
 def test_a_tick_through_the_api(browser: TestClient, filled: Weft) -> None:

@@ -13,6 +13,7 @@ from weft.api.weft import Weft
 from weft.web.api_v1.operations import OPERATIONS
 
 Sent = Callable[..., Any]
+FORM = {"name": "x", "sql": "SELECT o.id FROM orders o WHERE o.total > {{least}}", "parameters": ["least:int=1"]}
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +24,8 @@ def tokens(full: Weft) -> dict[str, str]:
         accounts.add_user(name, role)  # type: ignore[arg-type]
     accounts.grant("anna", "read", "orders")
     accounts.grant("bo", "read", "results.dear")
+    full.save_query("form", FORM["sql"], FORM["parameters"])
+    accounts.grant("bo", "read", "saved.form")
     everything = ("read", "load", "install", "admin")
     made = {name: accounts.create_token(name, scopes=everything).secret for name in ("root", "anna", "bo")}
     made["anna reads"] = accounts.create_token("anna", scopes=("read",)).secret
@@ -91,6 +94,16 @@ def test_lists_have_what_one_may_see(send: Sent) -> None:
         ("anna", "GET", "/metrics", None, 403),
         ("anna", "GET", "/api/v1/sources", None, 403),
         ("anna", "POST", "/api/v1/tick", {}, 403),
+        ("anna", "POST", "/api/v1/sources", {"name": "x", "kind": "maildir", "at": "/tmp"}, 403),
+        ("bo", "POST", "/api/v1/saved", FORM, 403),
+        ("anna reads", "POST", "/api/v1/saved", FORM, 403),
+        ("bo", "POST", "/api/v1/saved/form/text", {}, 200),
+        ("bo", "PUT", "/api/v1/saved/form", {"sql": FORM["sql"], "parameters": FORM["parameters"]}, 403),
+        ("bo", "DELETE", "/api/v1/saved/form", None, 403),
+        ("anna", "GET", "/api/v1/saved/form", None, 404),
+        ("anna", "POST", "/api/v1/saved/form/install", {"name": "x"}, 404),
+        ("anna", "PUT", "/api/v1/saved/form", {"sql": FORM["sql"], "parameters": FORM["parameters"]}, 404),
+        ("anna", "DELETE", "/api/v1/saved/form", None, 404),
         ("root", "GET", "/api/v1/status", None, 200),
         ("root", "GET", "/metrics", None, 200),
     ],

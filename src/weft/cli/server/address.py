@@ -30,7 +30,19 @@ COMMANDS: Final = frozenset(
         "pause",
         "quarantine",
     }
-    | {"loads", "queries", "redeliver", "remove", "results", "resume", "show", "source", "sources", "subscribe"}
+    | {
+        "loads",
+        "queries",
+        "redeliver",
+        "remove",
+        "results",
+        "resume",
+        "saved",
+        "show",
+        "source",
+        "sources",
+        "subscribe",
+    }
     | {"table", "tables"}
     | {"tick", "try", "unmute", "unsubscribe", "view", "views"}
 )
@@ -40,7 +52,9 @@ _ELSEWHERE: Final = frozenset({"audit", "grant", "grants", "group", "maintain", 
 NO_HOME: Final = frozenset({"monitor", "prepare"})
 """The commands that need no home."""
 _LOCAL_OPTIONS: Final = frozenset({"--help", "--version", "--install-completion", "--show-completion"})
-_GROUPS: Final = frozenset({"channel", "ingest", "quarantine", "source", "table", "view", "user", "group", "token"})
+_GROUPS: Final = frozenset(
+    {"channel", "ingest", "quarantine", "saved", "source", "table", "view", "user", "group", "token"}
+)
 """The groups of commands.  Without a subcommand, each group prints its help."""
 _HOMES: Final = frozenset({"WEFT_HOME", "WEFT_URL", "WEFT_TOKEN"})
 """The variables that name a home, or the server of a home."""

@@ -142,6 +142,8 @@ def _in_path(name: str, value: object, schema: Mapping[str, Any]) -> object:
 
 
 def _has_nul(value: object) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_nul, (*value, *value.values())))
     return "\0" in value if isinstance(value, str) else isinstance(value, list) and any(map(_has_nul, value))
 
 

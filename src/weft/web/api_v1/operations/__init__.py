@@ -6,9 +6,11 @@ from itertools import chain
 from typing import Final
 
 from weft.web.api_v1.operation import Operation
-from weft.web.api_v1.operations import accounts, asking, homes, jobs, queries, sources, tables, views
+from weft.web.api_v1.operations import accounts, asking, homes, jobs, queries, saved, sources, tables, views
 
 OPERATIONS: Final[tuple[Operation, ...]] = tuple(
-    chain.from_iterable(area.OPERATIONS for area in (queries, asking, tables, views, sources, homes, accounts, jobs))
+    chain.from_iterable(
+        area.OPERATIONS for area in (queries, saved, asking, tables, views, sources, homes, accounts, jobs)
+    )
 )
 """All operations, in the order of the reference."""

@@ -1,4 +1,4 @@
-"""Sources without history."""
+"""Sources without history, and sources of mail."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ from pydantic import Field
 
 from weft.api.json.sources import polled_json, shown_source_json, source_json
 from weft.api.weft import Weft
+from weft.catalog.sources import Stamps
 from weft.web.api_v1.operation import AfterName, Fields, Interval, Limit, Name, Operation, after_name, listed
+
+Keys = Annotated[list[Name], Field(max_length=100, description="The columns of the key (not for mail).")]
+Columns = Annotated[str, Field(max_length=100_000, description="The columns to record: `id BIGINT, name`.")]
+Renaming = Annotated[str, Field(max_length=100_000, description="New names of columns: `Order ID=id, Date=day`.")]
 
 
 def list_sources(weft: Weft, after: AfterName | None = None, limit: Limit = 100) -> Fields:
@@ -21,15 +26,30 @@ def add_source(
     weft: Weft,
     name: Name,
     kind: Annotated[
-        Literal["csv", "jsonl", "parquet", "sqlite", "postgres", "changes"], Field(description="The kind.")
+        Literal["csv", "jsonl", "parquet", "sqlite", "postgres", "changes", "maildir", "imap", "nntp"],
+        Field(description="The kind."),
     ],
     at: Annotated[str, Field(min_length=1, max_length=10_000, description="The path or URI, as the server sees it.")],
-    key: Annotated[list[Name], Field(min_length=1, max_length=100, description="The columns of the key.")],
+    key: Keys = [],  # noqa: B006 - a default that nobody changes
     every: Interval = "10m",
+    ts: Annotated[
+        Stamps | None, Field(description="What stamps the changes: the clock of Weft, the file, or the source.")
+    ] = None,
+    columns: Columns | None = None,
+    rename: Renaming | None = None,
     table: Annotated[Name | None, Field(description="The table in the source, if it has several.")] = None,
+    slot: Annotated[Name | None, Field(description="The replication slot in PostgreSQL.")] = None,
+    publication: Annotated[Name | None, Field(description="The publication in PostgreSQL.")] = None,
 ) -> Fields:
-    """Track a source as a table with its history."""
-    return source_json(weft.add_source(name, kind, at, key, every=every, table=table))
+    """Track a source as a table with its history, or follow mail.
+
+    Mail (`maildir`, `imap` or `nntp`) has no key: each new message is appended to a mail table.
+    """
+    from weft.api.arguments import column_list
+
+    chosen = None if columns is None else column_list(columns)
+    names = {"rename": rename, "table": table, "slot": slot, "publication": publication}
+    return source_json(weft.add_source(name, kind, at, key, every=every, ts=ts, columns=chosen, **names))
 
 
 def show_source(weft: Weft, source: Name) -> Fields:

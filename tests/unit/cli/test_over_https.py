@@ -77,6 +77,7 @@ COMMANDS = (
     "deliveries",
     "views",
     "sources",
+    "saved list",
     "show nothing",
     "show",
     "try SELECT",

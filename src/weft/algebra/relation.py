@@ -420,11 +420,12 @@ class StateSchema(TableSchema):
     begins at τ - 1 µs, and a row that does not end before t has no end.
 
     ``names`` are the operator's range variables in the query's text, in the order of ``traverse.range_variables``.
-    States that differ only in ``names`` are equal.
+    States that differ only in ``names`` are equal.  The name of a state is a digest of its operator and window, and
+    stands for both in ``repr``.
     """
 
-    operator: Relation = UNIT
-    window: tuple[Scalar, Scalar, Scalar] = (TICK_START, TICK_END, TIME_START)
+    operator: Relation = field(default=UNIT, repr=False)
+    window: tuple[Scalar, Scalar, Scalar] = field(default=(TICK_START, TICK_END, TIME_START), repr=False)
     names: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
 

@@ -7,6 +7,8 @@ Each node is a JSON list: the name of the class, then the values of the fields i
 followed by its declared form if the column stores it in another form: an interval as a number, and JSON as text.
 
 Format 1 has no declared forms.  A query without such columns still has format 1, so that its signature stays the same.
+In format 3, ``Copy`` stands for a later ``Materialized`` with the same input, and contains the number of the input
+(from 0).  Formats 1 and 2 write each copy in full.
 """
 
 from __future__ import annotations
@@ -19,13 +21,14 @@ from typing import Any, Final, cast
 
 from weft.algebra import relation as relations
 from weft.algebra import scalar as scalars
-from weft.algebra.relation import Query, Scan
+from weft.algebra.relation import Materialized, Query, Scan
 from weft.algebra.scalar import ColumnRef
 from weft.algebra.schema import Column, DataType, TableSchema
 from weft.algebra.traverse import scans
 from weft.errors import DerivationError
 
-FORMAT: Final = 2
+FORMAT: Final = 3
+"""The newest format: with ``Copy``."""
 
 TableKey = tuple[str, int]
 """The key of a table: its kind (``TableSchema.source``) and its id."""
@@ -59,15 +62,16 @@ _CLASSES: Final[dict[str, Any]] = {
 }
 
 
-def stored(query: Query) -> str:
-    """Serialize the query to JSON text.  Equal queries have equal texts.
+def stored(query: Query, format: int = FORMAT) -> str:
+    """Serialize the query to JSON text of at most the given format.  Equal queries have equal texts.
 
     Raise DerivationError for a query with FOR SYSTEM_TIME.
     """
     tables = {scan.alias: scan.table for scan in scans(query)}
     listed = {alias: [table.source, table.id] for alias, table in tables.items()}
-    encoded = _encoded(query, tables)
-    body = {"format": FORMAT if _has_declared(encoded) else 1, "tables": listed, "query": encoded}
+    encoded = _encoded(query, tables, {} if format == FORMAT else None)
+    needed = FORMAT if _has(encoded, _is_copy) else 2 if _has(encoded, _is_declared) else 1
+    body = {"format": needed, "tables": listed, "query": encoded}
     return json.dumps(body, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -77,7 +81,7 @@ def restored(text: str, tables: Mapping[TableKey, TableSchema]) -> Query:
     Raise DerivationError for another format, for a missing table or column, or for a column of another type.
     """
     body = json.loads(text)
-    if body.get("format") not in (1, FORMAT):
+    if body.get("format") not in range(1, FORMAT + 1):
         raise DerivationError(
             f"the stored query has format {body.get('format')}, but this version of Weft reads up to {FORMAT}"
         )
@@ -87,11 +91,14 @@ def restored(text: str, tables: Mapping[TableKey, TableSchema]) -> Query:
         if table is None:
             raise DerivationError(f"the stored query reads a {source} with id {table_id}, which does not exist")
         bound[alias] = table
-    return cast("Query", _decoded(body["query"], bound))
+    return cast("Query", _decoded(body["query"], bound, []))
 
 
-def _encoded(part: Any, tables: Mapping[str, TableSchema]) -> Any:
+def _encoded(part: Any, tables: Mapping[str, TableSchema], shared: dict[Any, int] | None) -> Any:
+    """``shared`` numbers the inputs of ``Materialized``.  It is None if each copy is written in full."""
     match part:
+        case Materialized() if shared is not None:
+            return _encoded_once(part, tables, shared)
         case Scan(whole=True):
             raise DerivationError("a query over the history of a table (FOR SYSTEM_TIME) cannot be installed")
         case Scan(alias=alias):
@@ -111,11 +118,20 @@ def _encoded(part: Any, tables: Mapping[str, TableSchema]) -> Any:
         case float():
             return ["Float", repr(part)]
         case tuple():
-            return ["Tuple", *(_encoded(each, tables) for each in part)]
+            return ["Tuple", *(_encoded(each, tables, shared) for each in part)]
         case None | bool() | int() | str():
             return part
         case _:
-            return [type(part).__name__, *(_encoded(getattr(part, field.name), tables) for field in fields(part))]
+            parts = (getattr(part, field.name) for field in fields(part))
+            return [type(part).__name__, *(_encoded(each, tables, shared) for each in parts)]
+
+
+def _encoded_once(part: Materialized, tables: Mapping[str, TableSchema], shared: dict[Any, int]) -> list[Any]:
+    if part.input in shared:
+        return ["Copy", shared[part.input], part.alias]
+    form = _encoded(part.input, tables, shared)
+    shared[part.input] = len(shared)
+    return ["Materialized", form, part.alias]
 
 
 def _type_texts(kind: DataType) -> list[str]:
@@ -126,14 +142,19 @@ def _type(text: str, declared: str = "") -> DataType:
     return DataType.of_column(declared) if declared else DataType.of_expression(text)
 
 
-def _has_declared(form: Any) -> bool:
-    if not isinstance(form, list):
-        return False
-    kind, *parts = form
-    return len(parts) == {"Type": 2, "Derived": 4}.get(kind) or any(map(_has_declared, parts))
+def _has(form: Any, found: Callable[[list[Any]], bool]) -> bool:
+    return isinstance(form, list) and (found(form) or any(_has(part, found) for part in form[1:]))
 
 
-def _decoded(form: Any, tables: Mapping[str, TableSchema]) -> Any:
+def _is_declared(form: list[Any]) -> bool:
+    return len(form) - 1 == {"Type": 2, "Derived": 4}.get(form[0])
+
+
+def _is_copy(form: list[Any]) -> bool:
+    return bool(form[0] == "Copy")
+
+
+def _decoded(form: Any, tables: Mapping[str, TableSchema], shared: list[Any]) -> Any:
     if not isinstance(form, list):
         return form
     kind, *parts = form
@@ -145,13 +166,17 @@ def _decoded(form: Any, tables: Mapping[str, TableSchema]) -> Any:
         "Decimal": Decimal,
         "Bytes": bytes.fromhex,
         "Float": float,
-        "Tuple": lambda *each: tuple(_decoded(one, tables) for one in each),
+        "Tuple": lambda *each: tuple(_decoded(one, tables, shared) for one in each),
+        "Copy": lambda number, alias: Materialized(shared[number], alias),
     }
     if kind in read:
         return read[kind](*parts)
     if kind not in _CLASSES:
         raise DerivationError(f"the stored query has a part {kind!r} that this version of Weft does not know")
-    return _CLASSES[kind](*(_decoded(part, tables) for part in parts))
+    made = _CLASSES[kind](*(_decoded(part, tables, shared) for part in parts))
+    if kind == "Materialized" and made.input not in shared:
+        shared.append(made.input)
+    return made
 
 
 def _column(table: TableSchema, scan: str, column_id: int, type_: str) -> ColumnRef:

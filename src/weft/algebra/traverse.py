@@ -143,12 +143,24 @@ def _filled(value: Any, parts: Iterator[Node]) -> Any:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """Yield the node and all nodes below it, outermost first, in the order of the query text."""
+    """Yield the node and all nodes below it, outermost first, in the order of the query text.
+
+    The input that several copies of a ``Materialized`` share is visited once.
+    """
+    return _walked(node, children)
+
+
+def _walked(node: Node, parts_of: Callable[[Node], tuple[Node, ...]]) -> Iterator[Node]:
     waiting = [node]
+    shared: set[Project] = set()
     while waiting:
         part = waiting.pop()
         yield part
-        waiting.extend(reversed(children(part)))
+        if type(part) is Materialized:
+            if part.input in shared:
+                continue
+            shared.add(part.input)
+        waiting.extend(reversed(parts_of(part)))
 
 
 def operands(node: Node) -> tuple[Relation | Predicate, ...]:
@@ -164,11 +176,22 @@ def operands(node: Node) -> tuple[Relation | Predicate, ...]:
 
 def _above_scalars(node: Node) -> Iterator[Node]:
     """Yield the nodes of ``walk`` that are not scalars."""
-    waiting = [node]
-    while waiting:
-        part = waiting.pop()
-        yield part
-        waiting.extend(reversed(operands(part)))
+    return _walked(node, operands)
+
+
+def changed_parts(node: Node, change: Callable[[Node], Node], shared: dict[Node, Node]) -> tuple[Node, ...]:
+    """Return the direct parts of a node after ``change``.
+
+    ``shared`` keeps the changed inputs of ``Materialized``.  Their copies share an input, so it is changed once.
+    Otherwise a chain of n outer joins would take 2ⁿ steps.
+    """
+    parts = children(node)
+    if type(node) is not Materialized:
+        return tuple([change(part) for part in parts])
+    inner = node.input
+    if inner not in shared:
+        shared[inner] = change(inner)
+    return (shared[inner],)
 
 
 def transform(node: N, change: Callable[[Any], Any]) -> N:
@@ -176,11 +199,16 @@ def transform(node: N, change: Callable[[Any], Any]) -> N:
 
     ``change`` must return a relation for a relation, and a predicate for a predicate.
     """
-    parts = children(node)
-    if not parts:
-        return cast("N", change(node))
-    changed = tuple([transform(part, change) for part in parts])
-    return cast("N", change(node if _same(changed, parts) else rebuild(node, changed)))
+    shared: dict[Node, Node] = {}
+
+    def changed(part: Node) -> Node:
+        below = children(part)
+        if not below:
+            return cast("Node", change(part))
+        parts = changed_parts(part, changed, shared)
+        return cast("Node", change(part if _same(parts, below) else rebuild(part, parts)))
+
+    return cast("N", changed(node))
 
 
 def _same(changed: tuple[Node, ...], parts: tuple[Node, ...]) -> bool:
@@ -189,8 +217,15 @@ def _same(changed: tuple[Node, ...], parts: tuple[Node, ...]) -> bool:
 
 def map_scalars(node: N, change: Callable[[Scalar], Scalar]) -> N:
     """Apply ``change`` to every condition, threshold and output of the node."""
-    parts = tuple(change(cast("Scalar", p)) if is_scalar(p) else map_scalars(p, change) for p in children(node))
-    return rebuild(node, parts) if parts else node
+    shared: dict[Node, Node] = {}
+
+    def changed(part: Node) -> Node:
+        if is_scalar(part):
+            return change(cast("Scalar", part))
+        parts = changed_parts(part, changed, shared)
+        return rebuild(part, parts) if parts else part
+
+    return cast("N", changed(node))
 
 
 def is_scalar(node: Node) -> bool:
@@ -205,11 +240,8 @@ def scans(node: Node) -> Iterator[Scan]:
 
 def scalars(node: Node) -> Iterator[Scalar]:
     """Yield every condition, threshold and output in the node and its subqueries."""
-    for part in children(node):
-        if is_scalar(part):
-            yield cast("Scalar", part)
-        else:
-            yield from scalars(part)
+    for part in _above_scalars(node):
+        yield from (cast("Scalar", below) for below in children(part) if is_scalar(below))
 
 
 def thresholds(node: Node) -> Iterator[NowFrom | NowBefore]:
@@ -244,13 +276,18 @@ def substitute(node: N, replacement: Mapping[Any, Any]) -> N:
 
     The function does not look inside the replacements.
     """
-    if node in replacement:
-        return cast("N", replacement[node])
-    parts = children(node)
-    if not parts:
-        return node
-    changed = tuple([substitute(part, replacement) for part in parts])
-    return node if _same(changed, parts) else rebuild(node, changed)
+    shared: dict[Node, Node] = {}
+
+    def changed(part: Node) -> Node:
+        if part in replacement:
+            return cast("Node", replacement[part])
+        below = children(part)
+        if not below:
+            return part
+        parts = changed_parts(part, changed, shared)
+        return part if _same(parts, below) else rebuild(part, parts)
+
+    return cast("N", changed(node))
 
 
 def rename(node: N, names: Mapping[str, str]) -> N:

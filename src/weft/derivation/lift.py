@@ -11,11 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, cast
 
-from weft.algebra.relation import Project, Query, Scan, StateSchema, Values
+from weft.algebra.relation import Project, Query, Relation, Scan, StateSchema, Values
 from weft.algebra.scalar import Call, Literal, Param, Scalar, children, with_children
 from weft.algebra.schema import BOOLEAN, INTERVAL, NULL
-from weft.algebra.traverse import N, Node, is_scalar, rebuild, transform
-from weft.algebra.traverse import children as parts_of
+from weft.algebra.traverse import N, Node, changed_parts, is_scalar, rebuild, transform
 from weft.derivation.stateful import state_of
 
 LIFTED_FROM: Final = frozenset(
@@ -49,14 +48,19 @@ def lift(query: Query) -> Lifted:
 
 
 def _in_conditions(node: N, change: Callable[[Scalar], Scalar]) -> N:
-    if isinstance(node, Project):
-        return cast("N", replace(node, input=_in_conditions(node.input, change)))
-    if isinstance(node, Values):
-        return node
-    parts: list[Node] = [
-        change(cast("Scalar", part)) if is_scalar(part) else _in_conditions(part, change) for part in parts_of(node)
-    ]
-    return rebuild(node, tuple(parts)) if parts else node
+    shared: dict[Node, Node] = {}
+
+    def changed(part: Node) -> Node:
+        if is_scalar(part):
+            return change(cast("Scalar", part))
+        if isinstance(part, Project):
+            return replace(part, input=cast("Relation", changed(part.input)))
+        if isinstance(part, Values):
+            return part
+        parts = changed_parts(part, changed, shared)
+        return rebuild(part, parts) if parts else part
+
+    return cast("N", changed(node))
 
 
 def _lift(scalar: Scalar, values: list[Literal]) -> Scalar:
@@ -82,10 +86,17 @@ def _lift_operand(operand: Scalar, values: list[Literal]) -> Scalar:
 
 def bind_params(node: N, values: Mapping[str, Scalar]) -> N:
     """Replace each parameter by its value in ``values``.  Parameters without a value stay unchanged."""
+    return _bound(node, values, {})
 
+
+_States = dict[tuple[StateSchema, tuple[str, ...]], StateSchema]
+"""The states with values, by the states without.  A state that several others read is bound once."""
+
+
+def _bound(node: N, values: Mapping[str, Scalar], known: _States) -> N:
     def change(part: Node) -> Node:
         if isinstance(part, Scan) and isinstance(part.table, StateSchema):
-            return replace(part, table=bound_state(part.table, values))
+            return replace(part, table=_bound_state(part.table, values, known))
         return values.get(part.name, part) if isinstance(part, Param) else part
 
     return transform(node, change)
@@ -96,6 +107,13 @@ def bound_state(state: StateSchema, values: Mapping[str, Scalar]) -> StateSchema
 
     If ``values`` has the instant ``since``, the window of the state begins at this instant instead of τ.
     """
-    values = {**values, "tau": values["since"]} if "since" in values else values
-    tau, t, t0 = (bind_params(each, values) for each in state.window)
-    return state_of(bind_params(state.operator, values), (tau, t, t0), state.names)
+    return _bound_state(state, values, {})
+
+
+def _bound_state(state: StateSchema, values: Mapping[str, Scalar], known: _States) -> StateSchema:
+    key = state, state.names
+    if key not in known:
+        values = {**values, "tau": values["since"]} if "since" in values else values
+        tau, t, t0 = (bind_params(each, values) for each in state.window)
+        known[key] = state_of(_bound(state.operator, values, known), (tau, t, t0), state.names)
+    return known[key]

@@ -77,15 +77,20 @@ def stateful(query: Query) -> Query:
 
     Raise DerivationError if a stateful operator refers to columns of the surrounding query.
     """
-    return Query(cast("Relation", _outlined(query.input, bag=False)), query.outputs)
+    return Query(cast("Relation", _outlined(query.input, bag=False, shared={})), query.outputs)
 
 
-def _outlined(node: Node, *, bag: bool) -> Node:
-    """``bag`` means that the number of equal rows matters."""
+def _outlined(node: Node, *, bag: bool, shared: dict[tuple[Node, bool], Scan]) -> Node:
+    """``bag`` means that the number of equal rows matters.  ``shared`` has the states of ``Materialized`` inputs."""
+    if isinstance(node, relational.Materialized):
+        if (node.input, bag) not in shared:
+            inner = cast("Source", _outlined(node.input, bag=bag, shared=shared))
+            shared[node.input, bag] = state_scan(inner)
+        return replace(shared[node.input, bag], alias=node.alias)
     node = _limited(node) if isinstance(node, relational.Select) else node
     inside = node.duplicates if isinstance(node, Recursive) else bag or isinstance(node, (Grouped, Windowed))
     parts = tuple(
-        part if is_scalar(part) else _outlined(part, bag=inside and not isinstance(node, _SUBQUERIES))
+        part if is_scalar(part) else _outlined(part, bag=inside and not isinstance(node, _SUBQUERIES), shared=shared)
         for part in children(node)
     )
     if isinstance(node, (relational.Union, Recursive)):
@@ -94,8 +99,6 @@ def _outlined(node: Node, *, bag: bool) -> Node:
     match rebuilt:
         case Grouped() | Windowed():
             return _shared(rebuilt)
-        case relational.Materialized(input=inner, alias=alias):
-            return replace(state_scan(inner), alias=alias)
         case Recursive():
             return state_scan(rebuilt)
         case Distinct() if bag:

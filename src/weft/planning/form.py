@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias
 
 from weft.algebra.scalar import Literal
 from weft.algebra.schema import INTEGRAL, DataType, TableSchema
+from weft.algebra.stored import FORMAT as QUERY_FORMAT
 from weft.algebra.stored import TableKey, restored, stored
 from weft.errors import DerivationError, PlanMismatch
 from weft.planning.plan import Plan
@@ -45,8 +46,8 @@ def stored_form(plan: Plan) -> StoredForm:
     return StoredForm(_signature(body), body, tuple(map(stored_parameter, plan.values)), plan.names)
 
 
-def _body(plan: Plan) -> str:
-    query = json.loads(stored(plan.shape.lifted))
+def _body(plan: Plan, query_format: int = QUERY_FORMAT) -> str:
+    query = json.loads(stored(plan.shape.lifted, query_format))
     return json.dumps({"format": FORMAT, "from_now": plan.from_now, "query": query}, separators=(",", ":"))
 
 
@@ -73,8 +74,9 @@ def restored_plan(form: str, expected: str, tables: Iterable[TableSchema]) -> Pl
         plan = Plan(restored(json.dumps(body["query"]), by_key), (), body["from_now"])
     except (DerivationError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise PlanMismatch(f"the stored plan {expected} cannot be read: {error}") from error
-    if signature(plan) != expected:
-        raise PlanMismatch(f"the stored plan {expected} reads back as the plan {signature(plan)} of another query")
+    found = _signature(_body(plan, body["query"]["format"]))
+    if found != expected:
+        raise PlanMismatch(f"the stored plan {expected} reads back as the plan {found} of another query")
     return plan
 
 

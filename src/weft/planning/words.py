@@ -216,9 +216,13 @@ def _called(function: str, args: Sequence[Scalar], known: Mapping[ColumnRef, Sca
 
 def _tables(operator: Relation) -> str:
     """Return the tables that an operator reads.  Tables inside other states are included."""
-    names = dict.fromkeys(scan for scan in scans(operator))
-    texts = (_tables(written(scan.table)) if isinstance(scan.table, StateSchema) else named(scan) for scan in names)
-    return " and ".join(dict.fromkeys(texts))
+    texts: dict[Scan | tuple[StateSchema, tuple[str, ...]], str] = {}
+    for scan in scans(operator):
+        table = scan.table
+        key = (table, table.names) if isinstance(table, StateSchema) else scan
+        if key not in texts:
+            texts[key] = _tables(written(table)) if isinstance(table, StateSchema) else named(scan)
+    return " and ".join(dict.fromkeys(texts.values()))
 
 
 def meanings(node: Node) -> dict[ColumnRef, Scalar]:
@@ -229,13 +233,16 @@ def meanings(node: Node) -> dict[ColumnRef, Scalar]:
     one side.
     """
     known: dict[ColumnRef, Scalar] = {}
+    columns: dict[tuple[StateSchema, tuple[str, ...]], list[str]] = {}
     for part in walk(node):
         if isinstance(part, Union) and (pairs := outer_join_pairs(part)) is not None:
             known |= {ref: output.value for ref, output in zip(attributes(part), pairs.outputs, strict=True)}
     for scan in scans(node):
         if isinstance(scan.table, StateSchema):
-            refs = attributes(scan)
-            texts = (ColumnRef(SAID, text, ref.type) for text, ref in zip(_columns(scan.table), refs, strict=False))
+            refs, key = attributes(scan), (scan.table, scan.table.names)
+            if key not in columns:
+                columns[key] = _columns(scan.table)
+            texts = (ColumnRef(SAID, text, ref.type) for text, ref in zip(columns[key], refs, strict=False))
             known |= {ref: text for ref, text in zip(refs, texts, strict=False) if text.column}
     known = {ref: substitute(value, known) for ref, value in known.items()}
     for part in walk(node):

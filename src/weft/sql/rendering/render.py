@@ -32,8 +32,8 @@ from weft.algebra.scalar import (
     Scalar,
     is_constant,
 )
-from weft.algebra.schema import BOOLEAN, DATE, INTERVAL, TIMESTAMP, DataType
-from weft.algebra.traverse import free_columns
+from weft.algebra.schema import BOOLEAN, DATE, INTERVAL, TIMESTAMP, Column, DataType
+from weft.algebra.traverse import N, Node, free_columns, transform, walk
 from weft.errors import DerivationError
 from weft.instants import format_full, to_date
 from weft.sql.rendering.join_order import join_order
@@ -479,7 +479,39 @@ def branch_sql(event: Event, views: Mapping[str, str], leading: tuple[relational
 
 
 def query_sql(query: relational.Query) -> str:
-    """Return the SQL of the normalized query, including NOW()."""
+    """Return the SQL of the normalized query, including NOW().
+
+    The relations that a tick computes once are named in a WITH clause: their copies would double the text each time.
+    """
+    once: dict[relational.Project, None] = {}
+    _add_materialized(query, once)
+    if not once:
+        return _query_sql(query)
+    named = (f"{quoted(each.alias)} AS (\n  {rows(_by_name(each), {})}\n)" for each in once)
+    return f"WITH {', '.join(named)}\n{_query_sql(_by_name(query))}"
+
+
+def _add_materialized(node: Node, found: dict[relational.Project, None]) -> None:
+    """Add the relations that a tick computes once, each after those that it reads."""
+    for part in walk(node):
+        if isinstance(part, relational.Materialized) and part.input not in found:
+            _add_materialized(part.input, found)
+            found[part.input] = None
+
+
+def _by_name(node: N) -> N:
+    """Replace each relation that a tick computes once by its name in WITH."""
+
+    def change(part: Node) -> Node:
+        if not isinstance(part, relational.Materialized):
+            return part
+        columns = (Column(n, ref.column, ref.type) for n, ref in enumerate(relational.attributes(part), 1))
+        return relational.Recurrence(part.input.alias, part.alias, tuple(columns))
+
+    return transform(node, change)
+
+
+def _query_sql(query: relational.Query) -> str:
     plain = tuple(relational.Output(ref.column, ref) for ref in relational.attributes(query.input))
     if query.outputs == plain and not isinstance(query.input, (relational.Scan, relational.Join, relational.Select)):
         return rows(query.input, {})

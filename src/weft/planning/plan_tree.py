@@ -50,12 +50,19 @@ class PlanNode:
 
 def plan_tree(query: Query) -> PlanNode:
     """Return the operators of a query, the last one first."""
-    return PlanNode("answers", _items(query.outputs), _nodes(query.input))
+    return PlanNode("answers", _items(query.outputs), _nodes(query.input, set()))
 
 
-def _nodes(node: Relation | Predicate) -> tuple[PlanNode, ...]:
-    """Return the node of an operator or a condition, or the nodes of its parts if it only passes them on."""
-    below = list(map(_nodes, operands(node)))
+def _nodes(node: Relation | Predicate, shown: set[Relation]) -> tuple[PlanNode, ...]:
+    """Return the node of an operator or a condition, or the nodes of its parts if it only passes them on.
+
+    ``shown`` are the relations that a tick computes once.  Another copy has only the name of the relation.
+    """
+    if isinstance(node, Materialized):
+        if node.input in shown:
+            return (PlanNode(f"the rows of {node.input.alias}", f"AS {node.alias}"),)
+        shown.add(node.input)
+    below = [_nodes(part, shown) for part in operands(node)]
     match node:
         case Or():
             parts = tuple(each[0] if len(each) == 1 else PlanNode("all of", parts=each) for each in below)

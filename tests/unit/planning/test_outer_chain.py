@@ -14,6 +14,7 @@ from weft.derivation.stateful import states
 from weft.errors import PlanMismatch
 from weft.planning.form import restored_plan, stored_form
 from weft.planning.plan import Plan, plan, standing_plan
+from weft.planning.plan_tree import plan_tree
 
 INT = DataType("INT")
 TABLES = {
@@ -63,6 +64,7 @@ def test_twelve_outer_joins_compile_soon(chained: str) -> None:
     form = stored_form(found)
     assert len(found.text) < 50_000 and len(form.body) < 50_000
     assert restored_plan(form.body, form.signature, TABLES.values()) == found.shape
+    assert len(repr(plan_tree(found.query))) < 100_000
     assert time.process_time() - began < 4
 
 

@@ -82,8 +82,8 @@ def _reach(
         origins |= _copied(source, known)
     scans = {source.alias: source for source in relational.sources(around) if isinstance(source, relational.Scan)}
     for alias, scan in scans.items():
-        if not scan.table.id:
-            paths.setdefault(alias, FullScan(scan.table.name))
+        if not scan.table.id and not isinstance(paths.get(alias), KeyScan):
+            paths[alias] = FullScan(scan.table.name)  # the parameters of queries have no window
     pairs = [tie for tie in _equalities(demanded, origins) if null_safe or not tie.null_safe]
     while True:
         reaching = next((tie for tie in pairs if tie.own.scan in scans and _reaches(tie, paths)), None)

@@ -128,7 +128,7 @@ class Soak:
         self.weft.add_view("heads", VIEW)
 
     def run(self, acts: int) -> None:
-        """Act so often, and compare the home with the model at the end."""
+        """Do as many acts as ``acts`` says, and compare the home with the model at the end."""
         kinds, ways = deck(self.chance, WEIGHTS, acts), deck(self.chance, WAYS, acts)
         for kind, way in zip(kinds, ways, strict=True):
             self.step(kind, way)
@@ -136,7 +136,7 @@ class Soak:
         self.check()
 
     def step(self, kind: str, way: str) -> None:
-        """Do one act. A process that dies does one that passes failpoints, so that it dies."""
+        """Do one act. A process that is killed gets a kind of act that passes failpoints."""
         if way in ("killed", "stopped") and kind not in (POINTS if way == "killed" else MOVED):
             kind = self.chance.choice(list(POINTS if way == "killed" else MOVED))
         way = "here" if way == "beside" and kind in ("replace", "remove", "pause", "resume") else way
@@ -154,13 +154,13 @@ class Soak:
             getattr(self, f"_{way}")(act)
 
     def _servers(self) -> None:
-        """Let the servers of the channels fail, or work again."""
+        """Make the servers of the channels fail or work again."""
         says = [self.chance.choice(("503 Busy", "500 No", DROP_BEFORE, DROP_AFTER, "200 OK")) for _ in range(3)]
         self.server.says, self.server.conversations = [*says, "200 OK"], 0
         self.post.refuses = self.chance.choice(({}, {"ann@example.com": "451 later"}))
 
     def _drawn(self, kind: str) -> Act | None:
-        """Return an act of this kind, or None if there is nothing to do it to."""
+        """Return an act of this kind, or None if the home has no object for it."""
         chance, queries = self.chance, self.model.queries
         match kind:
             case "append":
@@ -299,7 +299,7 @@ class Soak:
         return out.strip().splitlines()[-1]
 
     def _ended(self, act: Act, how: str) -> None:
-        """Note in the model what an act did. What became of one that failed or died is looked up."""
+        """Record an act in the model. If its process failed or died, look up whether it took effect."""
         kind = how.partition(":")[0]
         self.told[f"{act['act']} {kind}" if kind != "done" else "done"] += 1
         assert kind in ("done", "killed", *EXPECTED), f"{act}\n{how}"
@@ -312,7 +312,7 @@ class Soak:
             self._note(act)
 
     def _happened(self, act: Act) -> bool:
-        """Return whether an act took place whose process did not say so. It took place whole or not at all."""
+        """Return whether an act took effect although its process did not report it. No act takes effect in part."""
         query = {each.name: each for each in self.weft.queries()}.get(act.get("name", ""))
         match act["act"]:
             case "append" | "load":

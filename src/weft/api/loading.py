@@ -111,7 +111,7 @@ class Loading(WeftMethods):
 
     @requires(Right.LOAD, table="table", logged=False)
     def require_load(self, table: str | None = None) -> None:
-        """Raise the error of a load whose principal may not load rows into ``table``, by default into any table.
+        """Raise the error of a load into ``table`` if the right to load is missing, by default for every table.
 
         A server calls this before it receives rows.  Raises NotFound or NotAllowed.
         """

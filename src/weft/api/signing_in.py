@@ -114,7 +114,7 @@ class SigningIn(AccountMethods):
 
     @requires(Right.SELF, logged=True)
     def change_password(self, old: str, new: str, *, withdraw_tokens: bool = False) -> None:
-        """Change the own password.  All sessions of the user end, also this one.
+        """Change the own password.  All sessions of the user end, including this one.
 
         With ``withdraw_tokens``, her tokens end, too.  Raise NotAllowed or Refused.
         """

@@ -186,7 +186,7 @@ def defined(home: OpenHome, query: NewQuery, schemas: Mapping[str, TableSchema])
 
 
 class Compiling:
-    """The compilation of new queries over the tables ``schemas``.  What the queries share is read and compiled once."""
+    """A compiler of new queries over the tables ``schemas``.  It reads and compiles shared parts once."""
 
     def __init__(self, home: OpenHome, schemas: Mapping[str, TableSchema]) -> None:
         self._home, self._schemas = home, schemas

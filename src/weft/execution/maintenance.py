@@ -120,7 +120,7 @@ def _steps(home: OpenHome, dry_run: bool, keep_us: int) -> Iterator[Step]:
 
 
 def _forgotten(home: OpenHome, *, dry_run: bool) -> Iterator[Done]:
-    """Delete what the log of actions need not keep any more."""
+    """Delete the records of the audit log that are older than its retention."""
     kept = configuration(home.folder).audit_retention
     before = home.clock() - parse_interval(kept)
     count = home.catalog.audit.before(before)

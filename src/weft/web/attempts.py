@@ -43,7 +43,8 @@ class Attempts:
     def trying(self, name: str, address: str | None) -> Iterator[None]:
         """Count the attempt of the ``with`` block as a failure until the block ends without an error.
 
-        Raise TooManyAttempts.  Attempts at the same time cannot exceed the limits, because each counts from its begin.
+        Raise TooManyAttempts. Each attempt counts from its start, so that parallel attempts cannot
+        exceed the limits.
         """
         place = _place(address)
         limits: _Limits = {(name.casefold()[:200], place): _OF_NAME, (None, place): _OF_ADDRESS}

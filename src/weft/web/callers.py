@@ -33,7 +33,7 @@ def address_of(site: Site, request: Request) -> str | None:
     """Return the address of the machine that sent the request.
 
     Behind a proxy of the settings, it is the last address in ``X-Forwarded-For`` that is not a proxy of the settings.
-    Nobody else's header is read.
+    The header of any other sender is ignored.
     """
     found = _peer(request)
     hops = ",".join(request.headers.getlist("x-forwarded-for")).split(",")
@@ -69,7 +69,7 @@ def _ip(text: str) -> str | None:
 def principal_of(site: Site, request: Request, door: str = "page") -> Principal | None:
     """Return the principal of a request, or None if she must sign in first.  The log tells the ``door``.
 
-    The page of a home without users is for this machine, and asks for its key: other users of the machine reach it.
+    A home without users asks for its key, because other accounts of the machine can reach the page.
     """
     accounts, token = site.weft.accounts, _token(request)
     if not accounts.in_use():

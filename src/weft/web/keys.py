@@ -1,4 +1,4 @@
-"""Numbers in addresses."""
+"""Convert numbers in the paths of pages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from starlette.convertors import Convertor, register_url_convertor
 
 
 class _Key(Convertor[int]):
-    """An ID or an ordinal: ``{query_id:key}``.  A longer number fits no address, so that its page does not exist."""
+    """An ID or an ordinal: ``{query_id:key}``.  A longer number gives the status 404."""
 
     regex = "[0-9]{1,18}"
 

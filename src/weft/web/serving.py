@@ -139,7 +139,10 @@ def page_served(
 
 
 def _page_key(home: Path) -> str:
-    """Return the key in the home's file, which the file keeps over a restart.  Only who may enter the home reads it."""
+    """Return the key in the home's file, which stays the same over a restart.
+
+    Only accounts that may enter the home can read the file.
+    """
     file = page_key_file(home)
     with suppress(FileExistsError):
         with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as made:

@@ -132,7 +132,7 @@ class Visit:
 
     @property
     def csrf(self) -> str:
-        """The token that each form of a page carries.  It is worthless in another session."""
+        """The token that each form of a page carries.  It is invalid in another session."""
         session = self.request.cookies.get(session_cookie(self.site), "")
         return security.form_token(self.site.secret, self.visitor, session)
 
@@ -218,9 +218,9 @@ def page(
 ) -> Endpoint:
     """Return the endpoint of a page.  A page is a function that runs in a thread, because it reads files.
 
-    A ``public`` page needs nobody who has signed in.  Without ``own_form``, other servers may send its form, too.
-    The form is read only after its sender is known and ``first`` has raised no error: files of those who may not load
-    them fill no disk.
+    A ``public`` page requires no sign-in.  Without ``own_form``, other servers may send its form, too.
+    The form is read only after its sender is known and ``first`` has raised no error.  A file from a person without the
+    right to load is therefore never stored.
     """
 
     async def endpoint(request: Request) -> Response:

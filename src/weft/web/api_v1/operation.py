@@ -83,7 +83,7 @@ class Operation:
     """An operation.  ``call`` takes an acting ``Weft`` or a ``Caller``, then the parameters, and returns JSON.
 
     A ``slow`` operation may need the write lease or Spark.  It runs as a job: after two seconds, the response is 202
-    with the address of the job.  A ``brief`` one waits for the lease at most, and not for the slow ones of others.
+    with the address of the job.  A ``brief`` operation waits at most for the lease, not for slow operations.
     """
 
     method: Method

@@ -43,7 +43,7 @@ def sign_in(visit: Visit) -> Response:
 
 
 def open_with_key(visit: Visit) -> Response:
-    """Let the browser of the owner of a home without users in.  `weft serve` prints the address."""
+    """Sign in the browser of the owner of a home without users.  `weft serve` prints the address."""
     key, site = visit.part("key"), visit.site
     if not site.is_key(key):
         return visit.go("/sign-in")

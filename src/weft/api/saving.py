@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 
 from weft.algebra.form_parameter import FormParameter
+from weft.algebra.schema import TableSchema
 from weft.api import standing
 from weft.api.acting import acting_user
 from weft.api.arguments import own_user, texts
@@ -19,6 +20,7 @@ from weft.catalog.saved_queries import SavedQuery
 from weft.catalog.seen import not_allowed
 from weft.configuration import configuration
 from weft.errors import Refused
+from weft.execution.home import OpenHome
 from weft.printable import require_text
 from weft.rights.principal import Right
 
@@ -38,6 +40,34 @@ def form_parameter(text: str) -> FormParameter:
     if not colon:
         raise Refused(f"{text!r} declares no parameter", hint="Write NAME:TYPE or NAME:TYPE=DEFAULT, as days:int=7.")
     return FormParameter(name.strip(), type_.strip(), default if equals else None)  # type: ignore[arg-type]
+
+
+def ordered_parameters(sql: str, parameters: tuple[FormParameter, ...], description: str) -> tuple[FormParameter, ...]:
+    """Return the parameters of a text in the order of the text.
+
+    Raise Refused if they are not those of the text, if a default is no value of its type, or for a long description.
+    """
+    from weft.sql.lower.placeholders import declared
+
+    if len(require_text(description, "the description")) > _LONGEST_DESCRIPTION:
+        raise Refused(f"the description has more than {_LONGEST_DESCRIPTION:,} characters", hint="Shorten it.")
+    return declared(require_text(sql, "the text"), parameters)
+
+
+def require_compiles(
+    sql: str, parameters: tuple[FormParameter, ...], schemas: Callable[[str], Mapping[str, TableSchema]]
+) -> None:
+    """Raise SqlError if Weft does not support the text with its defaults over the tables that ``schemas`` returns."""
+    from weft.planning.plan import standing_plan
+    from weft.sql.lower.placeholders import filled
+
+    sample = filled(sql, parameters, {each.name: each.sample for each in parameters})
+    standing_plan(sample, schemas(sample))
+
+
+def usual_owner(home: OpenHome) -> str:
+    """Return the owner of a new saved query: the principal if she is a user, or else the user of new queries."""
+    return acting_user(home, None) or configuration(home.folder).install_user or own_user()
 
 
 class Saving(WeftMethods):
@@ -62,19 +92,12 @@ class Saving(WeftMethods):
         Raises Refused if the parameters are not those of the text, or if a default is no value of its type.  Raises
         SqlError if Weft does not support the text with its defaults.  Raises Conflict if the name is taken.
         """
-        from weft.planning.plan import standing_plan
-        from weft.sql.lower.placeholders import declared, filled
-
         home = self.opened
-        if len(require_text(description, "the description")) > _LONGEST_DESCRIPTION:
-            raise Refused(f"the description has more than {_LONGEST_DESCRIPTION:,} characters", hint="Shorten it.")
         given = tuple(form_parameter(each) if isinstance(each, str) else each for each in parameters)
-        known = declared(require_text(sql, "the text"), given)
-        sample = filled(sql, known, {each.name: each.sample for each in known})
-        standing_plan(sample, home.schemas(sample))
-        if replace and any(folded(each.name) == folded(name) for each in home.catalog.saved.all()):
-            home.seen().saved(name, Right.OWN)
-        owner = acting_user(home, None) or configuration(home.folder).install_user or own_user()
+        known = ordered_parameters(sql, given, description)
+        require_compiles(sql, known, home.schemas)
+        there = replace and any(folded(each.name) == folded(name) for each in home.catalog.saved.all())
+        owner = home.seen().saved(name, Right.OWN).owner if there else usual_owner(home)
         words, at = description.strip(), home.clock()
         return home.catalog.saved.save(name, sql.strip(), known, owner, words, at, replace=replace)
 

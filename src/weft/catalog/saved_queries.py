@@ -58,20 +58,24 @@ class SavedQueries:
         *,
         replace: bool,
     ) -> SavedQuery:
-        """Store a saved query.  With ``replace``, it takes the place of the one with its name and keeps its owner.
+        """Store a saved query.  With ``replace``, it takes the place of the one with its name, which keeps its rights.
 
         Raise Refused for an invalid name.  Raise Conflict if the name is taken.
         """
         saved, stored = ddl.saved_queries.c, json.dumps([asdict(each) for each in parameters])
         own = saved.folded == folded(query_name(name))
-        values = {"sql": sql, "parameters": stored, "description": description, "saved_at": at}
+        values = {"sql": sql, "parameters": stored, "owner": owner, "description": description, "saved_at": at}
         with self._database.changing() as connection:
-            key = connection.execute(select(saved.saved_id).where(own)).scalar_one_or_none()
-            if key is None:
-                new = insert(ddl.saved_queries).values(name=name, folded=folded(name), owner=owner, **values)
-                key = inserted_id(connection, new)
+            old = connection.execute(select(saved.saved_id, saved.owner).where(own)).one_or_none()
+            if old is None:
+                key = inserted_id(
+                    connection, insert(ddl.saved_queries).values(name=name, folded=folded(name), **values)
+                )
             elif replace:
+                key = old.saved_id
                 connection.execute(update(ddl.saved_queries).where(own).values(**values))
+                if old.owner != owner:
+                    rights_changed(connection)
             else:
                 raise Conflict(
                     f"there is already a saved query {name}", hint="Choose another name, or replace the saved query."

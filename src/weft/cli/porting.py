@@ -35,7 +35,7 @@ def export(
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Write queries with their channels, views, sources, users and rights as text files, without secrets."""
+    """Write queries, channels, views, sources, saved queries, users and rights as text files, without secrets."""
     with opened(home) as weft:
         exported = weft.export(terminal.path(folder), prune=prune)
     if json:
@@ -65,7 +65,9 @@ def apply(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the changes, and change nothing.")] = False,
     prune: Annotated[
         bool,
-        typer.Option("--prune", help="Remove queries, views, sources, users and groups that are not in the folder."),
+        typer.Option(
+            "--prune", help="Remove what is not in the folder: queries, views, sources, saved queries, users, groups."
+        ),
     ] = False,
     secrets: Annotated[
         Path | None,

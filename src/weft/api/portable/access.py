@@ -8,7 +8,7 @@ from functools import partial
 
 from weft.api.accounts import Accounts
 from weft.catalog.naming import folded
-from weft.catalog.records import RESULTS
+from weft.catalog.records import RESULTS, SAVED
 from weft.catalog.users import EVERYONE, UserLimits
 from weft.errors import Refused
 from weft.execution.home import OpenHome
@@ -138,7 +138,7 @@ class AccessPlan:
             yield "member removed", there[key], partial(self._accounts.remove_member, group.name, there[key])
 
     def granted(self, names: Iterable[str] | None) -> Iterator[tuple[str, Step]]:
-        """Yield the rights over tables, views or results with these names, or with None all that remain."""
+        """Yield the rights over objects with these names, or with None all that remain."""
         known = None if names is None else {folded(each) for each in names}
         now = [each for each in self._waiting if known is None or each[1] == "channel" or folded(each[2]) in known]
         self._waiting = [each for each in self._waiting if each not in now]
@@ -152,7 +152,7 @@ class AccessPlan:
             if right != "channel" and folded(about) not in known:
                 raise Refused(
                     f"{name} has a right on {about}, which does not exist",
-                    hint=f"Name a table, a view, or {RESULTS}. and the name of a query.",
+                    hint=f"Name a table, a view, {RESULTS}.QUERY or {SAVED}.QUERY.",
                 )
 
     def removed(self) -> Iterator[tuple[str, Step]]:

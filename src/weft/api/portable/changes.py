@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
@@ -20,37 +20,40 @@ from weft.api.portable.described import (
     Definitions,
     Described,
     DescribedQuery,
+    DescribedSaved,
     DescribedSource,
     DescribedView,
     described,
+    differences,
 )
 from weft.api.portable.folder import file_of, read_folder, text_file
+from weft.api.portable.saved import SavedPlan
 from weft.api.portable.trial import Trial, in_order
 from weft.api.replace_query import replace as replace_text
 from weft.api.replace_query import require_replaceable
+from weft.api.saving import require_compiles
 from weft.api.standing import NewQuery, accepted, defined, pause, remove, resume
 from weft.catalog.naming import folded
 from weft.catalog.queries import OF_ONE_QUERY
 from weft.catalog.records import QueryRecord
 from weft.errors import Conflict, Refused
 from weft.execution.home import OpenHome
-from weft.instants import format_interval
 from weft.printable import Brief
 
 if TYPE_CHECKING:
     from weft.extraction.sources.adding import NewSource
 
-D = TypeVar("D", DescribedQuery, DescribedView, DescribedSource)
+D = TypeVar("D", DescribedQuery, DescribedView, DescribedSource, DescribedSaved)
 
 
 @dataclass(frozen=True, repr=False)
 class Change(Brief):
-    """One change of a query, view, source, user or group, such as ``added``, ``text replaced`` or ``channel ended``.
+    """One change of a query, view, source, saved query, user or group, such as ``added`` or ``channel ended``.
 
     ``carry_out`` performs the change.
     """
 
-    kind: Literal["query", "view", "source", "user", "group"]
+    kind: Literal["query", "view", "source", "saved query", "user", "group"]
     name: str
     action: str
     detail: str = ""
@@ -111,12 +114,14 @@ class _Planning:
             _without(self._present.queries, wanted.queries),
             _without(self._present.views, wanted.views),
             _without(self._present.sources, wanted.sources),
+            _without(self._present.saved, wanted.saved),
         )
         self._removed = others if prune else Definitions()
         self._access = AccessPlan(home, wanted.access, prune=prune)
         self._trial = Trial(self._home, self._removed, checks_rights=not self._access.changes_rights)
         self._users = {folded(each.name) for each in (*wanted.access.users, *self._present.access.users)}
         self._channels = ChannelPlan(home, secrets)
+        self._saved = SavedPlan(home, self._present.saved)
         self.errors = errors
 
     @contextmanager
@@ -137,10 +142,11 @@ class _Planning:
 
     def changes(self) -> tuple[Change, ...]:
         first, last = self._removals()
-        accounts = [*self._of_access(self._access.accounts), *self._granted()]
+        accounts = [*self._of_access(self._access.accounts), *self._saved_queries(), *self._granted()]
         middle = [*self._sources(), *self._views(), *self._granted(), *self._queries()]
         ended = [change for each in self._wanted.queries for change in self._ended(each)]
         self._check_files()
+        self._compile_saved()
         with self._collected():
             self._access.require_objects(())
         return (*accounts, *first, *ended, *middle, *last, *self._of_access(self._access.removed))
@@ -161,6 +167,19 @@ class _Planning:
         """Return the rights over what exists by now, apart from the results of new queries."""
         names = self._trial.names()
         return self._of_access(lambda: self._access.granted(names))
+
+    def _saved_queries(self) -> Iterator[Change]:
+        for each in self._wanted.saved:
+            self._trial.add_saved(each.name)
+            with self._part(each):
+                for action, detail, carry_out in self._saved.changed(each):
+                    yield Change("saved query", each.name, action, detail, carry_out)
+
+    def _compile_saved(self) -> None:
+        """Compile the changed saved queries over all that the home will have."""
+        for each in self._saved.changing:
+            with self._part(each):
+                require_compiles(each.sql, each.parameters, self._trial.for_query)
 
     def _removals(self) -> tuple[list[Change], list[Change]]:
         """Return the removals before and after the other changes.  A query that no query reads frees its files
@@ -189,6 +208,9 @@ class _Planning:
         for each in self._removed.sources:
             drop = partial(remove_source, self._home, each.name)
             last.append(Change("source", each.name, "removed", "the table and its periods stay", drop))
+        for saved in self._removed.saved:
+            forget = partial(self._home.catalog.saved.remove, saved.name)
+            last.append(Change("saved query", saved.name, "removed", "", forget))
         return first, last
 
     def _sources(self) -> Iterator[Change]:
@@ -207,7 +229,7 @@ class _Planning:
                 return
             if {"changes", *MAIL_KINDS} & {wanted.kind, present.kind}:
                 raise Conflict(
-                    f"{present.name} is a feed, whose position a change would lose: {_differences(wanted, present)}",
+                    f"{present.name} is a feed, whose position a change would lose: {differences(wanted, present)}",
                     hint=f"Remove the source (weft source remove {present.name}), and apply again.",
                 )
         source = _new_source(wanted)
@@ -222,8 +244,8 @@ class _Planning:
                 f"{wanted.kind} at {found.place}",
                 partial(add_source, self._home, source),
             )
-        elif (differences := _differences(replace(wanted, at=found.place), present)) != "":
-            yield Change("source", present.name, "changed", differences, partial(self._replace_source, source))
+        elif (differing := differences(replace(wanted, at=found.place), present)) != "":
+            yield Change("source", present.name, "changed", differing, partial(self._replace_source, source))
 
     def _replace_source(self, source: NewSource) -> None:
         """The table and its periods stay.  The next poll compares the source with the open periods."""
@@ -299,7 +321,7 @@ class _Planning:
             action = "text replaced" if wanted.sql != present.sql else "settings changed"
             change = partial(replace_text, self._home, _replacing(wanted, present))
             yield Change(
-                "query", record.name, action, _differences(wanted, present, ("user", "every_us", "start")), change
+                "query", record.name, action, differences(wanted, present, ("user", "every_us", "start")), change
             )
         for action, detail, carry_out in self._channels.changed(wanted, record):
             yield Change("query", record.name, action, detail, carry_out)
@@ -384,19 +406,3 @@ def _new_source(source: DescribedSource) -> NewSource:
     )
     names = (source.rename, source.table, source.slot, source.publication)
     return NewSource(source.name, source.kind, source.at, source.key, source.every_us, source.ts, chosen, *names)
-
-
-def _differences(wanted: D, present: D, names: Sequence[str] = ()) -> str:
-    """Describe the fields that differ."""
-    differing = []
-    for name in names or [each.name for each in fields(present)]:
-        old, new = getattr(present, name), getattr(wanted, name)
-        if old != new:
-            differing.append(f"{name.removesuffix('_us')} {_shown(name, old)} → {_shown(name, new)}")
-    return ", ".join(differing)
-
-
-def _shown(name: str, value: object) -> str:
-    if isinstance(value, int) and name == "every_us":
-        return format_interval(value)
-    return "-" if value is None else str(value)

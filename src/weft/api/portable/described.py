@@ -1,4 +1,4 @@
-"""Describe the queries, views and sources of a home as values that text files can hold.
+"""Describe the queries, saved queries, views and sources of a home as values that text files can hold.
 
 A description has what a person decides: texts, channels, owners and intervals.  It has no state, such as answers,
 instants of ticks or progress of deliveries, and no secrets.
@@ -8,22 +8,26 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Final, Literal, TypeAlias, TypeVar
 
+from weft.algebra.form_parameter import FormParameter
 from weft.api.portable.access import Access, DescribedGroup, DescribedUser, described_access
 from weft.api.standing import Keep
 from weft.catalog.records import ATTACHED, FromMode, PlanRecord, QueryRecord
+from weft.catalog.saved_queries import SavedQuery
 from weft.catalog.sources import SourceKind, SourceRecord, Stamps
 from weft.catalog.subscriptions import Subscription
 from weft.catalog.views import ViewRecord
 from weft.errors import Refused, SynopsisError
 from weft.execution.home import OpenHome
 from weft.extraction.sources.mail import MAIL_KINDS
+from weft.instants import format_interval
 from weft.planning.stored_synopsis import Language, is_synopsis
 
-Record = TypeVar("Record", QueryRecord, ViewRecord, SourceRecord)
+Record = TypeVar("Record", QueryRecord, ViewRecord, SourceRecord, SavedQuery)
+D = TypeVar("D", "DescribedQuery", "DescribedSource", "DescribedSaved")
 
 _WEBHOOK: Final = re.compile(r"(webhook:https?://[^/]+/)([^#]+)(#.*)?")
 _MASKED: Final = re.compile(r"\$\{(\w+)\}")
@@ -91,21 +95,35 @@ class DescribedSource:
     publication: str | None = None
 
 
-Described: TypeAlias = DescribedQuery | DescribedView | DescribedSource | DescribedUser | DescribedGroup
+@dataclass(frozen=True)
+class DescribedSaved:
+    """A saved query.  The parameters are in the order of the text.  ``user`` is its owner."""
+
+    name: str
+    sql: str
+    parameters: tuple[FormParameter, ...]
+    user: str | None = None
+    description: str = ""
+
+
+Described: TypeAlias = (
+    DescribedQuery | DescribedView | DescribedSource | DescribedSaved | DescribedUser | DescribedGroup
+)
 
 
 @dataclass(frozen=True)
 class Definitions:
-    """The queries, views, sources, users and groups of a home or of a folder, each ordered by name."""
+    """The queries, views, sources, saved queries, users and groups of a home or of a folder, each ordered by name."""
 
     queries: tuple[DescribedQuery, ...] = ()
     views: tuple[DescribedView, ...] = ()
     sources: tuple[DescribedSource, ...] = ()
+    saved: tuple[DescribedSaved, ...] = ()
     access: Access = field(default_factory=Access)
 
 
 def described(home: OpenHome) -> Definitions:
-    """Describe all queries, views, sources, users and groups of a home.
+    """Describe all queries, views, sources, saved queries, users and groups of a home.
 
     Attached tables are not sources that ``Weft.add_source`` adds, so they are omitted.  Raise PlanMismatch if a
     synopsis no longer fits its tables.
@@ -120,6 +138,9 @@ def described(home: OpenHome) -> Definitions:
         tuple(_query(home, q, plans[q.plan_id], channels.get(q.query_id, [])) for q in _sorted(catalog.queries.all())),
         tuple(_view(each) for each in _sorted(catalog.views.known())),
         tuple(_source(s, keys[s.table_id]) for s in _sorted(catalog.sources.all()) if s.kind != ATTACHED),
+        tuple(
+            DescribedSaved(s.name, s.sql, s.parameters, s.owner, s.description) for s in _sorted(catalog.saved.all())
+        ),
         described_access(home),
     )
 
@@ -186,6 +207,24 @@ def _source(source: SourceRecord, keys: tuple[str, ...]) -> DescribedSource:
         None if "slot" in made else options.get("slot"),
         None if "publication" in made else options.get("publication"),
     )
+
+
+def differences(wanted: D, present: D, names: Sequence[str] = ()) -> str:
+    """Describe the fields that differ, by default of all fields."""
+    differing = []
+    for name in names or [each.name for each in fields(present)]:
+        old, new = getattr(present, name), getattr(wanted, name)
+        if old != new:
+            differing.append(f"{name.removesuffix('_us')} {_shown(name, old)} → {_shown(name, new)}")
+    return ", ".join(differing)
+
+
+def _shown(name: str, value: object) -> str:
+    if isinstance(value, int) and name == "every_us":
+        return format_interval(value)
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value)) or "-"
+    return "-" if value in (None, "") else str(value)
 
 
 def masked(channel: str) -> str:

@@ -1,7 +1,7 @@
-"""Write and read the text files of a folder: two files for each query and view, one for each source.
+"""Write and read the text files of a folder: two files for each query, saved query and view, one for each source.
 
-``queries/NAME.sql`` and ``views/NAME.sql`` contain the texts (``NAME.formula`` for other languages), and ``NAME.toml``
-contains the rest.  The order and the form of the lines depend only on the content.
+``queries/NAME.sql``, ``saved/NAME.sql`` and ``views/NAME.sql`` contain the texts (``NAME.formula`` for other
+languages), and ``NAME.toml`` contains the rest.  The order and the form of the lines depend only on the content.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from weft.api.portable.described import (
     Described,
     DescribedChannel,
     DescribedQuery,
+    DescribedSaved,
     DescribedSource,
     DescribedView,
 )
+from weft.api.saving import form_parameter
 from weft.api.standing import Keep
 from weft.catalog.naming import folded
-from weft.catalog.records import FromMode
+from weft.catalog.records import SAVED, FromMode
 from weft.catalog.users import UserLimits
 from weft.configuration.toml_file import parse_toml
 from weft.errors import Refused
@@ -43,15 +45,15 @@ GROUPS: Final = "groups"
 _FLAGS: Final = ("paused", "allow_unbounded", "discard_history", "duplicates")
 _TEXTS: Final = (".sql", ".formula")
 
-D = TypeVar("D", DescribedQuery, DescribedView, DescribedSource, DescribedUser, DescribedGroup)
+D = TypeVar("D", DescribedQuery, DescribedView, DescribedSource, DescribedSaved, DescribedUser, DescribedGroup)
 
 
 @dataclass(frozen=True, repr=False)
 class Exported(Brief):
     """The files of an export, relative to its folder.
 
-    ``written`` are new or changed.  ``removed`` were deleted, and ``left`` stay, although the home has no such query,
-    view or source.  ``unchanged`` is the number of other files.
+    ``written`` are new or changed.  ``removed`` were deleted, and ``left`` stay, although the home has no such
+    definition.  ``unchanged`` is the number of other files.
     """
 
     folder: Path
@@ -88,6 +90,7 @@ def _there(folder: Path) -> set[str]:
         QUERIES: (*_TEXTS, ".toml"),
         VIEWS: (".sql", ".toml"),
         SOURCES: (".toml",),
+        SAVED: (".sql", ".toml"),
         USERS: (".toml",),
         GROUPS: (".toml",),
     }
@@ -122,6 +125,9 @@ def _files(definitions: Definitions) -> Iterator[tuple[str, str]]:
         yield f"{VIEWS}/{view.name}.toml", _lines({"mode": view.mode})
     for source in definitions.sources:
         yield f"{SOURCES}/{source.name}.toml", _lines(_source_values(source))
+    for saved in definitions.saved:
+        yield f"{SAVED}/{saved.name}.sql", saved.sql + "\n"
+        yield f"{SAVED}/{saved.name}.toml", _lines(_saved_values(saved))
     for user in definitions.access.users:
         values = {"role": user.role, **vars(user.limits), **rights_values(user.rights)}
         yield f"{USERS}/{user.name}.toml", _lines(values)
@@ -158,6 +164,11 @@ def _source_values(source: DescribedSource) -> dict[str, Any]:
     }
 
 
+def _saved_values(saved: DescribedSaved) -> dict[str, Any]:
+    parameters = [str(each) for each in saved.parameters]
+    return {"user": saved.user, "description": saved.description or None, "parameters": parameters}
+
+
 def _lines(values: Mapping[str, Any]) -> str:
     return "".join(f"{key} = {_value(value)}\n" for key, value in values.items() if value not in (None, False))
 
@@ -176,7 +187,7 @@ def read_folder(folder: Path, errors: list[Refused]) -> Definitions:
 
     Raise Refused if the folder has no definitions.
     """
-    if not any((folder / kind).is_dir() for kind in (QUERIES, VIEWS, SOURCES, USERS, GROUPS)):
+    if not any((folder / kind).is_dir() for kind in (QUERIES, VIEWS, SOURCES, SAVED, USERS, GROUPS)):
         raise Refused(
             "this folder has no definitions",
             where=str(folder),
@@ -186,6 +197,7 @@ def read_folder(folder: Path, errors: list[Refused]) -> Definitions:
         tuple(_read(folder / QUERIES, _query, errors)),
         tuple(_read(folder / VIEWS, _view, errors)),
         tuple(_read(folder / SOURCES, _source, errors)),
+        tuple(_read(folder / SAVED, _saved, errors)),
         Access(tuple(_read(folder / USERS, _user, errors)), tuple(_read(folder / GROUPS, _group, errors))),
     )
 
@@ -201,6 +213,7 @@ def _read(folder: Path, make: Callable[[Path, _Values], D], errors: list[Refused
                 raise Refused(f"{other} has the same name", where=str(file), hint="The case of names does not count.")
             yield made
         except Refused as error:
+            error.where = error.where or str(file)
             errors.append(error)
     for file in sorted(each for each in files if each.suffix in _TEXTS and each.stem not in named):
         hint = f"Write the file {file.stem}.toml; it may be empty."
@@ -243,11 +256,7 @@ class _Values:
 
     def interval(self, key: str) -> int | None:
         text = self.text(key)
-        try:
-            return None if text is None else parse_interval(text)
-        except Refused as error:
-            error.where = self.where
-            raise
+        return None if text is None else parse_interval(text)
 
     def texts(self, key: str) -> tuple[str, ...]:
         value = self.values.pop(key, [])
@@ -353,6 +362,13 @@ def _source(file: Path, values: _Values) -> DescribedSource:
     return source
 
 
+def _saved(file: Path, values: _Values) -> DescribedSaved:
+    sql, parameters = text_of(text_file(file)).strip(), tuple(map(form_parameter, values.texts("parameters")))
+    saved = DescribedSaved(file.stem, sql, parameters, values.text("user"), (values.text("description") or "").strip())
+    values.end()
+    return saved
+
+
 def _user(file: Path, values: _Values) -> DescribedUser:
     role: Any = values.text("role", ROLES) or "reader"
     limits = UserLimits(*(values.number(each.name) for each in fields(UserLimits)))
@@ -372,7 +388,12 @@ def _rights(values: _Values) -> Rights:
 
 
 def file_of(folder: Path, each: Described) -> Path:
-    """Return the file with the settings of a query, view or source."""
-    kinds = {DescribedQuery: QUERIES, DescribedView: VIEWS, DescribedSource: SOURCES, DescribedUser: USERS}
-    kind = kinds.get(type(each), GROUPS)
-    return folder / kind / f"{each.name}.toml"
+    """Return the file with the settings of a definition."""
+    kinds = {
+        DescribedQuery: QUERIES,
+        DescribedView: VIEWS,
+        DescribedSource: SOURCES,
+        DescribedSaved: SAVED,
+        DescribedUser: USERS,
+    }
+    return folder / kinds.get(type(each), GROUPS) / f"{each.name}.toml"

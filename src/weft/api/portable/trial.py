@@ -14,7 +14,7 @@ from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.api.acting import require_owner_rights
 from weft.api.portable.described import Definitions
 from weft.catalog.naming import folded, query_name
-from weft.catalog.records import QueryDefinition, results_schema, table_schema
+from weft.catalog.records import SAVED, QueryDefinition, results_schema, table_schema
 from weft.errors import Conflict, Refused
 from weft.execution.home import OpenHome
 
@@ -35,6 +35,8 @@ class Trial:
         self._tables = {table.name: table.schema for table in home.catalog.tables.known()}
         self._gone = {folded(view.name) for view in removed.views}
         self._gone |= {folded(f"results.{query.name}") for query in removed.queries}
+        self._gone |= {folded(f"{SAVED}.{saved.name}") for saved in removed.saved}
+        self._saved = {f"{SAVED}.{saved.name}" for saved in home.catalog.saved.all()}
         self._stored: dict[str, TableSchema] = {}
         self._defined: dict[str, TableSchema] = {}
         self._ids = count(_FIRST_ID)
@@ -91,6 +93,10 @@ class Trial:
         self._defined[schema.name] = schema
         self._reads[query_id], self._names[query_id] = definition.reads, definition.name
 
+    def add_saved(self, name: str) -> None:
+        """Add a saved query, over which there may be rights."""
+        self._saved.add(f"{SAVED}.{name}")
+
     def replace_query(self, query_id: int, definition: QueryDefinition) -> None:
         """Note what the new text of a query reads.  Raise NotAllowed if its owner lacks a right."""
         self._require_rights(definition)
@@ -104,9 +110,10 @@ class Trial:
         require_owner_rights(self._home, [replace(definition, needs=tuple(needs), reads=tuple(reads))])
 
     def names(self) -> set[str]:
-        """Return the names of all tables, views and results."""
+        """Return the names of all tables, views, results and saved queries, as rights name them."""
         results = {f"results.{name}" for key, name in self._names.items() if key in self._reads}
-        return {*self.for_view(), *results}
+        saved = {each for each in self._saved if folded(each) not in self._gone}
+        return {*self.for_view(), *results, *saved}
 
     def require_no_circle(self) -> None:
         """Raise Conflict if a query would read its own results, directly or indirectly."""

@@ -59,7 +59,7 @@ POINTS = {
 MOVED = ("append", "load", "tick", "poll")
 """What another process may overtake: a replacement would begin at another instant after another tick."""
 EXPECTED = ("ClockError", "LeaseBusy", "LeaseLost")
-"""What an act may be told if the clock was set back or another process acts."""
+"""What an act may raise if the clock was set back or another process acts."""
 SECRET = "whsec_c2VjcmV0IG9mIHRoZSB0ZXN0cywgbG9uZyBlbm91Z2g="
 TEXTS = (
     "SELECT o.id FROM orders o WHERE o.amount > {n}",
@@ -112,7 +112,7 @@ class Soak:
     """Those of a process that ticks: it uses the JVM of this one."""
     model: Model = field(default_factory=Model)
     counts: Counter[str] = field(default_factory=Counter)
-    told: Counter[str] = field(default_factory=Counter)
+    outcomes: Counter[str] = field(default_factory=Counter)
     samples: list[Sample] = field(default_factory=list)
     number: int = 0
     names: int = 0
@@ -301,7 +301,7 @@ class Soak:
     def _ended(self, act: Act, how: str) -> None:
         """Record an act in the model. If its process failed or died, look up whether it took effect."""
         kind = how.partition(":")[0]
-        self.told[f"{act['act']} {kind}" if kind != "done" else "done"] += 1
+        self.outcomes[f"{act['act']} {kind}" if kind != "done" else "done"] += 1
         assert kind in ("done", "killed", *EXPECTED), f"{act}\n{how}"
         if kind != "done":
             with self.weft.writing("soak"):
@@ -409,7 +409,7 @@ class Soak:
             found = first_instants(self.weft, name)
             assert found == query.answers(made, instants, record.tau or 0), (name, query)
             self._check_channel(name, query, [row.ordinal for row in read_rows(self.weft.catalog.data, record)])
-            self.told["answers"] += len(found)
+            self.outcomes["answers"] += len(found)
 
     def _check_channel(self, name: str, query: Query, ordinals: Sequence[int]) -> None:
         """A file and a Delta table have each answer once; messages with the same id say the same."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -42,17 +42,14 @@ def require_steady(samples: Sequence[Sample]) -> None:
     ("seed", "acts"),
     [(0, ACTS), *(pytest.param(seed, LONG_ACTS, marks=pytest.mark.slow) for seed in range(1, SHARDS + 1))],
 )
-def test_acts_lose_nothing_and_repeat_nothing(
-    seed: int, acts: int, spark: SparkSession, tmp_path: Path, record_property: Any
-) -> None:
+def test_acts_lose_nothing_and_repeat_nothing(seed: int, acts: int, spark: SparkSession, tmp_path: Path) -> None:
     begun, used = time.monotonic(), time.process_time()
     with soak(tmp_path, seed, attached.door) as running:
         try:
             running.run(acts)
         finally:
             seconds = f"{time.monotonic() - begun:.0f} s, {time.process_time() - used:.0f} s of this process"
-            print(f"seed {seed}: {dict(running.counts)}\n{dict(running.told)}\n{seconds}\n{running.samples[-1:]}")
-        record_property("soak", {**running.counts, **running.told})
+            print(f"seed {seed}: {dict(running.counts)}\n{dict(running.outcomes)}\n{seconds}\n{running.samples[-1:]}")
         require_steady(running.samples)
         assert {"killed", "stopped", "beside"} <= set(running.counts)
-        assert running.told["answers"]
+        assert running.outcomes["answers"]

@@ -83,7 +83,7 @@ def test_every_command_finds_the_catalog_and_none_shows_a_secret(
     assert status.json["catalog"] == url
     settings = {each["setting"]: each for each in weft("config", "--json").json}
     assert settings["catalog.url"]["value"] == url
-    assert f"catalog: {url}, format 101" in told[-2].out
+    assert f"catalog: {url}, format {ddl.FORMAT}" in told[-2].out
     shown = "".join(each.out + each.err for each in told)
     assert PASSWORD not in shown and "catalog.sqlite" not in shown
     assert not (home / "catalog.sqlite").exists() and not (home / "holders").exists()

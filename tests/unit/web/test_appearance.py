@@ -51,7 +51,7 @@ PAGES = (
     "/system",
     "/jobs/none",
 )
-FOR_STRANGERS = ("/sign-in", "/password/x", "/unsubscribe/1.x", "/shared/none")
+FOR_STRANGERS = ("/sign-in", "/password/x", "/unsubscribe/1.x", "/shared/none", "/open/x")
 
 
 @pytest.fixture(scope="module")

@@ -197,10 +197,11 @@ EVENTS = [
 
 
 @given(texts(), st.lists(st.sampled_from(EVENTS), min_size=1, max_size=5))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300, deadline=None, derandomize=True)
 def test_random_formulas_over_all_values_mean_what_they_say(
     formula: tuple[str, Truths, Shown], log: list[tuple[str, ...]]
 ) -> None:
+    """The draw is the same in each run, because a rare formula with nested quantifiers takes minutes."""
     text, meaning, _ = formula
     LOG[:] = [{event} for event in log]
     try:

@@ -27,7 +27,7 @@ FILES_AN_ACT = 6
 
 
 def require_steady(samples: Sequence[Sample]) -> None:
-    """Check that this process holds no more than in the first tenth, but for pools, and the home what acts leave."""
+    """Check that memory, open files and threads stay near the first tenth, and that files grow only with the acts."""
     tenth = max(1, len(samples) // 10)
     first, later = samples[:tenth], samples[tenth:]
     for number, held in enumerate(later, tenth):

@@ -166,7 +166,7 @@ def take_notice(request: Request, response: Response, site: Site) -> None:
 
 
 def drop_cookie(response: Response, name: str, site: Site) -> None:
-    """Let the browser forget a cookie."""
+    """Delete a cookie in the browser."""
     response.delete_cookie(name, path="/", secure=site.tls, httponly=True)
 
 

@@ -58,7 +58,7 @@ class Uploads:
         return upload
 
     def _make_room(self, by: str) -> None:
-        """Drop the oldest files of a person while they are too large together, but never the last one."""
+        """Drop the oldest files of a person while their total size exceeds the limit, but never the last one."""
         own = [each for each in self._files.values() if each.by == by]
         sizes = [each.path.stat().st_size for each in own]
         while len(own) > 1 and sum(sizes) > _BYTES_OF_ONE:

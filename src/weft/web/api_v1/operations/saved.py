@@ -7,7 +7,6 @@ from typing import Annotated, Final
 from pydantic import Field, FiniteFloat
 
 from weft.api.json.queries import query_json, saved_json
-from weft.api.saving import FormValue
 from weft.api.weft import Weft
 from weft.web.api_v1.operation import (
     AfterName,
@@ -66,7 +65,7 @@ def remove_saved(weft: Weft, saved: Name) -> Fields:
 
 def fill_saved(weft: Weft, saved: Name, values: Values = {}) -> Fields:  # noqa: B006 - a default that nobody changes
     """Return the text of a saved query with a constant in place of each parameter."""
-    return {"sql": weft.fill_query(saved, _given(values))}
+    return {"sql": weft.fill_query(saved, values)}
 
 
 def install_saved(
@@ -86,11 +85,7 @@ def install_saved(
     Readers may do so, too.
     """
     how = {"every": every, "start": start, "to": to, "digest": digest, "zone": zone, "keep": keep}
-    return query_json(weft.install_saved(saved, name, _given(values), **how))  # type: ignore[arg-type]
-
-
-def _given(values: dict[str, str | int | bool | float]) -> dict[str, FormValue]:
-    return dict(values)
+    return query_json(weft.install_saved(saved, name, values, **how))  # type: ignore[arg-type]
 
 
 _ONE: Final = "/saved/{saved}"

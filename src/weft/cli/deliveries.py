@@ -9,7 +9,7 @@ import typer
 from weft.api.json.deliveries import deliveries_json, redelivery_json, subscription_json
 from weft.cli import terminal
 from weft.cli.frame import HomeOption, JsonOption, example, opened
-from weft.cli.printing import echo, instant, plain, print_json, table, working
+from weft.cli.printing import echo, moment, plain, print_json, table, working
 from weft.cli.queries import (
     CHANNELS,
     DigestOption,
@@ -166,7 +166,7 @@ def _waiting(each: Deliveries) -> Iterator[tuple[str, ...]]:
         for due in (subscription.next_attempt_at, subscription.digest_at)
         if due is not None and subscription.is_served
     ]
-    when = f"next {instant(max(dues))}" if dues else "-"
+    when = f"next {moment(max(dues))}" if dues else "-"
     failures = str(subscription.attempts or "-")
     error = plain(subscription.last_error or "")
     yield each.query.name, subscription.channel, "(next)", f"{each.waiting:,}", state, failures, when, error
@@ -175,7 +175,7 @@ def _waiting(each: Deliveries) -> Iterator[tuple[str, ...]]:
 def _message(each: Deliveries, m: OutboxEntry) -> tuple[str, ...]:
     reply = plain(m.last_error or m.reply or "")
     message = (each.query.name, each.subscription.channel, m.idempotency_key, f"{m.rows:,}", m.state, str(m.attempts))
-    return *message, instant(m.sent_at), reply
+    return *message, moment(m.sent_at), reply
 
 
 def redeliver(

@@ -80,9 +80,9 @@ def instant(micros: int | None, none: str = "-") -> str:
     return none if micros is None else format_instant(micros)
 
 
-def moment(micros: int) -> str:
-    """Format an instant of the wall clock (microseconds UTC) with a resolution of one second."""
-    return format_instant(micros // 1_000_000 * 1_000_000)
+def moment(micros: int | None, none: str = "-") -> str:
+    """Format an instant of the wall clock with a resolution of one second, or return ``none`` for None."""
+    return none if micros is None else format_instant(micros // 1_000_000 * 1_000_000)
 
 
 def shown(value: object) -> str:

@@ -247,7 +247,7 @@ def sources(home: HomeOption = None, json: JsonOption = False) -> None:
                 each.kind,
                 ", ".join(keys[each.table_id]),
                 f"{each.open_rows:,}",
-                "never" if each.polled_at is None else moment(each.polled_at),
+                moment(each.polled_at, "never"),
                 instant(each.changed_at),
                 plain(each.trouble or ""),
             )
@@ -280,7 +280,7 @@ def show(
         echo(f"  key {', '.join(record.keys)}; dated by {_stamps(source, record)}")
         changes = f" now, {record.rows:,} begins and ends recorded" if record.tracked else ""
         echo(f"  {counted(source.open_rows if record.tracked else record.rows, 'row')}{changes}")
-    echo(f"  last poll {instant(source.polled_at, 'never')}, last change {instant(source.changed_at, 'never')}")
+    echo(f"  last poll {moment(source.polled_at, 'never')}, last change {instant(source.changed_at, 'never')}")
     if source.trouble is not None:
         echo(f"  error: {plain(source.trouble)}", style="yellow")
     table(("column", "type"), [(each.name, each.type.declared) for each in columns])

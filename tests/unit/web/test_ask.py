@@ -96,6 +96,9 @@ def test_parameters_get_types_and_values_and_the_text_is_saved(browser: TestClie
     assert_safe(browser.get("/saved").text)
     assert "already a saved query" in ask(browser, "save", FORM, name="form", **given)
     assert "is saved" in ask(browser, "save", FORM, name="form", replace="on", **given)
+    bare = {name: value for name, value in given.items() if name.startswith("type_")}
+    assert "is saved" in ask(browser, "save", FORM, name="bare", **bare)
+    assert filled.saved_query("bare").parameters[0].default is None
 
 
 def test_a_form_is_filled_in_and_installed(browser: TestClient, filled: Weft) -> None:

@@ -35,8 +35,9 @@ class Trial:
         self._tables = {table.name: table.schema for table in home.catalog.tables.known()}
         self._gone = {folded(view.name) for view in removed.views}
         self._gone |= {folded(f"results.{query.name}") for query in removed.queries}
-        without = {folded(saved.name) for saved in removed.saved}
-        self._saved = {each.name: each.saved_id for each in home.catalog.saved.all() if folded(each.name) not in without}
+        without = {folded(each.name) for each in removed.saved}
+        stay = (each for each in home.catalog.saved.all() if folded(each.name) not in without)
+        self._saved = {each.name: each.saved_id for each in stay}
         self._stored: dict[str, TableSchema] = {}
         self._defined: dict[str, TableSchema] = {}
         self._ids = count(_FIRST_ID)

@@ -61,7 +61,8 @@ def run(visit: Visit, draft: Draft, job: Job, step: Step, template: str = "ask.h
     """Run a step.  A text that is refused or fails stays in the form, with the reasons at their places."""
     text = draft.sql
     try:
-        text = draft.text
+        if step is not _save:  # parameters of a saved query need no values
+            text = draft.text
         found = step(visit, draft, job)
     except WeftError as error:
         return Shown(template, _values(draft, error=error, problems=problems(error, text)))

@@ -86,16 +86,16 @@ def _definition(
     completed = changed(
         query,
         user=acting_user(home, query.user) if query.user else old.user,
-        saved_id=query.saved_id or (old.saved_id if query.sql.strip() == old.sql else None),
         every=parse_interval(every) if isinstance(every, str) else every,
         start="now" if keeps else query.start or "start",
     )
     definition = defined(home, completed, schemas)
     _refuse_columns(old, definition)
-    return (
-        changed(definition, name=old.name, from_instant=old.from_instant)
-        if keeps
-        else changed(definition, name=old.name)
+    return changed(
+        definition,
+        name=old.name,
+        from_instant=old.from_instant if keeps else definition.from_instant,
+        saved_id=query.saved_id or (old.saved_id if definition.sql == old.sql else None),
     )
 
 

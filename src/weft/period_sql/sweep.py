@@ -80,6 +80,9 @@ class Sweep:
         ``measures`` are SQL aggregates over ``query``, which has the alias ``r``.  With ``span``, there must be no
         keys.
         """
+        return self.dialect.sharing("lived", query, lambda rows: self._fragments(rows, keys, measures, span))
+
+    def _fragments(self, query: str, keys: Sequence[str], measures: Sequence[str], span: Span) -> str:
         bounds = f"SELECT DISTINCT {listed(keys, 'instant')} FROM ({self.bounds(query, keys, (), span)}) AS bounds"
         following = f"LEAD(instant) {self.dialect.over(keys, 'instant')} AS next"
         cuts = f"SELECT {listed(keys, 'instant', following)} FROM ({bounds}) AS bounds"

@@ -31,6 +31,7 @@ STEPS: Final = (
     "SELECT j.a, j.n, j.d FROM (SELECT t.a, c.n, {d} AS d FROM t JOIN m AS c ON c.k = t.b AND {w}) AS j",
     "SELECT t.a, c.n, {d} FROM t JOIN m AS c ON c.k = t.b WHERE {w} AND (c.f OR c.ts > NOW() - "
     "INTERVAL 2 MICROSECONDS)",
+    "SELECT t.a, c.n, {d} FROM t JOIN m AS c ON c.k = t.b JOIN u AS e ON e.n = t.a WHERE {w}",
 )
 TOPS: Final = (
     "SELECT t.a, t.b FROM t",

@@ -240,10 +240,8 @@ class _Rounds:
         if not plan.operator.duplicates:
             text = sweep.coalesced(text, self.width)
             if isinstance(plan, ContinuedRecursion):  # a kept row has no end
-                met, found = conjunction(same(VALID_TIME.columns(self.width), "g", "o")), self._once("coalesced", text)
-                # The hash table of a join has the rows of its right side, and the kept rows are many.
-                kept = f"SELECT g.* FROM {plan.kept} AS g SEMI JOIN {found} AS o ON {met}"
-                text = f"SELECT g.* FROM {found} AS g ANTI JOIN ({kept}) AS o ON {met}"
+                met = conjunction(same(VALID_TIME.columns(self.width), "g", "o"))
+                text = f"SELECT g.* FROM {self._once('coalesced', text)} AS g ANTI JOIN {plan.kept} AS o ON {met}"
             if self.tables:
                 text = sweep.subtracted(self._once("candidates", text), self.derived, self.width)
         name = f"found{depth}{plan.last_round}"

@@ -4,7 +4,8 @@
 
 The home has users, who each own the same share of the queries and ask for their own pages.  A few wide queries have
 nearly all answers, as in a home where most queries are for few rows.  The clients are threads of another process.  Each
-asks for one page after the other, in a random order.  The report gives, for each kind of page, the time from the
+asks for one page after the other, in a random order, and thinks before each: with ``--think 0``, the clients are loops
+that keep the server busy.  The report gives, for each kind of page, the time from the
 request to the last byte: the median and the 99th percentile, for one client alone and for all clients during ticks.
 """
 
@@ -60,6 +61,7 @@ class Measured:
     queries: int
     answers: int
     clients: int
+    think: float = 0.0
     installed: float = 0.0
     first_tick: float = 0.0
     indexed: float = 0.0
@@ -74,6 +76,7 @@ def compare(
     answers: int,
     clients: int,
     rounds: int,
+    think: float,
     folder: Path | None,
     out: Path | None,
     progress: Callable[[str], None],
@@ -81,9 +84,10 @@ def compare(
 ) -> None:
     """Fill a home, measure its page and its ticks, print the results, and write the figures to ``out`` as JSON.
 
-    A client asks ``rounds`` times for each kind of page.
+    A client asks ``rounds`` times for each kind of page.  Before each request, it waits for a random time whose mean is
+    ``think`` seconds (exponentially distributed).  A client that is alone does not wait.
     """
-    measured = Measured(queries, answers, clients)
+    measured = Measured(queries, answers, clients, think)
     with tempfile.TemporaryDirectory(prefix="weft-bench-", dir=folder) as place, _filled(Path(place), measured) as weft:
         progress(
             f"{queries:,} queries installed in {measured.installed:.0f} s, first tick {measured.first_tick:.0f} s, "
@@ -92,8 +96,10 @@ def compare(
         callers = _callers(weft)
         measured.quiet_ticks = [_tick(weft) for _ in range(_TICKS)]
         with serve(weft) as url:
-            measured.alone = _clients(url, callers[:1], 1, rounds, lambda: None)
-            measured.together = _clients(url, callers, clients, rounds, lambda: measured.busy_ticks.append(_tick(weft)))
+            measured.alone = _clients(url, callers[:1], 1, rounds, 0.0, lambda: None)
+            measured.together = _clients(
+                url, callers, clients, rounds, think, lambda: measured.busy_ticks.append(_tick(weft))
+            )
     progress(report(measured))
     if out is not None:
         out.write_text(json.dumps(asdict(measured), indent=2) + "\n", encoding="utf-8")
@@ -186,18 +192,18 @@ def pages(caller: Caller, random: Random) -> Iterator[tuple[str, str]]:
 
 
 def _clients(
-    url: str, callers: Sequence[Caller], clients: int, rounds: int, meanwhile: Callable[[], None]
+    url: str, callers: Sequence[Caller], clients: int, rounds: int, think: float, meanwhile: Callable[[], None]
 ) -> dict[str, list[float]]:
     """Return the seconds of each request by kind of page.  Call ``meanwhile`` until the clients have ended."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        asked = pool.apply_async(ask, (url, list(callers), clients, rounds))
+        asked = pool.apply_async(ask, (url, list(callers), clients, rounds, think))
         while not asked.ready():
             meanwhile()
             asked.wait(0.1)
         return asked.get()
 
 
-def ask(url: str, callers: Sequence[Caller], clients: int, rounds: int) -> dict[str, list[float]]:
+def ask(url: str, callers: Sequence[Caller], clients: int, rounds: int, think: float) -> dict[str, list[float]]:
     """Ask for the pages in as many threads as ``clients``.  This runs in a process of its own."""
     found: dict[str, list[float]] = {}
     lock = threading.Lock()
@@ -208,6 +214,7 @@ def ask(url: str, callers: Sequence[Caller], clients: int, rounds: int) -> dict[
             chosen = list(pages(caller, random))
             random.shuffle(chosen)
             for kind, path in chosen:
+                time.sleep(random.expovariate(1 / think) if think else 0.0)
                 seconds = _asked(url, caller.token, path)
                 with lock:
                     found.setdefault(kind, []).append(seconds)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Row, and_, delete, insert, or_, select
 
@@ -13,8 +13,8 @@ from weft.catalog.records import SAVED
 from weft.catalog.users import EVERYONE, Subject, rights_changed, subject_named
 from weft.errors import Conflict, NotFound
 from weft.printable import Brief
-from weft.rights.policy import Rights, Thing, ThingKind
-from weft.rights.principal import Principal, Right
+from weft.rights.policy import Grant, Rights, Thing, ThingKind
+from weft.rights.principal import Principal, Right, Role
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,10 +33,14 @@ class GrantRecord(Brief):
 
 
 class Grants:
-    """The rights that were granted.  Each change counts as a change of rights."""
+    """The rights that were granted.  Each change counts as a change of rights.
+
+    The roles and grants of users are kept in memory until the number of changes in the catalog differs.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._kept: tuple[int, dict[int, tuple[Role | None, frozenset[Grant]]]] = (-1, {})
 
     def grant(self, subject: str, right: Right, thing: Thing, by: str, at: int) -> None:
         """Grant a right to a user or a group.  Raise NotFound.  Raise Conflict if the subject has it already."""
@@ -80,27 +84,43 @@ class Grants:
             return Rights(principal, "admin")
         if principal.query_id is not None:
             return Rights(principal, None, frozenset({(Right.READ, "query", str(principal.query_id))}))
-        users = ddl.users.c
-        wanted = select(users.role).where(users.user_id == principal.user_id, users.state == "active")
+        user_id = principal.user_id or 0
         with self._database.reading() as connection:
-            role = connection.execute(wanted).scalar_one_or_none()
-            if role is None or role == "admin":
-                return Rights(principal, role)
-            groups = select(ddl.members.c.group_id).where(ddl.members.c.user_id == principal.user_id)
-            grants = ddl.grants.c
-            own = or_(
-                and_(grants.subject_kind == "user", grants.subject_id == principal.user_id),
-                and_(grants.subject_kind == "group", grants.subject_id.in_(groups)),
-                grants.subject_kind == EVERYONE,
-            )
-            rows = connection.execute(select(grants.right, grants.thing_kind, grants.thing_key).where(own)).all()
-            return Rights(principal, role, frozenset((Right(right), kind, key) for right, kind, key in rows))
+            version = int(connection.execute(_VERSION).scalar_one())
+            kept = self._kept
+            if kept[0] != version:
+                kept = self._kept = (version, {})  # one value, because threads share it
+            found = kept[1].get(user_id)
+            if found is None:
+                found = kept[1][user_id] = _role_and_grants(connection, user_id)
+        return Rights(principal, *found)
+
+
+_VERSION: Final = select(ddl.home.c.rights_version)
+
+
+def _role_and_grants(connection: Connection, user_id: int) -> tuple[Role | None, frozenset[Grant]]:
+    users, grants = ddl.users.c, ddl.grants.c
+    wanted = select(users.role).where(users.user_id == user_id, users.state == "active")
+    role = connection.execute(wanted).scalar_one_or_none()
+    if role is None or role == "admin":
+        return role, frozenset()
+    groups = select(ddl.members.c.group_id).where(ddl.members.c.user_id == user_id)
+    own = or_(
+        and_(grants.subject_kind == "user", grants.subject_id == user_id),
+        and_(grants.subject_kind == "group", grants.subject_id.in_(groups)),
+        grants.subject_kind == EVERYONE,
+    )
+    rows = connection.execute(select(grants.right, grants.thing_kind, grants.thing_key).where(own)).all()
+    return role, frozenset((Right(right), kind, key) for right, kind, key in rows)
 
 
 def forget_grants(connection: Connection, kind: ThingKind, key: int) -> None:
     """Delete the grants over an object that is removed, in the caller's transaction."""
     grants = ddl.grants.c
-    connection.execute(delete(ddl.grants).where(grants.thing_kind == kind, grants.thing_key == str(key)))
+    these = delete(ddl.grants).where(grants.thing_kind == kind, grants.thing_key == str(key))
+    if connection.execute(these).rowcount:
+        rights_changed(connection)
 
 
 def _these(subject: Subject, right: Right, thing: Thing) -> ColumnElement[bool]:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    bindparam,
     case,
     delete,
     exists,
@@ -196,13 +197,11 @@ class Queries:
 
     def among(self, names: Iterable[str]) -> tuple[QueryRecord, ...]:
         """Return the live queries with these case-insensitive names.  Ignore unknown names."""
-        queries = ddl.queries.c
         wanted = sorted({folded(name) for name in names})
         records: list[QueryRecord] = []
         with self._database.reading() as connection:
             for some in parts(wanted):
-                rows = connection.execute(select(*QUERY).where(queries.folded.in_(some), queries.state != "removed"))
-                records += [query_record(row) for row in rows]
+                records += [query_record(row) for row in connection.execute(_AMONG, {"names": list(some)})]
         return tuple(sorted(records, key=lambda query: query.query_id))
 
     def by_ids(self, ids: Iterable[int]) -> tuple[QueryRecord, ...]:
@@ -407,10 +406,15 @@ def live_readers(connection: Connection) -> dict[int, QueryRecord]:
 
 
 def _by_ids(connection: Connection, ids: Iterable[int]) -> tuple[QueryRecord, ...]:
-    queries = ddl.queries.c
-    wanted = sorted(set(ids))
-    few = (select(*QUERY).where(queries.query_id.in_(some)).order_by(queries.query_id) for some in parts(wanted))
-    return tuple(query_record(row) for each in few for row in connection.execute(each))
+    some = parts(sorted(set(ids)))
+    return tuple(query_record(row) for each in some for row in connection.execute(_BY_IDS, {"ids": list(each)}))
+
+
+_NAMED: Final = ddl.queries.c.folded.in_(bindparam("names", expanding=True))
+_AMONG: Final = select(*QUERY).where(_NAMED, ddl.queries.c.state != "removed")
+_LISTED: Final = ddl.queries.c.query_id.in_(bindparam("ids", expanding=True))
+_BY_IDS: Final = select(*QUERY).where(_LISTED).order_by(ddl.queries.c.query_id)
+"""Statements that most pages run.  To make one takes longer than to run it."""
 
 
 def _refuse_read(connection: Connection, query: QueryRecord) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
-from sqlalchemy import Row, delete, insert, or_, select
+from sqlalchemy import Row, bindparam, delete, insert, or_, select
 
 from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
@@ -70,12 +70,10 @@ class Secrets:
 
     def find(self, kind: SecretKind, digest: str, at: int) -> SecretRecord | None:
         """Return the secret with this digest, or None if it is unknown, withdrawn or expired."""
-        secrets = ddl.secrets.c
-        valid = or_(secrets.expires_at.is_(None), secrets.expires_at > at)
-        wanted = select(ddl.secrets).where(secrets.digest == digest, secrets.kind == kind, valid)
         with self._database.reading() as connection:
-            row = connection.execute(wanted).first()
-            return None if row is None else _record(row)
+            row = connection.execute(_FOUND, {"digest": digest, "kind": kind}).first()
+            valid = row is not None and (row.expires_at is None or row.expires_at > at)
+            return _record(row) if row is not None and valid else None
 
     def all(
         self, kind: SecretKind, at: int, *, user_id: int | None = None, query_id: int | None = None
@@ -103,6 +101,11 @@ class Secrets:
                 raise NotFound(f"there is no {kind} {secret_id}", hint="List them first.")
             connection.execute(delete(ddl.secrets).where(own))
             return _record(row)
+
+
+_FOUND: Final = select(ddl.secrets).where(
+    ddl.secrets.c.digest == bindparam("digest"), ddl.secrets.c.kind == bindparam("kind")
+)
 
 
 def _record(row: Row[Any]) -> SecretRecord:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from sqlalchemy import Column, Connection, Row, delete, func, insert, select, update
+from sqlalchemy import Column, Connection, Row, bindparam, delete, func, insert, select, update
 
 from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
@@ -82,11 +82,14 @@ class Users:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._exist = False
 
     def exist(self) -> bool:
-        """Return whether the home has, or had, a user."""
-        with self._database.reading() as connection:
-            return connection.execute(select(ddl.users.c.user_id).limit(1)).first() is not None
+        """Return whether the home has, or had, a user.  Once it has had one, it keeps her row."""
+        if not self._exist:
+            with self._database.reading() as connection:
+                self._exist = connection.execute(select(ddl.users.c.user_id).limit(1)).first() is not None
+        return self._exist
 
     def add(self, name: str, role: Role, limits: UserLimits, at: int, *, inherit: bool = False) -> UserRecord:
         """Add a user.  A removed user of the name becomes active again.
@@ -276,10 +279,19 @@ def user_named(connection: Connection, name: str) -> UserRecord:
 
 def read_user(connection: Connection, user_id: int) -> UserRecord:
     """Return the user with this ID in the caller's transaction.  Raise NotFound."""
-    row = connection.execute(select(ddl.users).where(ddl.users.c.user_id == user_id)).first()
+    row = connection.execute(_BY_ID, {"user_id": user_id}).first()
     if row is None:
         raise not_found("user", f"#{user_id}", ())
-    return _user(row, _groups_of_users(connection, user_id).get(user_id, ()))
+    return _user(row, connection.execute(_GROUPS_OF, {"user_id": user_id}).scalars().all())
+
+
+_BY_ID: Final = select(ddl.users).where(ddl.users.c.user_id == bindparam("user_id"))
+_GROUPS_OF: Final = (
+    select(ddl.groups.c.name)
+    .join_from(ddl.members, ddl.groups)
+    .where(ddl.members.c.user_id == bindparam("user_id"))
+    .order_by(ddl.groups.c.folded)
+)
 
 
 def _user(row: Row[Any], groups: Sequence[str]) -> UserRecord:
@@ -297,10 +309,8 @@ def _user(row: Row[Any], groups: Sequence[str]) -> UserRecord:
     )
 
 
-def _groups_of_users(connection: Connection, user_id: int | None = None) -> dict[int, list[str]]:
+def _groups_of_users(connection: Connection) -> dict[int, list[str]]:
     wanted = select(ddl.members.c.user_id, ddl.groups.c.name).join_from(ddl.members, ddl.groups)
-    if user_id is not None:
-        wanted = wanted.where(ddl.members.c.user_id == user_id)
     names: dict[int, list[str]] = {}
     for row in connection.execute(wanted.order_by(ddl.groups.c.folded)):
         names.setdefault(row.user_id, []).append(row.name)

@@ -127,13 +127,14 @@ def web(
     answers: Annotated[int, typer.Option(min=40_000, help="Number of answers.")] = 1_000_000,
     clients: Annotated[int, typer.Option(min=1, max=1_000, help="Number of clients at once.")] = 50,
     rounds: Annotated[int, typer.Option(min=1, help="How often a client asks for each kind of page.")] = 5,
+    think: Annotated[float, typer.Option(min=0, max=600, help="Mean seconds between the pages of a client.")] = 5.0,
     folder: _Tables = None,
     out: _Out = None,
 ) -> None:
     """Measure how fast the page answers many clients while ticks run."""
     from weft.bench.web_load import compare
 
-    compare(queries, answers, clients, rounds, folder, out, printing.echo, _served)
+    compare(queries, answers, clients, rounds, think, folder, out, printing.echo, _served)
 
 
 @contextmanager

@@ -65,7 +65,7 @@ class Draft:
         return [each.strip() for each in self["channels"].splitlines() if each.strip()]
 
     @property
-    def dialect(self) -> dict[str, str]:
+    def dialect(self) -> dict[str, Any]:
         """The argument of ``Weft`` for the dialect of the text.  It is missing for Spark's."""
         return {"dialect": self["dialect"]} if self["dialect"] else {}
 

@@ -224,11 +224,12 @@ def page(
     """
 
     async def endpoint(request: Request) -> Response:
-        visit = await run_in_threadpool(_entered, Visit(request, request.app.state.site), public, first)
+        stranger = Visit(request, request.app.state.site)
+        if request.method != "POST":
+            return await run_in_threadpool(_entered_and_answered, stranger, public, first, shown)
+        visit = await run_in_threadpool(_entered, stranger, public, first)
         if isinstance(visit, Response):
             return visit
-        if request.method != "POST":
-            return await run_in_threadpool(_answer, shown, visit)
         async with request.form(max_files=4, max_fields=100) as form:
             return await run_in_threadpool(_answer, shown, replace(visit, form=form), own_form)
 
@@ -246,6 +247,12 @@ def _entered(stranger: Visit, public: bool, first: Callable[[Visit], None]) -> V
     except Exception as error:  # noqa: BLE001 - as in _answer
         return _failed(visit, error)
     return visit
+
+
+def _entered_and_answered(stranger: Visit, public: bool, first: Callable[[Visit], None], shown: Page) -> Response:
+    """Enter and answer in one piece of work for a thread."""
+    visit = _entered(stranger, public, first)
+    return visit if isinstance(visit, Response) else _answer(shown, visit)
 
 
 def _answer(shown: Page, visit: Visit, own_form: bool = False) -> Response:

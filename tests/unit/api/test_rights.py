@@ -380,6 +380,29 @@ def test_rights_come_from_groups_and_from_everyone(home: Weft) -> None:
         bo.append("open", {"id": 6})
 
 
+def test_a_change_by_another_process_has_an_effect_at_once(home: Weft) -> None:
+    """Roles and grants are kept in memory, but each change is noticed, also that of a catalog opened elsewhere."""
+    anna = acting(home, "anna")
+    home.make_table("hidden", "id INT")
+    with Weft.open(home.home) as other:
+        for change, sees in (
+            (lambda: other.accounts.grant("anna", "read", "hidden"), True),
+            (lambda: other.accounts.revoke("anna", "read", "hidden"), False),
+            (lambda: other.accounts.add_group("team"), False),
+            (lambda: other.accounts.grant("team", "read", "hidden"), False),
+            (lambda: other.accounts.add_member("team", "anna"), True),
+            (lambda: other.accounts.remove_group("team"), False),
+            (lambda: other.accounts.change_user("anna", role="admin"), True),
+            (lambda: other.accounts.change_user("anna", role="author"), False),
+            (lambda: other.accounts.grant("everyone", "read", "hidden"), True),
+        ):
+            change()
+            assert ("hidden" in {each.name for each in anna.tables()}) == sees
+        other.drop_table("hidden")
+        other.make_table("later", "id INT")
+        assert "later" not in {each.name for each in anna.tables()}, "a grant ends with its object"
+
+
 def test_an_author_installs_over_what_she_may_read(home: Weft) -> None:
     anna = acting(home, "anna")
     with pytest.raises(SqlError, match="secret"):

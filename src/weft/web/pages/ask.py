@@ -171,7 +171,7 @@ def _problems(visit: Visit, text: str) -> tuple[Problem, ...]:
     try:
         draft = draft_of(visit)
         if not (draft.untyped or draft.parameters):
-            visit.weft.explain(text, **draft.dialect)  # type: ignore[arg-type]
+            visit.weft.explain(text, **draft.dialect)
     except Refused as error:
         return problems(error, text)
     return ()

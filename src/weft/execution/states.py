@@ -196,12 +196,12 @@ class StateReader:
         views = self._inputs(state, plan.columns, plan.reads)
         views.read(plan.paths, slices_between(plan.paths, stored.at, window_of(state)[1]))
         if not plan.sql:
-            totals.changes(state, stored.rows, None)
+            totals.changes(state, stored, None)
             return True
         rows = self._computed(state, lambda _: plan.sql, deltas_schema(state), views) if views.small else None
         if not isinstance(rows, pa.Table):
             return False
-        totals.changes(state, stored.rows, rows)
+        totals.changes(state, stored, rows)
         return True
 
     def _once(self, state: StateSchema, what: str) -> Rows:

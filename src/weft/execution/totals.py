@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from weft.algebra.access import Access, DeltaScan, Lookup
 from weft.algebra.relation import StateSchema
 from weft.algebra.schema import TIMESTAMP
-from weft.arrangement.state_store import MOST_GROUPS, Files, among, computed
+from weft.arrangement.state_store import MOST_GROUPS, Files, StoredTotals, among, computed
 from weft.execution.driver_reader import LocalRows
 from weft.execution.guarded import collected
 from weft.execution.reader import Reader
@@ -62,7 +62,8 @@ class Totals:
 
     ``changed`` has the totals of all groups at the end of the window, or what the window adds to the totals before, or
     None if nothing changed. The other fields are the result of ``all_groups`` or of ``changes``. In ``base``, a group
-    may have several rows, which add up. ``near`` has the rows of ``base`` for the groups that change.
+    may have several rows, which add up. In its first ``largest`` rows, each group has one row. ``near`` has the rows of
+    ``base`` for the groups that change.
     """
 
     state: StateSchema
@@ -70,6 +71,7 @@ class Totals:
     changed: pa.Table | None = None
     whole: Rows | None = None
     base: pa.Table | None = None
+    largest: int = 0
     near: pa.Table | None = None
     deltas: pa.Table | None = None
     continued: StateSchema | None = None
@@ -112,9 +114,9 @@ class Totals:
     def _given(self, rows: pa.Table) -> Rows:
         return self.reader.held(self.state, rows.select(stored_schema(self.state).names))
 
-    def changes(self, state: StateSchema, base: pa.Table, deltas: pa.Table | None) -> None:
+    def changes(self, state: StateSchema, stored: StoredTotals, deltas: pa.Table | None) -> None:
         """Set the totals just before the window of ``state``, and the deltas in this window."""
-        self.continued, self.base = state, base.cast(self.stored)
+        self.continued, self.base, self.largest = state, stored.rows.cast(self.stored), stored.parts[0].num_rows
         if deltas is None or not deltas.num_rows:
             self.touched = LocalRows(self.state, stored_schema(self.state).empty_table())
             return
@@ -145,11 +147,11 @@ class Totals:
         """
         assert self.base is not None
         near = self.near if self.near is not None else self.base.slice(0, 0)
-        given = {"before_": self.base, "near_": near}
-        text = rows.sql("before_", "near_")
+        given = {"largest_": self.base.slice(0, self.largest), "later_": self.base.slice(self.largest), "near_": near}
+        text = rows.sql(*given)
         if partitions is not None:
+            text = rows.sql(*given, "partitions_", partitions.column_names)
             given["partitions_"] = partitions
-            text = rows.sql("before_", "near_", "partitions_", partitions.column_names)
         keys = pa.schema([self.stored.field(name) for name in self.names])
         changing = [part.select(self.names).cast(keys) for part in (near, self.deltas) if part is not None]
         found = pa.concat_tables([computed(text, keys, **given), *changing])

@@ -148,10 +148,10 @@ class Totals:
         assert self.base is not None
         near = self.near if self.near is not None else self.base.slice(0, 0)
         given = {"largest_": self.base.slice(0, self.largest), "later_": self.base.slice(self.largest), "near_": near}
-        text = rows.sql(*given)
+        by: Sequence[str] = ()
         if partitions is not None:
-            text = rows.sql(*given, "partitions_", partitions.column_names)
-            given["partitions_"] = partitions
+            given["partitions_"], by = partitions, partitions.column_names
+        text = rows.sql("largest_", "later_", "near_", by)
         keys = pa.schema([self.stored.field(name) for name in self.names])
         changing = [part.select(self.names).cast(keys) for part in (near, self.deltas) if part is not None]
         found = pa.concat_tables([computed(text, keys, **given), *changing])

@@ -37,20 +37,22 @@ class FirstRows:
     descending: bool
     of_values: bool
 
-    def sql(self, largest: str, later: str, changing: str, partitions: str = "", by: Sequence[str] = ()) -> str:
+    def sql(
+        self, largest: str, later: str, changing: str, by: Sequence[str] = (), partitions: str = "partitions_"
+    ) -> str:
         """Return SQL for the keys of the groups that can have such a rank in the window.
 
         ``largest`` and ``later`` are relations with the totals just before the window.  In ``largest``, each group has
         one row.  The rows of a group in both add up.  ``changing`` has the totals of the groups that change.
-        ``partitions`` is a relation with the needed partitions.  Its columns ``by`` are some of p1, p2 …  Without
-        ``partitions``, all are needed.
+        ``partitions`` is a relation with the needed partitions, in the columns ``by``, which are some of p1, p2 …
+        Without such columns, all are needed.
         """
         operator = self.input.operator
         assert isinstance(operator, Grouped)
         names = [f"p{number}" for number in range(1, len(self.partition) + 1)]
         keys = VALID_TIME.columns(len(operator.groups))
         chosen = f"SELECT * FROM ({self._alive(self._once(keys, largest, later))}) AS a"
-        if partitions:
+        if by:
             chosen += f" SEMI JOIN {partitions} AS w ON {conjunction(same(by, 'a', 'w'))}"
         by_partition = f" GROUP BY {listed(names)}" if names else ""
         changes = f"SELECT {listed(names, 'COUNT(*) AS changes')} FROM ({self._alive(self._sums(changing))}) AS a"

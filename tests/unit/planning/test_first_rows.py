@@ -116,8 +116,8 @@ def test_only_the_partitions_that_are_needed() -> None:
     before = totals({("a", "x"): 1, ("b", "x"): 2, (None, "x"): 3})
     wanted = pa.table({"p1": pa.array(["b", None], pa.string())})
     schema = pa.schema([("c1", pa.string()), ("c2", pa.string())])
-    given = {"largest_": before, "later_": before.slice(0, 0), "near_": before.slice(0, 0), "wanted": wanted}
-    found = computed(rows.sql(*given, ["p1"]), schema, **given)
+    given = {"largest_": before, "later_": before.slice(0, 0), "near_": before.slice(0, 0), "partitions_": wanted}
+    found = computed(rows.sql("largest_", "later_", "near_", ["p1"]), schema, **given)
     assert {row["c1"] for row in found.to_pylist()} == {"b", None}
 
 

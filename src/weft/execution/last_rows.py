@@ -20,8 +20,9 @@ from weft.execution.guarded import collected
 from weft.execution.reader import Reader
 from weft.execution.temp_views import Rows
 from weft.execution.totals import deltas_schema
-from weft.period_sql.notation import VALID_TIME
+from weft.period_sql.notation import VALID_TIME, Dialect
 from weft.planning.last_rows import last_rows_sql, new_rows_sql
+from weft.planning.state_plan import StateRows
 from weft.planning.state_sql import key_columns
 from weft.storage.columns import stored_schema
 
@@ -43,15 +44,19 @@ class LastRows:
     news: Rows | None = None
 
     @property
-    def schema(self) -> pa.Schema:
+    def stored(self) -> pa.Schema:
         """The columns of the stored rows: those of the state's input."""
         outside = {*VALID_TIME.period, "sign"}
         return pa.schema([field for field in deltas_schema(self.state) if field.name not in outside])
 
+    def stored_sql(self, state: StateSchema, plan: StateRows, dialect: Dialect) -> str:
+        """Return SQL for what is stored at the end of the window of ``state``, from the lives of its input."""
+        return last_rows_sql(state, f"({plan.lives(dialect)})", dialect)
+
     def begin(self, rows: pa.Table | DataFrame) -> None:
         """Set the last rows of all partitions."""
         found = rows if isinstance(rows, pa.Table) else collected(rows, MOST_GROUPS)
-        self.changed = None if found is None else found.cast(self.schema)
+        self.changed = None if found is None else found.cast(self.stored)
 
     def changes(self, state: StateSchema, stored: StoredTotals, deltas: pa.Table | None) -> None:
         """Set the last rows just before the window of ``state``, and the deltas in this window."""
@@ -60,14 +65,14 @@ class LastRows:
             self.news = LocalRows(self.state, schema.empty_table())
             return
         keys = VALID_TIME.columns(len(key_columns(self.state)))
-        before = among(stored.rows.cast(self.schema), deltas, keys)
+        before = among(stored.rows.cast(self.stored), deltas, keys)
         text = new_rows_sql(state, "deltas_", "before_")
         self.news = self.reader.held(self.state, computed(text, schema, deltas_=deltas, before_=before))
-        self.changed = self.added_up(deltas.select(self.schema.names))
+        self.changed = self.added_up(deltas.select(self.stored.names))
 
     def added_up(self, rows: pa.Table) -> pa.Table:
         """Return the last rows of each partition."""
-        return computed(last_rows_sql(self.state, "rows_"), self.schema, rows_=rows)
+        return computed(last_rows_sql(self.state, "rows_"), self.stored, rows_=rows)
 
     def read(self, same: Sequence[Access], vias: Mapping[str, Rows]) -> Rows | None:
         """Return the rows that begin in the window, or None if the access paths need others."""

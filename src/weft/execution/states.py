@@ -18,12 +18,12 @@ import pyarrow as pa
 from weft.algebra.access import Access, Lookup
 from weft.algebra.relation import Grouped, Recursive, Relation, StateSchema, Windowed
 from weft.algebra.schema import BOOLEAN
-from weft.arrangement.state_store import Files, StateStore, StoredTotals, computed
+from weft.arrangement.state_store import MOST_GROUPS, Files, StateStore, StoredTotals, computed
 from weft.derivation.stateful import states
 from weft.errors import ExecutionError, LimitExceeded
 from weft.execution.driver_reader import DriverReader, LocalRows
 from weft.execution.groups import instant
-from weft.execution.guarded import COLLECTED, MOST_ROWS, guarded, in_memory
+from weft.execution.guarded import COLLECTED, MOST_ROWS, collected, guarded, in_memory
 from weft.execution.last_rows import LastRows
 from weft.execution.reader import Reader
 from weft.execution.recursion import all_rows
@@ -33,7 +33,6 @@ from weft.execution.totals import Totals, deltas_schema, files_below
 from weft.execution.windows import NEVER, slices_between
 from weft.period_sql.notation import DUCKDB, SPARK, Dialect
 from weft.planning.first_rows import first_rows
-from weft.planning.last_rows import last_rows_sql
 from weft.planning.plan import Branch, columns_read
 from weft.planning.recursion_plan import RecursionPlan, continued_recursion, recursion_plan, tables_read
 from weft.planning.state_engine import same_in_duckdb
@@ -42,6 +41,7 @@ from weft.planning.state_plan import (
     Keys,
     StateRows,
     asked,
+    before,
     begins_at,
     changed_sql,
     keys_sql,
@@ -136,6 +136,8 @@ class StateReader:
         if stored is None and tau is not None and store.has_later(name, tau):
             return None  # another query of the state ticks more often, and its totals remain
         made = _CONTINUED[type(state.operator)](state, self.reader)
+        if stored is None and not isinstance(made, StoredRecursion):
+            stored = self._stored_before(made, store, name, files)
         if stored is None or not self._continue(made, stored):
             stored = None
             self._begin(made)
@@ -148,16 +150,36 @@ class StateReader:
         store: StateStore,
         name: str,
         made: Continued,
-        before: StoredTotals | None,
+        stored: StoredTotals | None,
         files: Files,
     ) -> None:
         _, t = window_of(made.state)
         if made.changed is not None:
-            store.write(name, t, made.changed, files, before, made.added_up)
-        elif before is not None:
-            store.advance(name, before, t, files)
+            store.write(name, t, made.changed, files, stored, made.added_up)
+        elif stored is not None:
+            store.advance(name, stored, t, files)
         else:
             store.refuse(name)
+
+    def _stored_before(
+        self, made: Totals | LastRows, store: StateStore, name: str, files: Files
+    ) -> StoredTotals | None:
+        """Compute from the tables what a tick up to the start of the window would have stored, and store it.
+
+        Return None if the window has no start, if the input has states, or if there are too many rows.
+        """
+        tau, _ = window_of(made.state)
+        if tau is None or not may_continue(made.state, tau):
+            return None
+        earlier = before(made.state)
+        if state_rows(earlier, None).reads:
+            return None
+        found = self._of_tables(earlier, partial(made.stored_sql, earlier), made.stored)
+        rows = found if isinstance(found, pa.Table) else collected(found, MOST_GROUPS)
+        if rows is None:
+            return None
+        store.write(name, tau, rows.cast(made.stored), files, None, made.added_up)
+        return store.totals(name, tau, files)
 
     def _begin(self, made: Continued) -> None:
         """Compute all rows from the tables."""
@@ -183,10 +205,7 @@ class StateReader:
         totals.all_groups(self._of_tables(totals.state, text, totals.schema))
 
     def _last_rows(self, last: LastRows) -> None:
-        def text(plan: StateRows, dialect: Dialect) -> str:
-            return last_rows_sql(last.state, f"({plan.lives(dialect)})", dialect)
-
-        last.begin(self._of_tables(last.state, text, last.schema))
+        last.begin(self._of_tables(last.state, partial(last.stored_sql, last.state), last.stored))
 
     def _of_tables(
         self, state: StateSchema, text: Callable[[StateRows, Dialect], str], schema: pa.Schema

@@ -21,9 +21,9 @@ from weft.execution.driver_reader import LocalRows
 from weft.execution.guarded import collected
 from weft.execution.reader import Reader
 from weft.execution.temp_views import Rows
-from weft.period_sql.notation import DUCKDB, VALID_TIME
+from weft.period_sql.notation import DUCKDB, VALID_TIME, Dialect
 from weft.planning.first_rows import FirstRows
-from weft.planning.state_plan import base_scans
+from weft.planning.state_plan import StateRows, base_scans
 from weft.planning.state_sql import added_sql, added_up_sql, continued_sql, inputs, key_columns, totals_of
 from weft.storage.columns import arrow_type, stored_schema
 from weft.storage.delta_log import DataFile
@@ -98,6 +98,10 @@ class Totals:
         ]
         return pa.schema([*keys, *(pa.field(name, arrow_type(kind)) for name, kind in totals_of(self.state))])
 
+    def stored_sql(self, state: StateSchema, plan: StateRows, dialect: Dialect) -> str:
+        """Return SQL for what is stored at the end of the window of ``state``, from the lives of its input."""
+        return added_sql(state, f"(SELECT *, 1 AS sign FROM ({plan.lives(dialect)}) AS given)")
+
     def all_groups(self, rows: pa.Table | DataFrame) -> None:
         """Set the rows of all groups in the window."""
         own = stored_schema(self.state).names
@@ -138,6 +142,8 @@ class Totals:
         if all(isinstance(path, DeltaScan) for path in same):
             return self.touched
         wanted = self._wanted(same, vias)
+        if wanted is not None and self.near is not None and wanted.num_rows == self.near.num_rows:
+            return self.touched  # ``wanted`` has the rows of ``near``, and no others
         return self._given(self._computed(self.base if wanted is None else wanted))
 
     def first(self, rows: FirstRows, partitions: pa.Table | None) -> Rows:

@@ -23,7 +23,7 @@ from weft.derivation.lives import KEYS, Lives, lives
 from weft.derivation.stateful import ENDS, STARTS, state_of
 from weft.period_sql.notation import Dialect
 from weft.planning.last_rows import looks_few_back
-from weft.planning.plan import Branch, bound, columns_of_scans, columns_read, ready
+from weft.planning.plan import BEGINNING, Branch, bound, columns_of_scans, columns_read, ready
 from weft.planning.state_sql import (
     bound_life,
     deltas_sql,
@@ -275,6 +275,12 @@ def since(state: StateSchema, tau: Scalar) -> StateSchema:
     """Return the state, and the states below it, in the window from ``tau`` on."""
     _, t, t0 = state.window
     return bound_state(timeless(state), {"tau": tau, "t": t, "t0": t0})
+
+
+def before(state: StateSchema) -> StateSchema:
+    """Return the state, without a start of time, up to the start of its window."""
+    tau, _, t0 = state.window
+    return bound_state(timeless(state), {"tau": BEGINNING, "t": tau, "t0": t0})
 
 
 def _all(rows: Iterable[Lives]) -> Iterable[Lives]:

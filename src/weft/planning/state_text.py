@@ -125,7 +125,7 @@ class _Texts:
             text = new_rows_sql(state, _DELTAS, _STORED)
             how = (
                 f"new rows: {_STORED} has the last rows of each partition, which the last tick stored, and DuckDB runs "
-                "the last step; without stored rows, the groups that change come from the tables"
+                "the last step; without stored rows, they come from the tables"
             )
         return how, (*views, ViewText(_DELTAS, laid_out(deltas.sql)), ViewText(state.name, laid_out(text)))
 

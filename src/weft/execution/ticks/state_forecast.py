@@ -82,7 +82,7 @@ class StateForecast:
         _, t = window_of(state)
         stored = self._stored(state)
         if stored is None:
-            return self._groups(state, "whole" if isinstance(state.operator, Grouped) else "news")
+            return self._groups(state, "whole")
         by = self._inputs(deltas.paths, deltas.columns, deltas.reads, state, stored.at, t)
         what = "of stored totals" if isinstance(state.operator, Grouped) else "stored, the last of each partition"
         return Reading(by, f"{count_text(stored.rows.num_rows)} {what}, continued with the changes")

@@ -32,8 +32,8 @@ from weft.storage.columns import conformed
 from weft.storage.delta_log import DataFile
 from weft.storage.temporal_sql import temporal_sql
 
-MOST_GROUPS: Final = 2_000_000
-"""The totals of more groups are not stored, because a tick may read all of them into memory."""
+MOST_GROUPS: Final = 10_000_000
+"""The totals of more groups are not stored, because Spark would send all of them to the driver once."""
 _KEPT: Final = 2
 """The number of instants for which totals are stored. The tick before may have failed after it wrote its totals."""
 _MOST_BYTES: Final = 512 << 20

@@ -44,7 +44,7 @@ class ReadBounds:
     - ``filtered``: rows of a table that a look-up scans; look-ups in larger tables use an arrangement
     - ``news``: new rows, or rows that a look-up returns
     - ``scanned``: rows in the files that are scanned for new rows
-    - ``keys``: keys of one look-up
+    - ``keys``: distinct keys of one look-up
     - ``loaded``: rows of a table that a load scans for known keys; loads into larger tables use an arrangement
     - ``size``: bytes of a result, because a few rows with long texts could fill the JVM's memory
     - ``written``: answers of Spark that the driver stores as one file. Fewer rows would cost the executors more.
@@ -108,7 +108,7 @@ class LocalRows:
 
     def among(self, keys: Mapping[str, Sequence[pa.ChunkedArray]]) -> LocalRows:
         """Return the rows that match a key in at least one column of ``keys``, and possibly further rows."""
-        met = [_among(self.column(column), parts) for column, parts in keys.items()]
+        met = [_among(self.column(column), _distinct(parts)) for column, parts in keys.items()]
         return LocalRows(self.relation, self.data.filter(reduce(pc.or_kleene, met)))
 
     def inside(self, slices: Sequence[Slice]) -> LocalRows:
@@ -217,25 +217,24 @@ class DriverReader:
 
     def lookup(self, name: str, keys: Mapping[str, Sequence[pa.ChunkedArray]], columns: Iterable[str]) -> Reading:
         """Read the rows that match a key in at least one column of ``keys``, and possibly further rows."""
-        count = sum(len(part) for parts in keys.values() for part in parts)
+        wanted = {column: _distinct(parts) for column, parts in keys.items()}
+        count = sum(map(len, wanted.values()))
         if count > self.bounds.keys:
             return Reading("Spark", over_bound(count, self.bounds.keys, "key"))
         wide, held = {*columns, *keys}, rows_of(self.files(name))
         keys_text = f"{count_text(count, 'key')} looked up"
         if held > self.bounds.filtered:
-            return self._looked_up(name, keys, wide, keys_text)
+            return self._looked_up(name, wanted, wide, keys_text)
         local = self._all(name, wide)
         if local is None:
-            return self._looked_up(name, keys, wide, keys_text)
+            return self._looked_up(name, wanted, wide, keys_text)
         if not isinstance(local.relation, ResultsTable):
             local = local.among(keys)
         return Reading(
             "driver", f"{keys_text} in the whole table, {count_text(held)}: {local.data.num_rows:,} found", local
         )
 
-    def _looked_up(
-        self, name: str, keys: Mapping[str, Sequence[pa.ChunkedArray]], columns: Iterable[str], keys_text: str
-    ) -> Reading:
+    def _looked_up(self, name: str, keys: Mapping[str, pa.Array], columns: Iterable[str], keys_text: str) -> Reading:
         relation = self.tables[name]
         if self.look_ups is None or isinstance(relation, ResultsTable):
             return Reading(
@@ -247,7 +246,7 @@ class DriverReader:
         schema, parts, how = stored_schema(relation.stored, _stored_of(relation, shown)), [], [keys_text]
         for column, column_keys in keys.items():
             kind = schema.field(_spelled(schema, column)).type
-            wanted = pa.table({"key": pa.chunked_array([chunk for part in column_keys for chunk in part.chunks], kind)})
+            wanted = pa.table({"key": column_keys.cast(kind)})
             result = self.look_ups.rows(relation.stored, self.files(name), column, schema.names, wanted)
             if result.by == "Spark":
                 return Reading("Spark", f"by {column}: {result.how}")
@@ -354,12 +353,17 @@ def over_bound(count: float, most: int, what: str = "row") -> str:
     return f"{count_text(count, what)}, but the driver reads at most {max(most, 0):,}"
 
 
-def _among(column: pa.ChunkedArray, parts: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
+def _distinct(parts: Sequence[pa.ChunkedArray]) -> pa.Array:
+    """Return each key once. The keys of several look-ups often come from the same rows."""
+    chunks = [chunk for part in parts for chunk in part.chunks]
+    return pc.unique(pa.concat_arrays(chunks)).drop_null() if chunks else pa.array([], parts[0].type)
+
+
+def _among(column: pa.ChunkedArray, keys: pa.Array) -> pa.ChunkedArray:
     """For floats, return true for every value except NULL, because Arrow's ``is_in`` distinguishes -0.0 and 0.0."""
     if pa.types.is_floating(column.type):
         return column.is_valid()
-    wanted = pa.concat_arrays([chunk for part in parts for chunk in part.chunks] or [pa.array([], column.type)])
-    return pc.is_in(column, value_set=wanted.drop_null())
+    return pc.is_in(column, value_set=keys.cast(column.type))
 
 
 Computed: TypeAlias = Callable[[Sequence[Access], Mapping[str, "Reading"]], "Reading"]

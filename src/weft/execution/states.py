@@ -8,21 +8,23 @@ driver's memory, DuckDB computes the rows without a Spark job.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import pyarrow as pa
 
 from weft.algebra.access import Access, Lookup
-from weft.algebra.relation import Recursive, StateSchema
+from weft.algebra.relation import Grouped, Recursive, Relation, StateSchema, Windowed
 from weft.algebra.schema import BOOLEAN
-from weft.arrangement.state_store import Files, StateStore, StoredTotals, computed
+from weft.arrangement.state_store import MOST_GROUPS, Files, StateStore, StoredTotals, computed
 from weft.derivation.stateful import states
 from weft.errors import ExecutionError, LimitExceeded
 from weft.execution.driver_reader import DriverReader, LocalRows
 from weft.execution.groups import instant
-from weft.execution.guarded import COLLECTED, MOST_ROWS, guarded, in_memory
+from weft.execution.guarded import COLLECTED, MOST_ROWS, collected, guarded, in_memory
+from weft.execution.last_rows import LastRows
 from weft.execution.reader import Reader
 from weft.execution.recursion import all_rows
 from weft.execution.stored_recursion import StoredRecursion
@@ -39,6 +41,7 @@ from weft.planning.state_plan import (
     Keys,
     StateRows,
     asked,
+    before,
     begins_at,
     changed_sql,
     keys_sql,
@@ -53,10 +56,19 @@ from weft.planning.state_plan import (
     window_of,
 )
 from weft.planning.state_sql import continued_sql, key_columns
+from weft.runtime.settings import scanning
 from weft.storage.columns import arrow_type, stored_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+Continued: TypeAlias = Totals | StoredRecursion | LastRows
+_CONTINUED: Final[Mapping[type[Relation], Callable[[StateSchema, Reader], Continued]]] = {
+    Grouped: Totals,
+    Recursive: StoredRecursion,
+    Windowed: LastRows,
+}
 
 
 @dataclass
@@ -69,7 +81,7 @@ class StateReader:
     reader: Reader
     small_only: bool = False
     known: dict[tuple[str, str], Rows] = field(default_factory=dict)
-    continued: dict[str, Totals | StoredRecursion | None] = field(default_factory=dict)
+    continued: dict[str, Continued | None] = field(default_factory=dict)
 
     def views(self, branches: Iterable[Branch]) -> TempViews:
         """Return the views of branches."""
@@ -93,21 +105,22 @@ class StateReader:
 
         ``vias`` has the relations whose columns a look-up compares, by view.
         """
-        if (continued := self._continued(state)) is not None:
-            return continued.read(same, vias)
+        continued = self._continued(state)
+        if continued is not None and (rows := continued.read(same, vias)) is not None:
+            return rows
         groups = asked(state, same)
         if not isinstance(groups, int):
             return self._once(state, groups)
         parts = [(vias[path.via.view], path.via_column) for path in same if isinstance(path, Lookup)]
         return self._looked_up(state, groups, parts)
 
-    def _continued(self, state: StateSchema) -> Totals | StoredRecursion | None:
+    def _continued(self, state: StateSchema) -> Continued | None:
         """Return the state as one that continues what the last tick stored, or None if this is impossible."""
         if state.name not in self.continued:
             self.continued[state.name] = self._continuing(state)
         return self.continued[state.name]
 
-    def _continuing(self, state: StateSchema) -> Totals | StoredRecursion | None:
+    def _continuing(self, state: StateSchema) -> Continued | None:
         store, (tau, t) = self.reader.state_store, window_of(state)
         if store is None or (state_deltas(state) is None and continued_recursion(state) is None):
             return None
@@ -122,8 +135,9 @@ class StateReader:
             stored = None
         if stored is None and tau is not None and store.has_later(name, tau):
             return None  # another query of the state ticks more often, and its totals remain
-        recursive = isinstance(state.operator, Recursive)
-        made = StoredRecursion(state, self.reader) if recursive else Totals(state, self.reader)
+        made = _CONTINUED[type(state.operator)](state, self.reader)
+        if stored is None and not isinstance(made, StoredRecursion):
+            stored = self._stored_before(made, store, name, files)
         if stored is None or not self._continue(made, stored):
             stored = None
             self._begin(made)
@@ -135,25 +149,47 @@ class StateReader:
         self,
         store: StateStore,
         name: str,
-        made: Totals | StoredRecursion,
-        before: StoredTotals | None,
+        made: Continued,
+        stored: StoredTotals | None,
         files: Files,
     ) -> None:
         _, t = window_of(made.state)
         if made.changed is not None:
-            store.write(name, t, made.changed, files, before, made.added_up)
-        elif before is not None:
-            store.advance(name, before, t, files)
+            store.write(name, t, made.changed, files, stored, made.added_up)
+        elif stored is not None:
+            store.advance(name, stored, t, files)
         else:
             store.refuse(name)
 
-    def _begin(self, made: Totals | StoredRecursion) -> None:
+    def _stored_before(
+        self, made: Totals | LastRows, store: StateStore, name: str, files: Files
+    ) -> StoredTotals | None:
+        """Compute from the tables what a tick up to the start of the window would have stored, and store it.
+
+        Return None if the window has no start, if the input has states, or if there are too many rows.
+        """
+        tau, _ = window_of(made.state)
+        if tau is None or not may_continue(made.state, tau):
+            return None
+        earlier = before(made.state)
+        if state_rows(earlier, None).reads:
+            return None
+        found = self._of_tables(earlier, partial(made.stored_sql, earlier), made.stored)
+        rows = found if isinstance(found, pa.Table) else collected(found, MOST_GROUPS)
+        if rows is None:
+            return None
+        store.write(name, tau, rows.cast(made.stored), files, None, made.added_up)
+        return store.totals(name, tau, files)
+
+    def _begin(self, made: Continued) -> None:
         """Compute all rows from the tables."""
         if isinstance(made, StoredRecursion):
             plan = recursion_plan(made.state)
             made.all_rows(plan, self._tables(plan))
-        else:
+        elif isinstance(made, Totals):
             self._all_groups(made)
+        else:
+            self._last_rows(made)
 
     def _tables(self, plan: RecursionPlan) -> TempViews:
         driver = self.reader.driver.for_rounds if same_in_duckdb(plan.state) else self.reader.driver
@@ -162,21 +198,28 @@ class StateReader:
         return views
 
     def _all_groups(self, totals: Totals) -> None:
-        state = totals.state
+        def text(plan: StateRows, dialect: Dialect) -> str:
+            given = f"(SELECT *, 1 AS sign FROM ({plan.lives(dialect)}) AS given)"
+            return continued_sql(totals.state, given, "", dialect)
+
+        totals.all_groups(self._of_tables(totals.state, text, totals.schema))
+
+    def _last_rows(self, last: LastRows) -> None:
+        last.begin(self._of_tables(last.state, partial(last.stored_sql, last.state), last.stored))
+
+    def _of_tables(
+        self, state: StateSchema, text: Callable[[StateRows, Dialect], str], schema: pa.Schema
+    ) -> pa.Table | DataFrame:
+        """Compute SQL over all lives of the state's input."""
         plan = state_rows(state, None)
         views = self._inputs(state, plan.columns, plan.reads)
         views.read(plan.paths.values(), {})
+        return self._computed(state, partial(text, plan), schema, views, whole=True)
 
-        def text(dialect: Dialect) -> str:
-            given = f"(SELECT *, 1 AS sign FROM ({plan.lives(dialect)}) AS given)"
-            return continued_sql(state, given, "", dialect)
-
-        totals.all_groups(self._computed(state, text, totals.schema, views))
-
-    def _continue(self, made: Totals | StoredRecursion, stored: StoredTotals) -> bool:
+    def _continue(self, made: Continued, stored: StoredTotals) -> bool:
         """Compute what changes from the stored rows. Return False if the changes are too many."""
         state = since(made.state, instant(stored.at))
-        if isinstance(made, Totals):
+        if not isinstance(made, StoredRecursion):
             return self._changed_groups(made, state, stored)
         plan = continued_recursion(state)
         assert plan is not None
@@ -190,18 +233,18 @@ class StateReader:
 
         return made.continue_(plan, stored.rows, inputs)
 
-    def _changed_groups(self, totals: Totals, state: StateSchema, stored: StoredTotals) -> bool:
+    def _changed_groups(self, totals: Totals | LastRows, state: StateSchema, stored: StoredTotals) -> bool:
         plan = state_deltas(state)
         assert plan is not None
         views = self._inputs(state, plan.columns, plan.reads)
         views.read(plan.paths, slices_between(plan.paths, stored.at, window_of(state)[1]))
         if not plan.sql:
-            totals.changes(state, stored.rows, None)
+            totals.changes(state, stored, None)
             return True
         rows = self._computed(state, lambda _: plan.sql, deltas_schema(state), views) if views.small else None
         if not isinstance(rows, pa.Table):
             return False
-        totals.changes(state, stored.rows, rows)
+        totals.changes(state, stored, rows)
         return True
 
     def _once(self, state: StateSchema, what: str) -> Rows:
@@ -272,7 +315,7 @@ class StateReader:
             views.given[view] = LocalRows(None, given) if isinstance(given, pa.Table) else given
         views.read(plan.paths.values(), {})
         text = partial(changed_sql, plan) if changed else plan.sql
-        rows = self._computed(state, text, stored_schema(state), views)
+        rows = self._computed(state, text, stored_schema(state), views, whole=keys is None)
         return LocalRows(state, rows) if isinstance(rows, pa.Table) else rows
 
     def _recursion(self, state: StateSchema) -> Rows:
@@ -294,9 +337,18 @@ class StateReader:
         return {first.view: totals.first(first, partitions)}
 
     def _computed(
-        self, state: StateSchema, text: Callable[[Dialect], str], schema: pa.Schema, views: TempViews
+        self,
+        state: StateSchema,
+        text: Callable[[Dialect], str],
+        schema: pa.Schema,
+        views: TempViews,
+        *,
+        whole: bool = False,
     ) -> pa.Table | DataFrame:
-        """Compute SQL that belongs to the state. Its columns are those of ``schema``."""
+        """Compute SQL that belongs to the state. Its columns are those of ``schema``.
+
+        ``whole`` means that the SQL reads whole tables.
+        """
         if views.small and same_in_duckdb(state):
             result = _by_duckdb(text(DUCKDB), schema, views)
             if result is not None:
@@ -307,7 +359,8 @@ class StateReader:
             result = in_memory(spark, spark.sql(guarded(in_spark, COLLECTED)))
             if result is not None:
                 return result
-        return self.reader.keep(spark.sql(in_spark))
+        with scanning(spark) if whole else nullcontext():
+            return self.reader.keep(spark.sql(in_spark))
 
 
 def _by_duckdb(text: str, schema: pa.Schema, views: TempViews) -> pa.Table | None:

@@ -16,15 +16,15 @@ import pyarrow.compute as pc
 from weft.algebra.access import Access, DeltaScan, Lookup
 from weft.algebra.relation import StateSchema
 from weft.algebra.schema import TIMESTAMP
-from weft.arrangement.state_store import MOST_GROUPS, Files, StoredFiles, among, computed
+from weft.arrangement.state_store import MOST_GROUPS, Files, StoredFiles, StoredTotals, among, computed
 from weft.execution.driver_reader import DriverReader, LocalRows
 from weft.execution.guarded import collected
 from weft.execution.reader import Reader
 from weft.execution.relations import ResultsTable
 from weft.execution.temp_views import Rows
-from weft.period_sql.notation import DUCKDB, VALID_TIME
+from weft.period_sql.notation import DUCKDB, VALID_TIME, Dialect
 from weft.planning.first_rows import FirstRows
-from weft.planning.state_plan import base_scans
+from weft.planning.state_plan import StateRows, base_scans
 from weft.planning.state_sql import added_sql, added_up_sql, continued_sql, inputs, key_columns, totals_of
 from weft.storage.columns import arrow_type, stored_schema
 
@@ -67,7 +67,8 @@ class Totals:
 
     ``changed`` has the totals of all groups at the end of the window, or what the window adds to the totals before, or
     None if nothing changed. The other fields are the result of ``all_groups`` or of ``changes``. In ``base``, a group
-    may have several rows, which add up. ``near`` has the rows of ``base`` for the groups that change.
+    may have several rows, which add up. In its first ``largest`` rows, each group has one row. ``near`` has the rows of
+    ``base`` for the groups that change.
     """
 
     state: StateSchema
@@ -75,6 +76,7 @@ class Totals:
     changed: pa.Table | None = None
     whole: Rows | None = None
     base: pa.Table | None = None
+    largest: int = 0
     near: pa.Table | None = None
     deltas: pa.Table | None = None
     continued: StateSchema | None = None
@@ -101,6 +103,10 @@ class Totals:
         ]
         return pa.schema([*keys, *(pa.field(name, arrow_type(kind)) for name, kind in totals_of(self.state))])
 
+    def stored_sql(self, state: StateSchema, plan: StateRows, dialect: Dialect) -> str:
+        """Return SQL for what is stored at the end of the window of ``state``, from the lives of its input."""
+        return added_sql(state, f"(SELECT *, 1 AS sign FROM ({plan.lives(dialect)}) AS given)")
+
     def all_groups(self, rows: pa.Table | DataFrame) -> None:
         """Set the rows of all groups in the window."""
         own = stored_schema(self.state).names
@@ -117,9 +123,9 @@ class Totals:
     def _given(self, rows: pa.Table) -> Rows:
         return self.reader.held(self.state, rows.select(stored_schema(self.state).names))
 
-    def changes(self, state: StateSchema, base: pa.Table, deltas: pa.Table | None) -> None:
+    def changes(self, state: StateSchema, stored: StoredTotals, deltas: pa.Table | None) -> None:
         """Set the totals just before the window of ``state``, and the deltas in this window."""
-        self.continued, self.base = state, base.cast(self.stored)
+        self.continued, self.base, self.largest = state, stored.rows.cast(self.stored), stored.parts[0].num_rows
         if deltas is None or not deltas.num_rows:
             self.touched = LocalRows(self.state, stored_schema(self.state).empty_table())
             return
@@ -141,6 +147,8 @@ class Totals:
         if all(isinstance(path, DeltaScan) for path in same):
             return self.touched
         wanted = self._wanted(same, vias)
+        if wanted is not None and self.near is not None and wanted.num_rows == self.near.num_rows:
+            return self.touched  # ``wanted`` has the rows of ``near``, and no others
         return self._given(self._computed(self.base if wanted is None else wanted))
 
     def first(self, rows: FirstRows, partitions: pa.Table | None) -> Rows:
@@ -150,11 +158,11 @@ class Totals:
         """
         assert self.base is not None
         near = self.near if self.near is not None else self.base.slice(0, 0)
-        given = {"before_": self.base, "near_": near}
-        text = rows.sql("before_", "near_")
+        given = {"largest_": self.base.slice(0, self.largest), "later_": self.base.slice(self.largest), "near_": near}
+        by: Sequence[str] = ()
         if partitions is not None:
-            given["partitions_"] = partitions
-            text = rows.sql("before_", "near_", "partitions_", partitions.column_names)
+            given["partitions_"], by = partitions, partitions.column_names
+        text = rows.sql("largest_", "later_", "near_", by)
         keys = pa.schema([self.stored.field(name) for name in self.names])
         changing = [part.select(self.names).cast(keys) for part in (near, self.deltas) if part is not None]
         found = pa.concat_tables([computed(text, keys, **given), *changing])

@@ -24,7 +24,8 @@ class FirstRows:
     """The rows of the state ``input`` with a rank up to ``most`` in a partition.
 
     ``view`` is the name of the input's view.  ``partition`` and ``order`` are columns of the input.  ``rank`` is SQL
-    over the values of ``order`` as o1, o2 …, in which ``PARTITION`` stands for the partition.
+    over the values of ``order`` as o1, o2 …, in which ``PARTITION`` stands for the partition.  The first values of o1
+    are the greatest ones if ``descending``.  If ``of_values``, equal rows have one place together.
     """
 
     view: str
@@ -33,29 +34,57 @@ class FirstRows:
     order: tuple[str, ...]
     rank: str
     most: int
+    descending: bool
+    of_values: bool
 
-    def sql(self, before: str, changing: str, partitions: str = "", by: Sequence[str] = ()) -> str:
+    def sql(
+        self, largest: str, later: str, changing: str, by: Sequence[str] = (), partitions: str = "partitions_"
+    ) -> str:
         """Return SQL for the keys of the groups that can have such a rank in the window.
 
-        ``before`` is a relation with the totals just before the window, and ``changing`` has those of the groups that
-        change.  ``partitions`` is a relation with the needed partitions.  Its columns ``by`` are some of p1, p2 …
-        Without ``partitions``, all are needed.
+        ``largest`` and ``later`` are relations with the totals just before the window.  In ``largest``, each group has
+        one row.  The rows of a group in both add up.  ``changing`` has the totals of the groups that change.
+        ``partitions`` is a relation with the needed partitions, in the columns ``by``, which are some of p1, p2 …
+        Without such columns, all are needed.
         """
         operator = self.input.operator
         assert isinstance(operator, Grouped)
         names = [f"p{number}" for number in range(1, len(self.partition) + 1)]
         keys = VALID_TIME.columns(len(operator.groups))
-        chosen = f"SELECT * FROM ({self._alive(before)}) AS a"
-        if partitions:
+        chosen = f"SELECT * FROM ({self._alive(self._once(keys, largest, later))}) AS a"
+        if by:
             chosen += f" SEMI JOIN {partitions} AS w ON {conjunction(same(by, 'a', 'w'))}"
+        by_partition = f" GROUP BY {listed(names)}" if names else ""
+        changes = f"SELECT {listed(names, 'COUNT(*) AS changes')} FROM ({self._alive(self._sums(changing))}) AS a"
         rank = self.rank.replace(PARTITION, listed(names) or "NULL")
-        ranked = f"SELECT *, {rank} AS place FROM ({chosen}) AS chosen"
-        changes = f"SELECT {listed(names, 'COUNT(*) AS changes')} FROM ({self._alive(changing)}) AS a"
-        changes += f" GROUP BY {listed(names)}" if names else ""
+        ranked = f"SELECT *, {rank} AS place FROM ({self._leading(names, by_partition)}) AS leaders"
         return (
-            f"SELECT {listed(f'r.{key}' for key in keys)} FROM ({ranked}) AS r LEFT JOIN ({changes}) AS e "
+            f"WITH chosen AS ({chosen}), changes AS ({changes}{by_partition}) "
+            f"SELECT {listed(f'r.{key}' for key in keys)} FROM ({ranked}) AS r LEFT JOIN changes AS e "
             f"ON {conjunction(same(names, 'r', 'e'))} WHERE place <= {self.most} + COALESCE(changes, 0)"
         )
+
+    def _leading(self, names: Sequence[str], by_partition: str) -> str:
+        """Return SQL for rows of ``chosen`` among which are the needed ones, without the order of all rows.
+
+        Of a partition, these are the rows with one of the first values of o1, as many as there are needed places.
+        """
+        places = f"(SELECT {self.most} + COALESCE(MAX(changes), 0) FROM changes)"
+        top = f"{'MAX' if self.descending else 'MIN'}({'DISTINCT ' if self.of_values else ''}o1, {places})"
+        last = f"SELECT {listed(names, f'CASE WHEN LEN({top}) = {places} THEN ({top})[-1] END AS last')} FROM chosen"
+        return (
+            f"SELECT c.* FROM chosen AS c JOIN ({last}{by_partition}) AS l ON {conjunction(same(names, 'c', 'l'))} "
+            f"WHERE last IS NULL OR o1 IS NULL OR o1 {'>=' if self.descending else '<='} last"
+        )
+
+    def _once(self, keys: Sequence[str], largest: str, later: str) -> str:
+        """Return SQL for one row with the totals of each group. Only the groups of ``later`` are added up."""
+        met = conjunction(same(keys, "t", "l"))
+        several = f"(SELECT t.* FROM {largest} AS t SEMI JOIN {later} AS l ON {met} UNION ALL SELECT * FROM {later})"
+        return f"SELECT t.* FROM {largest} AS t ANTI JOIN {later} AS l ON {met} UNION ALL {self._sums(several)}"
+
+    def _sums(self, totals: str) -> str:
+        return added_up_sql(self.input, totals)
 
     def _alive(self, totals: str) -> str:
         """Return SQL for the keys of the groups, their partition (p1, p2 …) and their order (o1, o2 …)."""
@@ -67,7 +96,7 @@ class FirstRows:
             values[measure.output.column] = own.of_totals("TRY_CAST")
         partition = (f"{values[name]} AS p{number}" for number, name in enumerate(self.partition, 1))
         order = (f"{values[name]} AS o{number}" for number, name in enumerate(self.order, 1))
-        return f"SELECT {listed(keys, partition, order)} FROM ({added_up_sql(self.input, totals)}) AS t WHERE n > 0"
+        return f"SELECT {listed(keys, partition, order)} FROM ({totals}) AS t WHERE n > 0"
 
 
 def first_rows(plan: StateRows) -> FirstRows | None:
@@ -92,7 +121,16 @@ def first_rows(plan: StateRows) -> FirstRows | None:
     columns, sorted_by = (
         tuple(ref.column for ref in refs if isinstance(ref, ColumnRef)) for refs in (partition, order)
     )
-    return FirstRows(plan.paths[read.alias].view, read.table, columns, sorted_by, rank, most)
+    return FirstRows(
+        plan.paths[read.alias].view,
+        read.table,
+        columns,
+        sorted_by,
+        rank,
+        most,
+        function.order[0].descending,
+        function.function == "dense_rank",
+    )
 
 
 def _only_state(life: Lives) -> Scan | None:

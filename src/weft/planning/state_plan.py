@@ -22,7 +22,8 @@ from weft.derivation.lift import bound_state
 from weft.derivation.lives import KEYS, Lives, lives, with_bodies
 from weft.derivation.stateful import ENDS, STARTS, state_of
 from weft.period_sql.notation import Dialect
-from weft.planning.plan import Branch, bound, columns_of_scans, columns_read, ready
+from weft.planning.last_rows import looks_few_back
+from weft.planning.plan import BEGINNING, Branch, bound, columns_of_scans, columns_read, ready
 from weft.planning.state_sql import (
     bound_life,
     deltas_sql,
@@ -80,6 +81,14 @@ def may_continue(state: StateSchema, at: int) -> bool:
     They do not if the group of a state without keys begins in the window.
     """
     return bool(key_columns(state)) or begins_at(state) < at
+
+
+def continued_deltas(state: StateSchema, groups: int | OneOf["whole", "news"]) -> StateDeltas | None:
+    """Return the deltas with which a tick continues what is stored, or None if it computes ``groups`` (``asked``).
+
+    The last rows of partitions determine only the new rows of a state.
+    """
+    return state_deltas(state) if isinstance(state.operator, Grouped) or groups == "news" else None
 
 
 def touched_keys(state: StateSchema) -> tuple[Branch, ...]:
@@ -198,18 +207,19 @@ class StateDeltas:
 def state_deltas(state: StateSchema) -> StateDeltas | None:
     """Return the SQL of the exact deltas of the state's input in its window.
 
-    Return None if running totals do not determine the state: a measure is not exact, the input has subqueries or tables
-    whose rows end, or a row leaves a MIN or a MAX.
+    Return None if neither running totals nor the last rows of partitions (``last_rows``) determine the state: a measure
+    is not exact, the input has subqueries or tables whose rows end, or a row leaves a MIN, a MAX or a partition.
     """
     operator = state.operator
-    if not isinstance(operator, Grouped) or not all(map(_adds_up, operator.measures)):
+    if not looks_few_back(state) and not (isinstance(operator, Grouped) and all(map(_adds_up, operator.measures))):
         return None
     if not all(scan.table.append_only and scan.table.source == "table" for scan in base_scans(state)):
         return None
     inner, columns, _ = inputs(operator)
     rows = lives(inner, columns)
     found = deltas(rows)
-    if found is None or (any(map(_is_extreme, operator.measures)) and not is_settled(operator, rows)):
+    lasting = not isinstance(operator, Grouped) or any(map(_is_extreme, operator.measures))
+    if found is None or (lasting and not is_settled(operator, rows)):
         return None
     lives_ = [bound_life(delta.life, state.window) for delta in found]
     bound_ = [replace(delta, life=life) for delta, life in zip(found, lives_, strict=True)]
@@ -267,6 +277,12 @@ def since(state: StateSchema, tau: Scalar) -> StateSchema:
     """Return the state, and the states below it, in the window from ``tau`` on."""
     _, t, t0 = state.window
     return bound_state(timeless(state), {"tau": tau, "t": t, "t0": t0})
+
+
+def before(state: StateSchema) -> StateSchema:
+    """Return the state, without a start of time, up to the start of its window."""
+    tau, _, t0 = state.window
+    return bound_state(timeless(state), {"tau": BEGINNING, "t": tau, "t0": t0})
 
 
 def scans_of(rows: Iterable[Lives]) -> list[Scan]:

@@ -95,6 +95,16 @@ def _window_values(operator: Windowed) -> list[Scalar]:
     return [part for each in operator.functions for part in (*each.args, *(key.value for key in each.order))]
 
 
+def order_of(operator: Windowed) -> list[list[str]]:
+    """Return the columns of ``inputs`` with the values of ORDER BY, for each function."""
+    found, before = [], len(operator.outputs)
+    for function in operator.functions:
+        first = before + len(function.args) + 1
+        before += len(function.args) + len(function.order)
+        found.append([f"x{number}" for number in range(first, before + 1)])
+    return found
+
+
 def state_sql(state: StateSchema, given: str, dialect: Dialect = SPARK, *, settled: bool = False) -> str:
     """Return SQL for the columns of a state.  ``given`` is SQL for the columns of ``inputs`` and periods.
 
@@ -223,10 +233,7 @@ def is_settled(operator: relational.Relation, rows: Sequence[Lives]) -> bool:
         return not any(life.ends or life.subqueries for life in rows)
     if not isinstance(operator, Windowed) or not all(map(_looks_back, operator.functions)):
         return False
-    before = len(operator.outputs)
-    for function in operator.functions:
-        key = f"x{before + len(function.args) + 1}"
-        before += len(function.args) + len(function.order)
+    for key, *_ in order_of(operator):
         for life in rows:
             value = next(output.value for output in life.outputs if output.name == key)
             if life.ends or life.subqueries or life.starts != (value,):
@@ -237,9 +244,16 @@ def is_settled(operator: relational.Relation, rows: Sequence[Lives]) -> bool:
 def _looks_back(function: WindowFunction) -> bool:
     if not function.order or function.order[0].descending:
         return False
-    if function.function in ("lag", *RANKS):
+    if function.function in RANKS or lag_of(function) is not None:
         return True
-    return function.function != "lead" and function.frame is not None and function.frame.end == 0
+    return function.function not in ("lag", "lead") and function.frame is not None and function.frame.end == 0
+
+
+def lag_of(function: WindowFunction) -> int | None:
+    """Return how many rows LAG looks back, or None for another function, or if LAG looks ahead."""
+    offset = function.args[1] if function.function == "lag" else None
+    back = offset.value if isinstance(offset, Literal) else None
+    return back if isinstance(back, int) and back >= 0 else None
 
 
 def _windowed(operator: Windowed, given: str, sweep: Sweep, *, settled: bool) -> str:

@@ -10,20 +10,21 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from weft.algebra.access import Access, FullScan, Lookup
-from weft.algebra.relation import Recursive, StateSchema
+from weft.algebra.relation import Grouped, Recursive, StateSchema
 from weft.derivation.access_paths import in_reading_order
 from weft.derivation.recursion import ROUND
 from weft.derivation.stateful import states
 from weft.period_sql.notation import DUCKDB, SPARK, VALID_TIME
+from weft.planning.last_rows import new_rows_sql
 from weft.planning.plan import Branch, columns_read
 from weft.planning.recursion_plan import ContinuedRecursion, Derived, continued_recursion, recursion_plan, tables_read
 from weft.planning.state_plan import (
     Keys,
     StateDeltas,
     asked,
+    continued_deltas,
     keys_sql,
     keys_view,
-    state_deltas,
     state_rows,
     suffix,
     touched_keys,
@@ -87,7 +88,7 @@ class _Texts:
             if (state := by_name.get(same[0].table)) is None:
                 continue
             groups = "whole" if self.whole else asked(state, same)
-            deltas, self.reads_whole = state_deltas(state) if self.stored else None, {}
+            deltas, self.reads_whole = continued_deltas(state, groups) if self.stored else None, {}
             vias = ",".join(path.via.view for path in _look_ups(same))
             key = (state.name, "totals" if deltas is not None else f"{groups}{vias if isinstance(groups, int) else ''}")
             views = tuple(dict.fromkeys(path.view for path in same))
@@ -119,11 +120,18 @@ class _Texts:
             text = continued_sql(state, given, "", SPARK)
             return "all groups, from the tables", (*views, ViewText(state.name, laid_out(text)))
         views = self._views(deltas.reads, deltas.paths, deltas.columns, state)
-        text = continued_sql(state, _DELTAS, _STORED, DUCKDB)
-        how = (
-            f"running totals: {_STORED} has the groups and totals that the last tick stored, and DuckDB runs the last "
-            "step; without stored totals, all groups come from the tables"
-        )
+        if isinstance(state.operator, Grouped):
+            text = continued_sql(state, _DELTAS, _STORED, DUCKDB)
+            how = (
+                f"running totals: {_STORED} has the groups and totals that the last tick stored, and DuckDB runs the "
+                "last step; without stored totals, all groups come from the tables"
+            )
+        else:
+            text = new_rows_sql(state, _DELTAS, _STORED)
+            how = (
+                f"new rows: {_STORED} has the last rows of each partition, which the last tick stored, and DuckDB runs "
+                "the last step; without stored rows, they come from the tables"
+            )
         return how, (*views, ViewText(_DELTAS, laid_out(deltas.sql)), ViewText(state.name, laid_out(text)))
 
     def _news(self, state: StateSchema) -> tuple[ViewText, ...]:

@@ -52,6 +52,14 @@ def totals(groups: Mapping[tuple[str | None, str | None], int], parts: random.Ra
     return pa.table([pa.array(values, kind) for values, kind in zip(columns, kinds, strict=True)], ["c1", "c2", "n"])
 
 
+def stored(groups: Groups, chance: random.Random) -> tuple[pa.Table, pa.Table]:
+    """The totals of the groups in two tables, in the first of which each group has at most one row."""
+    first = {key: n - chance.choice([0, 0, 1, 3]) for key, n in groups.items() if chance.random() < 0.8}
+    first = {key: n for key, n in first.items() if n}
+    rest = {key: n - first.get(key, 0) for key, n in groups.items() if n != first.get(key, 0)}
+    return totals(first), totals(rest, chance)
+
+
 def leading(groups: Groups, rank: str, most: int, *, whole: bool) -> set[tuple[str | None, str | None, int]]:
     """The groups with a rank up to ``most`` at one instant, in plain Python."""
     found = set()
@@ -88,8 +96,9 @@ def test_other_rows_never_matter(rank: str, partition: str) -> None:
         touched = chance.sample(keys, chance.randint(0, 4))
         near = {key: before[key] for key in touched if key in before}
         schema = pa.schema([("c1", pa.string()), ("c2", pa.string())])
-        given = {"before_": totals(before, chance), "near_": totals(near, chance)}
-        found = computed(rows.sql("before_", "near_"), schema, **given)
+        largest, later = stored(before, chance)
+        given = {"largest_": largest, "later_": later, "near_": totals(near, chance)}
+        found = computed(rows.sql(*given), schema, **given)
         kept = {(row["c1"], row["c2"]) for row in found.to_pylist()} | set(touched)
         left_out += len(before.keys() - kept)
         for _ in range(4):
@@ -107,8 +116,8 @@ def test_only_the_partitions_that_are_needed() -> None:
     before = totals({("a", "x"): 1, ("b", "x"): 2, (None, "x"): 3})
     wanted = pa.table({"p1": pa.array(["b", None], pa.string())})
     schema = pa.schema([("c1", pa.string()), ("c2", pa.string())])
-    given = {"before_": before, "near_": before.slice(0, 0), "wanted": wanted}
-    found = computed(rows.sql("before_", "near_", "wanted", ["p1"]), schema, **given)
+    given = {"largest_": before, "later_": before.slice(0, 0), "near_": before.slice(0, 0), "partitions_": wanted}
+    found = computed(rows.sql("largest_", "later_", "near_", ["p1"]), schema, **given)
     assert {row["c1"] for row in found.to_pylist()} == {"b", None}
 
 

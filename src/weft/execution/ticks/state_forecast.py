@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 import pyarrow as pa
 
 from weft.algebra.access import Access, DeltaScan
-from weft.algebra.relation import Recursive, StateSchema
+from weft.algebra.relation import Grouped, Recursive, StateSchema
 from weft.algebra.scalar import ColumnRef
 from weft.arrangement.state_store import StateStore, StoredTotals
 from weft.derivation.recursion import ROUND
@@ -25,10 +25,10 @@ from weft.planning.state_plan import (
     Keys,
     StateDeltas,
     asked,
+    continued_deltas,
     keys_view,
     may_continue,
     since,
-    state_deltas,
     state_rows,
     suffix,
     timeless,
@@ -72,8 +72,8 @@ class StateForecast:
 
     def _state(self, state: StateSchema, same: Sequence[Access]) -> Reading:
         tau, _ = window_of(state)
-        deltas = state_deltas(state)
         groups = "whole" if tau is None else asked(state, same)
+        deltas = continued_deltas(state, groups)
         key = (state.name, "totals" if deltas is not None else str(groups))
         if key not in self.known:
             self.known[key] = self._totals(state, deltas) if deltas is not None else self._groups(state, groups)
@@ -85,7 +85,8 @@ class StateForecast:
         if stored is None:
             return self._groups(state, "whole")
         by = self._inputs(deltas.paths, deltas.columns, deltas.reads, state, stored.at, t)
-        return Reading(by, f"{count_text(stored.rows.num_rows)} of stored totals, continued with the changes")
+        what = "of stored totals" if isinstance(state.operator, Grouped) else "stored, the last of each partition"
+        return Reading(by, f"{count_text(stored.rows.num_rows)} {what}, continued with the changes")
 
     def _stored(self, state: StateSchema) -> StoredTotals | None:
         """Return what a tick of the state continues."""

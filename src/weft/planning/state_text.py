@@ -5,21 +5,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, Literal
 
 from weft.algebra.access import Access, FullScan, Lookup
 from weft.algebra.relation import Recursive, StateSchema
 from weft.derivation.access_paths import in_reading_order
 from weft.derivation.stateful import states
-from weft.period_sql.notation import DUCKDB, SPARK
+from weft.period_sql.notation import DUCKDB, SPARK, Dialect
 from weft.planning.plan import Branch, columns_read
 from weft.planning.recursion_plan import RecursionPlan, continued_recursion, recursion_plan, tables_read
+from weft.planning.state_engine import MOST_INPUTS, MOST_WHOLE, same_in_duckdb
 from weft.planning.state_plan import (
     Keys,
     StateDeltas,
     asked,
+    base_scans,
+    changed_sql,
     keys_sql,
     keys_view,
     state_deltas,
@@ -42,7 +46,8 @@ class StateText:
     """The computation of a state: its name, its rows in words, the method, and the views of each step in order.
 
     ``views`` are the names by which branches read the rows, which the last step gives.
-    ``reads_whole`` are the tables that the steps read in full.  A recursion is ``derived again`` or ``continued``.
+    ``reads_whole`` are the tables that the steps read in full, and ``tables`` all tables below the state.  A recursion
+    is ``derived again`` or ``continued``.
     """
 
     name: str
@@ -52,6 +57,28 @@ class StateText:
     steps: tuple[ViewText, ...]
     reads_whole: tuple[str, ...]
     recursion: Literal["derived again", "continued"] | None = None
+    tables: tuple[str, ...] = ()
+
+
+def sized(text: StateText, rows: Mapping[str, int]) -> StateText:
+    """Choose the engine of each step from the known sizes of the tables, as far as they decide it."""
+    most = MOST_INPUTS if text.recursion else MOST_WHOLE
+    if any(rows.get(table, 0) > most for table in text.reads_whole):
+        steps = (ViewText(each.name, each.in_spark, "Spark") if each.in_spark else each for each in text.steps)
+    elif all(rows.get(table, most + 1) <= most for table in text.tables):
+        steps = (replace(each, in_spark=None) for each in text.steps)
+    else:
+        return text
+    return replace(text, steps=tuple(steps))
+
+
+def _step(state: StateSchema, name: str, sql: Callable[[Dialect], str]) -> ViewText:
+    in_spark = laid_out(sql(SPARK))
+    # DuckDB does not read the results of queries in the rounds of a recursion.
+    rounds = isinstance(state.operator, Recursive)
+    if not same_in_duckdb(state) or (rounds and any(each.table.source == "results" for each in base_scans(state))):
+        return ViewText(name, in_spark, "Spark")
+    return ViewText(name, laid_out(sql(DUCKDB)), "DuckDB", in_spark)
 
 
 def state_texts(branches: Sequence[Branch], *, whole: bool = False, stored: bool = True) -> tuple[StateText, ...]:
@@ -101,25 +128,29 @@ class _Texts:
                 how, steps = "the groups that change in the window", self._news(state)
             else:
                 how, steps = self._looked_up(state, groups, _look_ups(same))
+            tables = tuple(dict.fromkeys(scan.table.name for scan in base_scans(state)))
             self.found[key] = StateText(
-                state.name, views, state_words(state), how, steps, tuple(self.reads_whole), recursion
+                state.name, views, state_words(state), how, steps, tuple(self.reads_whole), recursion, tables
             )
 
     def _totals(self, state: StateSchema, deltas: StateDeltas) -> tuple[str, tuple[ViewText, ...]]:
         """The rows continue the stored totals.  Without stored totals, they come from the whole tables."""
         if self.whole:
             plan = state_rows(state, None)
-            given = f"(SELECT *, 1 AS sign FROM ({plan.lives(SPARK)}) AS given)"
+
+            def whole(dialect: Dialect) -> str:
+                given = f"(SELECT *, 1 AS sign FROM ({plan.lives(dialect)}) AS given)"
+                return continued_sql(state, given, "", dialect)
+
             views = self._views(plan.reads, plan.paths.values(), plan.columns, state)
-            text = continued_sql(state, given, "", SPARK)
-            return "all groups, from the tables", (*views, ViewText(state.name, laid_out(text)))
+            return "all groups, from the tables", (*views, _step(state, state.name, whole))
         views = self._views(deltas.reads, deltas.paths, deltas.columns, state)
         text = continued_sql(state, _DELTAS, _STORED, DUCKDB)
         how = (
-            f"running totals: {_STORED} has the groups and totals that the last tick stored, and DuckDB runs the last "
-            "step; without stored totals, all groups come from the tables"
+            f"running totals: {_STORED} has the groups and totals that the last tick stored; without stored totals, "
+            "all groups come from the tables"
         )
-        return how, (*views, ViewText(_DELTAS, laid_out(deltas.sql)), ViewText(state.name, laid_out(text)))
+        return how, (*views, ViewText(_DELTAS, laid_out(deltas.sql)), ViewText(state.name, laid_out(text), "DuckDB"))
 
     def _news(self, state: StateSchema) -> tuple[ViewText, ...]:
         branches, kinds = touched_keys(state), tuple(kind for _, kind in key_columns(state))
@@ -130,7 +161,9 @@ class _Texts:
         views = self._views(read, paths, columns_read(branches), state)
         keys = ViewText(keys_view(state) + suffix(state), laid_out(keys_sql(branches, len(kinds))))
         places = tuple(range(len(kinds)))
-        return (*views, keys, *self._rows(state, Keys(places, kinds, (False,) * len(kinds)) if kinds else None))
+        if not kinds:
+            return (*views, keys, *self._rows(state, None))
+        return (*views, keys, *self._rows(state, Keys(places, kinds, (False,) * len(kinds)), changed=True))
 
     def _looked_up(self, state: StateSchema, place: int, paths: Sequence[Lookup]) -> tuple[str, tuple[ViewText, ...]]:
         keys = Keys((place,), (key_columns(state)[place][1],), (False,))
@@ -148,9 +181,7 @@ class _Texts:
     def _recursion(self, state: StateSchema) -> tuple[str, tuple[ViewText, ...]]:
         continued = self._continues(state)
         plan = continued or recursion_plan(state)
-        dialect = DUCKDB if continued else SPARK
         views = self._views(plan.reads, tables_read((*plan.first, *plan.steps)), plan.columns, state)
-        first = ViewText(plan.last_round, laid_out(plan.first_sql(dialect)))
         then = (
             "and then the new rows of the last round; the step below gives the rows of the next round, until a round "
             "has no new rows"
@@ -159,14 +190,16 @@ class _Texts:
         if continued:
             how = (
                 f"continued: {plan.stored} has the rows that the last tick stored, and {plan.last_round} what new rows "
-                f"of tables derive, {then}; DuckDB runs the steps; without stored rows, all rows come from the tables"
+                f"of tables derive, {then}; without stored rows, all rows come from the tables"
             )
-        return how, (*views, first, ViewText(state.name, laid_out(plan.next_sql(dialect))))
+            first = ViewText(plan.last_round, laid_out(plan.first_sql(DUCKDB)), "DuckDB")
+            return how, (*views, first, ViewText(state.name, laid_out(plan.next_sql(DUCKDB)), "DuckDB"))
+        return how, (*views, _step(state, plan.last_round, plan.first_sql), _step(state, state.name, plan.next_sql))
 
-    def _rows(self, state: StateSchema, keys: Keys | None) -> tuple[ViewText, ...]:
+    def _rows(self, state: StateSchema, keys: Keys | None, *, changed: bool = False) -> tuple[ViewText, ...]:
         plan = state_rows(state, keys)
         views = self._views(plan.reads, plan.paths.values(), plan.columns, state)
-        return (*views, ViewText(state.name, laid_out(plan.sql(SPARK))))
+        return (*views, _step(state, state.name, partial(changed_sql, plan) if changed else plan.sql))
 
     def _views(
         self, read: Iterable[StateSchema], paths: Iterable[Access], columns: Mapping[str, set[str]], state: StateSchema

@@ -6,7 +6,7 @@ import pytest
 
 from netnews import TABLES, table
 from weft.algebra.access import DeltaScan, FullScan, Lookup
-from weft.algebra.schema import STRING
+from weft.algebra.schema import DATE, STRING
 from weft.catalog.naming import table_name
 from weft.derivation.access_paths import access_paths, keyless
 from weft.errors import Refused
@@ -42,6 +42,22 @@ def test_a_threshold_that_is_rounded_has_a_window_that_is_wider() -> None:
     (path,) = next(branch for branch in found if branch.event.driver.kind == "now_from").paths.values()
     assert isinstance(path, DeltaScan)
     assert (path.column, path.shift.micros, path.slack) == ("ts", 25 * HOUR, 24 * HOUR)
+
+
+@pytest.mark.parametrize(
+    ("condition", "micros"),
+    [
+        ("born < NOW() - INTERVAL 10 DAYS", 10 * 24 * HOUR + 1),
+        ("CURRENT_DATE > born", 24 * HOUR),
+        ("CURRENT_DATE >= DATE_ADD(born, 7)", 7 * 24 * HOUR),
+        ("DATE_SUB(born, 2) <= NOW()", -2 * 24 * HOUR),
+    ],
+)
+def test_a_threshold_on_a_date_has_a_window_of_instants(condition: str, micros: int) -> None:
+    found = branches(f"SELECT name FROM users WHERE {condition}")
+    (path,) = next(branch for branch in found if branch.event.driver.kind == "now_from").paths.values()
+    assert isinstance(path, DeltaScan)
+    assert (path.column, path.shift.micros, path.slack, path.shift.base.type) == ("born", micros, 0, DATE)
 
 
 def test_an_interval_of_a_row_has_no_window() -> None:

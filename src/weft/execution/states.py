@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from weft.algebra.access import Access, Lookup
+from weft.algebra.access import Access, DeltaScan, FullScan, Lookup
 from weft.algebra.relation import Recursive, StateSchema
 from weft.algebra.schema import BOOLEAN
 from weft.arrangement.state_store import Files, StateStore, StoredTotals, computed
@@ -41,6 +42,7 @@ from weft.planning.state_plan import (
     asked,
     begins_at,
     changed_sql,
+    is_due,
     keys_sql,
     keys_view,
     may_continue,
@@ -93,6 +95,16 @@ class StateReader:
 
         ``vias`` has the relations whose columns a look-up compares, by view.
         """
+        if not any(map(is_due, same)):
+            return self._read(state, same, vias)
+        rows = self._read(state, [FullScan(state.name)], {})
+        if not isinstance(rows, LocalRows) or not all(isinstance(path, DeltaScan) for path in same):
+            return rows
+        parts = slices_between(same, *window_of(state))[state.name]
+        inside = [part.mask(rows.data.column(part.column)) for part in parts]
+        return LocalRows(state, rows.data.filter(reduce(pc.or_kleene, inside)))
+
+    def _read(self, state: StateSchema, same: Sequence[Access], vias: Mapping[str, Rows]) -> Rows:
         if (continued := self._continued(state)) is not None:
             return continued.read(same, vias)
         groups = asked(state, same)

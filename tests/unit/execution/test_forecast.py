@@ -108,6 +108,16 @@ def test_a_threshold_on_a_date_reads_the_rows_of_its_window(tmp_path: Path) -> N
             assert (news.view, news.by, news.rows) == ("tasks__news", "driver", 17)  # the window has 17 midnights
 
 
+def test_a_threshold_on_an_aggregate_looks_the_other_tables_up(weft: Weft) -> None:
+    text = (
+        "SELECT m.id, r.n FROM posts m JOIN (SELECT parent, MAX(ts) AS latest, COUNT(DISTINCT word) AS n FROM posts "
+        "GROUP BY parent) AS r ON r.parent = m.id WHERE NOW() > r.latest + INTERVAL 1 HOUR"
+    )
+    _ticked(weft, "old", text)
+    read = {re.sub("_[0-9a-f]{12}", "", each.view): each for each in weft.explain_tick("old").relations}
+    assert "posts" not in read and read["posts__by_id"].what == "look-up of posts by id"
+
+
 def lines(weft: Weft) -> dict[str, tuple[str, str]]:
     return {each.view: (each.by, each.how) for each in weft.explain_tick("replies").relations}
 

@@ -13,10 +13,11 @@ from typing import Final, Literal
 from weft.algebra.access import Access, FullScan, Lookup
 from weft.algebra.relation import Recursive, StateSchema
 from weft.derivation.access_paths import in_reading_order
+from weft.derivation.recursion import ROUND
 from weft.derivation.stateful import states
-from weft.period_sql.notation import DUCKDB, SPARK, Dialect
+from weft.period_sql.notation import DUCKDB, SPARK, VALID_TIME, Dialect
 from weft.planning.plan import Branch, columns_read
-from weft.planning.recursion_plan import RecursionPlan, continued_recursion, recursion_plan, tables_read
+from weft.planning.recursion_plan import ContinuedRecursion, Derived, continued_recursion, recursion_plan, tables_read
 from weft.planning.state_engine import MOST_INPUTS, MOST_WHOLE, same_in_duckdb
 from weft.planning.state_plan import (
     Keys,
@@ -39,6 +40,10 @@ from weft.sql.rendering.layout import laid_out
 
 _STORED: Final = "before_"
 _DELTAS: Final = "deltas_"
+_THEN: Final = (
+    "and then the new rows of the last round; the step below gives the rows of the next round, until a round has no "
+    "new rows"
+)
 
 
 @dataclass(frozen=True)
@@ -175,26 +180,46 @@ class _Texts:
         how = f"the groups whose {paths[0].column} occurs in {' or '.join(dict.fromkeys(p.via.view for p in paths))}"
         return how, (view, *self._rows(state, keys))
 
-    def _continues(self, state: StateSchema) -> RecursionPlan | None:
+    def _continues(self, state: StateSchema) -> ContinuedRecursion | None:
         return continued_recursion(state) if self.stored and not self.whole else None
 
     def _recursion(self, state: StateSchema) -> tuple[str, tuple[ViewText, ...]]:
-        continued = self._continues(state)
-        plan = continued or recursion_plan(state)
+        if (continued := self._continues(state)) is not None:
+            return self._continued(state, continued)
+        plan = recursion_plan(state)
         views = self._views(plan.reads, tables_read((*plan.first, *plan.steps)), plan.columns, state)
-        then = (
-            "and then the new rows of the last round; the step below gives the rows of the next round, until a round "
-            "has no new rows"
-        )
-        how = f"round by round, from the tables: {plan.last_round} has the first rows, {then}"
-        if continued:
-            how = (
-                f"continued: {plan.stored} has the rows that the last tick stored, and {plan.last_round} what new rows "
-                f"of tables derive, {then}; without stored rows, all rows come from the tables"
-            )
-            first = ViewText(plan.last_round, laid_out(plan.first_sql(DUCKDB)), "DuckDB")
-            return how, (*views, first, ViewText(state.name, laid_out(plan.next_sql(DUCKDB)), "DuckDB"))
+        how = f"round by round, from the tables: {plan.last_round} has the first rows, {_THEN}"
         return how, (*views, _step(state, plan.last_round, plan.first_sql), _step(state, state.name, plan.next_sql))
+
+    def _continued(self, state: StateSchema, plan: ContinuedRecursion) -> tuple[str, tuple[ViewText, ...]]:
+        again: tuple[Derived, ...] = ()
+        texts = [(plan.last_round, plan.first_sql(DUCKDB)), (state.name, plan.next_sql(DUCKDB))]
+        how = (
+            f"continued: {plan.stored} has the rows that the last tick stored, and {plan.last_round} what new rows "
+            f"of tables derive, {_THEN}; without stored rows, all rows come from the tables"
+        )
+        if plan.touching:
+            kinds = tuple(column.type for column in state.columns[: plan.width])
+            keys = Keys(tuple(range(plan.width)), kinds, (False,) * plan.width)
+            named = ", ".join(f"c{place} AS {name}" for place, name in enumerate(keys.columns, 1))
+            again = plan.again(keys)
+            texts = [
+                (plan.touched, plan.touching_sql(DUCKDB)),
+                (keys_view(state) + suffix(state), f"SELECT DISTINCT {named} FROM {plan.touched}"),
+                (plan.last_round, "\nUNION ALL ".join(filter(None, (texts[0][1], plan.again_sql(keys, DUCKDB))))),
+                texts[1],
+            ]
+            how = (
+                f"continued: {plan.stored} has the rows that the last tick stored, {plan.touched} those of them that a "
+                f"derivation gives no longer, with what follows from them by the last step, and {plan.kept} the "
+                f"others; {plan.last_round} has what derives the touched rows again and what new rows of tables "
+                f"derive, {_THEN}; without stored rows, all rows come from the tables"
+            )
+        read = tables_read((*plan.touching, *again, *plan.first, *plan.steps))
+        columns = {**plan.columns, ROUND: set(VALID_TIME.columns(plan.width))}
+        views = self._views(plan.reads, read, columns, state)
+        views = tuple(replace(view, sql=view.sql.replace(f"FROM {ROUND}\n", f"FROM {plan.stored}\n")) for view in views)
+        return how, (*views, *(ViewText(name, laid_out(text), "DuckDB") for name, text in texts if text))
 
     def _rows(self, state: StateSchema, keys: Keys | None, *, changed: bool = False) -> tuple[ViewText, ...]:
         plan = state_rows(state, keys)
